@@ -1,0 +1,56 @@
+import { isIPv6 } from 'node:net';
+import { BadOptionError } from './errors.js';
+import { checkPath } from './validation.js';
+
+export interface Host {
+  /** A name, or an IP literal without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** `host:port` as one writes it, for messages. */
+  readonly label: string;
+}
+
+export interface ConnectString {
+  readonly hosts: readonly Host[];
+  /** Empty, or an absolute path that every path of the client stands below. */
+  readonly chroot: string;
+}
+
+const DEFAULT_PORT = 2181;
+
+/** Parses ZooKeeper's connect string: `host[:port],[ipv6]:port/chroot`. */
+export function parseConnectString(text: unknown, option = 'connectString'): ConnectString {
+  const refuse = (expected: string) => new BadOptionError(option, text, expected);
+  if (typeof text !== 'string' || text.trim() === '') {
+    throw refuse("hosts as in 'zk1:2181,zk2:2181/chroot'");
+  }
+  const slash = text.indexOf('/');
+  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), `${option}'s chroot`);
+  const byLabel = new Map<string, Host>();
+  for (const part of (slash < 0 ? text : text.slice(0, slash)).split(',')) {
+    const host = parseHost(part.trim());
+    if (!host)
+      throw refuse(`hosts as in 'zk1:2181,[::1]:2181/chroot' (see ${JSON.stringify(part)})`);
+    byLabel.set(host.label.toLowerCase(), host);
+  }
+  return { hosts: [...byLabel.values()], chroot: chroot === '/' ? '' : chroot };
+}
+
+/** The path that travels. */
+export function joinPath(chroot: string, path: string): string {
+  return path === '/' && chroot ? chroot : chroot + path;
+}
+
+function parseHost(text: string): Host | undefined {
+  const match = /^(?:\[([^\]]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
+  if (!match) return undefined;
+  const [, literal, name, digits] = match;
+  const port = digits === undefined ? DEFAULT_PORT : Number(digits);
+  if (port < 1 || port > 65_535) return undefined;
+  if (literal !== undefined) {
+    if (!isIPv6(literal)) return undefined;
+    return { host: literal, port, label: `[${literal}]:${port}` };
+  }
+  if (!/^[A-Za-z0-9._-]+$/.test(name)) return undefined;
+  return { host: name, port, label: `${name}:${port}` };
+}

@@ -1,0 +1,43 @@
+import { AsyncResource } from 'node:async_hooks';
+
+/** A set of listeners: each runs in the asynchronous context it was added in, and one that throws harms no other. */
+export class Listeners<T> {
+  readonly #listeners = new Set<(value: T) => void>();
+
+  add(listener: (value: T) => void): () => void {
+    const bound = AsyncResource.bind(listener, 'ZooKeeperListener');
+    this.#listeners.add(bound);
+    return () => void this.#listeners.delete(bound);
+  }
+
+  /** For what has happened already: calls one listener with it, after the present code. */
+  soon(listener: (value: T) => void, value: T): () => void {
+    let removed = false;
+    queueMicrotask(() => {
+      if (!removed) call(listener, value);
+    });
+    return () => void (removed = true);
+  }
+
+  emit(value: T): void {
+    // A copy, because a listener may add others, and a look, because it may remove others.
+    for (const listener of [...this.#listeners]) {
+      if (this.#listeners.has(listener)) call(listener, value);
+    }
+  }
+
+  /** Forgets each listener before it is called. */
+  emitOnce(value: T): void {
+    for (const listener of [...this.#listeners]) {
+      if (this.#listeners.delete(listener)) call(listener, value);
+    }
+  }
+}
+
+function call<T>(listener: (value: T) => void, value: T): void {
+  try {
+    listener(value);
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : String(error));
+  }
+}

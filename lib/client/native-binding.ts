@@ -1,0 +1,76 @@
+import type { Acl, Stat } from './types.js';
+
+// What the npm package `zookeeper` looks like from here: its types leave the native object out.
+
+export interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
+  readonly ctime: Date;
+  readonly mtime: Date;
+}
+
+type Done<A extends unknown[] = []> = (code: number, message: string, ...results: A) => void;
+
+export interface Native {
+  readonly state: number;
+  readonly client_id: string;
+  readonly client_password: string;
+  readonly timeout: number;
+  /** Called by the binding for session events and watches. */
+  emit: (event: string, self: unknown, detail: unknown) => void;
+  /** Returns, not throws, an Error where it fails. */
+  init(config: Record<string, unknown>): unknown;
+  close(): void;
+  set_servers(servers: string): number;
+  add_auth(scheme: string, credentials: string, done: Done): number;
+  a_create(path: string, data: Buffer, flags: number, done: Done<[string]>): number;
+  a_delete_(path: string, version: number, done: Done): number;
+  a_get(path: string, watch: boolean, done: Done<[NativeStat, Buffer | null]>): number;
+  a_set(path: string, data: Buffer, version: number, done: Done<[NativeStat]>): number;
+  a_exists(path: string, watch: boolean, done: Done<[NativeStat]>): number;
+  a_get_children2(path: string, watch: boolean, done: Done<[string[], NativeStat]>): number;
+  a_sync(path: string, done: Done<[string]>): number;
+  a_set_acl(path: string, version: number, acl: NativeAcl[], done: Done): number;
+}
+
+export interface NativeAcl {
+  perm: number;
+  scheme: string;
+  auth: string;
+}
+
+export async function loadBinding(): Promise<new (config: object) => { native: Native }> {
+  try {
+    // The package's own types leave `native` out.
+    return ((await import('zookeeper')) as { default: unknown }).default as never;
+  } catch (cause) {
+    throw new Error(
+      'the native client of the npm package `zookeeper` cannot be loaded: its install script must run (approve it where npm asks) and needs python3, make and g++',
+      { cause },
+    );
+  }
+}
+
+/** Only of an answer with code 0; the native client passes null with any other. */
+export function toStat(stat: NativeStat): Stat {
+  if (!stat) return stat;
+  return {
+    czxid: stat.czxid,
+    mzxid: stat.mzxid,
+    pzxid: stat.pzxid,
+    ctime: stat.ctime.getTime(),
+    mtime: stat.mtime.getTime(),
+    version: stat.version,
+    cversion: stat.cversion,
+    aversion: stat.aversion,
+    ephemeralOwner: stat.ephemeralOwner,
+    dataLength: stat.dataLength,
+    numChildren: stat.numChildren,
+  };
+}
+
+const PERMISSIONS: Readonly<Record<string, number>> = { r: 1, w: 2, c: 4, d: 8, a: 16 };
+
+export function toNativeAcl({ scheme, id, permissions }: Acl): NativeAcl {
+  let perm = 0;
+  for (const letter of permissions) perm |= PERMISSIONS[letter] ?? 0;
+  return { perm, scheme, auth: id };
+}

@@ -1,0 +1,320 @@
+import { detached } from './detached.js';
+import {
+  ConnectionError,
+  NotAuthorizedError,
+  SessionExpiredError,
+  type CoordinationError,
+  type ShuttingDownError,
+} from './errors.js';
+import { Listeners } from './listeners.js';
+import { instant, LostClock, type Instant } from './lost-clock.js';
+import type { ConnectionPolicy } from './options.js';
+import { joinPath } from './connect-string.js';
+import { isAnswer, replyError } from './reply-error.js';
+import {
+  Code,
+  type Credentials,
+  type DownReason,
+  type Reply,
+  type Transport,
+  type TransportListener,
+} from './transport.js';
+import { WatchRegistry } from './watch-registry.js';
+
+export type SessionEnd = SessionExpiredError | ShuttingDownError;
+
+/** What happens to a session, for the keeper of sessions. Called synchronously, never by the native client. */
+export interface SessionObserver {
+  attached(): void;
+  detached(reason: CoordinationError): void;
+  /** `told`: the ensemble knows that the session is over. */
+  ended(reason: SessionEnd, told: boolean): void;
+}
+
+export interface SessionOptions {
+  readonly chroot: string;
+  readonly policy: ConnectionPolicy;
+  readonly observer: SessionObserver;
+}
+
+/**
+ * The life of a session: the transports that carry it one after the other, the clock that says when it
+ * is lost, and the one way a request takes. Its operations are in LiveSession.
+ */
+export abstract class SessionLife {
+  protected readonly watches = new WatchRegistry();
+  readonly #options: SessionOptions;
+  readonly #clock = new LostClock(instant());
+  readonly #lost = new Listeners<SessionEnd>();
+  readonly #untrusted = new Listeners<CoordinationError>();
+  /** Full paths of ephemeral nodes that must go. */
+  readonly #discards = new Set<string>();
+  /** What rejects the requests in flight. */
+  readonly #pending = new Set<(reason: CoordinationError) => void>();
+  #transport: Transport | undefined;
+  #credentials: Credentials | undefined;
+  #timeout = 0;
+  #end: SessionEnd | undefined;
+  #untrustedFor: CoordinationError | undefined;
+  #lostTimer: NodeJS.Timeout | undefined;
+  #readTimer: NodeJS.Timeout | undefined;
+  #reading = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined until the first connection. */
+  get credentials(): Credentials | undefined {
+    return this.#credentials;
+  }
+
+  get id(): string {
+    return this.#credentials?.id ?? '0';
+  }
+
+  get timeout(): number {
+    return this.#timeout;
+  }
+
+  get alive(): boolean {
+    if (this.#end) return false;
+    if (!this.#credentials || this.#clock.left > 0) return true;
+    const silence = (this.#clock.age / 1000).toFixed(1);
+    const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
+    this.#finish(new SessionExpiredError(message), false);
+    return false;
+  }
+
+  get connected(): boolean {
+    return this.#transport !== undefined;
+  }
+
+  get trusted(): boolean {
+    return this.alive && (this.#options.policy === 'session' || this.connected);
+  }
+
+  onLost(listener: (reason: SessionEnd) => void): () => void {
+    return this.#end ? this.#lost.soon(listener, this.#end) : this.#lost.add(listener);
+  }
+
+  onUntrusted(listener: (reason: CoordinationError) => void): () => void {
+    return this.#untrustedFor
+      ? this.#untrusted.soon(listener, this.#untrustedFor)
+      : this.#untrusted.add(listener);
+  }
+
+  /** The listener of one connection attempt for this session. */
+  listener(): TransportListener {
+    return {
+      onWatch: (event, path) => this.watches.fire(event, path),
+      onDown: (reason) => this.#onDown(reason),
+    };
+  }
+
+  /**
+   * Takes a new connection over, and resolves once a server has answered on it.
+   *
+   * @param startedAt from before the connection's handshake left
+   * @throws ConnectionError, SessionExpiredError, ShuttingDownError, or the signal's reason
+   */
+  attach(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const fail = (reason: unknown) => {
+        signal.removeEventListener('abort', abort);
+        transport.abandon();
+        reject(reason);
+      };
+      const abort = () => fail(signal.reason);
+      if (signal.aborted) return abort();
+      if (this.#end) return fail(this.#end);
+      signal.addEventListener('abort', abort, { once: true });
+
+      this.#credentials ??= transport.credentials;
+      this.#timeout = transport.timeout;
+      this.#clock.setTimeout(transport.timeout);
+      // The server accepted the session after that moment.
+      this.#clock.answered(startedAt);
+      const sentAt = instant();
+      // The new connection may lead to a server that lags behind the last one, and the native client
+      // forgot which transaction it saw last: nothing may be read before this.
+      const sent = transport.sync('/', (code) => {
+        if (signal.aborted) return;
+        if (this.#end) return fail(this.#end);
+        if (code !== Code.Ok) return fail(replyError(code, 'sync', '/'));
+        signal.removeEventListener('abort', abort);
+        this.#clock.answered(sentAt);
+        this.#adopt(transport);
+        resolve();
+      });
+      if (!sent) fail(new ConnectionError('the connection broke as soon as it stood'));
+    });
+  }
+
+  /** The ensemble ended the session. */
+  expire(reason: SessionExpiredError): void {
+    this.#finish(reason, true);
+  }
+
+  /**
+   * Ends the session from this side; everything pending is rejected at once. Resolves with whether the
+   * ensemble was told: yes, or its server did not answer, or there was none to tell.
+   *
+   * @param limit milliseconds to wait for a server that does not answer
+   */
+  async shutDown(
+    reason: ShuttingDownError,
+    limit: number,
+  ): Promise<'told' | 'unanswered' | 'away'> {
+    if (this.#end) return 'told';
+    const transport = this.#transport;
+    this.#transport = undefined;
+    this.#finish(reason, true);
+    if (!transport) return 'away';
+    // The native client's close() blocks the event loop until the server answers: ask first whether it
+    // does. The last discards are answered before this is.
+    const answers = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, limit, false);
+      const settle = (code: number) => {
+        clearTimeout(timer);
+        resolve(isAnswer(code));
+      };
+      if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
+    });
+    if (answers) transport.close();
+    else transport.abandon();
+    return answers ? 'told' : 'unanswered';
+  }
+
+  protected fullPath(path: string): string {
+    return joinPath(this.#options.chroot, path);
+  }
+
+  protected relativePath(full: string): string {
+    return full.slice(this.#options.chroot.length) || '/';
+  }
+
+  /** One try of a request. `convert` runs before any event that the server sent after the answer. */
+  protected request<T, R>(
+    operation: string,
+    path: string,
+    send: (transport: Transport, reply: Reply<T>) => boolean,
+    convert: (result: T) => R,
+  ): Promise<R> {
+    return new Promise((resolve, reject) => {
+      // Reads the clock: nothing is sent for a session that ran out of time.
+      if (!this.alive) return reject(this.#end);
+      const refuse = () =>
+        reject(new ConnectionError(`${operation} ${path}: not connected to any server`));
+      const transport = this.#transport;
+      if (!transport) return refuse();
+      this.#pending.add(reject);
+      const sentAt = instant();
+      const sent = send(transport, (code, result) => {
+        // Not pending any more: the end of the session rejected it.
+        if (!this.#pending.delete(reject)) return;
+        if (isAnswer(code)) this.#clock.answered(sentAt);
+        if (code === Code.Ok) resolve(convert(result));
+        else reject(replyError(code, operation, path));
+      });
+      if (!sent && this.#pending.delete(reject)) refuse();
+    });
+  }
+
+  protected discardFully(full: string): Promise<void> {
+    if (!this.alive) return Promise.resolve();
+    this.#discards.add(full);
+    return new Promise((resolve) => this.#sendDiscard(full, resolve));
+  }
+
+  #sendDiscard(full: string, done: () => void): void {
+    const sentAt = instant();
+    const sent = this.#transport?.delete(full, -1, (code) => {
+      // Any answer settles it: what a server refuses to delete goes with the session.
+      if (isAnswer(code)) {
+        this.#clock.answered(sentAt);
+        this.#discards.delete(full);
+      }
+      done();
+    });
+    if (!sent) done();
+  }
+
+  #adopt(transport: Transport): void {
+    this.#transport = transport;
+    this.#untrustedFor = undefined;
+    this.#reading = false;
+    clearInterval(this.#readTimer);
+    detached(() => {
+      this.#readTimer = setInterval(() => this.#read(), this.#timeout / 6).unref();
+      this.#watchClock();
+    });
+    // In this order, and before anybody else can send: a node that must go is gone before a create that
+    // the reconnection lets through, and before its owner looks again because of a watch.
+    for (const full of this.#discards) this.#sendDiscard(full, () => {});
+    this.#options.observer.attached();
+    this.watches.fireAll();
+  }
+
+  #onDown(reason: DownReason): void {
+    // Without a transport, attach() is still waiting for its own answer and fails by that.
+    if (!this.#transport) return;
+    this.#transport = undefined;
+    if (reason === 'expired') {
+      return this.expire(new SessionExpiredError(`session ${this.id} was ended by the ensemble`));
+    }
+    const error =
+      reason === 'unauthorized'
+        ? new NotAuthorizedError('the ensemble refused the credentials in auth')
+        : new ConnectionError('the connection is lost');
+    if (this.#options.policy === 'standard') this.#distrust(error);
+    this.#options.observer.detached(error);
+  }
+
+  #distrust(reason: CoordinationError): void {
+    this.#untrustedFor = reason;
+    this.#untrusted.emitOnce(reason);
+  }
+
+  /** Keeps the clock fresh while nothing else is sent. */
+  #read(): void {
+    // A machine that woke up finds out here: timers sleep with it.
+    if (!this.alive || this.#reading || this.#clock.age < this.#timeout / 8) return;
+    const sentAt = instant();
+    this.#reading =
+      this.#transport?.exists('/', false, (code) => {
+        this.#reading = false;
+        if (isAnswer(code)) this.#clock.answered(sentAt);
+      }) ?? false;
+  }
+
+  #watchClock(): void {
+    clearTimeout(this.#lostTimer);
+    this.#lostTimer = setTimeout(
+      () => {
+        if (this.alive) this.#watchClock();
+      },
+      Math.max(1, Math.ceil(this.#clock.left)),
+    ).unref();
+  }
+
+  /** The one place where a session ends. */
+  #finish(reason: SessionEnd, told: boolean): void {
+    if (this.#end) return;
+    this.#end = reason;
+    clearTimeout(this.#lostTimer);
+    clearInterval(this.#readTimer);
+    const transport = this.#transport;
+    this.#transport = undefined;
+    transport?.abandon();
+    this.#discards.clear();
+    // Leases first: nothing that follows may run while one of them still says it is held.
+    this.#lost.emitOnce(reason);
+    this.#distrust(reason);
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    for (const reject of pending) reject(reason);
+    this.#options.observer.ended(reason, told);
+    this.watches.fireAll();
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * A znode's stat as ZooKeeper keeps it. Zxids are exact: ZooKeeper's stay below 2^53 for any
+ * ensemble that will ever run.
+ *
+ * @publicApi
+ */
+export interface Stat {
+  readonly czxid: number;
+  readonly mzxid: number;
+  readonly pzxid: number;
+  /** Wall-clock milliseconds since 1970. */
+  readonly ctime: number;
+  /** Wall-clock milliseconds since 1970. */
+  readonly mtime: number;
+  readonly version: number;
+  readonly cversion: number;
+  readonly aversion: number;
+  /** The owning session's id in hexadecimal, `'0'` for a node that is not ephemeral. */
+  readonly ephemeralOwner: string;
+  readonly dataLength: number;
+  readonly numChildren: number;
+}
+
+/** @publicApi */
+export type CreateMode =
+  'persistent' | 'ephemeral' | 'persistent-sequential' | 'ephemeral-sequential' | 'container';
+
+/** @publicApi */
+export interface Acl {
+  scheme: 'world' | 'auth' | 'digest' | 'ip';
+  /** `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an address for ip. */
+  id: string;
+  /** Any of `r`ead, `w`rite, `c`reate, `d`elete, `a`dmin, for example `'cdrwa'`. */
+  permissions: string;
+}
+
+/** @publicApi */
+export interface Auth {
+  scheme: 'digest';
+  user: string;
+  password: string;
+}
+
+/**
+ * What a watch saw. `session` stands for everything a watch may have missed: the connection came
+ * back through another socket, or the session is over. Look again at the znode.
+ *
+ * @publicApi
+ */
+export type WatchEvent = 'created' | 'deleted' | 'changed' | 'child' | 'session';
+
+/** @publicApi */
+export interface Watch {
+  /** Resolves with the first event, once; never rejects. */
+  readonly fired: Promise<WatchEvent>;
+  /** Forgets the watch; `fired` then stays pending. Idempotent. */
+  remove(): void;
+}
+
+/**
+ * CONNECTING until the first connection; SUSPENDED while the connection is away and the session may
+ * live; RECONNECTED when it came back to the same session; LOST when the session can no longer be
+ * trusted; CONNECTED again with the session made after it; CLOSED for good.
+ *
+ * @publicApi
+ */
+export type ConnectionState =
+  'CONNECTING' | 'CONNECTED' | 'SUSPENDED' | 'RECONNECTED' | 'LOST' | 'CLOSED';

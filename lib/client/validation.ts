@@ -1,0 +1,217 @@
+import { isIP } from 'node:net';
+import { isUint8Array } from 'node:util/types';
+import { BadOptionError } from './errors.js';
+import type { Acl, Auth, CreateMode } from './types.js';
+
+// Whatever passes here can be given to the native client, which aborts the process on a Symbol or
+// BigInt where a number goes, cuts a path at a NUL, turns undefined into text and drops the
+// connection for a request that is too large.
+
+/**
+ * Path and data of one request, bytes. ZooKeeper's default jute.maxbuffer is 1,048,575 for a whole
+ * packet; the rest is for what surrounds them.
+ */
+export const MAX_REQUEST = 1_048_575 - 1024;
+
+const INT32_MAX = 0x7fff_ffff;
+
+/** What ZooKeeper refuses in a path: control characters, surrogates and private use, specials. */
+const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
+
+export function checkPath(path: unknown, option = 'path'): string {
+  if (typeof path !== 'string') throw new BadOptionError(option, path, 'an absolute znode path');
+  const refuse = (expected: string) => new BadOptionError(option, path, expected);
+  if (!path.startsWith('/')) throw refuse("an absolute znode path, starting with '/'");
+  if (path === '/') return path;
+  if (path.endsWith('/')) throw refuse('a znode path without a slash at its end');
+  if (FORBIDDEN_CHARACTER.test(path)) {
+    throw refuse(
+      'a znode path of characters that ZooKeeper allows (no control, private or astral ones)',
+    );
+  }
+  for (const part of path.slice(1).split('/')) {
+    if (part === '') throw refuse('a znode path without empty parts');
+    if (part === '.' || part === '..') throw refuse("a znode path without '.' and '..' parts");
+  }
+  return path;
+}
+
+export function checkData(data: unknown, option = 'data'): Buffer {
+  if (data === undefined) return Buffer.alloc(0);
+  if (typeof data === 'string') return Buffer.from(data);
+  if (!isUint8Array(data)) throw new BadOptionError(option, data, 'a string or a Uint8Array');
+  if (isDetached(data)) {
+    throw new BadOptionError(option, data, 'a Uint8Array whose memory was not transferred away');
+  }
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** `fullPath` with its chroot: what travels. */
+export function checkSize(fullPath: string, data: Buffer | undefined): void {
+  const pathBytes = Buffer.byteLength(fullPath);
+  const bytes = pathBytes + (data?.length ?? 0);
+  if (bytes <= MAX_REQUEST) return;
+  const option = data && data.length > pathBytes ? 'data' : 'path';
+  throw new BadOptionError(
+    option,
+    bytes,
+    `at most ${MAX_REQUEST} bytes together with the rest of its request`,
+  );
+}
+
+export function checkVersion(version: unknown, option = 'version'): number {
+  if (!Number.isInteger(version) || (version as number) < -1 || (version as number) > INT32_MAX) {
+    throw new BadOptionError(
+      option,
+      version,
+      'a znode version: -1 for any, or an integer from 0 to 2147483647',
+    );
+  }
+  return version as number;
+}
+
+const MODES: ReadonlyMap<unknown, number> = new Map<CreateMode, number>([
+  ['persistent', 0],
+  ['ephemeral', 1],
+  ['persistent-sequential', 2],
+  ['ephemeral-sequential', 3],
+  ['container', 4],
+]);
+
+/** ZooKeeper's number for a mode. */
+export function checkMode(mode: unknown, option = 'mode'): number {
+  const flags = MODES.get(mode === undefined ? 'persistent' : mode);
+  if (flags === undefined) {
+    throw new BadOptionError(option, mode, `one of ${[...MODES.keys()].join(', ')}`);
+  }
+  return flags;
+}
+
+export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
+  if (!Array.isArray(acl) || acl.length === 0) {
+    throw new BadOptionError(option, acl, 'an array of at least one ACL entry');
+  }
+  return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
+}
+
+function checkAclEntry(entry: unknown, option: string): Acl {
+  if (!isRecord(entry)) {
+    throw new BadOptionError(option, entry, 'an ACL entry { scheme, id, permissions }');
+  }
+  const { scheme, id, permissions } = entry;
+  if (
+    typeof permissions !== 'string' ||
+    !/^[rwcda]{1,5}$/.test(permissions) ||
+    new Set(permissions).size !== permissions.length
+  ) {
+    throw new BadOptionError(`${option}.permissions`, permissions, "some of the letters 'rwcda'");
+  }
+  switch (scheme) {
+    case 'world':
+      if (id === 'anyone') return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, "'anyone' for the scheme world");
+    case 'auth':
+      if (id === '') return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, 'empty for the scheme auth');
+    case 'digest':
+      if (typeof id === 'string' && /^[^:\0]+:[A-Za-z0-9+/]{27}=$/.test(id)) {
+        return { scheme, id, permissions };
+      }
+      throw new BadOptionError(
+        `${option}.id`,
+        id,
+        "'user:' and the base64 of sha1('user:password')",
+      );
+    case 'ip':
+      if (typeof id === 'string' && isNetwork(id)) return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, 'an IP address, with /bits for a network');
+    default:
+      throw new BadOptionError(`${option}.scheme`, scheme, "'world', 'auth', 'digest' or 'ip'");
+  }
+}
+
+export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
+  if (!Array.isArray(auth)) throw new BadOptionError(option, auth, 'an array of credentials');
+  return auth.map((entry: unknown, index) => {
+    const at = `${option}[${index}]`;
+    if (!isRecord(entry)) {
+      throw new BadOptionError(at, entry, "credentials { scheme: 'digest', user, password }");
+    }
+    const { scheme, user, password } = entry;
+    if (scheme !== 'digest') throw new BadOptionError(`${at}.scheme`, scheme, "'digest'");
+    if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
+      throw new BadOptionError(`${at}.user`, user, "a name without ':'");
+    }
+    // Not the value itself: the message goes to a log.
+    if (typeof password !== 'string' || password === '' || password.includes('\0')) {
+      throw new BadOptionError(
+        `${at}.password`,
+        `<${typeof password}>`,
+        'a non-empty string without NUL',
+      );
+    }
+    return { scheme, user, password };
+  });
+}
+
+/** A duration that a timer can hold. */
+export function checkMilliseconds(value: unknown, option: string, min = 1): number {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > INT32_MAX) {
+    throw new BadOptionError(option, value, `a number of milliseconds from ${min} to ${INT32_MAX}`);
+  }
+  return value;
+}
+
+export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal;
+  throw new BadOptionError(option, signal, 'an AbortSignal');
+}
+
+/** Refuses the names that are not known, with the known one where only case or a letter differs. */
+export function checkNames(options: object, known: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (known.includes(name)) continue;
+    const meant = known.find((candidate) => looksLike(candidate, name));
+    const hint = meant ? `${meant} is what it is called` : `there are ${known.join(', ')}`;
+    // Not the value itself: an option that does not exist may well be a password.
+    const value = typeof (options as Record<string, unknown>)[name];
+    throw new BadOptionError(name, `<${value}>`, `left out, as there is no such option (${hint})`);
+  }
+}
+
+function looksLike(known: string, name: string): boolean {
+  const plain = (text: string) => text.toLowerCase().replace(/[^a-z]|s$/g, '');
+  return plain(known) === plain(name);
+}
+
+/** The options of one call. */
+export function checkOptions<T extends object>(
+  options: T | undefined,
+  known: readonly (keyof T & string)[],
+): Partial<T> {
+  if (options === undefined) return {};
+  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+  checkNames(options, known);
+  return options;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isNetwork(id: string): boolean {
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(id) ?? [];
+  const version = isIP(address);
+  return version !== 0 && Number(bits ?? 0) <= (version === 4 ? 32 : 128);
+}
+
+function isDetached(data: Uint8Array): boolean {
+  if (data.byteLength > 0) return false;
+  try {
+    // The one thing on Node 20 that tells a detached buffer from an empty one.
+    new Uint8Array(data.buffer);
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,59 @@
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
+import type { CoordinationError } from '../client/errors.js';
+import { getErrorMappingToken, getLockServiceToken } from '../zk.tokens.js';
+import { onCallerLeft } from './caller-left.js';
+import { type ErrorMapping, transportException } from './error-mapping.js';
+import { HandlerCall } from './handler-call.js';
+import { bracket, subscribedIn } from './lease-stream.js';
+import type { LockSpec } from './lock-spec.js';
+import { lockSpecsOf } from './method-metadata.js';
+
+/** Holds a handler's locks until its answer is complete. One for all the locks of a handler. */
+@Injectable()
+export class DistributedLockInterceptor implements NestInterceptor {
+  constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const call = new HandlerCall(lockSpecsOf(context.getHandler()), context, ({ connection }) =>
+      this.moduleRef.get(getLockServiceToken(connection), { strict: false }),
+    );
+    let stopListening: (() => void) | undefined;
+    return bracket({
+      open: async () => {
+        stopListening = onCallerLeft(context, () => call.abandon());
+        await call.open();
+        return subscribedIn(call.within, () => next.handle());
+      },
+      close: () => {
+        stopListening?.();
+        return call.close();
+      },
+    }).pipe(
+      catchError((error: unknown) => {
+        const lock = call.sourceOf(error);
+        if (!lock) return throwError(() => error);
+        return from(this.exceptionOf(error as CoordinationError, lock, context)).pipe(
+          mergeMap((exception) => throwError(() => exception)),
+        );
+      }),
+    );
+  }
+
+  private async exceptionOf(
+    error: CoordinationError,
+    { connection }: LockSpec,
+    context: ExecutionContext,
+  ): Promise<unknown> {
+    const token = getErrorMappingToken(connection);
+    const mapError = this.moduleRef.get<ErrorMapping>(token, { strict: false });
+    return mapError(error, context) ?? transportException(error, context);
+  }
+}

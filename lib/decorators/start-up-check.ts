@@ -1,0 +1,47 @@
+import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { MisuseError } from './errors.js';
+import { lockSpecsOf } from './method-metadata.js';
+
+/** What Nest's decorators leave on a method that answers somebody: routes, messages, gateways, GraphQL. */
+const HANDLER_METADATA = [
+  'method',
+  'microservices:pattern',
+  'websockets:message_mapping',
+  'graphql:resolver_type',
+];
+
+/**
+ * What a decorator cannot know when it is applied: whether its method will be a handler, and how long
+ * the connection lets it wait.
+ */
+export function checkLockedMethods(
+  connection: string,
+  defaultWait: number,
+  discovery: DiscoveryService,
+  scanner: MetadataScanner,
+): void {
+  for (const { metatype } of [...discovery.getControllers(), ...discovery.getProviders()]) {
+    const prototype: unknown = metatype?.prototype;
+    if (typeof prototype !== 'object' || prototype === null) continue;
+    for (const name of scanner.getAllMethodNames(prototype)) {
+      checkMethod((prototype as Record<string, unknown>)[name], connection, defaultWait);
+    }
+  }
+}
+
+function checkMethod(method: unknown, connection: string, defaultWait: number): void {
+  if (typeof method !== 'function') return;
+  for (const spec of lockSpecsOf(method)) {
+    if (spec.onBusy !== 'skip') continue;
+    if (HANDLER_METADATA.some((key) => Reflect.hasMetadata(key, method))) {
+      throw skippedHandler(spec.label);
+    }
+    if (spec.connection === connection) spec.checkSkip(spec.wait ?? defaultWait);
+  }
+}
+
+export function skippedHandler(label: string): MisuseError {
+  return new MisuseError(
+    `@DistributedLock on the handler ${label} has onBusy: 'skip', which would answer success with nothing done. Use 'throw', or a function that makes the error to answer with`,
+  );
+}

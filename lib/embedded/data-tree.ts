@@ -1,0 +1,254 @@
+import { type Acl, ErrorCode, EventType, Permission, type Stat } from '../protocol/index.js';
+import { type Identity, isAllowed, OPEN_ACL, READ_ACL, resolveAcl, withoutHashes } from './acl.js';
+import { KeeperError } from './keeper-error.js';
+import { nameOf, parentOf, validatePath } from './paths.js';
+import { type Watcher, Watches } from './watches.js';
+import { newZnode, statOf, type Znode, type ZnodeKind } from './znode.js';
+
+/** One write: everything it changes carries this zxid and this time. */
+export interface Transaction {
+  readonly zxid: number;
+  readonly time: number;
+}
+
+export interface Caller {
+  readonly session: bigint;
+  readonly identities: readonly Identity[];
+}
+
+export interface Creation {
+  readonly path: string;
+  readonly data: Uint8Array | null;
+  readonly acl: readonly Acl[];
+  readonly kind: ZnodeKind;
+  readonly sequential: boolean;
+  /** Of a node of kind `ttl`. */
+  readonly ttl: number;
+}
+
+/** ZooKeeper sticks here: its parent's counter is a Java int that never falls. */
+const LAST_SEQUENCE = 0x7fff_ffff;
+const RESERVED = new Set(['/', '/zookeeper', '/zookeeper/quota', '/zookeeper/config']);
+
+/** ZooKeeper's data tree and its rules: no sockets, no clock, no sessions but their ids. */
+export class DataTree {
+  readonly dataWatches = new Watches();
+  readonly childWatches = new Watches();
+  readonly #ephemerals = new Map<bigint, Set<string>>();
+  /** Containers and TTL nodes. */
+  readonly #reapable = new Set<string>();
+
+  constructor(readonly nodes: Map<string, Znode> = initialNodes()) {
+    for (const [path, node] of nodes) this.#index(path, node);
+  }
+
+  get ephemeralCount(): number {
+    let count = 0;
+    for (const paths of this.#ephemerals.values()) count += paths.size;
+    return count;
+  }
+
+  create(creation: Creation, caller: Caller, at: Transaction): { path: string; stat: Stat } {
+    const parentPath = parentOf(creation.path);
+    const acl = resolveAcl(creation.acl, caller.identities);
+    const parent = this.#node(parentPath);
+    authorize(parent, Permission.create, caller);
+    const path = creation.sequential
+      ? creation.path + String(parent.created).padStart(10, '0')
+      : creation.path;
+    validatePath(path);
+    if (this.nodes.has(path)) throw new KeeperError(ErrorCode.nodeExists);
+    if (parent.kind === 'ephemeral') throw new KeeperError(ErrorCode.noChildrenForEphemerals);
+
+    const { kind, data, ttl } = creation;
+    const owner = kind === 'ephemeral' ? caller.session : 0n;
+    const node = newZnode({ kind, data, acl, owner, ttl }, at);
+    parent.children.add(nameOf(path));
+    if (parent.created < LAST_SEQUENCE) {
+      parent.created++;
+      parent.pzxid = at.zxid;
+    }
+    this.nodes.set(path, node);
+    this.#index(path, node);
+    const stat = statOf(node);
+    this.dataWatches.trigger(path, EventType.created);
+    this.childWatches.trigger(parentPath || '/', EventType.childrenChanged);
+    return { path, stat };
+  }
+
+  delete(path: string, version: number, caller: Caller, at: Transaction): void {
+    const parentPath = parentOf(path);
+    if (RESERVED.has(path)) throw new KeeperError(ErrorCode.badArguments);
+    authorize(this.#node(parentPath), Permission.delete, caller);
+    const node = this.#node(path);
+    expectVersion(node.version, version);
+    if (node.children.size > 0) throw new KeeperError(ErrorCode.notEmpty);
+    this.#remove(path, node, at);
+  }
+
+  setData(
+    path: string,
+    data: Uint8Array | null,
+    version: number,
+    caller: Caller,
+    at: Transaction,
+  ): Stat {
+    validatePath(path);
+    const node = this.#node(path);
+    authorize(node, Permission.write, caller);
+    expectVersion(node.version, version);
+    node.data = data;
+    node.version = (node.version + 1) | 0;
+    node.mzxid = at.zxid;
+    node.mtime = at.time;
+    const stat = statOf(node);
+    this.dataWatches.trigger(path, EventType.dataChanged);
+    return stat;
+  }
+
+  setAcl(path: string, acl: readonly Acl[], version: number, caller: Caller): Stat {
+    validatePath(path);
+    const resolved = resolveAcl(acl, caller.identities);
+    const node = this.#node(path);
+    authorize(node, Permission.admin, caller);
+    expectVersion(node.aversion, version);
+    node.acl = resolved;
+    node.aversion = (node.aversion + 1) | 0;
+    return statOf(node);
+  }
+
+  exists(path: string, watcher?: Watcher): Stat {
+    if (path.includes('\0')) throw new KeeperError(ErrorCode.badArguments);
+    if (watcher) this.dataWatches.add(path, watcher);
+    return statOf(this.#node(path));
+  }
+
+  getData(path: string, caller: Caller, watcher?: Watcher) {
+    const node = this.#node(path);
+    authorize(node, Permission.read, caller);
+    if (watcher) this.dataWatches.add(path, watcher);
+    return { data: node.data, stat: statOf(node) };
+  }
+
+  getChildren(path: string, caller: Caller, watcher?: Watcher) {
+    const node = this.#node(path);
+    authorize(node, Permission.read, caller);
+    if (watcher) this.childWatches.add(path, watcher);
+    return { children: [...node.children], stat: statOf(node) };
+  }
+
+  getAcl(path: string, caller: Caller): { acl: readonly Acl[]; stat: Stat } {
+    const node = this.#node(path);
+    authorize(node, Permission.read | Permission.admin, caller);
+    const mayAdminister = isAllowed(node.acl, Permission.admin, caller.identities);
+    return { acl: mayAdminister ? node.acl : withoutHashes(node.acl), stat: statOf(node) };
+  }
+
+  /** A reconnected client's watches: what it missed since `zxid` is told at once, the rest is set. */
+  setWatches(
+    zxid: number,
+    paths: { data: readonly string[]; exist: readonly string[]; child: readonly string[] },
+    watcher: Watcher,
+  ): void {
+    for (const path of paths.data) {
+      const node = this.nodes.get(path);
+      if (!node) watcher.notify(EventType.deleted, path);
+      else if (node.mzxid > zxid) watcher.notify(EventType.dataChanged, path);
+      else this.dataWatches.add(path, watcher);
+    }
+    for (const path of paths.exist) {
+      if (this.nodes.has(path)) watcher.notify(EventType.created, path);
+      else this.dataWatches.add(path, watcher);
+    }
+    for (const path of paths.child) {
+      const node = this.nodes.get(path);
+      if (!node) watcher.notify(EventType.deleted, path);
+      else if (node.pzxid > zxid) watcher.notify(EventType.childrenChanged, path);
+      else this.childWatches.add(path, watcher);
+    }
+  }
+
+  forgetWatcher(watcher: Watcher): void {
+    this.dataWatches.forget(watcher);
+    this.childWatches.forget(watcher);
+  }
+
+  removeEphemerals(session: bigint, at: Transaction): void {
+    for (const path of this.#ephemerals.get(session) ?? []) {
+      this.#remove(path, this.#node(path), at);
+    }
+  }
+
+  /** Containers that had children and have none now, TTL nodes that outlived their time. */
+  expiredPaths(now: number): string[] {
+    return [...this.#reapable].filter((path) => {
+      const node = this.#node(path);
+      if (node.children.size > 0) return false;
+      return node.kind === 'container' ? node.created > 0 : now - node.mtime > node.ttl;
+    });
+  }
+
+  reap(path: string, at: Transaction): void {
+    this.#remove(path, this.#node(path), at);
+  }
+
+  #node(path: string): Znode {
+    const node = this.nodes.get(path);
+    if (!node) throw new KeeperError(ErrorCode.noNode);
+    return node;
+  }
+
+  #remove(path: string, node: Znode, at: Transaction): void {
+    const parentPath = parentOf(path);
+    const parent = this.#node(parentPath);
+    parent.children.delete(nameOf(path));
+    parent.pzxid = at.zxid;
+    this.nodes.delete(path);
+    this.#reapable.delete(path);
+    const owned = this.#ephemerals.get(node.owner);
+    if (owned?.delete(path) && owned.size === 0) this.#ephemerals.delete(node.owner);
+    // A watcher of both the data and the children of the node hears of its end once.
+    const told = this.dataWatches.trigger(path, EventType.deleted);
+    this.childWatches.trigger(path, EventType.deleted, told);
+    this.childWatches.trigger(parentPath || '/', EventType.childrenChanged);
+  }
+
+  #index(path: string, node: Znode): void {
+    if (node.kind === 'ephemeral') {
+      const owned = this.#ephemerals.get(node.owner);
+      if (owned) owned.add(path);
+      else this.#ephemerals.set(node.owner, new Set([path]));
+    } else if (node.kind !== 'persistent') {
+      this.#reapable.add(path);
+    }
+  }
+}
+
+function authorize(node: Znode, permission: number, caller: Caller): void {
+  if (!isAllowed(node.acl, permission, caller.identities)) {
+    throw new KeeperError(ErrorCode.noAuth);
+  }
+}
+
+function expectVersion(actual: number, expected: number): void {
+  if (expected !== -1 && expected !== actual) throw new KeeperError(ErrorCode.badVersion);
+}
+
+function initialNodes(): Map<string, Znode> {
+  const never = { zxid: 0, time: 0 };
+  const make = (acl: readonly Acl[]) => newZnode({ data: Buffer.alloc(0), acl }, never);
+  const root = make(OPEN_ACL);
+  const system = make(OPEN_ACL);
+  const config = make(READ_ACL);
+  config.aversion = -1;
+  root.children.add('zookeeper');
+  system.children.add('config').add('quota');
+  return new Map([
+    // The root answers to the empty path too, as the real one does.
+    ['', root],
+    ['/', root],
+    ['/zookeeper', system],
+    ['/zookeeper/quota', make(OPEN_ACL)],
+    ['/zookeeper/config', config],
+  ]);
+}

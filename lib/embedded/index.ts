@@ -1,0 +1,2 @@
+export { EmbeddedZooKeeper } from './embedded-zookeeper.js';
+export type { EmbeddedZooKeeperOptions } from './options.js';

@@ -1,0 +1,104 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { Connection, type ConnectionHost } from './connection.js';
+import { fourLetterWord } from './four-letter-words.js';
+import type { ServerOptions } from './options.js';
+import { type SavedStore, Store } from './store.js';
+
+/** The TCP server and the timers around a store. */
+export class ZooKeeperServer implements ConnectionHost {
+  readonly store: Store;
+  readonly #connections = new Set<Connection>();
+  readonly #attached = new Map<bigint, Connection>();
+  readonly #listener: Server;
+  #expiryTimer: NodeJS.Timeout | undefined;
+  #reapTimer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly options: ServerOptions,
+    saved?: SavedStore,
+  ) {
+    this.store = new Store(options.tickTime, saved);
+    this.#listener = createServer((socket) => this.#accept(socket));
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  /** Resolves to the port once clients can connect. */
+  async listen(): Promise<number> {
+    const { host, port, reapInterval } = this.options;
+    this.#listener.listen({ host, port, backlog: 2048 });
+    await once(this.#listener, 'listening');
+    this.#scheduleExpiry();
+    this.#reapTimer = setInterval(() => this.store.reap(), reapInterval);
+    return (this.#listener.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<SavedStore> {
+    clearTimeout(this.#expiryTimer);
+    clearInterval(this.#reapTimer);
+    const closed = once(this.#listener, 'close');
+    this.#listener.close();
+    this.dropConnections();
+    await closed;
+    return this.store.save();
+  }
+
+  dropConnections(): void {
+    for (const connection of this.#connections) connection.destroy();
+  }
+
+  /** False if there is no such session. */
+  expireSession(id: bigint): boolean {
+    if (!this.store.sessions.get(id)) return false;
+    this.store.closeSession(id);
+    this.detach(id);
+    return true;
+  }
+
+  negotiate(timeout: number): number {
+    const { minSessionTimeout, maxSessionTimeout } = this.options;
+    return Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout);
+  }
+
+  detach(sessionId: bigint): void {
+    this.#attached.get(sessionId)?.destroy();
+    this.#attached.delete(sessionId);
+  }
+
+  attach(sessionId: bigint, connection: Connection): void {
+    this.#attached.set(sessionId, connection);
+  }
+
+  fourLetterWord(word: string): string | undefined {
+    return fourLetterWord(word, this);
+  }
+
+  #accept(socket: Socket): void {
+    const connection = new Connection(socket, this);
+    this.#connections.add(connection);
+    socket.once('close', () => {
+      this.#connections.delete(connection);
+      const id = connection.session?.id;
+      if (id !== undefined && this.#attached.get(id) === connection) this.#attached.delete(id);
+    });
+  }
+
+  #scheduleExpiry(): void {
+    const { tickTime } = this.options;
+    this.#expiryTimer = setTimeout(
+      () => {
+        // After a pause of the thread or the machine, what clients sent meanwhile is read first.
+        setImmediate(() => this.#expireSessions());
+        this.#scheduleExpiry();
+      },
+      tickTime - (performance.now() % tickTime),
+    );
+  }
+
+  #expireSessions(): void {
+    for (const { id } of this.store.sessions.expired(performance.now())) this.expireSession(id);
+  }
+}

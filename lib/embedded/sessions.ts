@@ -1,0 +1,72 @@
+import { randomFillSync } from 'node:crypto';
+
+export interface Session {
+  readonly id: bigint;
+  readonly password: Uint8Array;
+  /** Milliseconds, as negotiated when the session began. */
+  readonly timeout: number;
+  expiresAt: number;
+}
+
+export type SavedSession = Omit<Session, 'expiresAt'>;
+
+/** Who is alive, by a clock that the caller passes in. */
+export class Sessions {
+  readonly #byId = new Map<bigint, Session>();
+  #nextId: bigint;
+
+  constructor(
+    private readonly tickTime: number,
+    now: number,
+    saved: readonly SavedSession[] = [],
+  ) {
+    this.#nextId = firstId();
+    for (const session of saved) {
+      this.#add(session, now);
+      if (session.id >= this.#nextId) this.#nextId = session.id + 1n;
+    }
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  open(timeout: number, now: number): Session {
+    const password = randomFillSync(Buffer.alloc(16));
+    return this.#add({ id: this.#nextId++, password, timeout }, now);
+  }
+
+  get(id: bigint): Session | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** The client was heard of; `timeout` is its connection's, which may differ from the first one. */
+  touch(session: Session, timeout: number, now: number): void {
+    // ZooKeeper expires in ticks and rounds up: a session gets up to one tick of grace.
+    session.expiresAt = (Math.floor((now + timeout) / this.tickTime) + 1) * this.tickTime;
+  }
+
+  remove(id: bigint): void {
+    this.#byId.delete(id);
+  }
+
+  expired(now: number): Session[] {
+    return [...this.#byId.values()].filter((session) => session.expiresAt <= now);
+  }
+
+  save(): SavedSession[] {
+    return [...this.#byId.values()].map(({ id, password, timeout }) => ({ id, password, timeout }));
+  }
+
+  #add(saved: SavedSession, now: number): Session {
+    const session: Session = { ...saved, expiresAt: 0 };
+    this.touch(session, session.timeout, now);
+    this.#byId.set(session.id, session);
+    return session;
+  }
+}
+
+// ZooKeeper's own scheme, server id 1: a later start never hands out an earlier start's ids.
+function firstId(): bigint {
+  return (1n << 56n) | (BigInt.asUintN(64, BigInt(Date.now()) << 24n) >> 8n);
+}

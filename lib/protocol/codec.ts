@@ -1,0 +1,65 @@
+import type { Reader } from './reader.js';
+import type { Writer } from './writer.js';
+
+/** How a value of the protocol is read and written. */
+export interface Codec<T> {
+  read(from: Reader): T;
+  write(value: T, to: Writer): void;
+}
+
+export type ValueOf<C> = C extends Codec<infer T> ? T : never;
+
+export const int: Codec<number> = {
+  read: (from) => from.int(),
+  write: (value, to) => to.int(value),
+};
+
+export const long: Codec<number> = {
+  read: (from) => from.long(),
+  write: (value, to) => to.long(value),
+};
+
+export const bigint: Codec<bigint> = {
+  read: (from) => from.bigint(),
+  write: (value, to) => to.bigint(value),
+};
+
+export const bool: Codec<boolean> = {
+  read: (from) => from.bool(),
+  write: (value, to) => to.bool(value),
+};
+
+export const text: Codec<string> = {
+  read: (from) => from.text(),
+  write: (value, to) => to.text(value),
+};
+
+/** `null` and empty are two values: the first travels as length −1. */
+export const bytes: Codec<Uint8Array | null> = {
+  read: (from) => from.bytes(),
+  write: (value, to) => to.bytes(value),
+};
+
+export function vector<T>(item: Codec<T>): Codec<readonly T[]> {
+  return {
+    read: (from) => from.vector(item.read),
+    write: (value, to) => to.vector(value, item.write),
+  };
+}
+
+/** Fields one behind the other, in the order in which they are named. */
+export function record<F extends Record<string, Codec<unknown>>>(
+  fields: F,
+): Codec<{ [K in keyof F]: ValueOf<F[K]> }> {
+  const entries = Object.entries(fields);
+  return {
+    read(from) {
+      const value: Record<string, unknown> = {};
+      for (const [name, codec] of entries) value[name] = codec.read(from);
+      return value as { [K in keyof F]: ValueOf<F[K]> };
+    },
+    write(value, to) {
+      for (const [name, codec] of entries) codec.write(value[name], to);
+    },
+  };
+}

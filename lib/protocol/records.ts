@@ -1,0 +1,97 @@
+import {
+  bigint,
+  bool,
+  bytes,
+  type Codec,
+  int,
+  long,
+  record,
+  text,
+  type ValueOf,
+  vector,
+} from './codec.js';
+
+/** A znode's stat as it travels. */
+export const Stat = record({
+  czxid: long,
+  mzxid: long,
+  ctime: long,
+  mtime: long,
+  version: int,
+  cversion: int,
+  aversion: int,
+  ephemeralOwner: bigint,
+  dataLength: int,
+  numChildren: int,
+  pzxid: long,
+});
+export type Stat = ValueOf<typeof Stat>;
+
+export const Acl = record({ perms: int, scheme: text, id: text });
+export type Acl = ValueOf<typeof Acl>;
+
+/** Old clients and servers leave the trailing byte out: then `readOnly` is undefined. */
+const trailingReadOnly: Codec<boolean | undefined> = {
+  read: (from) => (from.remaining > 0 ? from.bool() : undefined),
+  write: (value, to) => {
+    if (value !== undefined) to.bool(value);
+  },
+};
+
+export const ConnectRequest = record({
+  protocolVersion: int,
+  lastZxidSeen: long,
+  timeout: int,
+  sessionId: bigint,
+  password: bytes,
+  readOnly: trailingReadOnly,
+});
+export type ConnectRequest = ValueOf<typeof ConnectRequest>;
+
+export const ConnectResponse = record({
+  protocolVersion: int,
+  timeout: int,
+  sessionId: bigint,
+  password: bytes,
+  readOnly: trailingReadOnly,
+});
+
+export const RequestHeader = record({ xid: int, type: int });
+export const ReplyHeader = record({ xid: int, zxid: long, err: int });
+
+export const WatcherEvent = record({ type: int, state: int, path: text });
+export const AuthPacket = record({ type: int, scheme: text, auth: bytes });
+export const SetWatches = record({
+  relativeZxid: long,
+  dataWatches: vector(text),
+  existWatches: vector(text),
+  childWatches: vector(text),
+});
+
+export const CreateRequest = record({ path: text, data: bytes, acl: vector(Acl), flags: int });
+export const CreateTTLRequest = record({
+  path: text,
+  data: bytes,
+  acl: vector(Acl),
+  flags: int,
+  ttl: long,
+});
+export const DeleteRequest = record({ path: text, version: int });
+export const PathRequest = record({ path: text });
+/** exists, getData, getChildren and getChildren2. */
+export const ReadRequest = record({ path: text, watch: bool });
+export const SetDataRequest = record({ path: text, data: bytes, version: int });
+export const SetACLRequest = record({ path: text, acl: vector(Acl), version: int });
+
+/** create and sync. */
+export const PathResponse = record({ path: text });
+/** create2, createContainer and createTTL. */
+export const Create2Response = record({ path: text, stat: Stat });
+/** exists, setData and setACL. */
+export const StatResponse = record({ stat: Stat });
+export const GetDataResponse = record({ data: bytes, stat: Stat });
+export const GetACLResponse = record({ acl: vector(Acl), stat: Stat });
+export const GetChildrenResponse = record({ children: vector(text) });
+export const GetChildren2Response = record({ children: vector(text), stat: Stat });
+/** Requests and replies that are a header alone. */
+export const Empty: Codec<void> = { read: () => undefined, write: () => undefined };

@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import {
+  ConnectionError,
+  NodeError,
+  type Session,
+  type Stat,
+  type ZkClient,
+} from '../client/index.js';
+import type { QueueSpec } from './queue-names.js';
+import { readWithin, stateChange, stillIn } from './within-session.js';
+
+export interface Listing {
+  readonly children: readonly string[];
+  readonly stat: Stat;
+}
+
+/**
+ * Creates a node at the end of the queue and lists the queue in one flight; the listing is missing
+ * where only the node came back. The name carries an id of its own, so that a create whose answer was
+ * lost is found again instead of made twice (Curator's protected create; CURATOR-45, 79).
+ */
+export async function enqueue(
+  client: ZkClient,
+  session: Session,
+  spec: QueueSpec,
+): Promise<{ name: string; listing: Listing | undefined }> {
+  const id = `_c_${randomUUID()}-`;
+  for (;;) {
+    const [created, listed] = await Promise.allSettled([
+      session.create(`${spec.parent}/${id}${spec.marker}`, spec.data, {
+        mode: 'ephemeral-sequential',
+      }),
+      session.children(spec.parent),
+    ]);
+    if (created.status === 'fulfilled') {
+      const name = created.value.slice(spec.parent.length + 1);
+      return { name, listing: listed.status === 'fulfilled' ? listed.value : undefined };
+    }
+    const error: unknown = created.reason;
+    if (error instanceof NodeError && error.code === 'NO_NODE') {
+      // The container may be reaped between any two calls (kazoo 563): as often as it takes.
+      await client.ensureContainers(spec.parent);
+    } else if (error instanceof ConnectionError && error.maybeApplied) {
+      const name = await recover(client, session, spec.parent, id);
+      if (name !== undefined) return { name, listing: undefined };
+    } else if (error instanceof ConnectionError) {
+      await stillIn(client, session);
+    } else {
+      throw error;
+    }
+  }
+}
+
+/** The node of a create whose answer was lost, if the server made it. */
+async function recover(
+  client: ZkClient,
+  session: Session,
+  parent: string,
+  id: string,
+): Promise<string | undefined> {
+  try {
+    await stillIn(client, session);
+    return await find(client, session, parent, id);
+  } catch (error) {
+    // Our caller is told that there is no connection, but the node may be there (CURATOR-18, 190).
+    if (error instanceof ConnectionError) void discardLater(client, session, parent, id);
+    throw error;
+  }
+}
+
+/**
+ * The id was made in this session and a create never crosses sessions: a node that bears it is ours.
+ */
+async function find(
+  client: ZkClient,
+  session: Session,
+  parent: string,
+  id: string,
+): Promise<string | undefined> {
+  try {
+    // The server of the new connection may lag behind the one that took the create.
+    await readWithin(client, session, () => session.sync(parent));
+    const { children } = await readWithin(client, session, () => session.children(parent));
+    const [found, ...twins] = children.filter((name) => name.startsWith(id));
+    for (const twin of twins) void session.discard(`${parent}/${twin}`);
+    return found;
+  } catch (error) {
+    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
+    throw error;
+  }
+}
+
+async function discardLater(
+  client: ZkClient,
+  session: Session,
+  parent: string,
+  id: string,
+): Promise<void> {
+  while (session.alive) {
+    await stateChange(client);
+    try {
+      const name = await find(client, session, parent, id);
+      if (name !== undefined) await session.discard(`${parent}/${name}`);
+      return;
+    } catch (error) {
+      // Without a connection there is a next time; any other answer means that the session is over.
+      if (!(error instanceof ConnectionError)) return;
+    }
+  }
+}

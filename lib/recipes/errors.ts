@@ -1,0 +1,65 @@
+import { CoordinationError } from '../client/errors.js';
+
+/**
+ * The lock was taken and the caller would not wait (`wait: 0`).
+ *
+ * @publicApi
+ */
+export class LockBusyError extends CoordinationError {
+  readonly code = 'BUSY';
+}
+
+/**
+ * The lock was not granted within `wait` milliseconds.
+ *
+ * @publicApi
+ */
+export class LockTimeoutError extends CoordinationError {
+  readonly code = 'TIMEOUT';
+}
+
+/**
+ * The lease ended before it was released; `cause` says why. Somebody else may hold the lock by now.
+ *
+ * @publicApi
+ */
+export class LeaseLostError extends CoordinationError {
+  readonly code = 'LEASE_LOST';
+}
+
+/**
+ * This instance does not lead the election.
+ *
+ * @publicApi
+ */
+export class NotLeaderError extends CoordinationError {
+  readonly code = 'NOT_LEADER';
+}
+
+/**
+ * The caller's own asynchronous call chain holds the lock already, so that waiting would never end.
+ *
+ * @publicApi
+ */
+export class SelfDeadlockError extends CoordinationError {
+  readonly code = 'SELF_DEADLOCK';
+}
+
+/**
+ * The path holds the znodes of another recipe. Two recipes on one path would not exclude each other.
+ *
+ * @publicApi
+ */
+export class ForeignNodeError extends CoordinationError {
+  readonly code = 'FOREIGN_NODE';
+}
+
+/**
+ * ZooKeeper's sequence numbers under this path are used up: every later node would tie. Delete the
+ * path while nobody uses it, or use another one.
+ *
+ * @publicApi
+ */
+export class SequenceExhaustedError extends CoordinationError {
+  readonly code = 'SEQUENCE_EXHAUSTED';
+}

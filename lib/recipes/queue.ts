@@ -1,0 +1,106 @@
+import { NodeError, SessionExpiredError, type Session, type ZkClient } from '../client/index.js';
+import { enqueue, type Listing } from './enqueue.js';
+import { freshSequenceOf, nodeBefore, type QueueSpec } from './queue-names.js';
+import { abortable } from './wait.js';
+import { readWithin, stillIn } from './within-session.js';
+
+/*
+ * The queue of ephemeral sequential znodes that the lock recipes share (Curator's LockInternals):
+ *
+ *   1. Create an ephemeral sequential node under the path and list the path's children.
+ *   2. If no node of the queue stands before our own, the turn is ours.
+ *   3. Otherwise watch the node just before ours, wait until it goes, and list again.
+ *
+ * Every way out of the queue deletes our node.
+ */
+
+export interface TurnOptions {
+  /** Aborts when nobody wants the turn anymore. */
+  signal: AbortSignal;
+  /** Called whenever somebody stands before us. */
+  onBlocked: () => void;
+}
+
+/** A node of ours at the head of its queue, in the one session that made it. */
+export interface Place {
+  readonly session: Session;
+  readonly path: string;
+  /** The parent's pzxid in the listing that proved the turn: the latest change among the queue's nodes. */
+  readonly pzxid: number;
+}
+
+/**
+ * Queues up and resolves at the head of the queue. Where the session ends on the way, or somebody
+ * deletes our node, it starts again at the end of the queue. Rejects once `signal` aborts.
+ */
+export async function takeTurn(
+  client: ZkClient,
+  spec: QueueSpec,
+  options: TurnOptions,
+): Promise<Place> {
+  for (;;) {
+    const session = await client.session({ signal: options.signal });
+    try {
+      const place = await takeTurnIn(session, client, spec, options);
+      if (place) return place;
+    } catch (error) {
+      if (options.signal.aborted || !(error instanceof SessionExpiredError)) throw error;
+    }
+  }
+}
+
+async function takeTurnIn(
+  session: Session,
+  client: ZkClient,
+  spec: QueueSpec,
+  { signal, onBlocked }: TurnOptions,
+): Promise<Place | undefined> {
+  const { name, listing } = await enqueue(client, session, spec);
+  const path = `${spec.parent}/${name}`;
+  const list = () => readWithin(client, session, () => session.children(spec.parent), signal);
+  try {
+    const sequence = freshSequenceOf(spec, name);
+    for (let queue: Listing = listing ?? (await list()); ; queue = await list()) {
+      signal.throwIfAborted();
+      // Our own node's absence is no proof of a turn (go-zookeeper's lock took it for one).
+      if (!queue.children.includes(name)) return undefined;
+      const ahead = nodeBefore(spec, queue.children, sequence);
+      if (ahead !== undefined) {
+        onBlocked();
+        await deletionOf(`${spec.parent}/${ahead}`, client, session, signal);
+      } else if (session.trusted) {
+        return { session, path, pzxid: queue.stat.pzxid };
+      } else {
+        // A pause may have outlived the session between the answer and this line: ask once more.
+        await stillIn(client, session, signal);
+      }
+    }
+  } catch (error) {
+    void session.discard(path);
+    throw error;
+  }
+}
+
+/** Resolves when `path` may be gone. Reads it to watch it: an exists watch would stay behind on a node that is gone (CURATOR-107). */
+async function deletionOf(
+  path: string,
+  client: ZkClient,
+  session: Session,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const { watch } = await readWithin(
+      client,
+      session,
+      () => session.get(path, { watch: true }),
+      signal,
+    );
+    try {
+      await abortable(watch.fired, signal);
+    } finally {
+      watch.remove();
+    }
+  } catch (error) {
+    if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
+  }
+}

@@ -1,0 +1,46 @@
+import type { Lease } from '../recipes/index.js';
+
+/** The leases that a service has given out and that did not come back: what a shutdown waits for. */
+export class HeldLeases {
+  private readonly leases = new Set<Lease>();
+  private onEmpty: (() => void) | undefined;
+
+  add(lease: Lease): void {
+    this.leases.add(lease);
+  }
+
+  delete(lease: Lease): void {
+    this.leases.delete(lease);
+    if (this.leases.size === 0) this.onEmpty?.();
+  }
+
+  /** Forgets what was lost, for holders who never give a lost lease back. */
+  sweep(): void {
+    for (const lease of this.leases) if (!lease.held) this.delete(lease);
+  }
+
+  has(path: string): boolean {
+    for (const lease of this.leases) if (lease.path === path && lease.held) return true;
+    return false;
+  }
+
+  /** Waits until all came back, at most `limit` milliseconds; the keys of those that did not. */
+  async drained(limit: number): Promise<string[]> {
+    this.sweep();
+    if (this.leases.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, limit);
+        this.onEmpty = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.onEmpty = undefined;
+    }
+    return [...this.leases].filter((lease) => lease.held).map((lease) => lease.key);
+  }
+
+  async releaseAll(): Promise<void> {
+    await Promise.all([...this.leases].map((lease) => lease.release()));
+  }
+}

@@ -1,0 +1,78 @@
+import { BadOptionError, ShuttingDownError } from '../client/errors.js';
+import { currentLease } from '../recipes/index.js';
+import { HeldLeases } from './held-leases.js';
+
+/** What is asked for, as far as a shutdown goes. */
+export interface Passage {
+  readonly key: string;
+  readonly path: string;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Where all go through who take something on one connection: a shutdown closes it, sends away those
+ * who wait, and waits for those who hold.
+ */
+export class Turnstile {
+  readonly leases = new HeldLeases();
+  private readonly waits = new Set<AbortController>();
+  private refusal: ShuttingDownError | undefined;
+
+  /** `take` gets a signal that the caller's own aborts, and a shutdown. */
+  async pass<T>(
+    { key, path, signal }: Passage,
+    take: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw new BadOptionError('signal', signal, 'an AbortSignal');
+    }
+    if (this.refusal && !heldByCaller(key, path)) throw refused(key, this.refusal);
+
+    // Not AbortSignal.any: a signal as old as the application would gather dependents of every call.
+    const cancel = new AbortController();
+    const onAbort = () => cancel.abort(signal?.reason);
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener('abort', onAbort);
+    this.waits.add(cancel);
+    try {
+      return await take(cancel.signal);
+    } catch (error) {
+      throw this.refusal && cancel.signal.reason === this.refusal
+        ? refused(key, this.refusal)
+        : error;
+    } finally {
+      this.waits.delete(cancel);
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** From now on whoever asks, and whoever waits, gets a ShuttingDownError. Idempotent. */
+  refuse(): void {
+    this.refusal ??= new ShuttingDownError('the application is shutting down');
+    for (const wait of this.waits) wait.abort(this.refusal);
+  }
+
+  /**
+   * Refuses new holders, waits at most `limit` milliseconds for the present ones, then gives back what
+   * they hold. The keys of those that did not come back in time.
+   */
+  async drain(limit: number): Promise<string[]> {
+    this.refuse();
+    const overdue = await this.leases.drained(limit);
+    await this.leases.releaseAll();
+    return overdue;
+  }
+}
+
+/** A holder that re-enters takes nothing new: refusing it would break what the shutdown waits for. */
+function heldByCaller(key: string, path: string): boolean {
+  const lease = currentLease(key);
+  return lease !== undefined && lease.held && lease.path === path;
+}
+
+function refused(key: string, cause: ShuttingDownError): ShuttingDownError {
+  return new ShuttingDownError(`lock ${JSON.stringify(key)} is refused: ${cause.message}`, {
+    key,
+    cause,
+  });
+}

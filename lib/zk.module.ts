@@ -1,0 +1,135 @@
+import {
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  Module,
+  type Provider,
+} from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { BadOptionError } from './client/errors.js';
+import { checkLockedMethods } from './decorators/start-up-check.js';
+import { checkOptions } from './services/lock-options.js';
+import { ZkConnection } from './zk.connection.js';
+import {
+  settingsOf,
+  type ZkModuleAsyncOptions,
+  type ZkModuleExtras,
+  type ZkModuleOptions,
+} from './zk.options.js';
+import {
+  connectionName,
+  getErrorMappingToken,
+  getLockServiceToken,
+  getZkClientToken,
+} from './zk.tokens.js';
+
+const ASYNC_OPTIONS = [
+  'imports',
+  'inject',
+  'useFactory',
+  'useClass',
+  'useExisting',
+  'provideInjectionTokensFrom',
+  'name',
+  'isGlobal',
+] satisfies (keyof ZkModuleAsyncOptions)[];
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
+  new ConfigurableModuleBuilder<ZkModuleOptions>({ moduleName: 'Zk' })
+    .setClassMethodName('forRoot')
+    .setFactoryMethodName('createZkOptions')
+    .setExtras<ZkModuleExtras>({ name: undefined, isGlobal: undefined }, withConnection)
+    .build();
+
+/**
+ * A connection to ZooKeeper and the services on it.
+ *
+ * @publicApi
+ */
+@Module({})
+export class ZkModule extends ConfigurableModuleClass {
+  static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
+    if (typeof options !== 'object' || options === null) {
+      throw new BadOptionError(
+        'options of ZkModule.forRoot',
+        options,
+        'an object with a connectString',
+      );
+    }
+    return super.forRoot(options);
+  }
+
+  static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
+    checkOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
+    const { useFactory, useClass, useExisting } = options;
+    if ([useFactory, useClass, useExisting].filter(Boolean).length !== 1) {
+      throw new BadOptionError(
+        'options of ZkModule.forRootAsync',
+        options,
+        'an object with one of useFactory, useClass and useExisting',
+      );
+    }
+    return super.forRootAsync(options);
+  }
+}
+
+function withConnection(definition: DynamicModule, extras: ZkModuleExtras): DynamicModule {
+  const name = connectionName(extras.name);
+  return {
+    ...definition,
+    global: extras.isGlobal ?? true,
+    imports: [...(definition.imports ?? []), DiscoveryModule],
+    providers: [...(definition.providers ?? []), ...providersOf(name)],
+    exports: [getZkClientToken(name), getLockServiceToken(name)],
+  };
+}
+
+function providersOf(name: string): Provider[] {
+  return [
+    {
+      provide: ZkConnection,
+      inject: [MODULE_OPTIONS_TOKEN, ModulesContainer, DiscoveryService, MetadataScanner],
+      useFactory: (
+        options: ZkModuleOptions,
+        modules: ModulesContainer,
+        discovery: DiscoveryService,
+        scanner: MetadataScanner,
+      ) => {
+        checkOnlyOne(name, modules);
+        const settings = settingsOf(options);
+        const { wait = Infinity } = settings.defaults;
+        return ZkConnection.create(name, settings, () =>
+          checkLockedMethods(name, wait, discovery, scanner),
+        );
+      },
+    },
+    {
+      provide: getZkClientToken(name),
+      inject: [ZkConnection],
+      useFactory: ({ client }: ZkConnection) => client,
+    },
+    {
+      provide: getLockServiceToken(name),
+      inject: [ZkConnection],
+      useFactory: ({ locks }: ZkConnection) => locks,
+    },
+    {
+      provide: getErrorMappingToken(name),
+      inject: [ZkConnection],
+      useFactory: ({ mapError }: ZkConnection) => mapError,
+    },
+  ];
+}
+
+function checkOnlyOne(name: string, modules: ModulesContainer): void {
+  const token = getLockServiceToken(name);
+  const same = [...modules.values()].filter(
+    ({ metatype, providers }) => metatype === ZkModule && providers.has(token),
+  );
+  if (same.length > 1) {
+    throw new BadOptionError(
+      'name',
+      name,
+      `unique: ${same.length} ZkModule connections of this application have the same (call forRoot once, in the root module, or name each connection)`,
+    );
+  }
+}

@@ -1,0 +1,127 @@
+import type { Type } from '@nestjs/common';
+import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
+import { BadOptionError } from './client/errors.js';
+import type { ZkClientOptions } from './client/index.js';
+import type { ErrorMapping } from './decorators/error-mapping.js';
+import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
+import { checkOptions, checkWait, type LockDefaults } from './services/lock-options.js';
+
+/** Node's longest timer. */
+const LONGEST_TIMEOUT = 2 ** 31 - 1;
+const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
+
+/** @publicApi */
+export interface ZkNestOptions {
+  /** What the connection's locks do where a call or a decorator does not say. */
+  defaults?: LockDefaults;
+  /**
+   * True connects in the background: the application starts though nobody answers, and the next lock
+   * tries again. By default it starts when ZooKeeper has answered, or fails to start.
+   */
+  lazyConnection?: boolean;
+  /** Milliseconds that a shutdown waits for held leases before it gives them back. Default 10,000. */
+  shutdownTimeout?: number;
+  /** What handlers fail with in place of the errors of their locks; see {@link ErrorMapping}. */
+  mapError?: ErrorMapping;
+}
+
+/**
+ * A connection to an ensemble, or to a server that is started in this process for development:
+ * all that ZkClient takes, and what concerns Nest.
+ *
+ * @publicApi
+ */
+export type ZkModuleOptions = ZkNestOptions &
+  (
+    | (ZkClientOptions & { embedded?: false })
+    | (Omit<ZkClientOptions, 'connectString'> & {
+        connectString?: undefined;
+        /** Starts a ZooKeeper server in this process, for development and tests. It keeps nothing. */
+        embedded: true | EmbeddedZooKeeperOptions;
+      })
+  );
+
+/** @publicApi */
+export interface ZkModuleExtras {
+  /** Tells several connections apart; see getZkClientToken, getLockServiceToken and `connection` of the decorators. */
+  name?: string;
+  /** False makes the connection visible only to modules that import this one. Default true. */
+  isGlobal?: boolean;
+}
+
+/** @publicApi */
+export interface ZkOptionsFactory {
+  createZkOptions(): Promise<ZkModuleOptions> | ZkModuleOptions;
+}
+
+/** @publicApi */
+export type ZkModuleAsyncOptions = Pick<
+  ConfigurableModuleAsyncOptions<ZkModuleOptions>,
+  'imports' | 'inject' | 'useFactory' | 'provideInjectionTokensFrom'
+> &
+  ZkModuleExtras & {
+    useClass?: Type<ZkOptionsFactory>;
+    useExisting?: Type<ZkOptionsFactory>;
+  };
+
+/** The options, checked and sorted by who they are for. What is the client's, the client checks. */
+export interface ZkSettings {
+  readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
+  readonly embedded: EmbeddedZooKeeperOptions | undefined;
+  readonly defaults: LockDefaults;
+  readonly lazyConnection: boolean;
+  readonly shutdownTimeout: number;
+  readonly mapError: ErrorMapping | undefined;
+}
+
+export function settingsOf(options: ZkModuleOptions): ZkSettings {
+  if (typeof options !== 'object' || options === null) {
+    throw new BadOptionError('options of ZkModule', options, 'an object with a connectString');
+  }
+  const {
+    defaults = {},
+    lazyConnection = false,
+    shutdownTimeout = DEFAULT_SHUTDOWN_TIMEOUT,
+    mapError,
+    embedded,
+    ...client
+  } = options;
+  checkOptions('defaults', defaults, ['wait']);
+  checkWait('defaults.wait', defaults.wait);
+  if (typeof lazyConnection !== 'boolean') {
+    throw new BadOptionError('lazyConnection', lazyConnection, 'true or false');
+  }
+  if (
+    typeof shutdownTimeout !== 'number' ||
+    !(shutdownTimeout >= 0 && shutdownTimeout <= LONGEST_TIMEOUT)
+  ) {
+    const expected = `0 to ${LONGEST_TIMEOUT} milliseconds`;
+    throw new BadOptionError('shutdownTimeout', shutdownTimeout, expected);
+  }
+  if (mapError !== undefined && typeof mapError !== 'function') {
+    throw new BadOptionError('mapError', mapError, 'a function');
+  }
+  return {
+    client,
+    embedded: embeddedOf(embedded, client.connectString),
+    defaults,
+    lazyConnection,
+    shutdownTimeout,
+    mapError,
+  };
+}
+
+function embeddedOf(
+  embedded: unknown,
+  connectString: unknown,
+): EmbeddedZooKeeperOptions | undefined {
+  if (embedded === undefined || embedded === false) return undefined;
+  if (embedded !== true && (typeof embedded !== 'object' || embedded === null)) {
+    throw new BadOptionError('embedded', embedded, "true, or the embedded server's options");
+  }
+  if (connectString !== undefined) {
+    const expected = 'left out with embedded, whose server has an address of its own';
+    throw new BadOptionError('connectString', connectString, expected);
+  }
+  return embedded === true ? {} : embedded;
+}

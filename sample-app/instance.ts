@@ -1,0 +1,25 @@
+// One process of the seckill: it lives as long as its channel to the process that forked it.
+import type { FromInstance } from './seckill/instances.js';
+import type { ShopSettings } from './shop/settings.js';
+import { startShop } from './shop/start-shop.js';
+
+const GRACE = 5_000;
+
+// A terminal sends Ctrl-C to parent and children alike: the parent decides.
+process.on('SIGINT', () => undefined);
+process.once('disconnect', () => setTimeout(() => process.exit(1), GRACE).unref());
+
+try {
+  const settings = JSON.parse(process.env.SHOP_SETTINGS!) as ShopSettings;
+  const { app, url } = await startShop(settings, {
+    port: 0,
+    logLevels: ['fatal', 'error', 'warn'],
+  });
+  const close = () => void app.close().finally(() => process.exit());
+  if (!process.connected) close();
+  process.once('disconnect', close);
+  process.send?.({ url } satisfies FromInstance);
+} catch (error) {
+  const failure = error instanceof Error ? error.message : String(error);
+  process.send?.({ failure } satisfies FromInstance, () => process.exit(1));
+}

@@ -1,0 +1,39 @@
+import { constants } from 'node:os';
+import { HELP, parseOptions, UsageError } from './seckill/options.js';
+import { Progress } from './seckill/progress.js';
+import { outcome, soldExactly, table } from './seckill/report.js';
+import { seckill } from './seckill/run.js';
+
+const interrupt = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    process.exitCode = 128 + constants.signals[signal];
+    // Asked twice, it does not tidy up first; the instances end with this process all the same.
+    if (interrupt.signal.aborted) process.exit();
+    interrupt.abort();
+  });
+}
+
+try {
+  const options = parseOptions(process.argv.slice(2));
+  if (options === 'help') {
+    console.log(HELP);
+  } else {
+    const report = await seckill(options, new Progress(), interrupt.signal);
+    const sentence = outcome(report, options.items);
+    if (options.json) {
+      console.log(JSON.stringify(report));
+      console.error(sentence);
+    } else {
+      console.log(`\n${table(report)}\n\n${sentence}`);
+    }
+    process.exitCode = soldExactly(report.locked, options.items) ? 0 : 1;
+  }
+} catch (error) {
+  if (interrupt.signal.aborted) {
+    console.error('seckill: interrupted, everything is stopped');
+  } else {
+    console.error(`seckill: ${error instanceof Error ? error.message : error}`);
+    process.exitCode = error instanceof UsageError ? 2 : 1;
+  }
+}

@@ -1,0 +1,111 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { ShopSettings } from '../shop/settings.js';
+
+/** What an instance tells its parent, once. */
+export type FromInstance = { url: string } | { failure: string };
+
+export interface InstanceOptions {
+  /** The built `instance.js`. */
+  entry?: string;
+  /** Kills the instance, whether it is up already or not. */
+  signal?: AbortSignal;
+}
+
+const INSTANCE = fileURLToPath(new URL('../instance.js', import.meta.url));
+const GRACE = 5_000;
+
+/** One process of the shop. */
+export class Instance implements AsyncDisposable {
+  private stopping = false;
+
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly url: string,
+  ) {}
+
+  static async start(
+    settings: ShopSettings,
+    { entry = INSTANCE, signal }: InstanceOptions = {},
+  ): Promise<Instance> {
+    signal?.throwIfAborted();
+    const child = fork(entry, {
+      env: { ...process.env, SHOP_SETTINGS: JSON.stringify(settings) },
+      // stdout is kept for the figures.
+      stdio: ['ignore', 2, 2, 'ipc'],
+    });
+    const told = once(child, 'message', { signal }) as Promise<[FromInstance]>;
+    const ended = once(child, 'exit', { signal }).then(([code, killedBy]) => {
+      throw new Error(`an instance ended at its start (${code ?? killedBy})`);
+    });
+    try {
+      const [message] = await Promise.race([told, ended]);
+      if ('failure' in message) throw new Error(message.failure);
+      return new Instance(child, message.url);
+    } catch (error) {
+      child.kill('SIGKILL');
+      throw error;
+    } finally {
+      for (const wait of [told, ended]) wait.catch(() => undefined);
+    }
+  }
+
+  get pid(): number {
+    return this.child.pid!;
+  }
+
+  get alive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Calls back when the process ends without being asked to. */
+  onDeath(listener: (how: number | NodeJS.Signals) => void): void {
+    this.child.once('exit', (code, signal) => {
+      if (!this.stopping) listener(signal ?? code!);
+    });
+  }
+
+  async stop(): Promise<void> {
+    if (!this.alive) return;
+    this.stopping = true;
+    const exited = once(this.child, 'exit');
+    const timer = setTimeout(() => this.child.kill('SIGKILL'), GRACE);
+    this.child.disconnect();
+    await exited;
+    clearTimeout(timer);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+}
+
+/** All the instances of a run; if one does not start, none stays. */
+export class Instances implements AsyncDisposable {
+  private constructor(readonly all: readonly Instance[]) {}
+
+  static async start(
+    count: number,
+    settings: ShopSettings,
+    options?: InstanceOptions,
+  ): Promise<Instances> {
+    const starts = Array.from({ length: count }, () => Instance.start(settings, options));
+    const settled = await Promise.allSettled(starts);
+    const up = settled.flatMap((start) => (start.status === 'fulfilled' ? start.value : []));
+    const failed = settled.find((start) => start.status === 'rejected');
+    if (failed) {
+      await Promise.all(up.map((instance) => instance.stop()));
+      throw failed.reason;
+    }
+    return new Instances(up);
+  }
+
+  get alive(): Instance[] {
+    return this.all.filter((instance) => instance.alive);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.all.map((instance) => instance.stop()));
+  }
+}

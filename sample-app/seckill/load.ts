@@ -1,0 +1,83 @@
+import autocannon from 'autocannon';
+
+export interface Load {
+  /** The same path on every instance. */
+  urls: string[];
+  /** Each asks once, over a connection of its own; all at once. */
+  buyers: number;
+  /** Milliseconds until a buyer without an answer gives up. */
+  patience: number;
+  signal?: AbortSignal;
+  onProgress?: (tally: Tally) => void;
+}
+
+export interface Tally {
+  sold: number;
+  soldOut: number;
+  /** Answers that are neither. */
+  refused: number;
+}
+
+export interface LoadFigures {
+  requests: number;
+  /** Buyers who got neither an order nor the word that it is sold out: no answer, or a bad one. */
+  errors: number;
+  /** Answers a second. */
+  throughput: number;
+  /** Milliseconds to an answer, over all instances. */
+  p50: number;
+  p99: number;
+}
+
+const SOLD = 201;
+const SOLD_OUT = 409;
+
+export async function fireBuyers(load: Load): Promise<LoadFigures> {
+  const { urls, buyers, patience, signal, onProgress } = load;
+  const tally: Tally = { sold: 0, soldOut: 0, refused: 0 };
+  const start = performance.now();
+  let lastAnswer = start;
+
+  const { latency } = await cannonade(
+    {
+      // An array spreads the connections over all of it; the types do not know.
+      url: urls as unknown as string,
+      method: 'POST',
+      connections: buyers,
+      amount: buyers,
+      timeout: Math.ceil(patience / 1000),
+      sampleInt: 100,
+    },
+    (status) => {
+      lastAnswer = performance.now();
+      tally[status === SOLD ? 'sold' : status === SOLD_OUT ? 'soldOut' : 'refused'] += 1;
+      onProgress?.(tally);
+    },
+    signal,
+  );
+
+  const answers = tally.sold + tally.soldOut + tally.refused;
+  return {
+    requests: buyers,
+    // autocannon's own count leaves out connections that a dying instance closed in good order.
+    errors: buyers - tally.sold - tally.soldOut,
+    throughput: answers && Math.round(answers / ((lastAnswer - start) / 1000)),
+    p50: latency.p50,
+    p99: latency.p99,
+  };
+}
+
+async function cannonade(
+  options: autocannon.Options,
+  onAnswer: (status: number) => void,
+  signal?: AbortSignal,
+): Promise<autocannon.Result> {
+  signal?.throwIfAborted();
+  const result = await new Promise<autocannon.Result>((resolve, reject) => {
+    const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)));
+    run.on('response', (_client, status) => onAnswer(status));
+    signal?.addEventListener('abort', () => run.stop(), { once: true });
+  });
+  signal?.throwIfAborted();
+  return result;
+}

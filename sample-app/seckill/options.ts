@@ -1,0 +1,118 @@
+import { parseArgs } from 'node:util';
+import { DATABASE_SERVERS } from '../shop/database.js';
+import { defaults } from '../shop/settings.js';
+
+export interface SeckillOptions {
+  instances: number;
+  buyers: number;
+  items: number;
+  delay: readonly [from: number, to: number];
+  zookeeper: string | undefined;
+  database: string | undefined;
+  json: boolean;
+}
+
+export const HELP = `npm run seckill -- [options]
+
+Sells --items pieces to --buyers buyers who all come at once, first without a lock, then with
+@DistributedLock, over several instances of the shop.
+
+  --instances N      processes of the shop (3)
+  --buyers N         buyers at once, each asking once (1500)
+  --items N          pieces in stock, no more than buyers (100)
+  --delay FROM-TO    milliseconds from reading the stock to writing it, at random (${defaults.delay.join('-')})
+  --zookeeper LIST   host:port[,host:port…][/chroot] (one of its own, in this process)
+  --database URL     mysql://…, mariadb://… or postgres://… (an SQLite file, removed at the end)
+  --json             the figures as one JSON object on stdout
+  --help             this
+
+Exits with 0 if the locked run sold exactly the stock, 1 if not, 2 on a bad option.`;
+
+/** A mistake on the command line, told in one line. */
+export class UsageError extends Error {}
+
+export function parseOptions(args: string[]): SeckillOptions | 'help' {
+  const values = parse(args);
+  if (values.help) return 'help';
+  const options = {
+    instances: wholeNumber('--instances', values.instances, 1, 64),
+    buyers: wholeNumber('--buyers', values.buyers, 1, 20_000),
+    items: wholeNumber('--items', values.items, 1, 20_000),
+    delay: range('--delay', values.delay, 10_000),
+    zookeeper: values.zookeeper,
+    database: values.database,
+    json: values.json,
+  };
+  if (options.items > options.buyers) {
+    throw new UsageError(
+      `--items (${options.items}) must not exceed --buyers (${options.buyers}): nothing would sell out`,
+    );
+  }
+  if (options.instances > options.buyers) {
+    throw new UsageError(
+      `--instances (${options.instances}) must not exceed --buyers (${options.buyers})`,
+    );
+  }
+  if (values.zookeeper !== undefined) checkServers(values.zookeeper);
+  if (values.database !== undefined) checkDatabase(values.database);
+  return options;
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      strict: true,
+      allowPositionals: false,
+      options: {
+        instances: { type: 'string', default: '3' },
+        buyers: { type: 'string', default: '1500' },
+        items: { type: 'string', default: '100' },
+        delay: { type: 'string', default: defaults.delay.join('-') },
+        zookeeper: { type: 'string' },
+        database: { type: 'string' },
+        json: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    }).values;
+  } catch (error) {
+    throw new UsageError((error as Error).message.split(/[.\n]/)[0], { cause: error });
+  }
+}
+
+function wholeNumber(flag: string, text: string, from: number, to: number): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= from && value <= to) return value;
+  throw new UsageError(`${flag} must be a whole number from ${from} to ${to}, but is '${text}'`);
+}
+
+function range(flag: string, text: string, to: number): readonly [number, number] {
+  const [, low, high = low] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
+  const bounds = [Number(low), Number(high)] as const;
+  if (bounds[0] <= bounds[1] && bounds[1] <= to) return bounds;
+  throw new UsageError(
+    `${flag} must be milliseconds such as 0-20, rising and at most ${to}, but is '${text}'`,
+  );
+}
+
+function checkServers(list: string): void {
+  const [servers] = list.split(/(?=\/)/);
+  if (servers.split(',').every(isServer)) return;
+  throw new UsageError(`--zookeeper must be host:port[,host:port…][/chroot], but is '${list}'`);
+}
+
+function isServer(server: string): boolean {
+  const port = Number(/^(?:[\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})$/.exec(server)?.[1]);
+  return port >= 1 && port <= 65_535;
+}
+
+function checkDatabase(url: string): void {
+  if (URL.canParse(url)) {
+    const { protocol, hostname, pathname } = new URL(url);
+    if (DATABASE_SERVERS.includes(protocol) && hostname && pathname.length > 1) return;
+  }
+  // Not shown: it may hold a password.
+  throw new UsageError(
+    '--database must be a URL such as mysql://user:password@host:3306/shop or postgres://user:password@host:5432/shop',
+  );
+}

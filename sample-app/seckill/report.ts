@@ -1,0 +1,64 @@
+import type { LoadFigures } from './load.js';
+
+export interface Figures extends LoadFigures {
+  /** Rows in the orders table. */
+  orders: number;
+  stockLeft: number;
+  /** Orders beyond the items there were. */
+  oversold: number;
+}
+
+export interface Report {
+  unlocked: Figures;
+  locked: Figures;
+}
+
+export function figures(
+  load: LoadFigures,
+  { orders, stock, items }: { orders: number; stock: number; items: number },
+): Figures {
+  const { requests, errors, throughput, p50, p99 } = load;
+  const oversold = Math.max(0, orders - items);
+  return { requests, orders, stockLeft: stock, oversold, errors, throughput, p50, p99 };
+}
+
+export function soldExactly({ orders, stockLeft }: Figures, items: number): boolean {
+  return orders === items && stockLeft === 0;
+}
+
+const COLUMNS: [heading: string, cell: (figures: Figures) => string][] = [
+  ['requests', (run) => count(run.requests)],
+  ['orders', (run) => count(run.orders)],
+  ['stock left', (run) => count(run.stockLeft)],
+  ['oversold', (run) => count(run.oversold)],
+  ['throughput', (run) => `${count(run.throughput)}/s`],
+  ['p50', (run) => `${count(run.p50)} ms`],
+  ['p99', (run) => `${count(run.p99)} ms`],
+  ['errors', (run) => count(run.errors)],
+];
+
+export function table(report: Report): string {
+  const rows = [
+    ['', ...COLUMNS.map(([heading]) => heading)],
+    ...Object.entries(report).map(([name, run]) => [name, ...COLUMNS.map(([, cell]) => cell(run))]),
+  ];
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  return rows
+    .map(([name, ...cells]) =>
+      [name.padEnd(widths[0]), ...cells.map((cell, i) => cell.padStart(widths[i + 1]))].join('  '),
+    )
+    .join('\n');
+}
+
+export function outcome({ unlocked, locked }: Report, items: number): string {
+  const without =
+    unlocked.oversold > 0
+      ? `Without a lock the shop took ${count(unlocked.orders)} orders for ${count(items)} items: ${count(unlocked.oversold)} too many.`
+      : `Without a lock the shop took ${count(unlocked.orders)} orders for ${count(items)} items; a longer --delay or more --buyers would oversell.`;
+  const withLock = soldExactly(locked, items)
+    ? `With @DistributedLock it sold exactly the ${count(items)} there were.`
+    : `With @DistributedLock it took ${count(locked.orders)} orders and kept ${count(locked.stockLeft)} in stock, which is NOT exactly the ${count(items)} there were (${count(locked.errors)} errors).`;
+  return `${without} ${withLock}`;
+}
+
+const count = (value: number) => value.toLocaleString('en');

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { prepareDatabase, removeGoods, temporaryDatabase } from '../shop/database.js';
+import { PATIENCE } from '../shop/goods-stock.controller.js';
+import { defaults, type ShopSettings } from '../shop/settings.js';
+import { Instances } from './instances.js';
+import { fireBuyers } from './load.js';
+import type { SeckillOptions } from './options.js';
+import type { Progress } from './progress.js';
+import { type Figures, figures, type Report } from './report.js';
+
+/** The whole flash sale: starts what it needs, sells the stock twice, and leaves nothing behind. */
+export async function seckill(
+  options: SeckillOptions,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Report> {
+  await using embedded = options.zookeeper ? undefined : await EmbeddedZooKeeper.start();
+  const settings: ShopSettings = {
+    ...defaults,
+    delay: options.delay,
+    zookeeper: options.zookeeper ?? embedded?.connectString,
+    database: options.database ?? temporaryDatabase(),
+  };
+
+  // New goods for each run: the fence an earlier run left means nothing to another ZooKeeper's tokens.
+  const goodsNo = `seckill-${randomBytes(4).toString('hex')}`;
+  await prepareDatabase(settings, [{ goodsNo, stock: options.items }]);
+  await using _goods = { [Symbol.asyncDispose]: () => removeGoods(settings, goodsNo) };
+
+  await using instances = await Instances.start(options.instances, settings, { signal });
+  for (const [index, instance] of instances.all.entries()) {
+    progress.line(`instance ${index + 1}: ${instance.url}, pid ${instance.pid}`);
+    instance.onDeath((how) =>
+      progress.line(`instance ${index + 1} died (${how}): its buyers fail, the others go on`),
+    );
+  }
+
+  const { items, buyers } = options;
+  const sale = { instances, goodsNo, items, buyers, progress, signal };
+  return {
+    unlocked: await sell('unlocked', { ...sale, route: 'purchase-unlocked' }),
+    locked: await sell('locked', { ...sale, route: 'purchase' }),
+  };
+}
+
+interface Sale {
+  instances: Instances;
+  goodsNo: string;
+  route: string;
+  items: number;
+  buyers: number;
+  progress: Progress;
+  signal: AbortSignal;
+}
+
+async function sell(name: keyof Report, sale: Sale): Promise<Figures> {
+  const { instances, goodsNo, route, items, buyers, progress, signal } = sale;
+  await request(instances, `${goodsNo}/reset`, { signal, body: { stock: items } });
+  let told = `${name}: no answers`;
+  const load = await fireBuyers({
+    urls: instances.alive.map(({ url }) => `${url}/goods-stock/${goodsNo}/${route}`),
+    buyers,
+    patience: PATIENCE + 10_000,
+    signal,
+    onProgress: ({ sold, soldOut, refused }) => {
+      told = `${name}: ${sold} sold, ${soldOut} sold out, ${refused} refused`;
+      progress.update(told);
+    },
+  });
+  progress.line(told);
+  const { orders, stock } = await request(instances, goodsNo, { signal });
+  return figures(load, { orders, stock, items });
+}
+
+/** Asks the first instance that lives. */
+async function request(
+  { alive: [shop] }: Instances,
+  path: string,
+  { signal, body }: { signal: AbortSignal; body?: object },
+): Promise<{ orders: number; stock: number }> {
+  if (!shop) throw new Error('no instance is left');
+  const answer = await fetch(`${shop.url}/goods-stock/${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { 'content-type': 'application/json' },
+    body: body && JSON.stringify(body),
+    signal,
+  });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as { orders: number; stock: number };
+}

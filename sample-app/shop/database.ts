@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import sqlite from 'libsql';
+import { DataSource, type DataSourceOptions, type DeepPartial, Table } from 'typeorm';
+import { GoodsStock } from './goods-stock.entity.js';
+import { Order } from './order.entity.js';
+import type { ShopSettings } from './settings.js';
+
+type DatabaseSettings = Pick<ShopSettings, 'database' | 'sessionTimeout'>;
+
+export const DATABASE_SERVERS = ['mysql:', 'mariadb:', 'postgres:', 'postgresql:'];
+
+export function dataSourceOptions({
+  database,
+  sessionTimeout,
+}: DatabaseSettings): DataSourceOptions {
+  const entities = [GoodsStock, Order];
+  const server = DATABASE_SERVERS.find((protocol) => database.startsWith(protocol));
+  if (server?.startsWith('postgres')) return { type: 'postgres', url: database, entities };
+  if (server) return { type: 'mysql', url: database, entities };
+  return {
+    type: 'better-sqlite3',
+    driver: sqlite,
+    database,
+    enableWAL: true,
+    // SQLite waits for another process on the event loop, which has ZooKeeper to answer.
+    timeout: sessionTimeout / 10,
+    prepareDatabase: (db: sqlite.Database) => void db.pragma('synchronous = NORMAL'),
+    entities,
+  };
+}
+
+/** Makes the tables and goods that are not there yet, and changes nothing that is. */
+export async function prepareDatabase(
+  settings: DatabaseSettings,
+  goods: DeepPartial<GoodsStock>[],
+): Promise<void> {
+  await connected(settings, async (dataSource) => {
+    await using runner = dataSource.createQueryRunner();
+    for (const entity of dataSource.entityMetadatas) {
+      await runner.createTable(Table.create(entity, dataSource.driver), true);
+    }
+    const insert = dataSource.createQueryBuilder().insert().into(GoodsStock).values(goods);
+    await insert.orIgnore().updateEntity(false).execute();
+  });
+}
+
+export async function removeGoods(settings: DatabaseSettings, goodsNo: string): Promise<void> {
+  await connected(settings, async ({ manager }) => {
+    await manager.delete(Order, { goodsNo });
+    await manager.delete(GoodsStock, { goodsNo });
+  });
+}
+
+async function connected(
+  settings: DatabaseSettings,
+  work: (dataSource: DataSource) => Promise<void>,
+): Promise<void> {
+  const dataSource = await new DataSource(dataSourceOptions(settings)).initialize();
+  try {
+    await work(dataSource);
+  } finally {
+    await dataSource.destroy();
+  }
+}
+
+/** The name of an SQLite file that is gone when this process is. */
+export function temporaryDatabase(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'seckill-'));
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  return join(directory, 'shop.sqlite');
+}

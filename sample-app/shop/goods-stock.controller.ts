@@ -1,0 +1,37 @@
+import { Body, Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { currentLease, DistributedLock } from 'nestjs-zookeeper';
+import { GoodsStockService } from './goods-stock.service.js';
+import { GoodsNoPipe, StockPipe } from './input.js';
+
+/** Milliseconds a buyer stands in line: long enough for one behind 1,500 others. */
+export const PATIENCE = 120_000;
+
+const goodsKey = (goodsNo: string) => `goods-${goodsNo}`;
+
+@Controller('goods-stock/:goodsNo')
+export class GoodsStockController {
+  constructor(private readonly goods: GoodsStockService) {}
+
+  @Get()
+  find(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
+    return this.goods.find(goodsNo);
+  }
+
+  @Post('purchase-unlocked')
+  purchaseUnlocked(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
+    return this.goods.purchase(goodsNo);
+  }
+
+  @Post('purchase')
+  @DistributedLock(goodsKey, { wait: PATIENCE })
+  purchase(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
+    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+  }
+
+  @Post('reset')
+  @HttpCode(200)
+  @DistributedLock(goodsKey, { wait: PATIENCE })
+  reset(@Param('goodsNo', GoodsNoPipe) goodsNo: string, @Body('stock', StockPipe) stock: number) {
+    return this.goods.reset(goodsNo, stock, currentLease()!.fencingToken);
+  }
+}

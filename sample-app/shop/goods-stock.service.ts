@@ -1,0 +1,92 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  ConflictException,
+  GoneException,
+  Inject,
+  Injectable,
+  NotFoundException,
+  PreconditionFailedException,
+} from '@nestjs/common';
+import { InjectRepository } from '@nestjs/typeorm';
+import type { EntityManager, Repository } from 'typeorm';
+import { GoodsStock } from './goods-stock.entity.js';
+import { Order } from './order.entity.js';
+import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
+import { Transactions } from './transactions.js';
+
+@Injectable()
+export class GoodsStockService {
+  constructor(
+    @InjectRepository(GoodsStock) private readonly goods: Repository<GoodsStock>,
+    @InjectRepository(Order) private readonly orders: Repository<Order>,
+    private readonly transactions: Transactions,
+    @Inject(SHOP_SETTINGS) private readonly settings: ShopSettings,
+  ) {}
+
+  async find(goodsNo: string) {
+    const { stock, isActive } = await this.existing(goodsNo);
+    return { goodsNo, stock, isActive, orders: await this.orders.countBy({ goodsNo }) };
+  }
+
+  /**
+   * Sells one piece: reads the stock, takes its time, writes what it read less one. Two of these at
+   * once write the same number and sell the same piece twice, unless a lock keeps them apart.
+   */
+  async purchase(goodsNo: string, fencingToken?: bigint) {
+    const { stock, isActive } = await this.existing(goodsNo);
+    if (!isActive) throw new GoneException(`${goodsNo} is not on sale`);
+    if (stock === 0) throw new ConflictException(`${goodsNo} is sold out`);
+
+    const [from, to] = this.settings.delay;
+    await wait(randomInt(from, to + 1));
+
+    return this.transactions.run(async (manager) => {
+      await writeStock(manager, goodsNo, stock - 1, fencingToken);
+      const order = await manager.save(Order, { goodsNo });
+      return { orderId: order.id, goodsNo, stock: stock - 1 };
+    });
+  }
+
+  /** Puts the goods back on the shelf and forgets their orders. The fence only ever rises. */
+  async reset(goodsNo: string, stock: number, fencingToken: bigint) {
+    await this.existing(goodsNo);
+    await this.transactions.run(async (manager) => {
+      await writeStock(manager, goodsNo, stock, fencingToken);
+      await manager.delete(Order, { goodsNo });
+    });
+    return this.find(goodsNo);
+  }
+
+  private async existing(goodsNo: string): Promise<GoodsStock> {
+    const goods = await this.goods.findOneBy({ goodsNo });
+    if (!goods) throw new NotFoundException(`there are no goods ${goodsNo}`);
+    return goods;
+  }
+}
+
+/**
+ * With a token the write is fenced: a holder that was paused until others held the lock comes too
+ * late, and changes nothing.
+ */
+async function writeStock(
+  manager: EntityManager,
+  goodsNo: string,
+  stock: number,
+  fencingToken: bigint | undefined,
+): Promise<void> {
+  const update = manager.createQueryBuilder().update(GoodsStock).where({ goodsNo });
+  if (fencingToken === undefined) {
+    await update.set({ stock }).execute();
+    return;
+  }
+  const { affected } = await update
+    .set({ stock, fence: fencingToken })
+    .andWhere('fence < :fencingToken', { fencingToken })
+    .execute();
+  if (affected === 0) {
+    throw new PreconditionFailedException(
+      `fence: a later holder of the lock has written ${goodsNo}, this write was refused`,
+    );
+  }
+}

@@ -1,0 +1,24 @@
+import { BadRequestException, Injectable, type PipeTransform } from '@nestjs/common';
+
+/** Lower case alone: to MySQL `phone` and `PHONE` are one row, and they would be two locks. */
+@Injectable()
+export class GoodsNoPipe implements PipeTransform<string, string> {
+  transform(goodsNo: string): string {
+    if (/^[a-z0-9-]{1,64}$/.test(goodsNo)) return goodsNo;
+    throw new BadRequestException(
+      'a goods number is 1 to 64 lower-case letters, digits and hyphens',
+    );
+  }
+}
+
+@Injectable()
+export class StockPipe implements PipeTransform<unknown, number> {
+  transform(stock: unknown): number {
+    if (Number.isInteger(stock) && Number(stock) >= 0 && Number(stock) <= 1_000_000) {
+      return stock as number;
+    }
+    throw new BadRequestException(
+      'the body must be { "stock": n }, n a whole number from 0 to 1000000',
+    );
+  }
+}

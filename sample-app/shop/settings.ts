@@ -1,0 +1,17 @@
+export interface ShopSettings {
+  /** `host:port,host:port/chroot`; without it the shop brings a ZooKeeper of its own. */
+  zookeeper?: string;
+  /** `mysql://…`, `mariadb://…`, `postgres://…`, or the name of an SQLite file. */
+  database: string;
+  /** How long a buyer takes between looking at the stock and paying: milliseconds, from and to. */
+  delay: readonly [from: number, to: number];
+  /** How long a dead instance keeps the lock, in milliseconds. */
+  sessionTimeout: number;
+}
+
+export const defaults = {
+  delay: [0, 20],
+  sessionTimeout: 10_000,
+} as const satisfies Partial<ShopSettings>;
+
+export const SHOP_SETTINGS = Symbol('SHOP_SETTINGS');

@@ -1,0 +1,30 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { ZkModule } from 'nestjs-zookeeper';
+import { dataSourceOptions } from './database.js';
+import { GoodsStockController } from './goods-stock.controller.js';
+import { GoodsStock } from './goods-stock.entity.js';
+import { GoodsStockService } from './goods-stock.service.js';
+import { Order } from './order.entity.js';
+import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
+import { Transactions } from './transactions.js';
+
+@Module({
+  controllers: [GoodsStockController],
+  providers: [GoodsStockService, Transactions],
+})
+export class ShopModule {
+  static forRoot(settings: ShopSettings): DynamicModule {
+    const { zookeeper, sessionTimeout } = settings;
+    const server = zookeeper ? { connectString: zookeeper } : { embedded: true as const };
+    return {
+      module: ShopModule,
+      imports: [
+        ZkModule.forRoot({ ...server, sessionTimeout, namespace: 'seckill' }),
+        TypeOrmModule.forRoot(dataSourceOptions(settings)),
+        TypeOrmModule.forFeature([GoodsStock, Order]),
+      ],
+      providers: [{ provide: SHOP_SETTINGS, useValue: settings }],
+    };
+  }
+}

@@ -1,0 +1,18 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+
+/** Runs transactions: on SQLite, where a process has one connection, one after the other. */
+@Injectable()
+export class Transactions {
+  private previous: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly dataSource: DataSource) {}
+
+  async run<T>(work: (manager: EntityManager) => Promise<T>): Promise<T> {
+    const transaction = () => this.dataSource.transaction(work);
+    if (this.dataSource.options.type !== 'better-sqlite3') return transaction();
+    const result = this.previous.then(transaction);
+    this.previous = result.catch(() => undefined);
+    return result;
+  }
+}

@@ -1,0 +1,169 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '../..');
+
+const APP = `
+  class Shop {
+    async sell() { return currentLease('gold').fencingToken; }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Shop.prototype, 'sell');
+  const decorated = DistributedLock('gold')(Shop.prototype, 'sell', descriptor) ?? descriptor;
+  Object.defineProperty(Shop.prototype, 'sell', decorated);
+  class AppModule {}
+  Module({ imports: [ZkModule.forRoot({ embedded: true })], providers: [Shop] })(AppModule);
+  (async () => {
+    const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+    const viaService = await app.get(LockService).withLock('gold', (lease) => lease.fencingToken);
+    const viaDecorator = await app.get(Shop).sell();
+    await app.close();
+    console.log(JSON.stringify({ rises: viaDecorator > viaService, recipes: typeof recipes.Mutex, embedded: typeof embedded.EmbeddedZooKeeper, version: pkg.version }));
+  })();
+`;
+
+const ESM = `
+  import 'reflect-metadata';
+  import { createRequire } from 'node:module';
+  import { Module } from '@nestjs/common';
+  import { NestFactory } from '@nestjs/core';
+  import { currentLease, DistributedLock, LockService, ZkModule } from 'nestjs-zookeeper';
+  import * as recipes from 'nestjs-zookeeper/recipes';
+  import * as embedded from 'nestjs-zookeeper/embedded';
+  const pkg = createRequire(import.meta.url)('nestjs-zookeeper/package.json');
+`;
+
+const CJS = `
+  require('reflect-metadata');
+  const { Module } = require('@nestjs/common');
+  const { NestFactory } = require('@nestjs/core');
+  const { currentLease, DistributedLock, LockService, ZkModule } = require('nestjs-zookeeper');
+  const recipes = require('nestjs-zookeeper/recipes');
+  const embedded = require('nestjs-zookeeper/embedded');
+  const pkg = require('nestjs-zookeeper/package.json');
+`;
+
+const TYPED = `
+  import { DistributedLock, type Lease, LockService, ZkModule } from 'nestjs-zookeeper';
+  import { Mutex } from 'nestjs-zookeeper/recipes';
+  import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+
+  export class Orders {
+    constructor(private readonly locks: LockService) {}
+    @DistributedLock((id: number) => \`order-\${id}\`)
+    async pay(id: number): Promise<bigint> {
+      return this.locks.withLock('ledger', (lease: Lease) => lease.fencingToken + BigInt(id));
+    }
+  }
+  export const parts = [ZkModule.forRoot({ connectString: 'localhost' }), Mutex, EmbeddedZooKeeper];
+`;
+
+describe('the packed tarball', () => {
+  let directory: string;
+  let version: string;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'nestjs-zookeeper-'));
+    const { stdout } = await run(
+      'npm',
+      ['pack', '--json', '--ignore-scripts', '--pack-destination', directory],
+      { cwd: root },
+    );
+    const packed = JSON.parse(stdout) as unknown;
+    const [{ filename }] = (Array.isArray(packed) ? packed : Object.values(packed as object)) as [
+      { filename: string },
+    ];
+    const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
+      version: string;
+      devDependencies: Record<string, string>;
+    };
+    version = own.version;
+    const fromOurs = (names: string[]) =>
+      Object.fromEntries(names.map((name) => [name, own.devDependencies[name]]));
+    await writeFile(
+      join(directory, 'package.json'),
+      JSON.stringify({
+        private: true,
+        allowScripts: { zookeeper: true },
+        dependencies: {
+          'nestjs-zookeeper': `file:${filename}`,
+          ...fromOurs([
+            '@nestjs/common',
+            '@nestjs/core',
+            'reflect-metadata',
+            'rxjs',
+            'typescript',
+            '@types/node',
+          ]),
+        },
+      }),
+    );
+    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund'], {
+      cwd: directory,
+    });
+  }, 180_000);
+
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  it.each([
+    ['an ESM app', 'app.mjs', ESM],
+    ['a CommonJS app', 'app.cjs', CJS],
+  ])('runs in %s', async (_, file, imports) => {
+    await writeFile(join(directory, file), imports + APP);
+    const { stdout } = await run('node', [file], { cwd: directory });
+    expect(JSON.parse(stdout)).toEqual({
+      rises: true,
+      recipes: 'function',
+      embedded: 'function',
+      version,
+    });
+  });
+
+  it.each(['nodenext', 'commonjs'])('carries its types into a %s project', async (module) => {
+    await writeFile(join(directory, 'orders.ts'), TYPED);
+    const { stdout } = await run(
+      'npx',
+      [
+        'tsc',
+        '--noEmit',
+        '--strict',
+        '--experimentalDecorators',
+        '--target',
+        'es2023',
+        '--lib',
+        'es2023,esnext.disposable',
+        ...(module === 'nodenext'
+          ? ['--module', 'nodenext']
+          : ['--module', 'node20', '--moduleResolution', 'node16']),
+        'orders.ts',
+      ],
+      { cwd: directory },
+    ).catch((error: { stdout: string }) => error);
+    expect(stdout).toBe('');
+  });
+
+  it('holds the built library and its papers, and no source, test or sample', async () => {
+    const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+      cwd: root,
+    });
+    const packed = JSON.parse(stdout) as unknown;
+    const [{ files }] = (Array.isArray(packed) ? packed : Object.values(packed as object)) as [
+      { files: { path: string }[] },
+    ];
+    const outside = files
+      .map(({ path }) => path)
+      .filter((path) => !path.startsWith('dist/'))
+      .sort();
+    expect(outside).toEqual([
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'README.zh-CN.md',
+      'package.json',
+    ]);
+  });
+});

@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import request from 'supertest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const MAIN = fileURLToPath(new URL('../../dist-sample/main.js', import.meta.url));
+
+describe('the shop of npm start', () => {
+  let temporary: string;
+  let shop: ChildProcess;
+  let http: ReturnType<typeof request>;
+
+  beforeAll(async () => {
+    temporary = await mkdtemp(join(tmpdir(), 'shop-test-'));
+    shop = spawn(process.execPath, [MAIN], {
+      env: { ...process.env, PORT: '0', TMPDIR: temporary },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let log = '';
+    for await (const chunk of shop.stdout!.iterator({ destroyOnReturn: false })) {
+      log += chunk;
+      const url = /The shop is open at (\S+)\. Try:[^]*npm run seckill/.exec(log)?.[1];
+      if (url) {
+        http = request(url);
+        break;
+      }
+    }
+    if (!http) throw new Error(`the shop did not open: ${log}`);
+  });
+
+  afterAll(async () => {
+    shop.kill('SIGKILL');
+    await rm(temporary, { recursive: true });
+  });
+
+  const reset = (stock: unknown) => http.post('/goods-stock/phone/reset').send({ stock });
+
+  it.each(['purchase', 'purchase-unlocked'])('sells by %s', async (route) => {
+    await reset(2).expect(200, { goodsNo: 'phone', stock: 2, isActive: true, orders: 0 });
+    await http.post(`/goods-stock/phone/${route}`).expect(201);
+    await http
+      .get('/goods-stock/phone')
+      .expect(200, { goodsNo: 'phone', stock: 1, isActive: true, orders: 1 });
+    await http.post(`/goods-stock/phone/${route}`).expect(201);
+    const { body } = await http.post(`/goods-stock/phone/${route}`).expect(409);
+    expect(body.message).toBe('phone is sold out');
+  });
+
+  it.each(['purchase', 'purchase-unlocked'])(
+    'answers by %s as a shop would where there is nothing to sell',
+    async (route) => {
+      const car = await http.post(`/goods-stock/car/${route}`).expect(404);
+      expect(car.body.message).toBe('there are no goods car');
+      const camera = await http.post(`/goods-stock/camera/${route}`).expect(410);
+      expect(camera.body.message).toBe('camera is not on sale');
+    },
+  );
+
+  it.each(['PHONE', 'a%2Fb', '%00', 'x'.repeat(65)])(
+    'refuses the goods number %s',
+    async (goodsNo) => {
+      const { body } = await http.post(`/goods-stock/${goodsNo}/purchase`).expect(400);
+      expect(body.message).toBe('a goods number is 1 to 64 lower-case letters, digits and hyphens');
+      await http.get(`/goods-stock/${goodsNo}`).expect(400);
+    },
+  );
+
+  it.each([undefined, '5', -1, 1.5, 1e9, null])('refuses a stock of %j', async (stock) => {
+    const { body } = await reset(stock).expect(400);
+    expect(body.message).toMatch(/^the body must be \{ "stock": n \}/);
+  });
+
+  it('sells no piece twice to buyers at once in one process', async () => {
+    await reset(10);
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => http.post('/goods-stock/phone/purchase')),
+    );
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(10);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(20);
+    await http
+      .get('/goods-stock/phone')
+      .expect(200, { goodsNo: 'phone', stock: 0, isActive: true, orders: 10 });
+  });
+
+  it('takes its database along when it is stopped', async () => {
+    const exited = once(shop, 'exit');
+    shop.kill('SIGTERM');
+    await exited;
+    expect(await readdir(temporary)).toEqual([]);
+  });
+});

@@ -1,0 +1,94 @@
+import { expect, describe, it } from 'vitest';
+import { lives, seckill, SeckillProcess } from './seckill-process.js';
+
+const SMALL = ['--buyers', '200', '--items', '20'];
+/** Slow enough to be caught in the act. */
+const SLOW = ['--buyers', '200', '--items', '150', '--delay', '50'];
+
+describe('the seckill', { timeout: 60_000 }, () => {
+  it('oversells without a lock and sells exactly the stock with it', async () => {
+    const { code, report, stdout, left } = await seckill(...SMALL);
+    expect(report.unlocked).toMatchObject({ requests: 200, errors: 0 });
+    expect(report.unlocked.oversold).toBe(report.unlocked.orders - 20);
+    expect(report.unlocked.oversold).toBeGreaterThan(0);
+    expect(report.locked).toMatchObject({
+      requests: 200,
+      orders: 20,
+      stockLeft: 0,
+      oversold: 0,
+      errors: 0,
+    });
+    expect(code).toBe(0);
+    expect(stdout.trimEnd()).toBe(JSON.stringify(report));
+    const fields = 'requests orders stockLeft oversold errors throughput p50 p99'.split(' ');
+    for (const run of [report.unlocked, report.locked]) expect(Object.keys(run)).toEqual(fields);
+    expect(left).toEqual([]);
+  });
+
+  it('ends with a table and a sentence on stdout, its progress on stderr', async () => {
+    const { stdout, stderr } = await (await SeckillProcess.start(...SMALL)).ended;
+    expect(stdout).toMatch(
+      /^ +requests +orders +stock left +oversold +throughput +p50 +p99 +errors$/m,
+    );
+    expect(stdout).toMatch(/^locked +200 +20 +0 +0 /m);
+    expect(stdout).toMatch(/With @DistributedLock it sold exactly the 20 there were\.\n$/);
+    expect(stderr).toMatch(/^locked: \d+ sold, /m);
+  });
+
+  it.each([
+    ['--nonsense', "seckill: Unknown option '--nonsense'\n"],
+    ['--buyers=none', "seckill: --buyers must be a whole number from 1 to 20000, but is 'none'\n"],
+  ])('refuses %s in one line', async (flag, line) => {
+    const { code, stdout, stderr } = await (await SeckillProcess.start(flag)).ended;
+    expect({ code, stdout, stderr }).toEqual({ code: 2, stdout: '', stderr: line });
+  });
+
+  it('explains itself', async () => {
+    const { code, stdout } = await (await SeckillProcess.start('--help')).ended;
+    expect(stdout).toMatch(/^npm run seckill -- \[options\]/);
+    expect(code).toBe(0);
+  });
+
+  it('says in one line which database it cannot reach, and shows no password', async () => {
+    const run = await SeckillProcess.start('--database', 'mysql://me:secret@127.0.0.1:1/shop');
+    const { code, stderr, left } = await run.ended;
+    expect(stderr).toMatch(/^seckill: .*127\.0\.0\.1:1.*\n$/);
+    expect(stderr).not.toContain('secret');
+    expect({ code, left }).toEqual({ code: 1, left: [] });
+  });
+
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('leaves nothing running on %s in mid-run', async (signal, expected) => {
+    const run = await SeckillProcess.start(...SLOW);
+    await run.says(/^locked: /m);
+    run.kill(signal);
+    const { code, stdout, left } = await run.ended;
+    expect({ code, stdout, left }).toEqual({ code: expected, stdout: '', left: [] });
+    expect(run.instancePids).toHaveLength(3);
+    expect(run.instancePids.filter(lives)).toEqual([]);
+  });
+
+  it('takes its instances along when it is killed itself', async () => {
+    const run = await SeckillProcess.start(...SLOW);
+    await run.says(/^locked: /m);
+    run.kill('SIGKILL');
+    // Their stderr is its own: the stream is closed when the last of them is gone.
+    await run.ended;
+    await expect.poll(() => run.instancePids.filter(lives), { timeout: 10_000 }).toEqual([]);
+  });
+
+  it('goes on when an instance is killed in the locked run, and says so', async () => {
+    const run = await SeckillProcess.start('--json', ...SLOW, '--items', '100');
+    await run.says(/^locked: [1-9]/m);
+    process.kill(run.instancePids[1], 'SIGKILL');
+    const { code, stdout, stderr } = await run.ended;
+    const { locked } = JSON.parse(stdout);
+    expect(stderr).toMatch(/^instance 2 died \(SIGKILL\): its buyers fail, the others go on$/m);
+    expect(locked).toMatchObject({ orders: 100, stockLeft: 0 });
+    expect(locked.errors).toBeGreaterThan(0);
+    expect(locked.errors).toBeLessThanOrEqual(67);
+    expect(code).toBe(0);
+  });
+});

@@ -1,0 +1,126 @@
+import { AsyncResource } from 'node:async_hooks';
+import { describe, expect, it } from 'vitest';
+import {
+  currentLease,
+  LockBusyError,
+  Mutex,
+  runDetached,
+  SelfDeadlockError,
+} from 'nestjs-zookeeper/recipes';
+import { useClients } from '../support/clients.js';
+import { useServer } from '../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('a call chain that holds the mutex', () => {
+  it('enters again without a new node, and holds until its outermost call ends', async () => {
+    const path = server.path('again');
+    const client = await connect();
+    const mutex = new Mutex(client, path);
+    await mutex.withLock(async (outer) => {
+      await mutex.withLock(async (inner) => {
+        expect(inner.fencingToken).toBe(outer.fencingToken);
+        expect((await client.children(path)).children).toHaveLength(1);
+      });
+      expect(outer.held).toBe(true);
+      await expect(runDetached(() => new Mutex(client, path).acquire({ wait: 0 }))).rejects.toThrow(
+        LockBusyError,
+      );
+    });
+    await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
+  });
+
+  it('is told when it asks with acquire(), which could only wait for itself', async () => {
+    const path = server.path('acquire');
+    const mutex = new Mutex(await connect(), path);
+    await mutex.withLock(async () => {
+      await expect(mutex.acquire()).rejects.toThrow(SelfDeadlockError);
+    });
+  });
+
+  it('is told when the mutex is not reentrant', async () => {
+    const path = server.path('strict');
+    const mutex = new Mutex(await connect(), path, { reentrant: false });
+    await mutex.withLock(async () => {
+      await expect(mutex.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError);
+    });
+  });
+
+  it('keeps another chain of the same process out', async () => {
+    const path = server.path('chains');
+    const mutex = new Mutex(await connect(), path);
+    const order: string[] = [];
+    await Promise.all(
+      ['a', 'b'].map((name) =>
+        mutex.withLock(async () => {
+          order.push(`${name} in`);
+          await new Promise(setImmediate);
+          order.push(`${name} out`);
+        }),
+      ),
+    );
+    expect(order).toEqual(['a in', 'a out', 'b in', 'b out']);
+  });
+
+  it('lets its own parallel branches in together, and holds until the last of them is out', async () => {
+    const path = server.path('branches');
+    const client = await connect();
+    const mutex = new Mutex(client, path);
+    let finish!: () => void;
+    let branch!: Promise<void>;
+    await mutex.withLock(() => {
+      branch = mutex.withLock(() => new Promise<void>((resolve) => (finish = resolve)));
+    });
+    await expect(new Mutex(client, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    finish();
+    await branch;
+    await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
+  });
+
+  it('holds nothing once its lease is released, however long it goes on', async () => {
+    const path = server.path('outlives');
+    const mutex = new Mutex(await connect(), path);
+    let goOn!: () => void;
+    const released = new Promise<void>((resolve) => (goOn = resolve));
+    let later!: Promise<unknown>;
+    await mutex.withLock(() => {
+      later = released.then(() => {
+        expect(currentLease()).toBeUndefined();
+        return mutex.withLock((lease) => lease.fencingToken);
+      });
+    });
+    goOn();
+    expect(await later).toBeTypeOf('bigint');
+  });
+
+  it('carries its lease into a pool it started, unless the pool was started detached', async () => {
+    const path = server.path('pool');
+    const mutex = new Mutex(await connect(), path);
+    let lazy!: AsyncResource;
+    let detached!: AsyncResource;
+    await mutex.withLock(async () => {
+      lazy = new AsyncResource('pool');
+      detached = runDetached(() => new AsyncResource('pool'));
+      expect(lazy.runInAsyncScope(() => currentLease()?.path)).toBe(path);
+      expect(detached.runInAsyncScope(() => currentLease())).toBeUndefined();
+    });
+    expect(lazy.runInAsyncScope(() => currentLease())).toBeUndefined();
+  });
+});
+
+describe('currentLease', () => {
+  it('is the innermost lease, or the innermost of a key', async () => {
+    const client = await connect();
+    const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
+    const inner = new Mutex(client, server.path('inner'), { key: 'inner' });
+    expect(currentLease()).toBeUndefined();
+    await outer.withLock(() =>
+      inner.withLock(() => {
+        expect(currentLease()?.key).toBe('inner');
+        expect(currentLease('outer')?.key).toBe('outer');
+        expect(currentLease('other')).toBeUndefined();
+      }),
+    );
+  });
+});

@@ -1,0 +1,209 @@
+import { Injectable, Logger, Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  ConnectionError,
+  DistributedLock,
+  getLockServiceToken,
+  getZkClientToken,
+  InjectLockService,
+  InjectZkClient,
+  LockService,
+  WaitCancelledError,
+  ZkClient,
+  ZkModule,
+  type ZkModuleAsyncOptions,
+  type ZkOptionsFactory,
+} from 'nestjs-zookeeper';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { silent, useApps } from '../support/nest-apps.js';
+import { freePort } from '../support/real-zookeeper.js';
+import { useServer } from '../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+afterEach(() => vi.restoreAllMocks());
+
+/** Nobody listens on it. */
+const NOWHERE = '127.0.0.1:1';
+const once = { type: 'fixed', delay: 10, maxAttempts: 2 } as const;
+
+describe('an application with ZkModule', () => {
+  it('is connected when it has started, and has no session when it has closed', async () => {
+    const app = await apps.start({});
+    const observer = await apps.start({});
+    expect(app.client.state).toBe('CONNECTED');
+
+    const path = `${zk.path('session')}`;
+    await app.client.create(path, '', { mode: 'ephemeral' });
+    expect(await observer.client.exists(path)).toBeDefined();
+    await app.close();
+    expect(app.client.state).toBe('CLOSED');
+    expect(await observer.client.exists(path)).toBeUndefined();
+  });
+
+  it('fails to start where nobody answers, naming the address, and leaves nothing running', async () => {
+    const close = vi.spyOn(ZkClient.prototype, 'close');
+    const start = apps.start({}, { connectString: NOWHERE, retry: once });
+    await expect(start).rejects.toThrow(ConnectionError);
+    await expect(start).rejects.toThrow(NOWHERE);
+    expect(close).toHaveBeenCalledOnce();
+    expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
+  });
+
+  it('starts lazily though nobody answers: the locks fail until somebody does', async () => {
+    const port = await freePort();
+    const connectString = `127.0.0.1:${port}`;
+    const app = await apps.start({}, { connectString, lazyConnection: true, retry: once });
+    const locks = app.get(LockService);
+    await expect(locks.acquire('first')).rejects.toThrow(ConnectionError);
+    await expect(locks.acquire('first')).rejects.toThrow(connectString);
+
+    await using _server = await EmbeddedZooKeeper.start({ port });
+    expect(await locks.withLock('first', () => 'locked')).toBe('locked');
+    await app.close();
+  });
+
+  it('waits lazily for a connection no longer than a signal says', async () => {
+    const retry = { type: 'forever', delay: 60_000 } as const;
+    const options = { connectString: NOWHERE, lazyConnection: true, retry };
+    const locks = (await apps.start({}, options)).get(LockService);
+    const controller = new AbortController();
+    const waiting = locks.acquire('first', { signal: controller.signal });
+    controller.abort();
+    await expect(waiting).rejects.toThrow(WaitCancelledError);
+  });
+
+  it('logs a line a change of the connection, and none a lease', async () => {
+    const lines: string[] = [];
+    const write = function (this: Logger, line: unknown) {
+      if ((this as unknown as { context: string }).context.startsWith('ZkModule')) {
+        lines.push(String(line));
+      }
+    };
+    vi.spyOn(Logger.prototype, 'log').mockImplementation(write);
+    vi.spyOn(Logger.prototype, 'warn').mockImplementation(write);
+
+    const app = await apps.start({});
+    for (let i = 0; i < 3; i++) await app.get(LockService).withLock('quiet', () => {});
+    await app.close();
+    expect(lines).toEqual([
+      expect.stringMatching(/^CONNECTED session 0x[0-9a-f]+$/),
+      expect.stringMatching(/^CLOSED/),
+    ]);
+  });
+});
+
+describe('ZkModule.forRootAsync', () => {
+  @Injectable()
+  class Config {
+    readonly connectString = zk.connectString;
+  }
+  @Module({ providers: [Config], exports: [Config] })
+  class ConfigModule {}
+
+  @Injectable()
+  class ZkConfig implements ZkOptionsFactory {
+    constructor(private readonly config: Config) {}
+    createZkOptions() {
+      return apps.options({ connectString: this.config.connectString });
+    }
+  }
+  @Module({ imports: [ConfigModule], providers: [ZkConfig], exports: [ZkConfig] })
+  class ZkConfigModule {}
+
+  it.each<[string, () => ZkModuleAsyncOptions]>([
+    [
+      'useFactory',
+      () => ({
+        imports: [ConfigModule],
+        inject: [Config],
+        useFactory: async ({ connectString }: Config) => apps.options({ connectString }),
+      }),
+    ],
+    ['useClass', () => ({ imports: [ConfigModule], useClass: ZkConfig })],
+    ['useExisting', () => ({ imports: [ZkConfigModule], useExisting: ZkConfig })],
+  ])('takes its options by %s', async (_, options) => {
+    const module = await Test.createTestingModule({ imports: [ZkModule.forRootAsync(options())] })
+      .setLogger(silent)
+      .compile();
+    await module.init();
+    expect(await module.get(LockService).withLock('async', () => 'locked')).toBe('locked');
+    await module.close();
+  });
+
+  it('names a connection', async () => {
+    const module = await Test.createTestingModule({
+      imports: [ZkModule.forRootAsync({ name: 'orders', useFactory: () => apps.options() })],
+    })
+      .setLogger(silent)
+      .compile();
+    await module.init();
+    expect(module.get<ZkClient>(getZkClientToken('orders')).state).toBe('CONNECTED');
+    expect(() => module.get(ZkClient)).toThrow();
+    await module.close();
+  });
+});
+
+describe('several connections', () => {
+  @Injectable()
+  class Shop {
+    constructor(
+      readonly locks: LockService,
+      readonly client: ZkClient,
+      @InjectLockService('stock') readonly stockLocks: LockService,
+      @InjectZkClient('stock') readonly stockClient: ZkClient,
+    ) {}
+
+    @DistributedLock('goods')
+    async onDefault(): Promise<boolean[]> {
+      return [this.locks.held('goods'), this.stockLocks.held('goods')];
+    }
+
+    @DistributedLock('goods', { connection: 'stock' })
+    async onStock(): Promise<boolean[]> {
+      return [this.locks.held('goods'), this.stockLocks.held('goods')];
+    }
+
+    @DistributedLock('outer')
+    @DistributedLock('inner', { connection: 'stock' })
+    async onBoth(): Promise<boolean[]> {
+      return [this.locks.held('outer'), this.stockLocks.held('inner')];
+    }
+  }
+
+  it('are told apart by their names, in injection and in decorators', async () => {
+    const app = await apps.start({
+      imports: [ZkModule.forRoot(apps.options({ name: 'stock', namespace: zk.path('stock') }))],
+      providers: [Shop],
+    });
+    const shop = app.get(Shop);
+    expect(shop.client).not.toBe(shop.stockClient);
+    expect(shop.stockLocks).toBe(app.get(getLockServiceToken('stock')));
+    expect(await shop.onDefault()).toEqual([true, false]);
+    expect(await shop.onStock()).toEqual([false, true]);
+    expect(await shop.onBoth()).toEqual([true, true]);
+  });
+});
+
+describe('ZkModule.forRoot({ embedded: true })', () => {
+  it('brings its own server, says that it is for development, and stops it', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const stop = vi.spyOn(EmbeddedZooKeeper.prototype, 'stop');
+    const app = await apps.start({}, { connectString: undefined, embedded: true });
+    expect(await app.get(LockService).withLock('embedded', () => 'locked')).toBe('locked');
+    expect(warn).toHaveBeenCalledWith(
+      expect.stringMatching(/embedded ZooKeeper on 127\.0\.0\.1:\d+, for development.*ensemble/),
+    );
+    await app.close();
+    expect(stop).toHaveBeenCalledOnce();
+  });
+
+  it('stops it where the application fails to start', async () => {
+    vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const stop = vi.spyOn(EmbeddedZooKeeper.prototype, 'stop');
+    const fails = apps.start({}, { connectString: undefined, embedded: true, sessionTimeout: -1 });
+    await expect(fails).rejects.toThrow(/sessionTimeout/);
+    expect(stop).toHaveBeenCalledOnce();
+  });
+});

@@ -1,0 +1,97 @@
+import { Controller, Get, Injectable, Logger } from '@nestjs/common';
+import { DistributedLock, LockService, ShuttingDownError } from 'nestjs-zookeeper';
+import request from 'supertest';
+import { describe, expect, it, vi } from 'vitest';
+import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
+import { useServer } from '../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+describe('an application that shuts down', () => {
+  it('ends the waits of its requests, so that its server can close', async () => {
+    @Controller()
+    class Shop {
+      @Get()
+      @DistributedLock('goods')
+      async buy() {}
+    }
+    const app = await apps.listen({ controllers: [Shop] });
+    const other = await apps.start({});
+    await using _lease = await other.get(LockService).acquire('goods');
+    const answer = request(app.url)
+      .get('/')
+      .then(({ status, body }) => ({ status, body }));
+    await untilQueued(other.client, 'goods', 2);
+    await app.close();
+    expect(await answer).toMatchObject({ status: 503, body: { code: 'SHUTTING_DOWN' } });
+    await untilQueued(other.client, 'goods', 1);
+  });
+
+  it('refuses new holders, but lets the present ones enter again', async () => {
+    const app = await apps.start({});
+    const locks = app.get(LockService);
+    const gate = new Gate();
+    const holding = locks.withLock('goods', async () => {
+      await gate.pass();
+      return locks.withLock('goods', () => 'entered again');
+    });
+    await gate.reached;
+    const closed = app.close();
+    await vi.waitFor(() => expect(locks.acquire('other')).rejects.toThrow(ShuttingDownError));
+    await expect(locks.tryAcquire('other')).rejects.toThrow(/"other" is refused.*shutting down/);
+    gate.open();
+    expect(await holding).toBe('entered again');
+    await closed;
+  });
+
+  it('waits for held leases, then gives its session back', async () => {
+    const app = await apps.start({});
+    const other = await apps.start({});
+    const gate = new Gate();
+    const events: string[] = [];
+    const holding = app
+      .get(LockService)
+      .withLock('goods', () => gate.pass())
+      .then(() => events.push('released'));
+    await gate.reached;
+    const closed = app.close().then(() => events.push('closed'));
+    const waiting = other.get(LockService).acquire('goods');
+    await untilQueued(other.client, 'goods', 2);
+    gate.open();
+    await Promise.all([holding, closed]);
+    expect(events).toEqual(['released', 'closed']);
+    await (await waiting).release();
+  });
+
+  it('gives back what is held when its patience ends, and says so', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await apps.start({}, { shutdownTimeout: 50 });
+    const other = await apps.start({});
+    const lease = await app.get(LockService).acquire('goods');
+    await app.close();
+    expect(lease.held).toBe(false);
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lock.*50 ms.*goods/));
+    warn.mockRestore();
+    await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
+  });
+
+  it('does so once, however often it is told', async () => {
+    const app = await apps.start({});
+    await Promise.all([app.close(), app.close()]);
+    await app.close();
+    expect(app.client.state).toBe('CLOSED');
+  });
+
+  it('finds the lock of an application that has closed free at once', async () => {
+    const app = await apps.start({});
+    const other = await apps.start({});
+    @Injectable()
+    class Nothing {}
+    void Nothing;
+    const held = app.get(LockService).withLock('goods', () => {});
+    await held;
+    await app.close();
+    await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
+  });
+});

@@ -1,0 +1,48 @@
+import { ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
+import type { LiveSession } from '../../lib/client/live-session.js';
+import { afterEach } from 'vitest';
+import { expireSession } from './raw-client.js';
+import type { TestServer } from './servers.js';
+
+/** Clients of the file's server that are closed after each test. */
+export function useClients(server: TestServer) {
+  const open: ZkClient[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((client) => client.close()));
+  });
+  return async (options: Partial<ZkClientOptions> = {}): Promise<ZkClient> => {
+    const client = new ZkClient({
+      connectString: server.connectString,
+      sessionTimeout: 4000,
+      ...options,
+    });
+    open.push(client);
+    await client.connect();
+    return client;
+  };
+}
+
+/** Ends the client's session on the server, as a timeout would: by a second connection that closes it. */
+export async function expire(client: ZkClient, server: TestServer): Promise<void> {
+  const { id, password } = ((await client.session()) as LiveSession).credentials!;
+  await expireSession('127.0.0.1', server.port, id, password);
+}
+
+/** Resolves when `condition` holds after a change of the connection state, or at once. */
+export function stateOf(client: ZkClient, state: ZkClient['state']): Promise<void> {
+  if (client.state === state) return Promise.resolve();
+  return new Promise((resolve) => {
+    const unsubscribe = client.onState((change) => {
+      if (change.state !== state) return;
+      unsubscribe();
+      resolve();
+    });
+  });
+}
+
+export function aborted(signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) return Promise.resolve(signal.reason);
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
+  });
+}

@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import ts from 'typescript';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** lib/client as JavaScript, for programs that run in a process of their own. */
+export class CompiledClient implements AsyncDisposable {
+  private constructor(readonly directory: string) {}
+
+  static async make(): Promise<CompiledClient> {
+    const cache = join(root, 'node_modules/.cache');
+    await mkdir(cache, { recursive: true });
+    // Below the package, so that it finds the package's dependencies.
+    const directory = await mkdtemp(join(cache, 'client-'));
+    await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+    const source = join(root, 'lib/client');
+    for (const file of await readdir(source)) {
+      const { outputText } = ts.transpileModule(await readFile(join(source, file), 'utf8'), {
+        compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext },
+      });
+      await writeFile(join(directory, file.replace(/ts$/, 'js')), outputText);
+    }
+    return new CompiledClient(directory);
+  }
+
+  /** Runs a program beside the client's files until it exits by itself, or is killed after a while. */
+  async run(
+    program: string,
+    env: Record<string, string>,
+    limit = 15_000,
+  ): Promise<{ code: number | null; signal: string | null; stdout: string; stderr: string }> {
+    const file = join(this.directory, `program-${Math.random().toString(36).slice(2)}.mjs`);
+    await writeFile(file, program);
+    const child = spawn(process.execPath, [file], { env: { ...process.env, ...env } });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (chunk) => (stdout += chunk));
+    child.stderr.on('data', (chunk) => (stderr += chunk));
+    const timer = setTimeout(() => child.kill('SIGKILL'), limit);
+    return new Promise((resolve) => {
+      child.on('close', (code, signal) => {
+        clearTimeout(timer);
+        resolve({ code, signal, stdout, stderr });
+      });
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,129 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import {
+  ConsoleLogger,
+  type INestApplication,
+  type ModuleMetadata,
+  type Type,
+} from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  getZkClientToken,
+  type ZkClient,
+  ZkModule,
+  type ZkModuleExtras,
+  type ZkModuleOptions,
+} from 'nestjs-zookeeper';
+import { afterEach, vi } from 'vitest';
+import type { LiveSession } from '../../lib/client/live-session.js';
+import { expireSession } from './raw-client.js';
+import type { TestServer } from './servers.js';
+
+/** For Nest's own lines. */
+export const silent = new ConsoleLogger({ logLevels: [] });
+
+export interface TestApp extends INestApplication {
+  readonly client: ZkClient;
+}
+
+export type AppOptions = Partial<ZkModuleOptions> & ZkModuleExtras;
+
+/** Nest applications on the file's server, all in one namespace a test, closed after each test. */
+export function useApps(server: TestServer) {
+  const open: INestApplication[] = [];
+  let namespace = '';
+  afterEach(async () => {
+    namespace = '';
+    await Promise.all(open.splice(0).map((app) => app.close()));
+  });
+
+  const options = (overrides: AppOptions = {}): ZkModuleOptions & ZkModuleExtras =>
+    ({
+      connectString: server.connectString,
+      sessionTimeout: 4_000,
+      namespace: (namespace ||= server.path('nest')),
+      ...overrides,
+    }) as ZkModuleOptions & ZkModuleExtras;
+
+  const start = async (metadata: ModuleMetadata, overrides?: AppOptions): Promise<TestApp> => {
+    const module = await Test.createTestingModule({
+      ...metadata,
+      imports: [ZkModule.forRoot(options(overrides)), ...(metadata.imports ?? [])],
+    })
+      .setLogger(silent)
+      .compile();
+    const app = module.createNestApplication({ logger: false });
+    open.push(app);
+    await app.init();
+    return Object.assign(app, { client: app.get<ZkClient>(getZkClientToken(overrides?.name)) });
+  };
+
+  return {
+    options,
+    start,
+    /** Started and listening; what supertest and fetch take. */
+    listen: async (metadata: ModuleMetadata, overrides?: AppOptions) => {
+      const app = await start(metadata, overrides);
+      await app.listen(0, '127.0.0.1');
+      return Object.assign(app, { url: await app.getUrl() });
+    },
+    /** The one provider of an application of its own. */
+    provider: async <T>(provider: Type<T>, overrides?: AppOptions): Promise<T> =>
+      (await start({ providers: [provider] }, overrides)).get(provider),
+  };
+}
+
+/** Resolves when `count` nodes stand in the queue of a key's lock: one holds, the others wait. */
+export async function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
+  const path = `${client.namespace}/locks/${key}`;
+  await vi.waitFor(
+    async () => {
+      const { children } = await client.children(path);
+      if (children.length !== count) throw new Error(`${children.length} nodes, not ${count}`);
+    },
+    { timeout: 5_000, interval: 10 },
+  );
+}
+
+/** A caller that leaves: a request on a connection of its own. */
+export function call(url: string): { answer: Promise<IncomingMessage>; leave(): void } {
+  const request = get(url, { agent: false });
+  const answer = once(request, 'response').then(([response]) => response as IncomingMessage);
+  // Whoever leaves does not care.
+  answer.catch(() => {});
+  request.on('error', () => {});
+  return { answer, leave: () => void request.destroy() };
+}
+
+/** A point that calls come to, and wait at until it is opened. */
+export class Gate {
+  readonly reached: Promise<void>;
+  private readonly opened: Promise<void>;
+  private markReached!: () => void;
+  open!: () => void;
+
+  constructor() {
+    this.reached = new Promise((resolve) => (this.markReached = resolve));
+    this.opened = new Promise((resolve) => (this.open = resolve));
+  }
+
+  pass(): Promise<void> {
+    this.markReached();
+    return this.opened;
+  }
+}
+
+/** Ends the client's session; resolves when the client knows. */
+export async function loseSession(server: TestServer, client: ZkClient): Promise<void> {
+  const session = (await client.session()) as LiveSession;
+  const { id, password } = session.credentials!;
+  const lost = new Promise<void>((resolve) => session.onLost(() => resolve()));
+  // The client, cut off by the connection that ends its session, may be back before that is done.
+  const attempt = async () => {
+    const limit = AbortSignal.timeout(500);
+    const late = once(limit, 'abort').then(() => Promise.reject(new Error('no answer')));
+    await Promise.race([lost, expireSession('127.0.0.1', server.port, id, password), late]);
+  };
+  await vi.waitFor(attempt, { timeout: 10_000, interval: 50 });
+  await lost;
+}

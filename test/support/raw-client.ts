@@ -1,0 +1,208 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import {
+  type Codec,
+  ConnectRequest,
+  ConnectResponse,
+  Empty,
+  FrameSplitter,
+  OpCode,
+  Reader,
+  ReplyHeader,
+  type ValueOf,
+  WatcherEvent,
+  Writer,
+  Xid,
+} from '../../lib/protocol/index.js';
+
+export interface RawConnectOptions {
+  port: number;
+  host?: string;
+  timeout?: number;
+  /** Attach to this session instead of asking for a new one. */
+  sessionId?: bigint;
+  password?: Uint8Array;
+  lastZxidSeen?: number;
+  /** `undefined` leaves the trailing byte out, as old clients do. */
+  readOnly?: boolean;
+}
+
+export interface RawReply<T> {
+  xid: number;
+  zxid: number;
+  err: number;
+  body: T | undefined;
+}
+
+export type RawEvent = ValueOf<typeof WatcherEvent>;
+
+/** Speaks the wire format itself: one socket, no retries, no hidden requests. */
+export class RawClient {
+  readonly events: RawEvent[] = [];
+  /** Everything received, in its order: xids of replies and `event:type:path`. */
+  readonly received: string[] = [];
+  readonly closed: Promise<void>;
+  session!: ValueOf<typeof ConnectResponse>;
+
+  readonly #splitter = new FrameSplitter(0x7fff_ffff);
+  readonly #waiting: { xid: number; settle: (frame: Reader | Error) => void }[] = [];
+  #onFrame: ((frame: Reader | Error) => void) | undefined;
+  #onEvent: (() => void)[] = [];
+  #nextXid = 1;
+
+  private constructor(readonly socket: net.Socket) {
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+    socket.setNoDelay(true);
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      this.#splitter.push(chunk);
+      for (let frame = this.#splitter.next(); frame; frame = this.#splitter.next()) {
+        this.#take(new Reader(frame));
+      }
+    });
+    void this.closed.then(() => {
+      const gone = new Error('the server closed the connection');
+      this.#onFrame?.(gone);
+      for (const { settle } of this.#waiting.splice(0)) settle(gone);
+    });
+  }
+
+  static async open(port: number, host = '127.0.0.1'): Promise<RawClient> {
+    const socket = net.connect(port, host);
+    await once(socket, 'connect');
+    return new RawClient(socket);
+  }
+
+  static async connect(options: RawConnectOptions): Promise<RawClient> {
+    const client = await RawClient.open(options.port, options.host);
+    await client.handshake(options);
+    return client;
+  }
+
+  /** Asks for a session; the answer is in {@link session}. */
+  async handshake(options: Omit<RawConnectOptions, 'port' | 'host'>): Promise<void> {
+    const answer = new Promise<Reader>((resolve, reject) => {
+      this.#onFrame = (frame) => (frame instanceof Error ? reject(frame) : resolve(frame));
+    });
+    this.sendFrame((to) =>
+      ConnectRequest.write(
+        {
+          protocolVersion: 0,
+          lastZxidSeen: options.lastZxidSeen ?? 0,
+          timeout: options.timeout ?? 10_000,
+          sessionId: options.sessionId ?? 0n,
+          password: options.password ?? Buffer.alloc(16),
+          readOnly: 'readOnly' in options ? options.readOnly : false,
+        },
+        to,
+      ),
+    );
+    this.session = ConnectResponse.read(await answer);
+    this.#onFrame = undefined;
+  }
+
+  get sessionIdHex(): string {
+    return this.session.sessionId.toString(16);
+  }
+
+  sendFrame(body: (to: Writer) => void): void {
+    const writer = new Writer();
+    writer.frame(body);
+    this.socket.write(writer.take());
+  }
+
+  /** Rejects when the connection ends first; an error code is part of the reply. */
+  request<Q, A = void>(
+    type: number,
+    codec: Codec<Q>,
+    value: Q,
+    answer?: Codec<A>,
+    xid = this.#nextXid++,
+  ): Promise<RawReply<A>> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({
+        xid,
+        settle(frame) {
+          if (frame instanceof Error) return reject(frame);
+          const header = ReplyHeader.read(frame);
+          const body = header.err === 0 ? answer?.read(frame) : undefined;
+          resolve({ ...header, body });
+        },
+      });
+      this.sendFrame((to) => {
+        to.int(xid);
+        to.int(type);
+        codec.write(value, to);
+      });
+    });
+  }
+
+  ping(): Promise<RawReply<void>> {
+    return this.request(OpCode.ping, Empty, undefined, undefined, Xid.ping);
+  }
+
+  /** Resolves once `count` events have arrived in all. */
+  async untilEvents(count: number): Promise<RawEvent[]> {
+    while (this.events.length < count) {
+      await new Promise<void>((resolve) => this.#onEvent.push(resolve));
+    }
+    return this.events;
+  }
+
+  async closeSession(): Promise<void> {
+    await this.request(OpCode.closeSession, Empty, undefined);
+    await this.closed;
+  }
+
+  async drop(): Promise<void> {
+    this.socket.destroy();
+    await this.closed;
+  }
+
+  #take(frame: Reader): void {
+    if (this.#onFrame) return this.#onFrame(frame);
+    const xid = frame.frame.readInt32BE(0);
+    if (xid === Xid.watchEvent) {
+      ReplyHeader.read(frame);
+      const event = WatcherEvent.read(frame);
+      this.events.push(event);
+      this.received.push(`event:${event.type}:${event.path}`);
+      for (const wake of this.#onEvent.splice(0)) wake();
+      return;
+    }
+    this.received.push(String(xid));
+    const next = this.#waiting.shift();
+    if (next?.xid !== xid) {
+      this.socket.destroy(new Error(`answer ${xid} where ${next?.xid} was due`));
+    }
+    next?.settle(frame);
+  }
+}
+
+/**
+ * Ends a session as ZooKeeper's own tests do: attaches to it by id and password from a second
+ * connection and closes it there. Its client learns of the expiry when it reconnects.
+ */
+export async function expireSession(
+  host: string,
+  port: number,
+  idHex: string,
+  passwordHex: string,
+): Promise<void> {
+  const client = await RawClient.open(port, host);
+  // In one flight: the session's own client is told that its connection went, comes back at once, and
+  // would take the session away from here between the two.
+  const connected = client.handshake({
+    sessionId: BigInt.asIntN(64, BigInt(`0x${idHex.replace(/^0x/, '')}`)),
+    password: Buffer.from(passwordHex, 'hex'),
+  });
+  client.sendFrame((to) => {
+    to.int(1);
+    to.int(OpCode.closeSession);
+  });
+  await connected;
+  if (client.session.sessionId === 0n) {
+    throw new Error(`no session ${idHex} with this password`);
+  }
+  await client.closed;
+}

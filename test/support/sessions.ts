@@ -1,0 +1,46 @@
+import type { Session, StateChange, ZkClient } from '../../lib/client/index.js';
+import type { LiveSession } from '../../lib/client/live-session.js';
+import type { Credentials } from '../../lib/client/transport.js';
+import { expireSession } from './raw-client.js';
+
+/** Id and password of a session, which the library tells nobody. */
+export function credentialsOf(session: Session): Credentials {
+  const { credentials } = session as LiveSession;
+  if (!credentials) throw new Error('the session was never attached');
+  return credentials;
+}
+
+/** Has the ensemble end a client's session; the client learns of it by itself. */
+export async function expire(session: Session, port: number): Promise<void> {
+  const { id, password } = credentialsOf(session);
+  await expireSession('127.0.0.1', port, id, password);
+}
+
+/** Everything a client's connection goes through from now on. */
+export function history(client: ZkClient) {
+  const changes: StateChange[] = [];
+  const waiting = new Set<() => void>();
+  client.onState((change) => {
+    changes.push(change);
+    for (const look of waiting) look();
+  });
+  return {
+    changes,
+    get states() {
+      return changes.map(({ state }) => state);
+    },
+    /** Resolves when the states so far end in these. */
+    until(...states: StateChange['state'][]): Promise<void> {
+      return new Promise((resolve) => {
+        const look = () => {
+          const seen = changes.slice(-states.length).map(({ state }) => state);
+          if (seen.join() !== states.join()) return;
+          waiting.delete(look);
+          resolve();
+        };
+        waiting.add(look);
+        look();
+      });
+    },
+  };
+}

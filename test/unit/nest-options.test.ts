@@ -1,0 +1,134 @@
+import { Injectable, Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  BadOptionError,
+  getLockServiceToken,
+  getZkClientToken,
+  LockService,
+  ZkClient,
+  ZkModule,
+  type ZkModuleOptions,
+} from 'nestjs-zookeeper';
+import { describe, expect, it } from 'vitest';
+import { silent } from '../support/nest-apps.js';
+
+/** Nobody listens there, and nobody is asked: these applications fail, or stay lazy, before they connect. */
+const connectString = '127.0.0.1:1';
+
+async function errorOf(options: unknown): Promise<unknown> {
+  try {
+    await Test.createTestingModule({ imports: [ZkModule.forRoot(options as ZkModuleOptions)] })
+      .setLogger(silent)
+      .compile();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+describe('ZkModule refuses at start-up, naming the option and its value,', () => {
+  it.each<[string, unknown, RegExp]>([
+    ['an empty connectString', { connectString: '' }, /connectString.*""/],
+    ['no connectString', {}, /connectString.*undefined/],
+    ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
+    ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
+    ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],
+    [
+      'a default wait that is none',
+      { connectString, defaults: { wait: -5 } },
+      /defaults\.wait.*-5/,
+    ],
+    ['an unknown default', { connectString, defaults: { wiat: 5 } }, /wiat.*defaults.*5/],
+    [
+      'lazyConnection of another type',
+      { connectString, lazyConnection: 'no' },
+      /lazyConnection.*"no"/,
+    ],
+    [
+      'an endless shutdownTimeout',
+      { connectString, shutdownTimeout: Infinity },
+      /shutdownTimeout.*Infinity/,
+    ],
+    ['a mapError that maps nothing', { connectString, mapError: 409 }, /mapError.*409/],
+    [
+      'embedded beside a connectString',
+      { connectString, embedded: true },
+      /connectString.*embedded.*127/,
+    ],
+    ['embedded of another type', { embedded: 'yes' }, /embedded.*"yes"/],
+    ['an empty name', { connectString, name: '' }, /name.*""/],
+  ])('%s', async (_, options, message) => {
+    const error = await errorOf(options).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(BadOptionError);
+    expect((error as Error).message).toMatch(message);
+  });
+
+  it('options that are none', async () => {
+    expect(() => ZkModule.forRoot(undefined as never)).toThrow(/forRoot.*undefined/);
+    expect(() => ZkModule.forRootAsync({})).toThrow(/useFactory, useClass and useExisting/);
+    expect(() =>
+      ZkModule.forRootAsync({ useFactory: () => ({ connectString }), isGlobl: true } as never),
+    ).toThrow(/isGlobl/);
+    const imports = [ZkModule.forRootAsync({ useFactory: () => undefined as never })];
+    await expect(Test.createTestingModule({ imports }).setLogger(silent).compile()).rejects.toThrow(
+      /options.*undefined/,
+    );
+  });
+
+  it('two connections of one name in one application', async () => {
+    const connect = () => ZkModule.forRoot({ connectString, lazyConnection: true });
+    await expect(
+      Test.createTestingModule({ imports: [connect(), connect()] })
+        .setLogger(silent)
+        .compile(),
+    ).rejects.toThrow(/2 ZkModule connections.*"default"/);
+  });
+});
+
+describe('ZkModule', () => {
+  const lazy = { connectString, lazyConnection: true };
+
+  it('is one connection where one module object is imported twice', async () => {
+    const connection = ZkModule.forRoot({ ...lazy, isGlobal: false });
+    @Module({ imports: [connection] })
+    class Orders {}
+    @Module({ imports: [connection] })
+    class Goods {}
+    const module = await Test.createTestingModule({ imports: [Orders, Goods] }).compile();
+    expect(module.select(Orders).get(LockService, { strict: false })).toBe(
+      module.select(Goods).get(LockService, { strict: false }),
+    );
+    await module.close();
+  });
+
+  it('injects the default connection by class and by token', async () => {
+    const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
+    expect(module.get(ZkClient)).toBe(module.get(getZkClientToken()));
+    expect(module.get(LockService)).toBe(module.get(getLockServiceToken('default')));
+    await module.close();
+  });
+
+  it('is global unless told otherwise', async () => {
+    @Injectable()
+    class Orders {
+      constructor(readonly locks: LockService) {}
+    }
+    @Module({ providers: [Orders] })
+    class OrdersModule {}
+    const compile = (isGlobal?: boolean) =>
+      Test.createTestingModule({ imports: [ZkModule.forRoot({ ...lazy, isGlobal }), OrdersModule] })
+        .setLogger(silent)
+        .compile();
+
+    const module = await compile();
+    expect(module.get(Orders).locks).toBeInstanceOf(LockService);
+    await module.close();
+    await expect(compile(false)).rejects.toThrow(/LockService/);
+  });
+
+  it('can be closed without ever having started', async () => {
+    const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
+    await module.close();
+    await module.close();
+  });
+});

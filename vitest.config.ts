@@ -1,0 +1,37 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+
+// Integration files run twice: once against the embedded server, once against a real ZooKeeper.
+// test/support/servers.ts reads ZK_SERVER; scripts/test.mjs leaves the second project out where no JVM is.
+const onServer = (server: 'embedded' | 'real') => ({
+  extends: true as const,
+  test: {
+    name: server,
+    include: ['test/integration/**/*.test.ts'],
+    env: { ZK_SERVER: server },
+  },
+});
+
+export default defineConfig({
+  resolve: {
+    // Tests and the sample import the library by its published name; they must get the one copy in lib/.
+    alias: [
+      { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
+      { find: /^nestjs-zookeeper\/(recipes|embedded)$/, replacement: source('lib/$1/index.ts') },
+    ],
+  },
+  test: {
+    // The native client cannot live in worker threads: one process a file.
+    pool: 'forks',
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    projects: [
+      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
+      onServer('embedded'),
+      onServer('real'),
+    ],
+  },
+});
