@@ -109,9 +109,11 @@ export class ZkConnection
     }
     this.client.onState(({ state, sessionId, reason }) => {
       const session = sessionId ? ` session 0x${sessionId}` : '';
-      const line = `${state}${session}${reason ? `: ${reason.message}` : ''}`;
-      if (state === 'SUSPENDED' || state === 'LOST') this.logger.warn(line);
-      else this.logger.log(line);
+      if (state === 'SUSPENDED' || state === 'LOST') {
+        this.logger.warn(`${state}${session}${reason ? `: ${reason.message}` : ''}`);
+      } else {
+        this.logger.log(`${state}${session}`);
+      }
     });
   }
 }

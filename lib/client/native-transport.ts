@@ -1,6 +1,7 @@
 import { detached } from './detached.js';
 import { ConnectionError, NotAuthorizedError, SessionExpiredError } from './errors.js';
 import { loadBinding, toNativeAcl, toStat, type Native } from './native-binding.js';
+import { NextTurn } from './next-turn.js';
 import {
   Code,
   type Connect,
@@ -47,16 +48,16 @@ interface Settle {
 }
 
 class NativeTransport implements Transport {
+  /** These two are known once it is attached. */
+  credentials: Credentials = { id: '0', password: '' };
+  timeout = 0;
   readonly #native: Native;
   readonly #request: ConnectRequest;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
-  #credentials: Credentials | undefined;
-  #timeout = 0;
-  #downReason: DownReason = 'disconnected';
   readonly #settle: Settle;
   #look: NodeJS.Timeout | undefined;
   #unanswered: number;
-  #queue: (() => void)[] = [];
+  readonly #nextTurn = new NextTurn();
 
   constructor(native: Native, request: ConnectRequest, settle: Settle) {
     this.#native = native;
@@ -98,15 +99,6 @@ class NativeTransport implements Transport {
       // 0 and 999: it gave up, and would try again by itself a third of the session timeout later.
       if (native.state === 0 || native.state === 999) this.#failHandshake('the connection broke');
     }, HANDSHAKE_LOOK);
-  }
-
-  get credentials(): Credentials {
-    if (!this.#credentials) throw new Error('not attached');
-    return this.#credentials;
-  }
-
-  get timeout(): number {
-    return this.#timeout;
   }
 
   create(path: string, data: Buffer, flags: number, reply: Reply<string>): boolean {
@@ -187,7 +179,8 @@ class NativeTransport implements Transport {
   }
 
   #send(size: number, request: () => number): boolean {
-    if (this.#phase !== 'up') return false;
+    // While it is disconnected it takes requests all the same, for a connection that never comes.
+    if (this.#phase !== 'up' || this.#native.state !== CONNECTED) return false;
     // What does not fit the socket's buffer waits until the native client next looks at its socket,
     // which without a reply to come is up to a third of the session timeout later: let a reply come.
     if (size >= LARGE) this.#native.a_exists('/', false, () => {});
@@ -242,8 +235,8 @@ class NativeTransport implements Transport {
     if (this.#phase !== 'handshake' || --this.#unanswered > 0) return;
     if (this.#native.state !== CONNECTED) return this.#failHandshake('the connection broke');
     this.#endHandshake('up');
-    this.#credentials = { id: this.#native.client_id, password: this.#native.client_password };
-    this.#timeout = this.#native.timeout;
+    this.credentials = { id: this.#native.client_id, password: this.#native.client_password };
+    this.timeout = this.#native.timeout;
     this.#settle.resolve(this);
   }
 
@@ -254,20 +247,21 @@ class NativeTransport implements Transport {
     this.#settle.reject(this.#request.signal.reason);
   };
 
-  #failHandshake(why: string): void {
+  #failHandshake(why: string, reason: DownReason = 'disconnected'): void {
     if (this.#phase !== 'handshake') return;
     this.#endHandshake('over');
     this.#drop();
-    const { label } = this.#request.address;
-    const { credentials } = this.#request;
-    if (this.#downReason === 'expired') {
-      const id = credentials ? ` ${credentials.id}` : '';
-      this.#settle.reject(new SessionExpiredError(`${label} no longer knows the session${id}`));
-    } else if (this.#downReason === 'unauthorized') {
-      this.#settle.reject(new NotAuthorizedError(`${label} refused the credentials in auth`));
-    } else {
-      this.#settle.reject(new ConnectionError(`${label} did not attach a session: ${why}`));
-    }
+    const { address, credentials } = this.#request;
+    const errors = {
+      disconnected: () => new ConnectionError(`${address.label} did not attach a session: ${why}`),
+      expired: () =>
+        new SessionExpiredError(
+          `session ${credentials?.id ?? ''} is over: ${address.label} does not know it`,
+        ),
+      unauthorized: () =>
+        new NotAuthorizedError(`${address.label} refused the credentials in auth`),
+    };
+    this.#settle.reject(errors[reason]());
   }
 
   #endHandshake(next: 'up' | 'over'): void {
@@ -277,10 +271,7 @@ class NativeTransport implements Transport {
   }
 
   #break(reason: DownReason): void {
-    if (this.#phase === 'handshake') {
-      this.#downReason = reason;
-      return this.#failHandshake('the connection broke');
-    }
+    if (this.#phase === 'handshake') return this.#failHandshake('the connection broke', reason);
     if (this.#phase !== 'up') return;
     this.#phase = 'over';
     this.#drop();
@@ -298,17 +289,11 @@ class NativeTransport implements Transport {
   }
 
   /**
-   * Everything the native client reports waits here for an immediate, in order. While it reports, it may
+   * Everything the native client reports waits for the next turn, in order. While it reports, it may
    * have closed its socket but not yet told the event loop: a socket opened there gets the same file
    * descriptor and hangs, together with this connection, and a second native object segfaults.
    */
   #later(work: () => void): void {
-    if (this.#queue.push(work) === 1) detached(() => setImmediate(() => this.#drain()));
-  }
-
-  #drain(): void {
-    const batch = this.#queue;
-    this.#queue = [];
-    for (const work of batch) work();
+    this.#nextTurn.add(work);
   }
 }

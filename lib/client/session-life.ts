@@ -1,4 +1,4 @@
-import { detached } from './detached.js';
+import { joinPath } from './connect-string.js';
 import {
   ConnectionError,
   NotAuthorizedError,
@@ -6,10 +6,8 @@ import {
   type CoordinationError,
   type ShuttingDownError,
 } from './errors.js';
-import { Listeners } from './listeners.js';
 import { instant, LostClock, type Instant } from './lost-clock.js';
 import type { ConnectionPolicy } from './options.js';
-import { joinPath } from './connect-string.js';
 import { isAnswer, replyError } from './reply-error.js';
 import {
   Code,
@@ -19,9 +17,9 @@ import {
   type Transport,
   type TransportListener,
 } from './transport.js';
+import { Trust, type SessionEnd } from './trust.js';
+import { Vigil } from './vigil.js';
 import { WatchRegistry } from './watch-registry.js';
-
-export type SessionEnd = SessionExpiredError | ShuttingDownError;
 
 /** What happens to a session, for the keeper of sessions. Called synchronously, never by the native client. */
 export interface SessionObserver {
@@ -45,8 +43,18 @@ export abstract class SessionLife {
   protected readonly watches = new WatchRegistry();
   readonly #options: SessionOptions;
   readonly #clock = new LostClock(instant());
-  readonly #lost = new Listeners<SessionEnd>();
-  readonly #untrusted = new Listeners<CoordinationError>();
+  readonly #trust = new Trust();
+  readonly #vigil = new Vigil(this.#clock, {
+    isAlive: () => this.alive,
+    read: (done) => {
+      const sentAt = instant();
+      const settle = (code: number) => {
+        done();
+        if (isAnswer(code)) this.#clock.answered(sentAt);
+      };
+      return this.#transport?.exists('/', false, settle) ?? false;
+    },
+  });
   /** Full paths of ephemeral nodes that must go. */
   readonly #discards = new Set<string>();
   /** What rejects the requests in flight. */
@@ -54,11 +62,6 @@ export abstract class SessionLife {
   #transport: Transport | undefined;
   #credentials: Credentials | undefined;
   #timeout = 0;
-  #end: SessionEnd | undefined;
-  #untrustedFor: CoordinationError | undefined;
-  #lostTimer: NodeJS.Timeout | undefined;
-  #readTimer: NodeJS.Timeout | undefined;
-  #reading = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -78,7 +81,7 @@ export abstract class SessionLife {
   }
 
   get alive(): boolean {
-    if (this.#end) return false;
+    if (this.#trust.end) return false;
     if (!this.#credentials || this.#clock.left > 0) return true;
     const silence = (this.#clock.age / 1000).toFixed(1);
     const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
@@ -95,13 +98,11 @@ export abstract class SessionLife {
   }
 
   onLost(listener: (reason: SessionEnd) => void): () => void {
-    return this.#end ? this.#lost.soon(listener, this.#end) : this.#lost.add(listener);
+    return this.#trust.onLost(listener);
   }
 
   onUntrusted(listener: (reason: CoordinationError) => void): () => void {
-    return this.#untrustedFor
-      ? this.#untrusted.soon(listener, this.#untrustedFor)
-      : this.#untrusted.add(listener);
+    return this.#trust.onUntrusted(listener);
   }
 
   /** The listener of one connection attempt for this session. */
@@ -127,7 +128,7 @@ export abstract class SessionLife {
       };
       const abort = () => fail(signal.reason);
       if (signal.aborted) return abort();
-      if (this.#end) return fail(this.#end);
+      if (this.#trust.end) return fail(this.#trust.end);
       signal.addEventListener('abort', abort, { once: true });
 
       this.#credentials ??= transport.credentials;
@@ -140,7 +141,7 @@ export abstract class SessionLife {
       // forgot which transaction it saw last: nothing may be read before this.
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
-        if (this.#end) return fail(this.#end);
+        if (this.#trust.end) return fail(this.#trust.end);
         if (code !== Code.Ok) return fail(replyError(code, 'sync', '/'));
         signal.removeEventListener('abort', abort);
         this.#clock.answered(sentAt);
@@ -166,24 +167,19 @@ export abstract class SessionLife {
     reason: ShuttingDownError,
     limit: number,
   ): Promise<'told' | 'unanswered' | 'away'> {
-    if (this.#end) return 'told';
+    if (this.#trust.end) return 'told';
     const transport = this.#transport;
     this.#transport = undefined;
     this.#finish(reason, true);
     if (!transport) return 'away';
     // The native client's close() blocks the event loop until the server answers: ask first whether it
     // does. The last discards are answered before this is.
-    const answers = await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(resolve, limit, false);
-      const settle = (code: number) => {
-        clearTimeout(timer);
-        resolve(isAnswer(code));
-      };
-      if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
-    });
-    if (answers) transport.close();
-    else transport.abandon();
-    return answers ? 'told' : 'unanswered';
+    if (await answersWithin(limit, transport)) {
+      transport.close();
+      return 'told';
+    }
+    transport.abandon();
+    return 'unanswered';
   }
 
   protected fullPath(path: string): string {
@@ -203,7 +199,7 @@ export abstract class SessionLife {
   ): Promise<R> {
     return new Promise((resolve, reject) => {
       // Reads the clock: nothing is sent for a session that ran out of time.
-      if (!this.alive) return reject(this.#end);
+      if (!this.alive) return reject(this.#trust.end);
       const refuse = () =>
         reject(new ConnectionError(`${operation} ${path}: not connected to any server`));
       const transport = this.#transport;
@@ -242,13 +238,8 @@ export abstract class SessionLife {
 
   #adopt(transport: Transport): void {
     this.#transport = transport;
-    this.#untrustedFor = undefined;
-    this.#reading = false;
-    clearInterval(this.#readTimer);
-    detached(() => {
-      this.#readTimer = setInterval(() => this.#read(), this.#timeout / 6).unref();
-      this.#watchClock();
-    });
+    this.#trust.restore();
+    this.#vigil.start(transport.timeout);
     // In this order, and before anybody else can send: a node that must go is gone before a create that
     // the reconnection lets through, and before its owner looks again because of a watch.
     for (const full of this.#discards) this.#sendDiscard(full, () => {});
@@ -267,54 +258,35 @@ export abstract class SessionLife {
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
         : new ConnectionError('the connection is lost');
-    if (this.#options.policy === 'standard') this.#distrust(error);
+    if (this.#options.policy === 'standard') this.#trust.doubt(error);
     this.#options.observer.detached(error);
-  }
-
-  #distrust(reason: CoordinationError): void {
-    this.#untrustedFor = reason;
-    this.#untrusted.emitOnce(reason);
-  }
-
-  /** Keeps the clock fresh while nothing else is sent. */
-  #read(): void {
-    // A machine that woke up finds out here: timers sleep with it.
-    if (!this.alive || this.#reading || this.#clock.age < this.#timeout / 8) return;
-    const sentAt = instant();
-    this.#reading =
-      this.#transport?.exists('/', false, (code) => {
-        this.#reading = false;
-        if (isAnswer(code)) this.#clock.answered(sentAt);
-      }) ?? false;
-  }
-
-  #watchClock(): void {
-    clearTimeout(this.#lostTimer);
-    this.#lostTimer = setTimeout(
-      () => {
-        if (this.alive) this.#watchClock();
-      },
-      Math.max(1, Math.ceil(this.#clock.left)),
-    ).unref();
   }
 
   /** The one place where a session ends. */
   #finish(reason: SessionEnd, told: boolean): void {
-    if (this.#end) return;
-    this.#end = reason;
-    clearTimeout(this.#lostTimer);
-    clearInterval(this.#readTimer);
+    if (this.#trust.end) return;
+    this.#vigil.stop();
+    // Leases first: nothing that follows may run while one of them still says it is held.
+    this.#trust.finish(reason);
     const transport = this.#transport;
     this.#transport = undefined;
     transport?.abandon();
     this.#discards.clear();
-    // Leases first: nothing that follows may run while one of them still says it is held.
-    this.#lost.emitOnce(reason);
-    this.#distrust(reason);
     const pending = [...this.#pending];
     this.#pending.clear();
     for (const reject of pending) reject(reason);
     this.#options.observer.ended(reason, told);
     this.watches.fireAll();
   }
+}
+
+function answersWithin(limit: number, transport: Transport): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, limit, false);
+    const settle = (code: number) => {
+      clearTimeout(timer);
+      resolve(isAnswer(code));
+    };
+    if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
+  });
 }

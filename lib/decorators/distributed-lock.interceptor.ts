@@ -1,13 +1,14 @@
 import {
   type CallHandler,
   type ExecutionContext,
+  HttpException,
   Inject,
   Injectable,
   type NestInterceptor,
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
-import type { CoordinationError } from '../client/errors.js';
+import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
 import { getErrorMappingToken, getLockServiceToken } from '../zk.tokens.js';
 import { onCallerLeft } from './caller-left.js';
 import { type ErrorMapping, transportException } from './error-mapping.js';
@@ -15,6 +16,9 @@ import { HandlerCall } from './handler-call.js';
 import { bracket, subscribedIn } from './lease-stream.js';
 import type { LockSpec } from './lock-spec.js';
 import { lockSpecsOf } from './method-metadata.js';
+
+/** The status that proxies log for it. */
+const CLIENT_CLOSED_REQUEST = 499;
 
 /** Holds a handler's locks until its answer is complete. One for all the locks of a handler. */
 @Injectable()
@@ -54,6 +58,12 @@ export class DistributedLockInterceptor implements NestInterceptor {
   ): Promise<unknown> {
     const token = getErrorMappingToken(connection);
     const mapError = this.moduleRef.get<ErrorMapping>(token, { strict: false });
-    return mapError(error, context) ?? transportException(error, context);
+    const mapped = mapError(error, context);
+    if (mapped !== undefined) return mapped;
+    // Nobody is left to read it. As an HttpException it stays out of the error log.
+    if (error instanceof WaitCancelledError) {
+      return new HttpException('The caller left', CLIENT_CLOSED_REQUEST, { cause: error });
+    }
+    return transportException(error, context);
   }
 }

@@ -43,8 +43,8 @@ export interface DistributedLockOptions {
 }
 
 /**
- * For handlers only: the key comes from what the interceptor sees, before guards' and pipes' work on
- * the arguments is done.
+ * For handlers only: the key is made of what the interceptor sees, after the guards and before the
+ * pipes, and the lock is taken then.
  *
  * @publicApi
  */

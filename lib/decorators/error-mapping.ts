@@ -24,8 +24,6 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
   LEASE_LOST: { status: 500, message: 'The lock was lost meanwhile' },
-  // Nobody is left to read it; as an HttpException it stays out of the error log.
-  CANCELLED: { status: 499, message: 'The caller left' },
 };
 
 /**

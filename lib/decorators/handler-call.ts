@@ -115,7 +115,12 @@ export class HandlerCall {
   }
 
   private holds({ spec, entry }: Slot, args: unknown[]): boolean {
-    return entry?.lease.key === spec.keyOf(args, this.context);
+    try {
+      return entry?.lease.key === spec.keyOf(args, this.context);
+    } catch {
+      // The method's own call makes the same key, and rejects.
+      return false;
+    }
   }
 
   private async take(slot: Slot, args: unknown[]): Promise<Entry> {

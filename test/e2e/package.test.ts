@@ -132,6 +132,8 @@ describe('the packed tarball', () => {
         '--noEmit',
         '--strict',
         '--experimentalDecorators',
+        '--types',
+        'node',
         '--target',
         'es2023',
         '--lib',

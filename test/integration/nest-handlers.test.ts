@@ -83,7 +83,7 @@ describe('a locked HTTP handler', () => {
     expect(body).toEqual(['ABC', 4, 'ABC/4']);
   });
 
-  it('makes its key of the context, before guards and pipes run on the arguments', async () => {
+  it('makes its key of the context, before the pipes', async () => {
     @Controller()
     class Shop {
       @Get(':goodsNo')

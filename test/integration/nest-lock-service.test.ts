@@ -8,8 +8,8 @@ import {
   SelfDeadlockError,
   WaitCancelledError,
 } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
-import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
+import { describe, expect, it, vi } from 'vitest';
+import { Gate, loseSession, untilQueued, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
@@ -204,5 +204,15 @@ describe('LockService', () => {
     gate.open();
     await holding;
     expect(leases.leases.size).toBe(0);
+  });
+
+  it('forgets a lost lease that nobody gives back', async () => {
+    const { client, one } = await two();
+    const lease = await one.acquire('stock');
+    await loseSession(zk, client);
+    expect([lease.held, one.held('stock')]).toEqual([false, false]);
+    const { leases } = (one as unknown as { turnstile: { leases: { leases: Set<unknown> } } })
+      .turnstile;
+    await vi.waitFor(() => expect(leases.leases.size).toBe(0), { timeout: 5_000 });
   });
 });

@@ -1,0 +1,90 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { CompiledClient } from '../support/compiled-client.js';
+import { Link } from '../support/link.js';
+import { useServer } from '../support/servers.js';
+
+const zk = useServer();
+const links: Link[] = [];
+let compiled: CompiledClient;
+
+beforeAll(async () => {
+  compiled = await CompiledClient.make();
+});
+afterAll(() => compiled[Symbol.asyncDispose]());
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link[Symbol.asyncDispose]()));
+});
+
+async function link(): Promise<Link> {
+  const made = await Link.to(zk.port);
+  links.push(made);
+  return made;
+}
+
+describe('a process', () => {
+  const program = (body: string) => `
+    import { ZkClient } from './index.js';
+    const client = new ZkClient({ connectString: process.env.ZK, sessionTimeout: 4000 });
+    ${body}`;
+
+  test('exits by itself after close, having printed nothing of its own accord', async () => {
+    const way = await link();
+    const running = compiled.run(
+      program(`
+        await client.connect();
+        await client.exists('/');
+        const back = new Promise((done) => client.onState(({ state }) => state === 'RECONNECTED' && done()));
+        console.log('connected');
+        await back;
+        await client.close();
+        console.log('closed');`),
+      { ZK: way.connectString },
+    );
+    await expect.poll(() => way.accepted(), { timeout: 10_000 }).toBeGreaterThan(1);
+    await delay(300);
+    await way.cut();
+    expect(await running).toEqual({
+      code: 0,
+      signal: null,
+      stdout: 'connected\nclosed\n',
+      stderr: '',
+    });
+  });
+
+  test('stays alive while its client waits for a server', async () => {
+    const way = await link();
+    await way.down();
+    const running = compiled.run(
+      program(`
+        await client.connect();
+        console.log(await client.exists('/') ? 'there' : 'not there');
+        await client.close();`),
+      { ZK: way.connectString },
+    );
+    await delay(600);
+    await way.up();
+    expect(await running).toMatchObject({ code: 0, stdout: 'there\n', stderr: '' });
+  });
+
+  test('has no handle left after two hundred clients', async () => {
+    const outcome = await compiled.run(
+      `
+      import { ZkClient } from './index.js';
+      import { readdirSync } from 'node:fs';
+      const descriptors = () => readdirSync('/proc/self/fd').length;
+      let before;
+      for (let i = 0; i < 200; i++) {
+        const client = new ZkClient({ connectString: process.env.ZK });
+        await client.connect();
+        await client.exists('/');
+        await client.close();
+        if (i === 4) before = descriptors();
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      console.log(descriptors() - before, process.getActiveResourcesInfo().filter((name) => !/Pipe|TTY/.test(name)).join());`,
+      { ZK: zk.connectString },
+    );
+    expect(outcome).toEqual({ code: 0, signal: null, stdout: '0 \n', stderr: '' });
+  });
+});
