@@ -9,8 +9,8 @@ import {
 } from '@nestjs/microservices';
 import { currentLease, DistributedLock, LockService } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, type Observable } from 'rxjs';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type AppOptions, untilQueued, useApps } from '../support/nest-apps.js';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { type AppOptions, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
@@ -82,8 +82,7 @@ describe('a locked message handler', () => {
     const { app, send } = await start({ shutdownTimeout: 50 });
     const other = await apps.start({});
     const subscription = send('stream', 'goods').subscribe({ error: () => {} });
-    await untilQueued(other.client, 'goods', 1);
-    expect(app.get(LockService).held('goods')).toBe(true);
+    await vi.waitFor(() => expect(app.get(LockService).held('goods')).toBe(true));
     await app.close();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
     subscription.unsubscribe();
