@@ -15,7 +15,11 @@ try {
     port: 0,
     logLevels: ['fatal', 'error', 'warn'],
   });
-  const close = () => void app.close().finally(() => process.exit());
+  const close = () => {
+    // A purchase that is cut off now fails, and concerns nobody.
+    app.useLogger(false);
+    void app.close().finally(() => process.exit());
+  };
   if (!process.connected) close();
   process.once('disconnect', close);
   process.send?.({ url } satisfies FromInstance);

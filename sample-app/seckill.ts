@@ -4,6 +4,7 @@ import { Progress } from './seckill/progress.js';
 import { outcome, soldExactly, table } from './seckill/report.js';
 import { seckill } from './seckill/run.js';
 
+const progress = new Progress();
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -19,11 +20,11 @@ try {
   if (options === 'help') {
     console.log(HELP);
   } else {
-    const report = await seckill(options, new Progress(), interrupt.signal);
+    const report = await seckill(options, progress, interrupt.signal);
     const sentence = outcome(report, options.items);
     if (options.json) {
       console.log(JSON.stringify(report));
-      console.error(sentence);
+      progress.line(sentence);
     } else {
       console.log(`\n${table(report)}\n\n${sentence}`);
     }
@@ -31,9 +32,9 @@ try {
   }
 } catch (error) {
   if (interrupt.signal.aborted) {
-    console.error('seckill: interrupted, everything is stopped');
+    progress.line('seckill: interrupted, everything is stopped');
   } else {
-    console.error(`seckill: ${error instanceof Error ? error.message : error}`);
+    progress.line(`seckill: ${error instanceof Error ? error.message : error}`);
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
 }

@@ -28,8 +28,8 @@ const AUTH_FAILED = -113;
 const HANDSHAKE_LOOK = 50;
 /** A request of this size may not fit the socket's buffer in one go. */
 const LARGE = 8 * 1024;
-/** Of a block that documentation reserves (RFC 5737). Nothing is ever sent there: see #drop. */
-const NOWHERE = '192.0.2.1:1,192.0.2.2:1';
+/** Loopback addresses that are nobody's server. Nothing is ever sent there: see #drop. */
+const NOWHERE = '127.255.255.253:1,127.255.255.254:1';
 
 /** Attaches a session by the native client of the npm package `zookeeper`. */
 export const connectNative: Connect = async (request) => {

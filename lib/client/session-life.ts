@@ -54,6 +54,7 @@ export abstract class SessionLife {
       };
       return this.#transport?.exists('/', false, settle) ?? false;
     },
+    stalled: () => this.#leaveStalled(),
   });
   /** Full paths of ephemeral nodes that must go. */
   readonly #discards = new Set<string>();
@@ -260,6 +261,18 @@ export abstract class SessionLife {
         : new ConnectionError('the connection is lost');
     if (this.#options.policy === 'standard') this.#trust.doubt(error);
     this.#options.observer.detached(error);
+  }
+
+  /** Gives up a connection whose server took requests and answers none: perhaps another server does. */
+  #leaveStalled(): void {
+    const transport = this.#transport;
+    if (!transport) return;
+    const silence = new ConnectionError('the server does not answer', { maybeApplied: true });
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    transport.abandon();
+    this.#onDown('disconnected');
+    for (const reject of pending) reject(silence);
   }
 
   /** The one place where a session ends. */

@@ -6,7 +6,16 @@ export interface VigilDuties {
   isAlive(): boolean;
   /** Sends a light read, and calls back when it is through. Returns false where nothing was sent. */
   read(done: () => void): boolean;
+  /** The server took the read and does not answer. */
+  stalled(): void;
 }
+
+/**
+ * How many ticks a read may stay unanswered. The native client would notice only after ⅔ of the session
+ * timeout, too late to find another server before the session counts as lost. Ticks, not time: after a
+ * pause of our own the answer may lie in the socket, unread, and only one tick has passed.
+ */
+const PATIENCE = 2;
 
 /** The two timers of a session: one keeps its clock fresh while nothing else is sent, one looks when it runs out. */
 export class Vigil {
@@ -14,7 +23,8 @@ export class Vigil {
   readonly #duties: VigilDuties;
   #readTimer: NodeJS.Timeout | undefined;
   #lostTimer: NodeJS.Timeout | undefined;
-  #reading = false;
+  /** Ticks that the present read has waited for its answer. */
+  #unanswered: number | undefined;
 
   constructor(clock: LostClock, duties: VigilDuties) {
     this.#clock = clock;
@@ -24,7 +34,7 @@ export class Vigil {
   /** With each new connection. */
   start(sessionTimeout: number): void {
     this.stop();
-    this.#reading = false;
+    this.#unanswered = undefined;
     detached(() => {
       this.#readTimer = setInterval(() => this.#read(sessionTimeout), sessionTimeout / 6).unref();
       this.#look();
@@ -38,8 +48,14 @@ export class Vigil {
 
   #read(sessionTimeout: number): void {
     // A machine that woke up finds out here: timers sleep with it.
-    if (!this.#duties.isAlive() || this.#reading || this.#clock.age < sessionTimeout / 8) return;
-    this.#reading = this.#duties.read(() => (this.#reading = false));
+    if (!this.#duties.isAlive()) return;
+    if (this.#unanswered !== undefined) {
+      if (++this.#unanswered >= PATIENCE) this.#duties.stalled();
+      return;
+    }
+    if (this.#clock.age < sessionTimeout / 8) return;
+    const sent = this.#duties.read(() => (this.#unanswered = undefined));
+    if (sent) this.#unanswered = 0;
   }
 
   #look(): void {

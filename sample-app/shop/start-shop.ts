@@ -19,7 +19,6 @@ export async function startShop(
   const app = await NestFactory.create<INestApplication<Server>>(ShopModule.forRoot(settings), {
     logger: logLevels,
     abortOnError: false,
-    forceCloseConnections: true,
   });
   await app.init();
   const server = app.getHttpServer();

@@ -27,6 +27,25 @@ const lossOf = (session: Session) =>
     session.onLost((reason) => resolve({ at: performance.now(), reason }));
   });
 
+describe('a server that falls silent', () => {
+  test('is left for another one before the session counts as lost', async () => {
+    const [one, other] = await Promise.all([Link.to(zk.port), Link.to(zk.port)]);
+    links.push(one, other);
+    const client = await connect({
+      connectString: `${one.connectString},${other.connectString}`,
+      sessionTimeout: 3000,
+    });
+    const log = history(client);
+    const session = await client.session();
+    const used = (await one.accepted()) > 0 ? one : other;
+    await used.silence();
+    await log.until('SUSPENDED', 'RECONNECTED');
+    expect(await client.session()).toBe(session);
+    await client.sync('/');
+    await used.speak();
+  });
+});
+
 describe('a connection that breaks', () => {
   test('comes back to the same session, and its ephemeral nodes stay', async () => {
     const { link, client, session, log } = await behindLink();

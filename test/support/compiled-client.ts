@@ -1,9 +1,12 @@
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import ts from 'typescript';
 
+/** How long a program may take, milliseconds. */
+const LIMIT = 15_000;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** lib/client as JavaScript, for programs that run in a process of their own. */
@@ -26,19 +29,20 @@ export class CompiledClient implements AsyncDisposable {
     return new CompiledClient(directory);
   }
 
-  /** Runs a program beside the client's files until it exits by itself, or is killed after a while. */
+  /** Runs a program beside the client's files until it exits by itself, or is killed after a while. What it prints can be acted on. */
   async run(
     program: string,
     env: Record<string, string>,
-    limit = 15_000,
+    onLine: (line: string) => void = () => {},
   ): Promise<{ code: number | null; signal: string | null; stdout: string; stderr: string }> {
     const file = join(this.directory, `program-${Math.random().toString(36).slice(2)}.mjs`);
     await writeFile(file, program);
     const child = spawn(process.execPath, [file], { env: { ...process.env, ...env } });
     let [stdout, stderr] = ['', ''];
     child.stdout.on('data', (chunk) => (stdout += chunk));
+    createInterface(child.stdout).on('line', onLine);
     child.stderr.on('data', (chunk) => (stderr += chunk));
-    const timer = setTimeout(() => child.kill('SIGKILL'), limit);
+    const timer = setTimeout(() => child.kill('SIGKILL'), LIMIT);
     return new Promise((resolve) => {
       child.on('close', (code, signal) => {
         clearTimeout(timer);
