@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { constants } from 'node:os';
 import { HELP, parseOptions, UsageError } from './seckill/options.js';
 import { Progress } from './seckill/progress.js';
@@ -6,6 +7,8 @@ import { seckill } from './seckill/run.js';
 
 const progress = new Progress();
 const interrupt = new AbortController();
+// Each instance listens while it starts.
+setMaxListeners(0, interrupt.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     process.exitCode = 128 + constants.signals[signal];

@@ -1,34 +1,26 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import sqlite from 'libsql';
 import { DataSource, type DataSourceOptions, type DeepPartial, Table } from 'typeorm';
 import { GoodsStock } from './goods-stock.entity.js';
 import { Order } from './order.entity.js';
 import type { ShopSettings } from './settings.js';
+import { sqliteOptions } from './sqlite.js';
 
 type DatabaseSettings = Pick<ShopSettings, 'database' | 'sessionTimeout'>;
 
 export const DATABASE_SERVERS = ['mysql:', 'mariadb:', 'postgres:', 'postgresql:'];
 
-export function dataSourceOptions({
-  database,
-  sessionTimeout,
-}: DatabaseSettings): DataSourceOptions {
-  const entities = [GoodsStock, Order];
+export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {
+  return { ...serverOptions(settings), entities: [GoodsStock, Order] };
+}
+
+function serverOptions({ database, sessionTimeout }: DatabaseSettings): DataSourceOptions {
   const server = DATABASE_SERVERS.find((protocol) => database.startsWith(protocol));
-  if (server?.startsWith('postgres')) return { type: 'postgres', url: database, entities };
-  if (server) return { type: 'mysql', url: database, entities };
-  return {
-    type: 'better-sqlite3',
-    driver: sqlite,
-    database,
-    enableWAL: true,
-    // SQLite waits for another process on the event loop, which has ZooKeeper to answer.
-    timeout: sessionTimeout / 10,
-    prepareDatabase: (db: sqlite.Database) => void db.pragma('synchronous = NORMAL'),
-    entities,
-  };
+  if (server?.startsWith('postgres')) return { type: 'postgres', url: database };
+  if (server) return { type: 'mysql', url: database };
+  // SQLite waits for other processes on the event loop, which has ZooKeeper to answer.
+  return sqliteOptions(database, sessionTimeout / 10);
 }
 
 /** Makes the tables and goods that are not there yet, and changes nothing that is. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 
@@ -12,7 +13,8 @@ export class Transactions {
     const transaction = () => this.dataSource.transaction(work);
     if (this.dataSource.options.type !== 'better-sqlite3') return transaction();
     const result = this.previous.then(transaction);
-    this.previous = result.catch(() => undefined);
+    // Its driver never yields: without a turn in between, a long queue would keep ZooKeeper waiting.
+    this.previous = result.catch(() => undefined).then(() => nextTurn());
     return result;
   }
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Test } from '@nestjs/testing';
+import sqlite from 'libsql';
 import { DataSource } from 'typeorm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { dataSourceOptions, prepareDatabase } from '../../sample-app/shop/database.js';
@@ -120,5 +121,20 @@ describe('the goods in stock', () => {
       goods.purchase('phone', TOKEN + 1n),
     ]);
     expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+  });
+
+  it('are seen as they are by an instance that found the database locked', async () => {
+    const other = new sqlite(settings.database);
+    const write = (stock: number) => other.exec(`UPDATE goods_stock SET stock = ${stock}`);
+    other.exec('BEGIN IMMEDIATE');
+    write(50);
+    await expect(goods.purchase('phone', TOKEN)).rejects.toThrow('database is locked');
+    other.exec('COMMIT');
+    expect(await goods.find('phone')).toMatchObject({ stock: 50 });
+    write(40);
+    expect(await goods.find('phone')).toMatchObject({ stock: 40, orders: 0 });
+    await goods.purchase('phone', TOKEN);
+    expect(await goods.find('phone')).toMatchObject({ stock: 39, orders: 1 });
+    other.close();
   });
 });
