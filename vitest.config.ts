@@ -25,7 +25,9 @@ export default defineConfig({
   test: {
     // The native client cannot live in worker threads: one process a file.
     pool: 'forks',
-    testTimeout: 20_000,
+    // Generous: a test waits for an event, and its machine may be busy with others.
+    expect: { poll: { timeout: 10_000 } },
+    testTimeout: 30_000,
     hookTimeout: 30_000,
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },

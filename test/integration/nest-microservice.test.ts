@@ -29,7 +29,7 @@ describe('a locked message handler', () => {
       return [id, currentLease()?.key];
     }
 
-    @DistributedLock((id) => id, { wait: 20 })
+    @DistributedLock((id) => id, { wait: 500 })
     @MessagePattern('argument')
     async argument(@Payload() id: string) {
       return [id, currentLease()?.key];

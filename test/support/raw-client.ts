@@ -189,20 +189,25 @@ export async function expireSession(
   idHex: string,
   passwordHex: string,
 ): Promise<void> {
-  const client = await RawClient.open(port, host);
-  // In one flight: the session's own client is told that its connection went, comes back at once, and
-  // would take the session away from here between the two.
-  const connected = client.handshake({
-    sessionId: BigInt.asIntN(64, BigInt(`0x${idHex.replace(/^0x/, '')}`)),
-    password: Buffer.from(passwordHex, 'hex'),
-  });
-  client.sendFrame((to) => {
-    to.int(1);
-    to.int(OpCode.closeSession);
-  });
-  await connected;
-  if (client.session.sessionId === 0n) {
-    throw new Error(`no session ${idHex} with this password`);
+  const sessionId = BigInt.asIntN(64, BigInt(`0x${idHex.replace(/^0x/, '')}`));
+  const password = Buffer.from(passwordHex, 'hex');
+  for (let attempt = 1; attempt <= 20; attempt++) {
+    const client = await RawClient.open(port, host);
+    // In one flight: the session's own client is told that its connection went, comes back at once, and
+    // may take the session away from here between the two. Then: once more.
+    const connected = client.handshake({ sessionId, password });
+    client.sendFrame((to) => {
+      to.int(1);
+      to.int(OpCode.closeSession);
+    });
+    const known = await connected.then(
+      () => client.session.sessionId !== 0n,
+      () => true,
+    );
+    await client.closed;
+    // Only a session that is not known any more is certain to have ended.
+    if (!known && attempt === 1) throw new Error(`no session ${idHex} with this password`);
+    if (!known) return;
   }
-  await client.closed;
+  throw new Error(`session ${idHex} did not end`);
 }
