@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseLostError, LockTimeoutError, Mutex } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, stateOf, useClients } from '../support/clients.js';
+import { aborted, expire, nodesUnder, stateOf, useClients } from '../support/clients.js';
 import { Link } from '../support/link.js';
 import { useServer } from '../support/servers.js';
 
@@ -28,7 +28,7 @@ describe('a session that expires', () => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
     const waiting = new Mutex(waiter, path).acquire();
-    await expect.poll(async () => (await holder.children(path)).children.length).toBe(2);
+    await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
     const before = (await waiter.session()).id;
     await expire(waiter, server);
     await expect.poll(async () => (await waiter.session()).id).not.toBe(before);
@@ -79,7 +79,7 @@ describe('a connection that breaks', () => {
     await stateOf(client, 'RECONNECTED');
     expect(lease.signal.aborted).toBe(false);
     await lease.release();
-    expect((await client.children(path)).children).toEqual([]);
+    expect(await nodesUnder(client, path)).toEqual([]);
     await client.close();
   });
 
@@ -139,12 +139,12 @@ describe('a connection that breaks', () => {
     await client.ensureContainers(path);
     await link.deafen();
     const acquiring = new Mutex(client, path).acquire();
-    await expect.poll(async () => (await other.children(path)).children).toHaveLength(1);
+    await expect.poll(async () => await nodesUnder(other, path)).toHaveLength(1);
     await link.cut();
     const lease = await acquiring;
-    expect((await client.children(path)).children).toHaveLength(1);
+    expect(await nodesUnder(client, path)).toHaveLength(1);
     await lease.release();
-    expect((await client.children(path)).children).toEqual([]);
+    expect(await nodesUnder(client, path)).toEqual([]);
     await client.close();
   });
 
@@ -157,13 +157,13 @@ describe('a connection that breaks', () => {
     const controller = new AbortController();
     await link.deafen();
     const acquiring = new Mutex(client, path).acquire({ signal: controller.signal });
-    await expect.poll(async () => (await other.children(path)).children).toHaveLength(1);
+    await expect.poll(async () => await nodesUnder(other, path)).toHaveLength(1);
     await link.down();
     controller.abort();
     await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
     await link.up();
     await stateOf(client, 'RECONNECTED');
-    await expect.poll(async () => (await other.children(path)).children).toEqual([]);
+    await expect.poll(async () => await nodesUnder(other, path)).toEqual([]);
     await client.close();
   });
 
@@ -197,7 +197,7 @@ describe('a server that restarts', () => {
     ]);
     const lease = await new Mutex(holder, path).acquire();
     const waiting = new Mutex(waiter, path).acquire();
-    await expect.poll(async () => (await holder.children(path)).children.length).toBe(2);
+    await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
     await server.restart();
     await holder.sync(path);
     expect(lease.held).toBe(true);
@@ -221,13 +221,13 @@ describe('a parent that vanishes', () => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
     const waiting = new Mutex(waiter, path).acquire();
-    await expect.poll(async () => (await holder.children(path)).children.length).toBe(2);
+    await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
     const { children } = await holder.children(path);
     const ofWaiter = children.find((name) => name.endsWith('0000000001'))!;
     await holder.delete(`${path}/${ofWaiter}`);
     await lease.release();
     const granted = await waiting;
-    expect((await holder.children(path)).children).toHaveLength(1);
+    expect(await nodesUnder(holder, path)).toHaveLength(1);
     await granted.release();
   });
 });

@@ -9,15 +9,11 @@ import {
   WaitCancelledError,
 } from 'nestjs-zookeeper/recipes';
 import type { ZkClient } from '../../lib/client/index.js';
-import { aborted, useClients } from '../support/clients.js';
+import { aborted, nodesUnder, useClients } from '../support/clients.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
-
-async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
-  return (await client.exists(path)) ? (await client.children(path)).children.sort() : [];
-}
 
 /** Resolves when `count` nodes queue under `path`. */
 async function queued(client: ZkClient, path: string, count: number): Promise<void> {

@@ -1,4 +1,4 @@
-import { ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
+import { NodeError, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
 import type { LiveSession } from '../../lib/client/live-session.js';
 import { afterEach } from 'vitest';
 import { expireSession } from './raw-client.js';
@@ -45,4 +45,14 @@ export function aborted(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
   });
+}
+
+/** The nodes under a path; none where the path is gone, as an emptied container soon is. */
+export async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
+  try {
+    return (await client.children(path)).children.sort();
+  } catch (error) {
+    if (error instanceof NodeError && error.code === 'NO_NODE') return [];
+    throw error;
+  }
 }
