@@ -20,6 +20,10 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       { find: /^nestjs-zookeeper\/(recipes|embedded)$/, replacement: source('lib/$1/index.ts') },
+      {
+        find: /^nestjs-zookeeper\/teaching$/,
+        replacement: source('lib/recipes/teaching/index.ts'),
+      },
     ],
   },
   test: {
@@ -32,6 +36,14 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'interop',
+          include: ['test/interop/**/*.test.ts'],
+          env: { ZK_SERVER: 'real' },
+        },
+      },
       onServer('embedded'),
       onServer('real'),
     ],

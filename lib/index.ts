@@ -1,14 +1,26 @@
 export * from './recipes/index.js';
-export { DistributedLock } from './decorators/distributed-lock.decorator.js';
 export type {
   DistributedLockOptions,
+  DistributedSemaphoreOptions,
+  HoldingOptions,
   KeyFromContext,
-} from './decorators/distributed-lock.types.js';
+  LockableMethod,
+  LockDecorator,
+  LockKey,
+  SemaphoreKey,
+  Skippable,
+} from './decorators/decorator-types.js';
+export { DistributedLock } from './decorators/distributed-lock.decorator.js';
+export { DistributedSemaphore } from './decorators/distributed-semaphore.decorator.js';
 export type { ErrorMapping } from './decorators/error-mapping.js';
 export { MisuseError } from './decorators/errors.js';
 export { ZkExceptionFilter } from './decorators/zk-exception.filter.js';
-export type { LockDefaults, LockOptions } from './services/lock-options.js';
-export { LockService } from './services/lock.service.js';
+export type { LeaseDefaults, LeaseOptions } from './services/lease-options.js';
+export type { LockKeys } from './services/lock-key.js';
+export type { LockMode, LockOptions } from './services/lock-options.js';
+export { type LeaseOf, type LockQuery, LockService } from './services/lock.service.js';
+export type { AcquirePermitOptions, SemaphoreQuery } from './services/semaphore-options.js';
+export { SemaphoreService } from './services/semaphore.service.js';
 export { ZkModule } from './zk.module.js';
 export type {
   ZkModuleAsyncOptions,
@@ -19,7 +31,9 @@ export type {
 } from './zk.options.js';
 export {
   getLockServiceToken,
+  getSemaphoreServiceToken,
   getZkClientToken,
   InjectLockService,
+  InjectSemaphoreService,
   InjectZkClient,
 } from './zk.tokens.js';

@@ -8,6 +8,7 @@ import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/inde
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
 import { LockService } from './services/lock.service.js';
+import { SemaphoreService } from './services/semaphore.service.js';
 import { Turnstile } from './services/turnstile.js';
 import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';
@@ -18,6 +19,7 @@ export class ZkConnection
 {
   readonly client: ZkClient;
   readonly locks: LockService;
+  readonly semaphores: SemaphoreService;
   private readonly turnstile = new Turnstile();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
@@ -33,6 +35,7 @@ export class ZkConnection
     this.logger = new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
     this.client = new ZkClient({ ...settings.client, connectString } as ZkClientOptions);
     this.locks = new LockService(this.client, settings.defaults, this.turnstile);
+    this.semaphores = new SemaphoreService(this.client, settings.defaults, this.turnstile);
   }
 
   static async create(
@@ -94,7 +97,7 @@ export class ZkConnection
     const overdue = await this.turnstile.drain(this.settings.shutdownTimeout);
     if (overdue.length > 0) {
       this.logger.warn(
-        `gave back ${overdue.length} lock(s) still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${overdue.slice(0, 10).join(', ')}`,
+        `gave back ${overdue.length} lease(s) still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${overdue.slice(0, 10).join(', ')}`,
       );
     }
     await this.client.close();

@@ -7,10 +7,11 @@ import {
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
 import { checkLockedMethods } from './decorators/start-up-check.js';
-import { checkOptions } from './services/lock-options.js';
+import { checkOptions } from './services/lease-options.js';
 import { ZkConnection } from './zk.connection.js';
 import {
   settingsOf,
+  ZK_OPTIONS,
   type ZkModuleAsyncOptions,
   type ZkModuleExtras,
   type ZkModuleOptions,
@@ -19,8 +20,11 @@ import {
   connectionName,
   getErrorMappingToken,
   getLockServiceToken,
+  getSemaphoreServiceToken,
   getZkClientToken,
 } from './zk.tokens.js';
+
+const EXTRAS = ['name', 'isGlobal'] satisfies (keyof ZkModuleExtras)[];
 
 const ASYNC_OPTIONS = [
   'imports',
@@ -29,8 +33,7 @@ const ASYNC_OPTIONS = [
   'useClass',
   'useExisting',
   'provideInjectionTokensFrom',
-  'name',
-  'isGlobal',
+  ...EXTRAS,
 ] satisfies (keyof ZkModuleAsyncOptions)[];
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
@@ -48,13 +51,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
 @Module({})
 export class ZkModule extends ConfigurableModuleClass {
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
-    if (typeof options !== 'object' || options === null) {
-      throw new BadOptionError(
-        'options of ZkModule.forRoot',
-        options,
-        'an object with a connectString',
-      );
-    }
+    checkOptions('options of ZkModule.forRoot', options, [...ZK_OPTIONS, ...EXTRAS]);
     return super.forRoot(options);
   }
 
@@ -79,7 +76,7 @@ function withConnection(definition: DynamicModule, extras: ZkModuleExtras): Dyna
     global: extras.isGlobal ?? true,
     imports: [...(definition.imports ?? []), DiscoveryModule],
     providers: [...(definition.providers ?? []), ...providersOf(name)],
-    exports: [getZkClientToken(name), getLockServiceToken(name)],
+    exports: [getZkClientToken(name), getLockServiceToken(name), getSemaphoreServiceToken(name)],
   };
 }
 
@@ -111,6 +108,11 @@ function providersOf(name: string): Provider[] {
       provide: getLockServiceToken(name),
       inject: [ZkConnection],
       useFactory: ({ locks }: ZkConnection) => locks,
+    },
+    {
+      provide: getSemaphoreServiceToken(name),
+      inject: [ZkConnection],
+      useFactory: ({ semaphores }: ZkConnection) => semaphores,
     },
     {
       provide: getErrorMappingToken(name),

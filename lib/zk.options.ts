@@ -2,9 +2,10 @@ import type { Type } from '@nestjs/common';
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
+import { CLIENT_OPTIONS } from './client/options.js';
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
-import { checkOptions, checkWait, type LockDefaults } from './services/lock-options.js';
+import { checkLeaseDefaults, checkOptions, type LeaseDefaults } from './services/lease-options.js';
 
 /** Node's longest timer. */
 const LONGEST_TIMEOUT = 2 ** 31 - 1;
@@ -12,8 +13,8 @@ const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
 
 /** @publicApi */
 export interface ZkNestOptions {
-  /** What the connection's locks do where a call or a decorator does not say. */
-  defaults?: LockDefaults;
+  /** What the connection's services do where a call or a decorator does not say. */
+  defaults?: LeaseDefaults;
   /**
    * True connects in the background: the application starts though nobody answers, and the next lock
    * tries again. By default it starts when ZooKeeper has answered, or fails to start.
@@ -40,6 +41,17 @@ export type ZkModuleOptions = ZkNestOptions &
         embedded: true | EmbeddedZooKeeperOptions;
       })
   );
+
+export const ZK_OPTIONS: readonly string[] = [
+  ...CLIENT_OPTIONS,
+  ...([
+    'defaults',
+    'lazyConnection',
+    'shutdownTimeout',
+    'mapError',
+  ] satisfies (keyof ZkNestOptions)[]),
+  'embedded',
+];
 
 /** @publicApi */
 export interface ZkModuleExtras {
@@ -68,16 +80,14 @@ export type ZkModuleAsyncOptions = Pick<
 export interface ZkSettings {
   readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
   readonly embedded: EmbeddedZooKeeperOptions | undefined;
-  readonly defaults: LockDefaults;
+  readonly defaults: LeaseDefaults;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
   readonly mapError: ErrorMapping | undefined;
 }
 
 export function settingsOf(options: ZkModuleOptions): ZkSettings {
-  if (typeof options !== 'object' || options === null) {
-    throw new BadOptionError('options of ZkModule', options, 'an object with a connectString');
-  }
+  checkOptions('options of ZkModule', options, ZK_OPTIONS);
   const {
     defaults = {},
     lazyConnection = false,
@@ -86,8 +96,7 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     embedded,
     ...client
   } = options;
-  checkOptions('defaults', defaults, ['wait']);
-  checkWait('defaults.wait', defaults.wait);
+  checkLeaseDefaults(defaults);
   if (typeof lazyConnection !== 'boolean') {
     throw new BadOptionError('lazyConnection', lazyConnection, 'true or false');
   }

@@ -2,6 +2,7 @@ import { Inject, type InjectionToken } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import { ZkClient } from './client/index.js';
 import { LockService } from './services/lock.service.js';
+import { SemaphoreService } from './services/semaphore.service.js';
 
 /** What a connection is called that `forRoot` gives no `name`. */
 export const DEFAULT_CONNECTION = 'default';
@@ -25,6 +26,15 @@ export function getLockServiceToken(name?: string): InjectionToken<LockService> 
 }
 
 /**
+ * The token of a connection's {@link SemaphoreService}: the class itself for the default connection.
+ *
+ * @publicApi
+ */
+export function getSemaphoreServiceToken(name?: string): InjectionToken<SemaphoreService> {
+  return tokenOf(SemaphoreService, name);
+}
+
+/**
  * Injects the {@link ZkClient} of a connection.
  *
  * @publicApi
@@ -39,6 +49,14 @@ export const InjectZkClient = (name?: string): ReturnType<typeof Inject> =>
  */
 export const InjectLockService = (name?: string): ReturnType<typeof Inject> =>
   Inject(getLockServiceToken(name));
+
+/**
+ * Injects the {@link SemaphoreService} of a connection.
+ *
+ * @publicApi
+ */
+export const InjectSemaphoreService = (name?: string): ReturnType<typeof Inject> =>
+  Inject(getSemaphoreServiceToken(name));
 
 /** The token of what a connection's interceptors throw in place of its errors. */
 export function getErrorMappingToken(name?: string): InjectionToken {

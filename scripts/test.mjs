@@ -8,9 +8,16 @@ execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
 execFileSync('npm', ['run', '--silent', 'build:sample'], { stdio: 'inherit' });
 
 const projects = ['unit', 'embedded', 'e2e'];
-if (realZooKeeperIsInstalled()) projects.push('real');
-else if (process.env.CI) {
-  console.error('CI needs a real ZooKeeper: install Java and the Debian package "zookeeper".');
+const leftOut = [];
+add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
+add(
+  ['java', 'javac'],
+  ['zookeeper', 'curator-recipes'],
+  'interop',
+  'the tests beside Apache Curator',
+);
+if (process.env.CI && leftOut.length > 0) {
+  console.error(`CI has to run everything, but would leave out ${leftOut.join('; ')}.`);
   process.exit(1);
 }
 
@@ -22,18 +29,24 @@ const tests = vitest.state.getTestModules().flatMap((module) => [...module.child
 const count = (state) => tests.filter((test) => test.result().state === state).length;
 await vitest.close();
 
-if (!projects.includes('real')) {
-  console.log(
-    'Left out: the integration tests on a real ZooKeeper (no Java or no "zookeeper" package here).',
-  );
-}
+for (const what of leftOut) console.log(`Left out: ${what}.`);
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 
-function realZooKeeperIsInstalled() {
+/** A project that needs programs, and jars of Debian's packages. */
+function add(programs, jars, project, what) {
+  const missing = [
+    ...programs.filter((program) => !runs(program)),
+    ...jars.map((jar) => `/usr/share/java/${jar}.jar`).filter((jar) => !existsSync(jar)),
+  ];
+  if (missing.length === 0) projects.push(project);
+  else leftOut.push(`${what} (missing here: ${missing.join(', ')})`);
+}
+
+function runs(program) {
   try {
-    execFileSync('java', ['-version'], { stdio: 'ignore' });
+    execFileSync(program, ['-version'], { stdio: 'ignore' });
+    return true;
   } catch {
     return false;
   }
-  return existsSync('/usr/share/java/zookeeper.jar');
 }

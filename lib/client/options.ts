@@ -76,10 +76,12 @@ const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
   policy: true,
 };
 
+export const CLIENT_OPTIONS: readonly string[] = Object.keys(NAMES);
+
 /** @throws BadOptionError */
 export function normalizeOptions(options: unknown): NormalizedOptions {
   if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
-  checkNames(options, Object.keys(NAMES));
+  checkNames(options, CLIENT_OPTIONS);
   const { sessionTimeout = 30_000, connectTimeout = 5000, auth = [], policy = 'session' } = options;
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");

@@ -1,18 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
 import type { Entry } from '../recipes/index.js';
-import type { LockService } from '../services/lock.service.js';
+import type { LockKeys } from '../services/lock-key.js';
+import type { Holder } from './lease-kind.js';
 import { guarded } from './lease-stream.js';
-import type { LockSpec } from './lock-spec.js';
+import type { LeaseSpec } from './lease-spec.js';
 import { skippedHandler } from './start-up-check.js';
 
 /** What one of the handler's locks has come to in this call. */
 interface Slot {
-  readonly spec: LockSpec;
+  readonly spec: LeaseSpec;
   /** Whether the method itself has been called, below this lock. */
   method: 'awaited' | 'running' | 'settled';
+  key: LockKeys | undefined;
   entry: Entry | undefined;
 }
 
@@ -28,26 +31,31 @@ export class HandlerCall {
 
   private readonly slots: Slot[];
   private readonly entries: Entry[] = [];
-  private readonly raised = new WeakMap<object, LockSpec>();
+  private readonly raised = new WeakMap<object, LeaseSpec>();
   private readonly callerLeft = new AbortController();
   /** Calls that take a lock or run the method. Their leases stay until they have settled. */
   private active = 0;
   private over = false;
 
   constructor(
-    specs: readonly LockSpec[],
+    specs: readonly LeaseSpec[],
     private readonly context: ExecutionContext,
-    private readonly serviceOf: (spec: LockSpec) => LockService,
+    private readonly serviceOf: (spec: LeaseSpec) => Holder,
   ) {
-    this.slots = specs.map((spec) => ({ spec, method: 'awaited', entry: undefined }));
-    for (const { onBusy, label } of specs) if (onBusy === 'skip') throw skippedHandler(label);
+    this.slots = specs.map((spec) => ({
+      spec,
+      method: 'awaited',
+      key: undefined,
+      entry: undefined,
+    }));
+    for (const spec of specs) if (spec.onBusy === 'skip') throw skippedHandler(spec);
   }
 
   /**
    * The handler's call that this call of a locked method is the method's part of. Not every call in
    * its chain is: other locked methods, and the method calling itself, take their locks themselves.
    */
-  static claim(spec: LockSpec, args: unknown[]): HandlerCall | undefined {
+  static claim(spec: LeaseSpec, args: unknown[]): HandlerCall | undefined {
     const call = HandlerCall.present.getStore();
     const slot = call?.slotOf(spec);
     if (!call || !slot) return undefined;
@@ -74,7 +82,7 @@ export class HandlerCall {
   };
 
   /** Runs the method below one of its locks. */
-  run(spec: LockSpec, args: unknown[], method: () => unknown): Promise<unknown> {
+  run(spec: LeaseSpec, args: unknown[], method: () => unknown): Promise<unknown> {
     const slot = this.slotOf(spec)!;
     slot.method = 'running';
     return this.duringActivity(async () => {
@@ -106,17 +114,17 @@ export class HandlerCall {
   }
 
   /** The lock that raised an error; undefined for an error of the method or of others' locks. */
-  sourceOf(error: unknown): LockSpec | undefined {
+  sourceOf(error: unknown): LeaseSpec | undefined {
     return error instanceof CoordinationError ? this.raised.get(error) : undefined;
   }
 
-  private slotOf(spec: LockSpec): Slot | undefined {
+  private slotOf(spec: LeaseSpec): Slot | undefined {
     return this.slots.find((slot) => slot.spec === spec);
   }
 
-  private holds({ spec, entry }: Slot, args: unknown[]): boolean {
+  private holds({ spec, key }: Slot, args: unknown[]): boolean {
     try {
-      return entry?.lease.key === spec.keyOf(args, this.context);
+      return isDeepStrictEqual(key, spec.keyOf(args, this.context));
     } catch {
       // The method's own call makes the same key, and rejects.
       return false;
@@ -134,13 +142,14 @@ export class HandlerCall {
     } catch (error) {
       throw this.raise(error, spec);
     }
+    slot.key = key;
     slot.entry = entry;
     this.entries.push(entry);
     if (this.over) throw this.raise(callerLeft(spec, key), spec);
     return entry;
   }
 
-  private raise(error: unknown, spec: LockSpec): unknown {
+  private raise(error: unknown, spec: LeaseSpec): unknown {
     if (error instanceof CoordinationError) this.raised.set(error, spec);
     return error;
   }
@@ -160,6 +169,8 @@ export class HandlerCall {
   }
 }
 
-function callerLeft(spec: LockSpec, key: string): WaitCancelledError {
-  return new WaitCancelledError(`the caller of ${spec.label} left before it ran`, { key });
+function callerLeft(spec: LeaseSpec, key: LockKeys): WaitCancelledError {
+  return new WaitCancelledError(`the caller of ${spec.label} left before it ran`, {
+    key: String(key),
+  });
 }

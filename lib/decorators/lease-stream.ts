@@ -1,6 +1,6 @@
 import { from, mergeMap, Observable } from 'rxjs';
 import type { Entry } from '../recipes/index.js';
-import type { LockSpec } from './lock-spec.js';
+import type { LeaseSpec } from './lease-spec.js';
 
 /**
  * A stream between two actions: `open` gives the source, `close` is done before the subscriber hears
@@ -41,7 +41,7 @@ export function subscribedIn<T>(
 /** The stream that a locked method returned: it fails the moment its lease is lost, since it can be stopped. */
 export function guarded<T>(
   stream: Observable<T>,
-  spec: LockSpec,
+  spec: LeaseSpec,
   { lease }: Entry,
   raise: (loss: unknown) => unknown = (loss) => loss,
 ): Observable<T> {

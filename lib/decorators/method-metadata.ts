@@ -1,16 +1,16 @@
 import 'reflect-metadata';
-import type { LockSpec } from './lock-spec.js';
+import type { LeaseSpec } from './lease-spec.js';
 
-const LOCK_SPECS = 'nestjs-zookeeper:locks';
+const LEASE_SPECS = 'nestjs-zookeeper:leases';
 
-/** The locks of a method, outermost first. Empty for a method that has none. */
-export function lockSpecsOf(method: object): readonly LockSpec[] {
-  return (Reflect.getMetadata(LOCK_SPECS, method) as LockSpec[] | undefined) ?? [];
+/** What a method holds while it runs, outermost first. Empty for a method that holds nothing. */
+export function leaseSpecsOf(method: object): readonly LeaseSpec[] {
+  return (Reflect.getMetadata(LEASE_SPECS, method) as LeaseSpec[] | undefined) ?? [];
 }
 
 /** Decorators are applied from the lowest up: the one that comes last is the outermost. */
-export function addLockSpec(method: object, spec: LockSpec): void {
-  Reflect.defineMetadata(LOCK_SPECS, [spec, ...lockSpecsOf(method)], method);
+export function addLeaseSpec(method: object, spec: LeaseSpec): void {
+  Reflect.defineMetadata(LEASE_SPECS, [spec, ...leaseSpecsOf(method)], method);
 }
 
 /** What the decorators below said of the method is true of its wrapper. */

@@ -1,18 +1,18 @@
 import { defer, EMPTY, isObservable, type Observable, throwError } from 'rxjs';
 import type { Entry } from '../recipes/index.js';
-import type { LockService } from '../services/lock.service.js';
 import { MisuseError } from './errors.js';
 import { HandlerCall } from './handler-call.js';
 import { injectedService } from './injected-service.js';
+import type { Holder } from './lease-kind.js';
 import { bracket, guarded, subscribedIn } from './lease-stream.js';
-import type { LockSpec } from './lock-spec.js';
+import type { LeaseSpec } from './lease-spec.js';
 
 /** One call of a locked method outside of a handler. */
 interface Call {
-  readonly spec: LockSpec;
+  readonly spec: LeaseSpec;
   readonly args: unknown[];
   /** @throws MisuseError where Nest did not make the object the method is called on. */
-  service(): LockService;
+  service(): Holder;
   run(): unknown;
 }
 
@@ -23,7 +23,7 @@ interface Call {
  */
 export function wrapMethod<M extends (...args: never[]) => unknown>(
   method: M,
-  spec: LockSpec,
+  spec: LeaseSpec,
   property: symbol,
 ): M {
   return new Proxy(method, {
@@ -80,8 +80,8 @@ function lockedStream({ spec, args, service, run }: Call): Observable<unknown> {
   });
 }
 
-function unforeseenStream({ label }: LockSpec): MisuseError {
+function unforeseenStream({ kind, label }: LeaseSpec): MisuseError {
   return new MisuseError(
-    `${label} has a @DistributedLock and gave an Observable, whose end the lock would not have outlasted. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
+    `${label} has a ${kind.decorator} and gave an Observable, whose end the lock would not have outlasted. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
   );
 }

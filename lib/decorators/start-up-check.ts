@@ -1,6 +1,7 @@
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { MisuseError } from './errors.js';
-import { lockSpecsOf } from './method-metadata.js';
+import type { LeaseSpec } from './lease-spec.js';
+import { leaseSpecsOf } from './method-metadata.js';
 
 /** What Nest's decorators leave on a method that answers somebody: routes, messages, gateways, GraphQL. */
 const HANDLER_METADATA = [
@@ -31,17 +32,17 @@ export function checkLockedMethods(
 
 function checkMethod(method: unknown, connection: string, defaultWait: number): void {
   if (typeof method !== 'function') return;
-  for (const spec of lockSpecsOf(method)) {
+  for (const spec of leaseSpecsOf(method)) {
     if (spec.onBusy !== 'skip') continue;
     if (HANDLER_METADATA.some((key) => Reflect.hasMetadata(key, method))) {
-      throw skippedHandler(spec.label);
+      throw skippedHandler(spec);
     }
     if (spec.connection === connection) spec.checkSkip(spec.wait ?? defaultWait);
   }
 }
 
-export function skippedHandler(label: string): MisuseError {
+export function skippedHandler({ kind, label }: LeaseSpec): MisuseError {
   return new MisuseError(
-    `@DistributedLock on the handler ${label} has onBusy: 'skip', which would answer success with nothing done. Use 'throw', or a function that makes the error to answer with`,
+    `${kind.decorator} on the handler ${label} has onBusy: 'skip', which would answer success with nothing done. Use 'throw', or a function that makes the error to answer with`,
   );
 }

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../client/index.js';
-import type { Grant } from './grant.js';
+import type { Grant, Recipe } from './grant.js';
 import type { Lease } from './lease.js';
 
 /*
@@ -9,39 +9,66 @@ import type { Lease } from './lease.js';
  * released is not held by any chain, however long that chain goes on.
  */
 
-interface Link {
+/** A lease, and the right that it is a lease on. */
+export interface Holding {
   readonly grant: Grant;
   readonly lease: Lease;
+}
+
+interface Link {
+  readonly lease: Lease;
+  /** One, or those of a multi-lock. */
+  readonly holdings: readonly Holding[];
   readonly outer: Link | undefined;
 }
 
 const chain = new AsyncLocalStorage<Link | undefined>();
 
 /** Runs `fn` as the holder of `lease`. */
-export function runHolding<T>(grant: Grant, lease: Lease, fn: () => T): T {
-  return chain.run({ grant, lease, outer: chain.getStore() }, fn);
+export function runHolding<T>(lease: Lease, holdings: readonly Holding[], fn: () => T): T {
+  return chain.run({ lease, holdings, outer: chain.getStore() }, fn);
 }
 
-/** The grant of `path` that this chain holds or has lost, and has not released. */
-export function grantInChain(client: ZkClient, path: string): Grant | undefined {
+/** The grant of one of `recipes` on `path` that this chain holds or has lost, and has not released. */
+export function grantInChain(
+  client: ZkClient,
+  path: string,
+  ...recipes: Recipe[]
+): Grant | undefined {
   for (let link = chain.getStore(); link; link = link.outer) {
-    if (link.grant.client === client && link.grant.path === path && !link.grant.released) {
-      return link.grant;
+    for (const { grant } of link.holdings) {
+      if (grant.client === client && grant.path === path && recipes.includes(grant.recipe)) {
+        if (!grant.released) return grant;
+      }
     }
   }
   return undefined;
 }
 
 /**
+ * The grant that this chain holds and may enter again. What it lost may be somebody else's by now:
+ * going on inside would make two holders (CURATOR-206), so that throws.
+ */
+export function reentryInChain(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
+  const grant = grantInChain(client, path, recipe);
+  if (grant?.lost) throw grant.lost;
+  return grant;
+}
+
+/**
  * The innermost lease of this asynchronous call chain, or the innermost of `key`: inside a decorated
  * method, `withLock`'s callback and everything they call. Undefined outside, and after its release. A
- * lost lease is still returned: its `held` and `signal` tell.
+ * lost lease is still returned: its `held` and `signal` tell. Of a multi-lock it is the
+ * {@link MultiLease} without a `key`, and the one lease with one.
  *
  * @publicApi
  */
 export function currentLease(key?: string): Lease | undefined {
   for (let link = chain.getStore(); link; link = link.outer) {
-    if (!link.grant.released && (key === undefined || link.lease.key === key)) return link.lease;
+    const present = link.holdings.filter(({ grant }) => !grant.released);
+    if (present.length > 0 && key === undefined) return link.lease;
+    const holding = present.find(({ lease }) => lease.key === key);
+    if (holding) return holding.lease;
   }
   return undefined;
 }

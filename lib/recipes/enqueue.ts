@@ -6,7 +6,6 @@ import {
   type Stat,
   type ZkClient,
 } from '../client/index.js';
-import type { QueueSpec } from './queue-names.js';
 import { readWithin, stateChange, stillIn } from './within-session.js';
 
 export interface Listing {
@@ -14,34 +13,40 @@ export interface Listing {
   readonly stat: Stat;
 }
 
+/** The node to make: its name is an id of its own and then `suffix`. */
+export interface NewNode {
+  readonly parent: string;
+  readonly suffix: string;
+  readonly data: Uint8Array;
+  readonly mode: 'ephemeral' | 'ephemeral-sequential';
+}
+
 /**
- * Creates a node at the end of the queue and lists the queue in one flight; the listing is missing
+ * Creates a node of a queue and lists the queue in one flight; the listing is missing
  * where only the node came back. The name carries an id of its own, so that a create whose answer was
  * lost is found again instead of made twice (Curator's protected create; CURATOR-45, 79).
  */
 export async function enqueue(
   client: ZkClient,
   session: Session,
-  spec: QueueSpec,
+  { parent, suffix, data, mode }: NewNode,
 ): Promise<{ name: string; listing: Listing | undefined }> {
   const id = `_c_${randomUUID()}-`;
   for (;;) {
     const [created, listed] = await Promise.allSettled([
-      session.create(`${spec.parent}/${id}${spec.marker}`, spec.data, {
-        mode: 'ephemeral-sequential',
-      }),
-      session.children(spec.parent),
+      session.create(`${parent}/${id}${suffix}`, data, { mode }),
+      session.children(parent),
     ]);
     if (created.status === 'fulfilled') {
-      const name = created.value.slice(spec.parent.length + 1);
+      const name = created.value.slice(parent.length + 1);
       return { name, listing: listed.status === 'fulfilled' ? listed.value : undefined };
     }
     const error: unknown = created.reason;
     if (error instanceof NodeError && error.code === 'NO_NODE') {
       // The container may be reaped between any two calls (kazoo 563): as often as it takes.
-      await client.ensureContainers(spec.parent);
+      await client.ensureContainers(parent);
     } else if (error instanceof ConnectionError && error.maybeApplied) {
-      const name = await recover(client, session, spec.parent, id);
+      const name = await recover(client, session, parent, id);
       if (name !== undefined) return { name, listing: undefined };
     } else if (error instanceof ConnectionError) {
       await stillIn(client, session);

@@ -28,6 +28,15 @@ export class LeaseLostError extends CoordinationError {
 }
 
 /**
+ * Not an error of its own: the reason of `lease.revocation`. Somebody asked the holder to give the lock back.
+ *
+ * @publicApi
+ */
+export class LockRevokedError extends CoordinationError {
+  readonly code = 'REVOKED';
+}
+
+/**
  * This instance does not lead the election.
  *
  * @publicApi

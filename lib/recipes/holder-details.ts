@@ -1,6 +1,63 @@
 import { hostname } from 'node:os';
+import { BadOptionError } from '../client/errors.js';
 
-/** What our nodes say about their holder to whoever reads them. Curator puts the host's address there. */
-export const HOLDER_DETAILS: Uint8Array = Buffer.from(
-  JSON.stringify({ host: hostname(), pid: process.pid }),
-);
+/**
+ * What a holder or waiter tells about itself to whoever looks: kept in its znode beside the host and
+ * the process id.
+ *
+ * @publicApi
+ */
+export interface HolderDetails {
+  /** Of the service or instance. */
+  name?: string;
+  /** For people to read. */
+  text?: string;
+  /** Anything that JSON can say. */
+  data?: unknown;
+}
+
+/** Bytes. It travels with each acquire. */
+const LONGEST = 4096;
+
+const HERE = { host: hostname(), pid: process.pid };
+const PLAIN: Uint8Array = Buffer.from(JSON.stringify(HERE));
+
+/** The data of a node of ours. Curator puts the host's address there. */
+export function holderData(details: HolderDetails | undefined, permits?: number): Uint8Array {
+  if (details === undefined && permits === undefined) return PLAIN;
+  return encode(details === undefined ? {} : details, permits, 'details');
+}
+
+/** @param option what errors call the details */
+export function checkDetails(
+  details: unknown,
+  option: string,
+): asserts details is HolderDetails | undefined {
+  if (details !== undefined) encode(details, undefined, option);
+}
+
+function encode(details: unknown, permits: number | undefined, option: string): Uint8Array {
+  if (typeof details !== 'object' || details === null) {
+    throw new BadOptionError(option, details, 'an object of name, text and data');
+  }
+  const { name, text, data } = details as Record<string, unknown>;
+  for (const [field, value] of Object.entries({ name, text })) {
+    if (value !== undefined && typeof value !== 'string') {
+      throw new BadOptionError(`${option}.${field}`, value, 'a string');
+    }
+  }
+  const bytes = Buffer.from(json({ ...HERE, name, text, data, permits }, data, option));
+  if (bytes.length > LONGEST) {
+    throw new BadOptionError(option, details, `at most ${LONGEST} bytes of JSON`);
+  }
+  return bytes;
+}
+
+/** JSON cannot say a BigInt or a cycle. */
+function json(value: object, data: unknown, option: string): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new BadOptionError(`${option}.data`, data, 'something that JSON can say', { cause });
+  }
+}

@@ -4,10 +4,21 @@ export {
   ForeignNodeError,
   LeaseLostError,
   LockBusyError,
+  LockRevokedError,
   LockTimeoutError,
   NotLeaderError,
   SelfDeadlockError,
   SequenceExhaustedError,
 } from './errors.js';
 export type { AcquireOptions, Lease } from './lease.js';
-export { type Entry, Mutex, type MutexOptions } from './mutex.js';
+export type { HolderDetails } from './holder-details.js';
+export { type Entry, Lock, type LockOptions } from './lock.js';
+export { Mutex } from './mutex.js';
+export { type MultiLease, MultiLock } from './multi-lock.js';
+export { NonReentrantMutex } from './non-reentrant-mutex.js';
+export type { Participant } from './participants.js';
+export type { Permits } from './permits.js';
+export { ReadLock, ReadWriteLock, WriteLock } from './read-write-lock.js';
+export { revoke } from './revoke.js';
+export { type PermitOptions, Semaphore, type SemaphoreOptions } from './semaphore.js';
+export { SharedCount } from './shared-count.js';

@@ -1,3 +1,5 @@
+import type { HolderDetails } from './holder-details.js';
+
 /**
  * A right to a lock, until it is released or lost.
  *
@@ -11,17 +13,23 @@ export interface Lease extends AsyncDisposable {
   /**
    * Rises strictly from one exclusive grant of a path to the next, over processes, sessions and
    * restarts. Hand it to the store that the lock protects, and let the store refuse a lower one than
-   * it has seen: then a holder that was paused past its session can do no harm. A signed 64-bit integer.
+   * it has seen: then a holder that was paused past its session can do no harm. A signed 64-bit
+   * integer. Concurrent readers may have the same; a semaphore's names a grant and fences nothing.
    */
   readonly fencingToken: bigint;
   /** Aborts, with a {@link LeaseLostError} as its reason, the moment the lease can no longer be trusted. */
   readonly signal: AbortSignal;
+  /**
+   * Aborts, with a {@link LockRevokedError} as its reason, when somebody asks for the lock. A request,
+   * no more: the holder decides when it releases. Curator's makeRevocable.
+   */
+  readonly revocation: AbortSignal;
   /** True until the lease is released or lost. */
   readonly held: boolean;
   /**
    * Gives the lock back. `held` is false at once; the promise resolves when the ensemble has
-   * answered, or when the connection is away and the deletion is left to the background. Idempotent,
-   * never rejects.
+   * answered, or when the deletion is left to the background because the connection is away or
+   * `holdAtLeast` is not over. Idempotent, never rejects.
    */
   release(): Promise<void>;
 }
@@ -35,4 +43,17 @@ export interface AcquireOptions {
   wait?: number;
   /** Cancels the wait: the acquire rejects with a {@link WaitCancelledError}. */
   signal?: AbortSignal;
+  /**
+   * Milliseconds from the grant on that the lock stays taken, however early it is released, so that a
+   * short job does not run again on a machine whose clock is late. Ends with the process or its
+   * session. Default 0.
+   */
+  holdAtLeast?: number;
+  /**
+   * Milliseconds from the grant on after which the lease is lost and the lock given up, so that a
+   * holder that hangs blocks nobody for ever. Default Infinity.
+   */
+  holdAtMost?: number;
+  /** What others see of this holder. Default: its host and process id alone. */
+  details?: HolderDetails;
 }

@@ -1,11 +1,22 @@
 import { ForeignNodeError, SequenceExhaustedError } from './errors.js';
 
-/** One queue: where it is, what its nodes are called, and what ours say about us. */
+export interface QueueNode {
+  readonly name: string;
+  /** What stands before the sequence number: `lock-` for a mutex. */
+  readonly marker: string;
+  readonly sequence: number;
+}
+
+/** One queue: where it is, what its nodes are called, who goes before whom, and what ours say about us. */
 export interface QueueSpec {
   readonly parent: string;
-  /** Stands before the sequence number: `lock-` for Curator's mutex. */
+  /** Of our own node. */
   readonly marker: string;
+  /** Of all nodes that take part in the order. */
+  readonly markers: readonly string[];
   readonly data: Uint8Array;
+  /** The node that has to go before it is our turn. */
+  readonly nodeAhead: (queue: readonly QueueNode[], own: QueueNode) => QueueNode | undefined;
 }
 
 const LAST_SEQUENCE = 2 ** 31 - 1;
@@ -16,52 +27,66 @@ const FOREIGN =
 
 const warned = new Set<string>();
 
-/** The place of a node in the queue; undefined for a node that no recipe knows. */
-export function sequenceOf(spec: QueueSpec, name: string): number | undefined {
-  const at = name.lastIndexOf(spec.marker);
-  const digits = at < 0 ? '' : name.slice(at + spec.marker.length);
-  if (/^\d+$/.test(digits)) return Number(digits);
-  if (FOREIGN.test(name)) {
-    throw new ForeignNodeError(
-      `${spec.parent}/${name} belongs to another recipe: two recipes on one path do not exclude each other`,
-    );
+/** The nodes among `children` that stand in the queue, in no order. Throws where another recipe is at work. */
+export function queueOf(
+  { parent, markers }: Pick<QueueSpec, 'parent' | 'markers'>,
+  children: readonly string[],
+): QueueNode[] {
+  const queue: QueueNode[] = [];
+  for (const name of children) {
+    const node = parse(name, markers);
+    if (node) {
+      queue.push(node);
+    } else if (FOREIGN.test(name)) {
+      throw new ForeignNodeError(
+        `${parent}/${name} belongs to another recipe: two recipes on one path do not exclude each other`,
+      );
+    }
   }
-  return undefined;
+  return queue;
 }
 
 /**
- * The sequence of a node that was just made. ZooKeeper sticks at the last number for ever once a
- * parent that never stood empty reached it, and every node from then on would tie.
+ * A node that was just made. ZooKeeper sticks at the last number for ever once a parent that never
+ * stood empty reached it, and every node from then on would tie.
  */
-export function freshSequenceOf(spec: QueueSpec, name: string): number {
-  const sequence = sequenceOf(spec, name);
-  if (sequence === undefined || sequence >= LAST_SEQUENCE) {
+export function freshNode({ parent, markers }: QueueSpec, name: string): QueueNode {
+  const node = parse(name, markers);
+  if (!node || node.sequence >= LAST_SEQUENCE) {
     throw new SequenceExhaustedError(
-      `the sequence numbers under ${spec.parent} are used up: delete it while nobody uses it, or use another path`,
+      `the sequence numbers under ${parent} are used up: delete it while nobody uses it, or use another path`,
     );
   }
-  if (sequence >= SEQUENCE_WARNING && !warned.has(spec.parent)) {
-    warned.add(spec.parent);
+  if (node.sequence >= SEQUENCE_WARNING && !warned.has(parent)) {
+    warned.add(parent);
     process.emitWarning(
-      `half of the sequence numbers under ${spec.parent} are used up; they start again once it was deleted`,
+      `half of the sequence numbers under ${parent} are used up; they start again once it was deleted`,
       { code: 'ZK_SEQUENCE_HALF_USED' },
     );
   }
-  return sequence;
+  return node;
 }
 
-/** The node of the queue that stands just before the one with the sequence `own`. */
-export function nodeBefore(
-  spec: QueueSpec,
-  children: readonly string[],
-  own: number,
-): string | undefined {
-  let before: { name: string; sequence: number } | undefined;
-  for (const name of children) {
-    const sequence = sequenceOf(spec, name);
-    if (sequence !== undefined && sequence < own && !(before && before.sequence > sequence)) {
-      before = { name, sequence };
-    }
+/** From the first to the last; a node that was made beside another one (a writer's read node) after it. */
+export function inOrder(queue: readonly QueueNode[]): QueueNode[] {
+  return queue.toSorted((a, b) => a.sequence - b.sequence || (a.marker < b.marker ? 1 : -1));
+}
+
+/** The last of the nodes that stand before `own`. */
+export function lastBefore(queue: readonly QueueNode[], own: QueueNode): QueueNode | undefined {
+  let last: QueueNode | undefined;
+  for (const node of queue) {
+    if (node.sequence < own.sequence && !(last && last.sequence > node.sequence)) last = node;
   }
-  return before?.name;
+  return last;
+}
+
+function parse(name: string, markers: readonly string[]): QueueNode | undefined {
+  for (const marker of markers) {
+    const at = name.lastIndexOf(marker);
+    if (at < 0) continue;
+    const digits = name.slice(at + marker.length);
+    if (/^\d+$/.test(digits)) return { name, marker, sequence: Number(digits) };
+  }
+  return undefined;
 }

@@ -1,6 +1,6 @@
 import { NodeError, SessionExpiredError, type Session, type ZkClient } from '../client/index.js';
 import { enqueue, type Listing } from './enqueue.js';
-import { freshSequenceOf, nodeBefore, type QueueSpec } from './queue-names.js';
+import { freshNode, queueOf, type QueueSpec } from './queue-names.js';
 import { abortable } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
@@ -21,10 +21,10 @@ export interface TurnOptions {
   onBlocked: () => void;
 }
 
-/** A node of ours at the head of its queue, in the one session that made it. */
+/** What gives the right: nodes of ours, in the one session that made them. */
 export interface Place {
   readonly session: Session;
-  readonly path: string;
+  readonly nodes: readonly string[];
   /** The parent's pzxid in the listing that proved the turn: the latest change among the queue's nodes. */
   readonly pzxid: number;
 }
@@ -55,21 +55,29 @@ async function takeTurnIn(
   spec: QueueSpec,
   { signal, onBlocked }: TurnOptions,
 ): Promise<Place | undefined> {
-  const { name, listing } = await enqueue(client, session, spec);
-  const path = `${spec.parent}/${name}`;
-  const list = () => readWithin(client, session, () => session.children(spec.parent), signal);
+  const { parent, marker: suffix, data } = spec;
+  const created = await enqueue(client, session, {
+    parent,
+    suffix,
+    data,
+    mode: 'ephemeral-sequential',
+  });
+  const path = `${parent}/${created.name}`;
+  const list = () => readWithin(client, session, () => session.children(parent), signal);
   try {
-    const sequence = freshSequenceOf(spec, name);
-    for (let queue: Listing = listing ?? (await list()); ; queue = await list()) {
+    const own = freshNode(spec, created.name);
+    for (let listing: Listing = created.listing ?? (await list()); ; listing = await list()) {
       signal.throwIfAborted();
       // Our own node's absence is no proof of a turn (go-zookeeper's lock took it for one).
-      if (!queue.children.includes(name)) return undefined;
-      const ahead = nodeBefore(spec, queue.children, sequence);
-      if (ahead !== undefined) {
+      if (!listing.children.includes(own.name)) return undefined;
+      const ahead = spec.nodeAhead(queueOf(spec, listing.children), own);
+      if (ahead) {
         onBlocked();
-        await deletionOf(`${spec.parent}/${ahead}`, client, session, signal);
+        // A mere try is over: it needs no watch.
+        signal.throwIfAborted();
+        await deletionOf(`${parent}/${ahead.name}`, client, session, signal);
       } else if (session.trusted) {
-        return { session, path, pzxid: queue.stat.pzxid };
+        return { session, nodes: [path], pzxid: listing.stat.pzxid };
       } else {
         // A pause may have outlived the session between the answer and this line: ask once more.
         await stillIn(client, session, signal);
@@ -77,6 +85,8 @@ async function takeTurnIn(
     }
   } catch (error) {
     void session.discard(path);
+    // The queue itself is gone, and our node with it.
+    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
   }
 }

@@ -1,18 +1,30 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
+import type { AcquireOptions } from './lease.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 
 /** Node's longest timer, 24.8 days: a longer wait ends there too. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+export const LONGEST_TIMER = 2 ** 31 - 1;
 
-export function checkWait(wait: unknown): asserts wait is number {
-  if (typeof wait !== 'number' || !(wait >= 0)) {
-    throw new BadOptionError('wait', wait, '0 or more milliseconds, or Infinity');
+/** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
+export function checkAcquire(
+  { wait, signal, holdAtLeast, holdAtMost }: AcquireOptions,
+  named = (option: string) => option,
+): void {
+  checkMilliseconds(named('wait'), wait, 0, '0 or more milliseconds, or Infinity');
+  checkMilliseconds(named('holdAtLeast'), holdAtLeast, 0, '0 or more milliseconds');
+  checkMilliseconds(named('holdAtMost'), holdAtMost, 1, '1 or more milliseconds, or Infinity');
+  if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
+    const expected = 'less than 24 days and than holdAtMost';
+    throw new BadOptionError(named('holdAtLeast'), holdAtLeast, expected);
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new BadOptionError(named('signal'), signal, 'an AbortSignal');
   }
 }
 
-export function checkSignal(signal: unknown): asserts signal is AbortSignal | undefined {
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new BadOptionError('signal', signal, 'an AbortSignal');
+function checkMilliseconds(option: string, value: unknown, least: number, expected: string): void {
+  if (value !== undefined && !(typeof value === 'number' && value >= least)) {
+    throw new BadOptionError(option, value, expected);
   }
 }
 
@@ -43,6 +55,8 @@ export class Waiter<T> {
     private readonly key: string,
     private readonly wait: number,
     private readonly signal: AbortSignal | undefined,
+    /** What the waiter's node is to say about it. */
+    readonly data: Uint8Array,
     private readonly onEnd: (waiter: Waiter<T>) => void,
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
@@ -53,25 +67,28 @@ export class Waiter<T> {
     signal?.addEventListener('abort', this.onAbort);
   }
 
-  /** Others are before this waiter: a try ends here, a patient one goes on waiting. */
-  blocked(): void {
-    if (this.wait === 0) this.reject(busy(this.key));
+  /** More than a mere try. */
+  get patient(): boolean {
+    return this.wait > 0;
   }
 
-  resolve(value: T): void {
-    if (this.end()) this.settle.resolve(value);
+  /** Others are before this waiter: a try ends here, a patient one goes on waiting. */
+  blocked(): void {
+    if (!this.patient) this.reject(busy(this.key));
+  }
+
+  /** False where the wait has ended already, and nobody takes the value. */
+  resolve(value: T): boolean {
+    if (!this.end()) return false;
+    this.settle.resolve(value);
+    return true;
   }
 
   reject(error: unknown): void {
     if (this.end()) this.settle.reject(error);
   }
 
-  private readonly onDeadline = (): void =>
-    this.reject(
-      new LockTimeoutError(`lock ${quote(this.key)} was not granted within ${this.wait} ms`, {
-        key: this.key,
-      }),
-    );
+  private readonly onDeadline = (): void => this.reject(timedOut(this.key, this.wait));
 
   private readonly onAbort = (): void => this.reject(cancelled(this.key, this.signal!));
 
@@ -87,6 +104,10 @@ export class Waiter<T> {
 
 export function busy(key: string): LockBusyError {
   return new LockBusyError(`lock ${quote(key)} is taken`, { key });
+}
+
+export function timedOut(key: string, wait: number): LockTimeoutError {
+  return new LockTimeoutError(`lock ${quote(key)} was not granted within ${wait} ms`, { key });
 }
 
 export function cancelled(key: string, signal: AbortSignal): WaitCancelledError {

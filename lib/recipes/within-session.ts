@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   ConnectionError,
   SessionExpiredError,
@@ -11,6 +12,9 @@ export async function stillIn(
   session: Session,
   signal?: AbortSignal,
 ): Promise<void> {
+  // The client hears of a broken connection in the next turn. Who tried again before would find all as
+  // it was, try again, and keep that turn from coming until the session is lost.
+  await nextTurn();
   if ((await client.session({ signal })) !== session) {
     throw new SessionExpiredError(`session 0x${session.id} ended`);
   }

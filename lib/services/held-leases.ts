@@ -1,4 +1,5 @@
 import type { Lease } from '../recipes/index.js';
+import { partsOf } from './tracked-lease.js';
 
 /** The leases that a service has given out and that did not come back: what a shutdown waits for. */
 export class HeldLeases {
@@ -16,11 +17,13 @@ export class HeldLeases {
 
   /** Forgets what was lost, for holders who never give a lost lease back. */
   sweep(): void {
-    for (const lease of this.leases) if (!lease.held) this.delete(lease);
+    for (const lease of this.leases) if (!isHeld(lease)) this.delete(lease);
   }
 
   has(path: string): boolean {
-    for (const lease of this.leases) if (lease.path === path && lease.held) return true;
+    for (const lease of this.leases) {
+      if (partsOf(lease).some((part) => part.path === path && part.held)) return true;
+    }
     return false;
   }
 
@@ -37,10 +40,15 @@ export class HeldLeases {
       });
       this.onEmpty = undefined;
     }
-    return [...this.leases].filter((lease) => lease.held).map((lease) => lease.key);
+    return [...this.leases].filter(isHeld).map((lease) => lease.key);
   }
 
   async releaseAll(): Promise<void> {
     await Promise.all([...this.leases].map((lease) => lease.release()));
   }
+}
+
+/** At least in part: a multi-lock that lost one of its locks still holds the others. */
+function isHeld(lease: Lease): boolean {
+  return partsOf(lease).some((part) => part.held);
 }

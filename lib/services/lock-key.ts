@@ -10,6 +10,23 @@ const LONGEST_KEY = 1024;
 // oxlint-disable-next-line no-control-regex
 const UNSAFE = /[%/\u0001-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff\u{10000}-\u{10ffff}]/gu;
 
+/**
+ * The key of one lock, or the keys of several that are taken as one.
+ *
+ * @publicApi
+ */
+export type LockKeys = string | readonly string[];
+
+/** A list names at least one lock, and none twice: they would wait for each other. */
+export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys {
+  if (!Array.isArray(keys)) return checkKey(keys, what);
+  if (keys.length === 0) throw new BadOptionError(what, keys, 'at least one key');
+  for (const key of keys) checkKey(key, what);
+  // No two keys share a znode, so that comparing them as they are is enough.
+  const twice: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
+  if (twice !== undefined) throw new BadOptionError(what, twice, 'in the list once');
+}
+
 export function checkKey(key: unknown, what = 'key'): asserts key is string {
   const fits =
     typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY && !key.includes('\0');
@@ -22,6 +39,11 @@ export function checkKey(key: unknown, what = 'key'): asserts key is string {
 /** The znode of a key's lock. No two keys share one, and no key leads out of `<namespace>/locks`. */
 export function lockPath(namespace: string, key: string): string {
   return `${namespace}/locks/${encodeKey(key)}`;
+}
+
+/** The znode of a key's semaphore; likewise. */
+export function semaphorePath(namespace: string, key: string): string {
+  return `${namespace}/semaphores/${encodeKey(key)}`;
 }
 
 export function encodeKey(key: string): string {

@@ -1,52 +1,54 @@
 import { BadOptionError } from '../client/errors.js';
-import type { AcquireOptions } from '../recipes/index.js';
+import {
+  checkLeaseOptions,
+  checkOptions,
+  LEASE_OPTIONS,
+  type LeaseOptions,
+} from './lease-options.js';
+
+/**
+ * How a lock excludes: `'exclusive'` everybody, `'write'` all readers and writers, `'read'` the
+ * writers alone. A key is used exclusively or by readers and writers, not both: the two are different
+ * locks of Curator's, and where they meet the one who comes later gets a {@link ForeignNodeError}.
+ *
+ * @publicApi
+ */
+export type LockMode = 'exclusive' | 'read' | 'write';
 
 /** @publicApi */
-export interface LockOptions extends AcquireOptions {
+export interface LockOptions extends LeaseOptions {
   /**
-   * The exact znode of the lock instead of `<namespace>/locks/<key>`, to share it with a Curator
-   * service. An absolute path, outside of the namespace unless it says so itself.
+   * Default `'exclusive'`. Inside a `'write'` lock its holder may take the `'read'` lock of the same
+   * key too; a reader that asks for `'write'` is refused, since it would wait for itself.
    */
-  path?: string;
+  mode?: LockMode;
   /** False refuses to take a lock again that this call chain holds already. Default true. */
   reentrant?: boolean;
 }
 
-/**
- * What a connection's locks do where the call does not say.
- *
- * @publicApi
- */
-export interface LockDefaults {
-  /** Milliseconds to wait while others hold the lock; 0 only tries. Default Infinity. */
-  wait?: number;
-}
+const MODES: readonly unknown[] = ['exclusive', 'read', 'write'] satisfies LockMode[];
 
-const LOCK_OPTIONS = ['wait', 'signal', 'path', 'reentrant'] satisfies (keyof LockOptions)[];
+export const LOCK_OPTIONS = [...LEASE_OPTIONS, 'mode', 'reentrant'] satisfies (keyof LockOptions)[];
 
-export function checkLockOptions(options: unknown): asserts options is LockOptions {
-  checkOptions('options', options, LOCK_OPTIONS);
-  const { reentrant } = options as LockOptions;
+export function checkLockOptions(
+  options: unknown,
+  keys: unknown,
+  named = (option: string) => option,
+): asserts options is LockOptions {
+  checkOptions(named('options'), options, LOCK_OPTIONS);
+  const { mode, reentrant, path } = options as LockOptions;
+  checkMode(mode, named);
   if (reentrant !== undefined && typeof reentrant !== 'boolean') {
-    throw new BadOptionError('reentrant', reentrant, 'true or false');
+    throw new BadOptionError(named('reentrant'), reentrant, 'true or false');
   }
+  if (path !== undefined && Array.isArray(keys)) {
+    throw new BadOptionError(named('path'), path, 'left out with a list of keys');
+  }
+  checkLeaseOptions(options as LockOptions, named);
 }
 
-/** Checks that `options` is an object of no other properties than the known ones: a typo is an error. */
-export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
-  }
-  for (const [option, value] of Object.entries(options)) {
-    if (!known.includes(option)) {
-      const expected = `left out, since the known ${what} are ${known.join(', ')}`;
-      throw new BadOptionError(option, value, expected);
-    }
-  }
-}
-
-export function checkWait(what: string, wait: unknown): asserts wait is number | undefined {
-  if (wait !== undefined && !(typeof wait === 'number' && wait >= 0)) {
-    throw new BadOptionError(what, wait, '0 or more milliseconds, or Infinity');
+export function checkMode(mode: unknown, named = (option: string) => option): void {
+  if (mode !== undefined && !MODES.includes(mode)) {
+    throw new BadOptionError(named('mode'), mode, "'exclusive', 'read' or 'write'");
   }
 }

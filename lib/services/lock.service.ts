@@ -1,58 +1,79 @@
-import { BadOptionError, CoordinationError } from '../client/errors.js';
+import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { type AcquireOptions, type Entry, type Lease, Mutex } from '../recipes/index.js';
-import { checkKey, lockPath } from './lock-key.js';
-import { abortable, cancelled } from '../recipes/wait.js';
+import { grantInChain } from '../recipes/chain.js';
 import {
-  checkLockOptions,
-  checkWait,
-  type LockDefaults,
-  type LockOptions,
-} from './lock-options.js';
-import { TrackedLease } from './tracked-lease.js';
+  type AcquireOptions,
+  type Entry,
+  ForeignNodeError,
+  type Lease,
+  type Lock,
+  type MultiLease,
+  MultiLock,
+  Mutex,
+  type Participant,
+  ReadLock,
+  WriteLock,
+} from '../recipes/index.js';
+import { checkOptions, type LeaseDefaults } from './lease-options.js';
+import { LeaseService, unlessTaken } from './lease-service.js';
+import { checkKey, checkKeys, type LockKeys, lockPath } from './lock-key.js';
+import { checkLockOptions, checkMode, type LockMode, type LockOptions } from './lock-options.js';
 import { Turnstile } from './turnstile.js';
 
 /**
- * Exclusive locks by key, for all processes on the same ensemble and namespace.
- *
- * Every way to take a lock may reject with {@link LockBusyError} (`wait: 0`),
- * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
- * {@link ShuttingDownError} or {@link BadOptionError}, and then has taken nothing.
+ * The lease on one key; on a list of keys all of their leases as one.
  *
  * @publicApi
  */
-export class LockService {
-  /** Milliseconds that a wait takes where the call does not say. */
-  readonly defaultWait: number;
+export type LeaseOf<K extends LockKeys> = K extends string ? Lease : MultiLease;
 
-  constructor(
-    private readonly client: ZkClient,
-    { wait = Infinity }: LockDefaults = {},
-    private readonly turnstile = new Turnstile(),
-  ) {
-    checkWait('defaults.wait', wait);
-    this.defaultWait = wait;
-    client.onState(() => this.turnstile.leases.sweep());
+/** @publicApi */
+export type LockQuery = Pick<LockOptions, 'mode' | 'path'>;
+
+const QUERY_OPTIONS = ['mode', 'path'] satisfies (keyof LockQuery)[];
+
+/**
+ * Locks by key, for all processes on the same ensemble and namespace: exclusive ones, and for readers
+ * and writers. A key is used in the one way or in the other; see {@link LockMode}.
+ *
+ * A list of keys is taken as one, all or none, under one deadline, in an order that is the same for
+ * everybody. Locks taken by nesting calls are outside of that order: give them a finite `wait`.
+ *
+ * Every way to take a lock may reject with {@link LockBusyError} (`wait: 0`),
+ * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
+ * {@link ForeignNodeError}, {@link ShuttingDownError} or {@link BadOptionError}, and then has taken
+ * nothing.
+ *
+ * @publicApi
+ */
+export class LockService extends LeaseService {
+  protected override readonly noun = 'lock';
+
+  constructor(client: ZkClient, defaults: LeaseDefaults = {}, turnstile = new Turnstile()) {
+    super(client, defaults, turnstile);
   }
 
   /**
    * Runs `fn` while holding the lock, and gives it back when `fn` has settled. Inside of itself, for
    * the same key, it re-enters without asking the ensemble.
    */
-  withLock<T>(key: string, fn: (lease: Lease) => T | Promise<T>): Promise<T>;
-  withLock<T>(key: string, options: LockOptions, fn: (lease: Lease) => T | Promise<T>): Promise<T>;
-  async withLock<T>(
-    key: string,
-    ...rest: [(lease: Lease) => T | Promise<T>] | [LockOptions, (lease: Lease) => T | Promise<T>]
+  withLock<T, K extends LockKeys = LockKeys>(
+    key: K,
+    fn: (lease: LeaseOf<K>) => T | Promise<T>,
+  ): Promise<T>;
+  withLock<T, K extends LockKeys = LockKeys>(
+    key: K,
+    options: LockOptions,
+    fn: (lease: LeaseOf<K>) => T | Promise<T>,
+  ): Promise<T>;
+  async withLock<T, K extends LockKeys>(
+    key: K,
+    ...rest:
+      [(lease: LeaseOf<K>) => T | Promise<T>] | [LockOptions, (lease: LeaseOf<K>) => T | Promise<T>]
   ): Promise<T> {
     const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
     if (typeof fn !== 'function') throw new BadOptionError('fn', fn, 'a function');
-    const entry = await this.enter(key, options);
-    try {
-      return await entry.run(() => fn(entry.lease));
-    } finally {
-      await entry.release();
-    }
+    return this.holding(this.enter(key, options), fn);
   }
 
   /**
@@ -60,76 +81,121 @@ export class LockService {
    * `await using lease = await locks.acquire('stock')`. It never re-enters, and rejects with a
    * {@link SelfDeadlockError} where its own call chain holds the key.
    */
-  async acquire(key: string, options: LockOptions = {}): Promise<Lease> {
-    return this.track(await this.take(key, options, (mutex, how) => mutex.acquire(how)));
+  async acquire<K extends LockKeys>(key: K, options: LockOptions = {}): Promise<LeaseOf<K>> {
+    const { asked, lock } = this.ask(key, options);
+    const take = (how: AcquireOptions): Promise<Lease> => lock.acquire(how);
+    return this.takeLease(asked, explained(take) as (how: AcquireOptions) => Promise<LeaseOf<K>>);
   }
 
   /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
-  async tryAcquire(key: string, options: LockOptions = {}): Promise<Lease | undefined> {
-    checkLockOptions(options);
-    const lease = await this.take(key, { ...options, wait: options.wait ?? 0 }, (mutex, how) =>
-      mutex.tryAcquire(how),
-    );
-    return lease && this.track(lease);
+  async tryAcquire<K extends LockKeys>(
+    key: K,
+    options: LockOptions = {},
+  ): Promise<LeaseOf<K> | undefined> {
+    checkLockOptions(options, key);
+    return unlessTaken(this.acquire(key, { ...options, wait: options.wait ?? 0 }));
   }
 
   /**
    * Takes the lock, or re-enters it, for a holder that is not a callback, such as a stream: what runs
    * in the entry's `run` counts as the holder until its `release`.
    */
-  async enter(key: string, options: LockOptions = {}): Promise<Entry> {
-    const entry = await this.take(key, options, (mutex, how) => mutex.enter(how));
-    this.turnstile.leases.add(entry.lease);
-    return {
-      lease: entry.lease,
-      run: (fn) => entry.run(fn),
-      release: async () => {
-        await entry.release();
-        this.turnstile.leases.delete(entry.lease);
-      },
-    };
+  async enter<K extends LockKeys>(
+    key: K,
+    options: LockOptions = {},
+  ): Promise<Entry & { readonly lease: LeaseOf<K> }> {
+    const { asked, lock } = this.ask(key, options);
+    const enter = (how: AcquireOptions): Promise<Entry> => lock.enter(how);
+    return this.takeEntry(
+      asked,
+      explained(enter) as (how: AcquireOptions) => Promise<Entry & { lease: LeaseOf<K> }>,
+    );
   }
 
   /** Whether a lease of the key that this service gave out is held now, by anybody in this process. */
   held(key: string, { path }: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    return this.turnstile.leases.has(path ?? lockPath(this.client.namespace, key));
+    return this.turnstile.leases.has(this.pathOf(key, path));
   }
 
-  private async take<T>(
+  /** Who holds the lock and who waits for it, in their order, over all processes. */
+  participants(key: string, query: LockQuery = {}): Promise<Participant[]> {
+    return this.query(key, query, (lock) => lock.participants());
+  }
+
+  /**
+   * Asks whoever holds the lock, or one participant, to give it back: its `onRevoke` is called, and
+   * the {@link Lease.revocation} of its lease aborts. Nothing forces it.
+   */
+  revoke(key: string, query?: LockQuery): Promise<void>;
+  revoke(participant: Participant): Promise<void>;
+  async revoke(asked: string | Participant, query: LockQuery = {}): Promise<void> {
+    if (isParticipant(asked)) return this.revokeOne(asked);
+    return this.query(asked, query, (lock) => lock.revoke());
+  }
+
+  private async query<T>(
     key: string,
-    options: LockOptions,
-    how: (mutex: Mutex, options: AcquireOptions) => Promise<T>,
+    query: LockQuery,
+    fn: (lock: Lock) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkLockOptions(options);
-    const { wait = this.defaultWait, signal, reentrant } = options;
-    const path = options.path ?? lockPath(this.client.namespace, key);
-    const mutex = new Mutex(this.client, path, { key, reentrant });
-    return this.turnstile.pass({ key, path, signal }, async (cancel) => {
-      await this.connected(key, cancel);
-      return how(mutex, { wait, signal: cancel });
-    });
+    checkOptions('options', query, QUERY_OPTIONS);
+    checkMode(query.mode);
+    const lock = this.lock(key, query);
+    return this.look(() => explained(fn)(lock));
   }
 
-  /** Makes the first connection where the application started without one. */
-  private async connected(key: string, signal: AbortSignal): Promise<void> {
-    if (this.client.state !== 'CONNECTING') return;
-    try {
-      await abortable(this.client.connect(), signal);
-    } catch (error) {
-      throw signal.aborted ? cancelled(key, signal) : error;
-    }
+  private ask(keys: LockKeys, options: LockOptions) {
+    checkKeys(keys);
+    checkLockOptions(options, keys);
+    const locks = [keys].flat().map((key) => this.lock(key, options));
+    const asked = {
+      key: [keys].flat().join(', '),
+      reenters: locks.every(({ path }) => this.holds(path)),
+      options,
+    };
+    return { asked, lock: typeof keys === 'string' ? locks[0]! : new MultiLock(locks) };
   }
 
-  private track(lease: Lease): Lease {
-    const tracked = new TrackedLease(lease, () => this.turnstile.leases.delete(tracked));
-    this.turnstile.leases.add(tracked);
-    return tracked;
+  private lock(key: string, { mode = 'exclusive', path, reentrant }: LockOptions): Lock {
+    return new LOCKS[mode](this.client, this.pathOf(key, path), { key, reentrant });
+  }
+
+  private pathOf(key: string, path: string | undefined): string {
+    return path ?? lockPath(this.client.namespace, key);
+  }
+
+  /** In the caller's chain. */
+  private holds(path: string): boolean {
+    return grantInChain(this.client, path, 'mutex', 'read', 'write')?.held ?? false;
   }
 }
 
-/** Whether an error says that others held the lock for all of the wait. */
-export function isContention(error: unknown): error is CoordinationError {
-  return error instanceof CoordinationError && (error.code === 'BUSY' || error.code === 'TIMEOUT');
+const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies Record<
+  LockMode,
+  unknown
+>;
+
+/** A key that is used in two ways looks to the recipe like another's path. */
+function explained<A, T>(take: (how: A) => Promise<T>): (how: A) => Promise<T> {
+  return async (how) => {
+    try {
+      return await take(how);
+    } catch (error) {
+      if (!(error instanceof ForeignNodeError)) throw error;
+      throw new ForeignNodeError(
+        `${error.message}. A key is locked either exclusively or with mode 'read' and 'write', by everybody alike`,
+        { key: error.key, cause: error },
+      );
+    }
+  };
+}
+
+function isParticipant(asked: unknown): asked is Participant {
+  return (
+    typeof asked === 'object' &&
+    asked !== null &&
+    typeof (asked as { path?: unknown }).path === 'string'
+  );
 }

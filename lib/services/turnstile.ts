@@ -1,11 +1,13 @@
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
-import { currentLease } from '../recipes/index.js';
 import { HeldLeases } from './held-leases.js';
 
 /** What is asked for, as far as a shutdown goes. */
 export interface Passage {
+  /** Of the lock or semaphore, for errors. */
   readonly key: string;
-  readonly path: string;
+  readonly noun: string;
+  /** The caller holds it already and takes nothing new: refusing that would break what a shutdown waits for. */
+  readonly reenters: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -20,13 +22,13 @@ export class Turnstile {
 
   /** `take` gets a signal that the caller's own aborts, and a shutdown. */
   async pass<T>(
-    { key, path, signal }: Passage,
+    { signal, ...asked }: Passage,
     take: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     if (signal !== undefined && !(signal instanceof AbortSignal)) {
       throw new BadOptionError('signal', signal, 'an AbortSignal');
     }
-    if (this.refusal && !heldByCaller(key, path)) throw refused(key, this.refusal);
+    if (this.refusal && !asked.reenters) throw refused(asked, this.refusal);
 
     // Not AbortSignal.any: a signal as old as the application would gather dependents of every call.
     const cancel = new AbortController();
@@ -38,7 +40,7 @@ export class Turnstile {
       return await take(cancel.signal);
     } catch (error) {
       throw this.refusal && cancel.signal.reason === this.refusal
-        ? refused(key, this.refusal)
+        ? refused(asked, this.refusal)
         : error;
     } finally {
       this.waits.delete(cancel);
@@ -64,14 +66,11 @@ export class Turnstile {
   }
 }
 
-/** A holder that re-enters takes nothing new: refusing it would break what the shutdown waits for. */
-function heldByCaller(key: string, path: string): boolean {
-  const lease = currentLease(key);
-  return lease !== undefined && lease.held && lease.path === path;
-}
-
-function refused(key: string, cause: ShuttingDownError): ShuttingDownError {
-  return new ShuttingDownError(`lock ${JSON.stringify(key)} is refused: ${cause.message}`, {
+function refused(
+  { key, noun }: Pick<Passage, 'key' | 'noun'>,
+  cause: ShuttingDownError,
+): ShuttingDownError {
+  return new ShuttingDownError(`${noun} ${JSON.stringify(key)} is refused: ${cause.message}`, {
     key,
     cause,
   });

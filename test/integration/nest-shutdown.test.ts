@@ -71,7 +71,7 @@ describe('an application that shuts down', () => {
     const lease = await app.get(LockService).acquire('goods');
     await app.close();
     expect(lease.held).toBe(false);
-    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lock.*50 ms.*goods/));
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*50 ms.*goods/));
     warn.mockRestore();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });

@@ -1,7 +1,13 @@
 import { applyDecorators, Get, Injectable, Module, Post, SetMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Interval } from '@nestjs/schedule';
-import { BadOptionError, DistributedLock, MisuseError, ZkModule } from 'nestjs-zookeeper';
+import {
+  BadOptionError,
+  DistributedLock,
+  DistributedSemaphore,
+  MisuseError,
+  ZkModule,
+} from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
 import { silent } from '../support/nest-apps.js';
 
@@ -111,8 +117,21 @@ describe('without ZkModule', () => {
     @DistributedLock('goods', { connection: 'stock' })
     async deduct(): Promise<void> {}
   }
+  @Injectable()
+  class Reports {
+    @DistributedSemaphore('reports', { permits: 1 })
+    async print(): Promise<void> {}
+  }
   @Module({ controllers: [] })
   class Empty {}
+
+  it('a semaphore does not start either', async () => {
+    await expect(
+      Test.createTestingModule({ providers: [Reports] })
+        .setLogger(silent)
+        .compile(),
+    ).rejects.toThrow(/SemaphoreService for @DistributedSemaphore: add ZkModule\.forRoot/);
+  });
 
   it('the application does not start, and the error says what to import', async () => {
     await expect(
@@ -143,14 +162,15 @@ describe('without ZkModule', () => {
 });
 
 describe('@DistributedLock refuses, naming the method,', () => {
-  const decorate = (...args: unknown[]) => {
+  const decorateWith = (make: unknown, ...args: unknown[]) => {
     class Goods {
       async deduct(): Promise<void> {}
     }
     const descriptor = Object.getOwnPropertyDescriptor(Goods.prototype, 'deduct')!;
-    const decorator = (DistributedLock as (...args: unknown[]) => MethodDecorator)(...args);
+    const decorator = (make as (...args: unknown[]) => MethodDecorator)(...args);
     decorator(Goods.prototype, 'deduct', descriptor);
   };
+  const decorate = (...args: unknown[]) => decorateWith(DistributedLock, ...args);
 
   it.each<[string, unknown[], RegExp]>([
     ['an empty key', [''], /key.*Goods\.deduct.*""/],
@@ -164,6 +184,19 @@ describe('@DistributedLock refuses, naming the method,', () => {
     ['an unknown onBusy', ['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
     ['an unknown onLost', ['k', { onLost: 'retry' }], /onLost.*Goods\.deduct.*"retry"/],
     ['an empty connection', ['k', { connection: '' }], /connection.*Goods\.deduct.*""/],
+    ['an unknown mode', ['k', { mode: 'shared' }], /mode.*Goods\.deduct.*"shared"/],
+    ['a holdAtMost of 0', ['k', { holdAtMost: 0 }], /holdAtMost.*Goods\.deduct.*0/],
+    [
+      'a holdAtLeast above holdAtMost',
+      ['k', { holdAtLeast: 2, holdAtMost: 1 }],
+      /holdAtLeast.*Goods\.deduct.*holdAtMost/,
+    ],
+    ['details that are none', ['k', { details: 5 }], /details.*Goods\.deduct.*5/],
+    ['an onRevoke that is none', ['k', { onRevoke: true }], /onRevoke.*Goods\.deduct.*true/],
+    ['a signal', ['k', { signal: AbortSignal.abort() }], /signal.*left out.*Goods\.deduct/],
+    ['no keys', [[]], /key.*Goods\.deduct.*at least one/],
+    ['a key twice', [['a', 'a']], /key.*Goods\.deduct.*list once.*"a"/],
+    ['one path for several keys', [['a', 'b'], { path: '/x' }], /path.*Goods\.deduct.*list/],
     [
       "onBusy: 'skip' with an endless wait",
       ['k', { wait: Infinity, onBusy: 'skip' }],
@@ -172,6 +205,24 @@ describe('@DistributedLock refuses, naming the method,', () => {
   ])('%s', (_, args, message) => {
     expect(() => decorate(...args)).toThrow(BadOptionError);
     expect(() => decorate(...args)).toThrow(message);
+  });
+
+  it.each<[string, unknown[], RegExp]>([
+    ['no permits', ['k'], /permits of @DistributedSemaphore on Goods\.deduct.*undefined/],
+    ['0 permits', ['k', { permits: 0 }], /permits.*Goods\.deduct.*0/],
+    ['half a permit', ['k', { permits: 0.5 }], /permits.*Goods\.deduct.*0\.5/],
+    ['more than there are', ['k', { permits: 1, count: 2 }], /count.*Goods\.deduct.*2/],
+    ['a list of keys', [['a'], { permits: 1 }], /key.*Goods\.deduct.*array/],
+    ['reentrant', ['k', { permits: 1, reentrant: true }], /reentrant.*left out.*Goods\.deduct/],
+    [
+      "onBusy: 'skip' with an endless wait",
+      ['k', { permits: 1, wait: Infinity, onBusy: 'skip' }],
+      /wait of @DistributedSemaphore.*Goods\.deduct.*finite/,
+    ],
+  ])('as @DistributedSemaphore, %s', (_, args, message) => {
+    const semaphore = () => decorateWith(DistributedSemaphore, ...args);
+    expect(semaphore).toThrow(BadOptionError);
+    expect(semaphore).toThrow(message);
   });
 
   it('a static method', () => {

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { BadOptionError } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
-import { checkKey, encodeKey, lockPath } from '../../lib/services/lock-key.js';
+import {
+  checkKey,
+  checkKeys,
+  encodeKey,
+  lockPath,
+  semaphorePath,
+} from '../../lib/services/lock-key.js';
 
 describe('the znode of a key', () => {
   it('is the key itself under <namespace>/locks where nothing stands in the way', () => {
@@ -9,6 +15,7 @@ describe('the znode of a key', () => {
       '/shop/locks/goods:42 (réservé) 商品',
     );
     expect(lockPath('', 'stock')).toBe('/locks/stock');
+    expect(semaphorePath('/shop', 'a/b')).toBe('/shop/semaphores/a%2Fb');
   });
 
   it('does not leave its directory, whatever the key', () => {
@@ -77,5 +84,20 @@ describe('a key', () => {
   it('may have 1,024 characters and no more', () => {
     expect(() => checkKey('x'.repeat(1024))).not.toThrow();
     expect(() => checkKey('x'.repeat(1025))).toThrow(BadOptionError);
+  });
+});
+
+describe('a list of keys', () => {
+  it('names at least one, and none twice', () => {
+    expect(() => checkKeys([])).toThrow(/at least one key/);
+    expect(() => checkKeys(['a', 'b', 'a'])).toThrow(/list once, but is "a"/);
+    expect(() => checkKeys(['a', '%61', 'A'])).not.toThrow();
+  });
+
+  it('is of keys', () => {
+    expect(() => checkKeys(['a', ''])).toThrow(BadOptionError);
+    expect(() => checkKeys(['a', ['b']])).toThrow(BadOptionError);
+    expect(() => checkKeys('a')).not.toThrow();
+    expect(() => checkKeys(undefined)).toThrow(BadOptionError);
   });
 });

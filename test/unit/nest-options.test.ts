@@ -3,8 +3,10 @@ import { Test } from '@nestjs/testing';
 import {
   BadOptionError,
   getLockServiceToken,
+  getSemaphoreServiceToken,
   getZkClientToken,
   LockService,
+  SemaphoreService,
   ZkClient,
   ZkModule,
   type ZkModuleOptions,
@@ -38,6 +40,21 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
       { connectString, defaults: { wait: -5 } },
       /defaults\.wait.*-5/,
     ],
+    [
+      'a default holdAtMost that is none',
+      { connectString, defaults: { holdAtMost: 0 } },
+      /defaults\.holdAtMost.*0/,
+    ],
+    [
+      'default details that are none',
+      { connectString, defaults: { details: { text: 5 } } },
+      /defaults\.details\.text.*5/,
+    ],
+    [
+      'a default holdAtLeast, which is for single jobs',
+      { connectString, defaults: { holdAtLeast: 5 } },
+      /holdAtLeast.*wait, holdAtMost, details/,
+    ],
     ['an unknown default', { connectString, defaults: { wiat: 5 } }, /wiat.*defaults.*5/],
     [
       'lazyConnection of another type',
@@ -61,6 +78,19 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     const error = await errorOf(options).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(BadOptionError);
     expect((error as Error).message).toMatch(message);
+  });
+
+  it('an unknown option, telling all that are known', async () => {
+    const message = (await errorOf({ connectString, lazyConection: true })) as Error;
+    expect(String(message)).toMatch(
+      /lazyConection must be left out.*connectString.*retry.*defaults.*lazyConnection.*shutdownTimeout.*mapError.*embedded.*name.*isGlobal/,
+    );
+    const imports = [
+      ZkModule.forRootAsync({ useFactory: () => ({ connectString, name: 'x' }) as never }),
+    ];
+    await expect(Test.createTestingModule({ imports }).setLogger(silent).compile()).rejects.toThrow(
+      /name must be left out.*defaults/,
+    );
   });
 
   it('options that are none', async () => {
@@ -105,6 +135,7 @@ describe('ZkModule', () => {
     const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
     expect(module.get(ZkClient)).toBe(module.get(getZkClientToken()));
     expect(module.get(LockService)).toBe(module.get(getLockServiceToken('default')));
+    expect(module.get(SemaphoreService)).toBe(module.get(getSemaphoreServiceToken()));
     await module.close();
   });
 

@@ -1,9 +1,19 @@
 /*
- * What the types of @DistributedLock accept and refuse. Nothing here runs: `npm run typecheck` is the
+ * What the types of @DistributedLock and @DistributedSemaphore accept and refuse. Nothing here runs: `npm run typecheck` is the
  * test, and an @ts-expect-error that has nothing to expect fails it.
  */
 import { applyDecorators, type ExecutionContext, Get, Injectable, Param } from '@nestjs/common';
-import { DistributedLock, type LockService } from 'nestjs-zookeeper';
+import {
+  DistributedLock,
+  DistributedSemaphore,
+  type Lease,
+  type LockableMethod,
+  type LockDecorator,
+  type LockKey,
+  type LockService,
+  type MultiLease,
+  type SemaphoreService,
+} from 'nestjs-zookeeper';
 import { type Observable, of } from 'rxjs';
 
 @Injectable()
@@ -54,6 +64,40 @@ export class Accepted {
   skippedStream(): Observable<number> {
     return of(1);
   }
+
+  @DistributedLock(['from', 'to'], { mode: 'write', holdAtMost: 5_000, details: { text: 'move' } })
+  async fixedKeys(): Promise<void> {}
+
+  @DistributedLock((from, to) => [from.toUpperCase(), to], { mode: 'read', holdAtLeast: 5 })
+  async keysOfArguments(from: string, to: string) {
+    return from + to;
+  }
+
+  @DistributedLock((from: string, to: string) => [from, to] as const, {
+    onRevoke: (lease) => void lease.release(),
+  })
+  async constantKeys(from: string, to: string) {
+    return from + to;
+  }
+
+  @DistributedLock({ keyFromContext: ({ getClass }) => [getClass().name] })
+  async keysFromContext(): Promise<void> {}
+
+  @DistributedSemaphore('reports', { permits: 3 })
+  async permits(): Promise<void> {}
+
+  @DistributedSemaphore((year) => year.toUpperCase(), { permits: 'shared', count: 2, wait: 5 })
+  async sharedPermits(year: string) {
+    return year;
+  }
+
+  @DistributedSemaphore({ keyFromContext: ({ getClass }) => getClass().name, permits: 1 })
+  permitsOfStream(): Observable<number> {
+    return of(1);
+  }
+
+  @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
+  async skippedWithoutPermit(): Promise<void> {}
 }
 
 @Injectable()
@@ -96,6 +140,48 @@ export class Refused {
   @DistributedLock({ keyFromContext: () => 'stock', wait: 0, onBusy: 'skip' })
   async skippedHandler(): Promise<void> {}
 
+  // @ts-expect-error an unknown mode
+  @DistributedLock('stock', { mode: 'shared' })
+  async unknownMode(): Promise<void> {}
+
+  // @ts-expect-error a key is a string
+  @DistributedLock((from) => [from, 5])
+  async keysOfAnotherType(from: string): Promise<string> {
+    return from;
+  }
+
+  // @ts-expect-error how many permits there are is not left to chance
+  @DistributedSemaphore('reports')
+  async noPermits(): Promise<void> {}
+
+  // @ts-expect-error permits are a number or shared
+  @DistributedSemaphore('reports', { permits: 'many' })
+  async unknownPermits(): Promise<void> {}
+
+  // @ts-expect-error a semaphore has one key
+  @DistributedSemaphore(['a', 'b'], { permits: 1 })
+  async permitsOfSeveral(): Promise<void> {}
+
+  // @ts-expect-error a semaphore has one key
+  @DistributedSemaphore((a: string) => [a], { permits: 1 })
+  async permitsOfSeveralArguments(_a: string): Promise<void> {}
+
+  // @ts-expect-error permits have no mode
+  @DistributedSemaphore('reports', { permits: 1, mode: 'read' })
+  async permitsWithMode(): Promise<void> {}
+
+  // @ts-expect-error a synchronous method has ended before a permit could be taken
+  @DistributedSemaphore('reports', { permits: 1 })
+  synchronousWithPermit(): string {
+    return '';
+  }
+
+  // @ts-expect-error a call that is skipped resolves to undefined, not to a string
+  @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
+  async skippedPermit(): Promise<string> {
+    return '';
+  }
+
   // @ts-expect-error nothing is injected into a class
   @DistributedLock('stock')
   static async onTheClass(): Promise<void> {}
@@ -108,6 +194,38 @@ export class Refused {
 /** applyDecorators knows no method to check against. */
 export const LockedRoute = (): MethodDecorator =>
   applyDecorators(Get(), DistributedLock((id: string) => id) as MethodDecorator);
+
+/** A decorator of one's own around it. */
+export const Locked = <M extends LockableMethod>(key: LockKey<M>): LockDecorator<M> =>
+  DistributedLock(key, { wait: 5 });
+
+export async function leaseTypes(
+  locks: LockService,
+  semaphores: SemaphoreService,
+  keys: string | string[],
+): Promise<void> {
+  const one: Lease = await locks.acquire('stock', { mode: 'read' });
+  const several: MultiLease = await locks.acquire(['a', 'b']);
+  const either: Lease | MultiLease = await locks.acquire(keys);
+  const constant = await locks.tryAcquire(['a', 'b'] as const, { mode: 'write' });
+  const count: number = await locks.withLock(['a', 'b'], ({ leases }) => leases.length);
+  await locks.withLock<void>('stock', ({ key }) => void key);
+  // @ts-expect-error one key has one lease
+  await locks.withLock('stock', ({ leases }) => leases.length);
+  // @ts-expect-error an unknown mode
+  await locks.acquire('stock', { mode: 'shared' });
+  for (const participant of await locks.participants('stock')) await locks.revoke(participant);
+  await locks.revoke(one.key, { mode: 'read' });
+  const text: string = await semaphores.withPermit('reports', { permits: count }, () => '');
+  const leases: Lease[] = await semaphores.acquireEach(text, { permits: 'shared', count: 2 });
+  await Promise.all(
+    [...leases, ...(constant?.leases ?? []), either, several].map((lease) => lease.release()),
+  );
+  // @ts-expect-error how many permits there are
+  await semaphores.acquire('reports', { wait: 5 });
+  // @ts-expect-error a semaphore has one key
+  await semaphores.acquire(['a', 'b'], { permits: 1 });
+}
 
 export async function serviceTypes(locks: LockService): Promise<void> {
   const sum: number = await locks.withLock('stock', async ({ fencingToken }) =>

@@ -9,25 +9,26 @@ import {
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
 import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
-import { getErrorMappingToken, getLockServiceToken } from '../zk.tokens.js';
+import { getErrorMappingToken } from '../zk.tokens.js';
 import { onCallerLeft } from './caller-left.js';
 import { type ErrorMapping, transportException } from './error-mapping.js';
 import { HandlerCall } from './handler-call.js';
+import type { Holder } from './lease-kind.js';
 import { bracket, subscribedIn } from './lease-stream.js';
-import type { LockSpec } from './lock-spec.js';
-import { lockSpecsOf } from './method-metadata.js';
+import type { LeaseSpec } from './lease-spec.js';
+import { leaseSpecsOf } from './method-metadata.js';
 
 /** The status that proxies log for it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** Holds a handler's locks until its answer is complete. One for all the locks of a handler. */
+/** Holds a handler's leases until its answer is complete. One for all the decorators of a handler. */
 @Injectable()
-export class DistributedLockInterceptor implements NestInterceptor {
+export class LeaseInterceptor implements NestInterceptor {
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const call = new HandlerCall(lockSpecsOf(context.getHandler()), context, ({ connection }) =>
-      this.moduleRef.get(getLockServiceToken(connection), { strict: false }),
+    const call = new HandlerCall(leaseSpecsOf(context.getHandler()), context, ({ serviceToken }) =>
+      this.moduleRef.get<Holder>(serviceToken, { strict: false }),
     );
     let stopListening: (() => void) | undefined;
     return bracket({
@@ -42,9 +43,9 @@ export class DistributedLockInterceptor implements NestInterceptor {
       },
     }).pipe(
       catchError((error: unknown) => {
-        const lock = call.sourceOf(error);
-        if (!lock) return throwError(() => error);
-        return from(this.exceptionOf(error as CoordinationError, lock, context)).pipe(
+        const spec = call.sourceOf(error);
+        if (!spec) return throwError(() => error);
+        return from(this.exceptionOf(error as CoordinationError, spec, context)).pipe(
           mergeMap((exception) => throwError(() => exception)),
         );
       }),
@@ -53,7 +54,7 @@ export class DistributedLockInterceptor implements NestInterceptor {
 
   private async exceptionOf(
     error: CoordinationError,
-    { connection }: LockSpec,
+    { connection }: LeaseSpec,
     context: ExecutionContext,
   ): Promise<unknown> {
     const token = getErrorMappingToken(connection);

@@ -1,70 +1,70 @@
-import type { ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { Entry } from '../recipes/index.js';
-import { checkKey } from '../services/lock-key.js';
-import { checkOptions, checkWait } from '../services/lock-options.js';
-import { isContention, type LockService } from '../services/lock.service.js';
+import { checkOptions } from '../services/lease-options.js';
+import { isContention } from '../services/lease-service.js';
+import type { LockKeys } from '../services/lock-key.js';
 import { connectionName } from '../zk.tokens.js';
-import type { DistributedLockOptions } from './distributed-lock.types.js';
+import type { HoldingOptions } from './decorator-types.js';
 import { MisuseError } from './errors.js';
+import type { Holder, LeaseKind } from './lease-kind.js';
 
-const OPTIONS = [
-  'wait',
-  'onBusy',
-  'onLost',
-  'connection',
-  'path',
-  'reentrant',
-] satisfies (keyof DistributedLockOptions)[];
+const OWN_OPTIONS = ['onBusy', 'onLost', 'connection'] satisfies (keyof HoldingOptions)[];
 
 export type KeySource =
-  | { from: 'name'; key: string }
+  | { from: 'name'; key: LockKeys }
   | { from: 'arguments'; key: (...args: never[]) => unknown }
   | { from: 'context'; key: (context: ExecutionContext) => unknown };
 
-/** One `@DistributedLock` on one method, checked. */
-export class LockSpec {
+/** One decorator that holds a lock or permits while its method runs, on one method, checked. */
+export class LeaseSpec {
   /** `Class.method`, for messages. */
   readonly label: string;
   readonly connection: string;
   /** The method says by its return type that it returns an Observable. */
   readonly streams: boolean;
   readonly wait: number | undefined;
-  readonly onBusy: NonNullable<DistributedLockOptions['onBusy']>;
-  readonly onLost: NonNullable<DistributedLockOptions['onLost']>;
-  private readonly path: string | undefined;
-  private readonly reentrant: boolean | undefined;
+  readonly onBusy: NonNullable<HoldingOptions['onBusy']>;
+  readonly onLost: NonNullable<HoldingOptions['onLost']>;
+  /** What the service is asked with. */
+  private readonly asked: object;
 
   constructor(
+    readonly kind: LeaseKind,
     target: object,
     method: string | symbol,
     private readonly source: KeySource,
-    options: DistributedLockOptions,
+    options: HoldingOptions,
   ) {
     this.label = `${target.constructor.name}.${String(method)}`;
-    checkOptions(this.option('options'), options, OPTIONS);
-    const { wait, onBusy = 'throw', onLost = 'throw', connection, path, reentrant } = options;
-    checkWait(this.option('wait'), wait);
+    // A call's signal is the caller's, and a decorator has none.
+    const known = kind.options.filter((option) => option !== 'signal');
+    checkOptions(this.named('options'), options, [...known, ...OWN_OPTIONS]);
+    const { onBusy = 'throw', onLost = 'throw', connection, ...asked } = options;
     if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
       throw new BadOptionError(
-        this.option('onBusy'),
+        this.named('onBusy'),
         onBusy,
         "'throw', 'skip' or a function that makes an error",
       );
     }
     if (onLost !== 'throw' && onLost !== 'ignore') {
-      throw new BadOptionError(this.option('onLost'), onLost, "'throw' or 'ignore'");
+      throw new BadOptionError(this.named('onLost'), onLost, "'throw' or 'ignore'");
     }
-    if (source.from === 'name') checkKey(source.key, this.option('key'));
-    this.connection = connectionName(connection, this.option('connection'));
+    if (source.from === 'name') kind.checkKey(source.key, this.named('key'));
+    kind.checkOptions(asked, source.key, (option) => this.named(option));
+    this.connection = connectionName(connection, this.named('connection'));
     this.streams = isObservableType(Reflect.getMetadata('design:returntype', target, method));
-    this.wait = wait;
+    this.wait = asked.wait;
     this.onBusy = onBusy;
     this.onLost = onLost;
-    this.path = path;
-    this.reentrant = reentrant;
-    if (wait !== undefined) this.checkSkip(wait);
+    this.asked = asked;
+    if (this.wait !== undefined) this.checkSkip(this.wait);
+  }
+
+  get serviceToken(): InjectionToken<Holder> {
+    return this.kind.tokenOf(this.connection);
   }
 
   /** Whether the key can be known only from the arguments that the method is called with in the end. */
@@ -72,26 +72,26 @@ export class LockSpec {
     return this.source.from === 'arguments';
   }
 
-  keyOf(args: unknown[], context: ExecutionContext | undefined): string {
+  keyOf(args: unknown[], context: ExecutionContext | undefined): LockKeys {
     const key = this.makeKey(args, context);
-    checkKey(key, this.option('key'));
+    this.kind.checkKey(key, this.named('key'));
     return key;
   }
 
-  /** Takes the lock; undefined where others hold it and the method is to be skipped then. */
+  /** Takes the lease; undefined where others hold it and the method is to be skipped then. */
   async enter(
-    service: LockService,
-    key: string,
+    service: Holder,
+    key: LockKeys,
     signal: AbortSignal | undefined,
   ): Promise<Entry | undefined> {
-    const { wait, path, reentrant, onBusy } = this;
+    const { wait, asked, onBusy } = this;
     this.checkSkip(wait ?? service.defaultWait);
     try {
-      return await service.enter(key, { wait, path, reentrant, signal });
+      return await service.enter(key, { ...asked, signal });
     } catch (error) {
       if (!isContention(error) || onBusy === 'throw') throw error;
       if (onBusy === 'skip') return undefined;
-      throw onBusy(key);
+      throw onBusy(error.key ?? String(key));
     }
   }
 
@@ -106,15 +106,15 @@ export class LockSpec {
   checkSkip(wait: number): void {
     if (this.onBusy === 'skip' && wait === Infinity) {
       throw new BadOptionError(
-        this.option('wait'),
+        this.named('wait'),
         wait,
         "finite with onBusy: 'skip' (0 skips at once where the lock is taken)",
       );
     }
   }
 
-  option(name: string): string {
-    return `${name} of @DistributedLock on ${this.label}`;
+  private named(option: string): string {
+    return `${option} of ${this.kind.decorator} on ${this.label}`;
   }
 
   private makeKey(args: unknown[], context: ExecutionContext | undefined): unknown {
@@ -127,7 +127,7 @@ export class LockSpec {
       case 'context':
         if (context) return source.key(context);
         throw new MisuseError(
-          `@DistributedLock on ${this.label} takes its key from the ExecutionContext, but the method was called without one: only a call that Nest makes through a handler's interceptors has it. Make the key from the arguments instead`,
+          `${this.kind.decorator} on ${this.label} takes its key from the ExecutionContext, but the method was called without one: only a call that Nest makes through a handler's interceptors has it. Make the key from the arguments instead`,
         );
     }
   }

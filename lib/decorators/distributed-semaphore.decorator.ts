@@ -1,0 +1,45 @@
+import type {
+  DistributedSemaphoreOptions,
+  KeyFromContext,
+  LockableMethod,
+  LockDecorator,
+  SemaphoreKey,
+  Skippable,
+  Skipped,
+  Unskipped,
+} from './decorator-types.js';
+import { leaseDecorator } from './lease-decorator.js';
+import { SEMAPHORE } from './lease-kind.js';
+
+/**
+ * Runs the method only while holding permits of its key: at most `permits` calls at a time over all
+ * processes.
+ *
+ * ```ts
+ * @Get('report/:year')
+ * @DistributedSemaphore('reports', { permits: 3, wait: 10_000 })
+ * async report(@Param('year') year: string) { … }
+ * ```
+ *
+ * In all else as {@link DistributedLock}, but it does not re-enter: a call inside of a call takes
+ * permits of its own.
+ *
+ * @publicApi
+ */
+export function DistributedSemaphore<M extends LockableMethod>(
+  key: SemaphoreKey<M>,
+  options: Unskipped<DistributedSemaphoreOptions>,
+): LockDecorator<M>;
+export function DistributedSemaphore<M extends LockableMethod>(
+  key: SemaphoreKey<M>,
+  options: Skipped<DistributedSemaphoreOptions>,
+): LockDecorator<M & Skippable<M>>;
+export function DistributedSemaphore<M extends LockableMethod>(
+  options: KeyFromContext<string> & Unskipped<DistributedSemaphoreOptions>,
+): LockDecorator<M>;
+export function DistributedSemaphore(
+  key: unknown,
+  options?: DistributedSemaphoreOptions,
+): MethodDecorator {
+  return leaseDecorator(SEMAPHORE, key, options) as MethodDecorator;
+}

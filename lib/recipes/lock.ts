@@ -1,0 +1,139 @@
+import { BadOptionError } from '../client/errors.js';
+import type { ZkClient } from '../client/index.js';
+import { checkPath } from '../client/validation.js';
+import { runHolding } from './chain.js';
+import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
+import type { Grant } from './grant.js';
+import type { AcquireOptions, Lease } from './lease.js';
+import { type Participant, readParticipants, type Seat } from './participants.js';
+import { revoke } from './revoke.js';
+import { checkAcquire } from './wait.js';
+
+/** @publicApi */
+export interface LockOptions {
+  /** What errors, leases and `currentLease` call the lock. Default: the path. */
+  key?: string;
+  /** False makes `withLock` and `enter` fail where the call chain holds the lock. Default true. */
+  reentrant?: boolean;
+}
+
+/**
+ * One entry into a lock by a holder that is not a callback, such as a stream: whatever runs in `run`
+ * counts as the holder until `release`.
+ *
+ * @publicApi
+ */
+export interface Entry {
+  readonly lease: Lease;
+  run<T>(fn: () => T): T;
+  /** As {@link Lease.release}. */
+  release(): Promise<void>;
+}
+
+/**
+ * What all locks have in common: the ways to take them. Making one costs nothing and holds nothing:
+ * make it where it is used.
+ *
+ * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError},
+ * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
+ * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link ShuttingDownError} or
+ * {@link BadOptionError}, and then has left no znode behind.
+ *
+ * @publicApi
+ */
+export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
+  readonly key: string;
+  protected readonly reentrant: boolean;
+
+  constructor(
+    readonly client: ZkClient,
+    readonly path: string,
+    { key = path, reentrant = true }: LockOptions = {},
+  ) {
+    checkPath(path);
+    if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
+    this.key = key;
+    this.reentrant = reentrant;
+  }
+
+  /** Runs `fn` as the holder of the lock and releases it when `fn` has settled. */
+  async withLock<T>(fn: (lease: Lease) => T | Promise<T>, options?: Options): Promise<T> {
+    const entry = await this.enter(options);
+    try {
+      return await entry.run(() => fn(entry.lease));
+    } finally {
+      await entry.release();
+    }
+  }
+
+  /** Takes the lock, or re-enters it, for a holder that is not a callback. */
+  async enter(options: Options = {} as Options): Promise<Entry> {
+    checkAcquire(options);
+    const outer = this.heldByChain();
+    if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
+    const grant = outer ?? (await this.granted(options));
+    const lease = grant.lease(this.key);
+    return {
+      lease,
+      run: (fn) => runHolding(lease, [{ grant, lease }], fn),
+      release: () => lease.release(),
+    };
+  }
+
+  /**
+   * Takes the lock for whoever releases the lease, in any call chain. It cannot tell its caller's
+   * chain about it, so it never re-enters: {@link SelfDeadlockError} where the chain holds the lock.
+   */
+  async acquire(options: Options = {} as Options): Promise<Lease> {
+    checkAcquire(options);
+    if (this.heldByChain()) throw this.selfDeadlock('by acquire(), which never re-enters');
+    return (await this.granted(options)).lease(this.key);
+  }
+
+  /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
+  async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
+    try {
+      return await this.acquire({ ...options, wait: options.wait ?? 0 });
+    } catch (error) {
+      if (error instanceof LockBusyError || error instanceof LockTimeoutError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Who holds the lock and who waits for it, in their order. */
+  async participants(): Promise<Participant[]> {
+    return readParticipants(this.client, await this.seats());
+  }
+
+  /** Asks whoever holds the lock to give it back; see {@link Lease.revocation}. */
+  async revoke(): Promise<void> {
+    const seats = await this.seats();
+    const holding = seats.filter(({ state }) => state === 'holding');
+    await Promise.all(
+      holding.map(({ parent, node }) => revoke(this.client, { path: `${parent}/${node.name}` })),
+    );
+  }
+
+  protected abstract seats(): Promise<Seat[]>;
+
+  /** The grant that the call chain holds and may enter again. Throws where entering again cannot be right. */
+  protected abstract heldByChain(): Grant | undefined;
+
+  /** A grant of its own. */
+  protected abstract take(options: Options): Promise<Grant>;
+
+  protected selfDeadlock(how: string): SelfDeadlockError {
+    return new SelfDeadlockError(
+      `lock ${JSON.stringify(this.key)} is held by the call chain that asks for it again, ${how}; use withLock, or release it first`,
+      { key: this.key },
+    );
+  }
+
+  private async granted(options: Options): Promise<Grant> {
+    // Trouble with the connection is bounded by the retry policy, and by that of each caller alone.
+    await this.client.session({ signal: options.signal });
+    const grant = await this.take(options);
+    grant.limit(options);
+    return grant;
+  }
+}

@@ -1,0 +1,161 @@
+import { BadOptionError } from '../client/errors.js';
+import { runHolding } from './chain.js';
+import { grantOf, isFirst } from './grant.js';
+import { LockBusyError } from './errors.js';
+import type { AcquireOptions, Lease } from './lease.js';
+import type { Entry, Lock } from './lock.js';
+import { checkAcquire, timedOut } from './wait.js';
+
+/*
+ * Multi-lock (Curator's InterProcessMultiLock): several locks, all or none, under one deadline. They are
+ * taken one after the other in the order of their paths' bytes, which is the same for everybody, so
+ * that two that want the same locks never wait for each other; given back in the opposite order.
+ */
+
+/**
+ * The leases of a multi-lock as one: held while all are, lost with the first that is lost.
+ *
+ * @publicApi
+ */
+export interface MultiLease extends Lease {
+  /** One for each lock, in the order of the locks. */
+  readonly leases: readonly Lease[];
+}
+
+/**
+ * Several locks as one, all or none. Locks that a caller takes by nesting are outside of the common
+ * order: give them a finite `wait`.
+ *
+ * @publicApi
+ */
+export class MultiLock {
+  private readonly inOrder: readonly Lock[];
+
+  constructor(private readonly locks: readonly Lock[]) {
+    if (!Array.isArray(locks) || locks.length === 0) {
+      throw new BadOptionError('locks', locks, 'at least one lock');
+    }
+    const paths = new Set<string>();
+    for (const { path } of locks) {
+      if (paths.has(path)) throw new BadOptionError('locks', path, 'of different paths');
+      paths.add(path);
+    }
+    this.inOrder = [...locks].sort((a, b) =>
+      Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)),
+    );
+  }
+
+  /** Runs `fn` as the holder of all locks, and releases them when it has settled. */
+  async withLock<T>(
+    fn: (lease: MultiLease) => T | Promise<T>,
+    options?: AcquireOptions,
+  ): Promise<T> {
+    const entry = await this.enter(options);
+    try {
+      return await entry.run(() => fn(entry.lease));
+    } finally {
+      await entry.release();
+    }
+  }
+
+  /** As {@link Lock.enter}: those that the call chain holds already are entered again. */
+  async enter(options: AcquireOptions = {}): Promise<Entry & { readonly lease: MultiLease }> {
+    const lease = await this.takeAll(options, async (lock, rest) => (await lock.enter(rest)).lease);
+    const holdings = lease.leases.map((part) => ({ grant: grantOf(part)!, lease: part }));
+    return {
+      lease,
+      run: (fn) => runHolding(lease, holdings, fn),
+      release: () => lease.release(),
+    };
+  }
+
+  /** As {@link Lock.acquire}. */
+  async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
+    return this.takeAll(options, (lock, rest) => lock.acquire(rest));
+  }
+
+  private async takeAll(
+    { holdAtLeast, holdAtMost, ...options }: AcquireOptions,
+    take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
+  ): Promise<MultiLease> {
+    checkAcquire({ holdAtLeast, holdAtMost, ...options });
+    const deadline = performance.now() + (options.wait ?? Infinity);
+    const taken = new Map<Lock, Lease>();
+    try {
+      for (const lock of this.inOrder) {
+        const wait = Math.max(0, deadline - performance.now());
+        taken.set(lock, await take(lock, { ...options, wait }));
+      }
+      for (const lease of taken.values()) {
+        // Only now: one that is given back for want of the others must not stay taken, and the wait
+        // for the others is no time of holding.
+        if (isFirst(lease)) grantOf(lease)!.limit({ holdAtLeast, holdAtMost });
+      }
+      return new AllLeases(
+        this.locks.map((lock) => taken.get(lock)!),
+        [...taken.values()],
+      );
+    } catch (error) {
+      await releaseAll([...taken.values()]);
+      // The wait for the others may have left this one none: it was not a mere try for that.
+      if (error instanceof LockBusyError && options.wait) throw timedOut(error.key!, options.wait);
+      throw error;
+    }
+  }
+}
+
+class AllLeases implements MultiLease {
+  readonly signal: AbortSignal;
+  private request: AbortSignal | undefined;
+  private returned: Promise<void> | undefined;
+
+  constructor(
+    readonly leases: readonly Lease[],
+    private readonly inOrder: readonly Lease[],
+  ) {
+    this.signal = AbortSignal.any(leases.map((lease) => lease.signal));
+  }
+
+  get key(): string {
+    return this.leases.map((lease) => lease.key).join(', ');
+  }
+
+  get path(): string {
+    return this.leases.map((lease) => lease.path).join(', ');
+  }
+
+  /**
+   * The highest of all. It serves for each of the locks: whoever has one of them next is granted it
+   * after its release, which came after all of these grants.
+   */
+  get fencingToken(): bigint {
+    return this.leases.map((lease) => lease.fencingToken).reduce((a, b) => (a > b ? a : b));
+  }
+
+  get revocation(): AbortSignal {
+    this.request ??= AbortSignal.any(this.leases.map((lease) => lease.revocation));
+    return this.request;
+  }
+
+  get held(): boolean {
+    return this.leases.every((lease) => lease.held);
+  }
+
+  release(): Promise<void> {
+    this.returned ??= releaseAll(this.inOrder);
+    return this.returned;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+}
+
+/** The last one first. All are released, whatever becomes of one; the failures are told together. */
+async function releaseAll(taken: readonly { release(): Promise<void> }[]): Promise<void> {
+  const results = await Promise.allSettled(taken.toReversed().map((part) => part.release()));
+  const failures = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason as unknown] : [],
+  );
+  if (failures.length > 0) throw new AggregateError(failures, 'not all locks could be released');
+}

@@ -1,0 +1,32 @@
+import { Grant, type Recipe } from './grant.js';
+import { holderData } from './holder-details.js';
+import type { AcquireOptions } from './lease.js';
+import type { Lock } from './lock.js';
+import { takeTurn } from './queue.js';
+import type { QueueSpec } from './queue-names.js';
+import { cancelled, Waiter } from './wait.js';
+
+/** One caller's wait in the ensemble's queue, by a node of its own. */
+export async function queueAlone(
+  { client, path, key }: Lock,
+  recipe: Recipe,
+  { wait = Infinity, signal, details }: AcquireOptions,
+  names: Omit<QueueSpec, 'parent' | 'data'>,
+): Promise<Grant> {
+  if (signal?.aborted) throw cancelled(key, signal);
+  const data = holderData(details);
+  const turn = new AbortController();
+  const waiter = new Waiter<Grant>(key, wait, signal, data, () => turn.abort());
+  takeTurn(
+    client,
+    { ...names, parent: path, data },
+    { signal: turn.signal, onBlocked: () => waiter.blocked() },
+  ).then(
+    (place) => {
+      const grant = new Grant(client, recipe, path, place);
+      if (!waiter.resolve(grant)) grant.abandon();
+    },
+    (error: unknown) => waiter.reject(error),
+  );
+  return waiter.promise;
+}

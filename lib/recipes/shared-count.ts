@@ -1,0 +1,112 @@
+import { BadOptionError, NodeError } from '../client/errors.js';
+import type { Stat, Watch, ZkClient } from '../client/index.js';
+import { checkPath } from '../client/validation.js';
+
+/*
+ * A number in a znode, four bytes, big-endian, changed by versioned sets (Curator's SharedCount).
+ */
+
+const BYTES = 4;
+const LARGEST = 2 ** 31 - 1;
+
+/**
+ * A number that all processes share, in Curator's SharedCount format: for example the permits of a
+ * semaphore, changed while it is in use.
+ *
+ * @publicApi
+ */
+export class SharedCount {
+  constructor(
+    readonly client: ZkClient,
+    readonly path: string,
+  ) {
+    checkPath(path);
+  }
+
+  /** The number and the version to hand to {@link trySet}; undefined where nobody has set it yet. */
+  async get(): Promise<{ value: number; version: number } | undefined> {
+    return this.read(async () => this.decode(await this.client.get(this.path)));
+  }
+
+  /** Sets it, whatever it is, and makes the znode where it is missing. */
+  async set(value: number): Promise<void> {
+    const data = encode(value);
+    for (;;) {
+      try {
+        await this.client.set(this.path, data);
+        return;
+      } catch (error) {
+        if (!isCode(error, 'NO_NODE')) throw error;
+      }
+      if (await this.tryCreate(data)) return;
+    }
+  }
+
+  /** Sets it unless somebody else did since `version`. False where that is so. */
+  async trySet(value: number, version: number): Promise<boolean> {
+    try {
+      await this.client.set(this.path, encode(value), version);
+      return true;
+    } catch (error) {
+      if (isCode(error, 'BAD_VERSION')) return false;
+      throw error;
+    }
+  }
+
+  /** As {@link get}, with a watch for the next change. */
+  async watched(): Promise<
+    { count: { value: number; version: number }; watch: Watch } | undefined
+  > {
+    return this.read(async () => {
+      const { watch, ...node } = await this.client.watch(this.path);
+      try {
+        return { count: this.decode(node), watch };
+      } catch (error) {
+        watch.remove();
+        throw error;
+      }
+    });
+  }
+
+  private async read<T>(read: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await read();
+    } catch (error) {
+      if (isCode(error, 'NO_NODE')) return undefined;
+      throw error;
+    }
+  }
+
+  private decode({ data, stat }: { data: Buffer; stat: Stat }): { value: number; version: number } {
+    if (data.length !== BYTES) {
+      throw new BadOptionError(this.path, data.toString('hex'), 'a number of four bytes');
+    }
+    return { value: data.readInt32BE(), version: stat.version };
+  }
+
+  private async tryCreate(data: Uint8Array): Promise<boolean> {
+    const parent = this.path.slice(0, this.path.lastIndexOf('/'));
+    if (parent) await this.client.ensureContainers(parent);
+    try {
+      await this.client.create(this.path, data);
+      return true;
+    } catch (error) {
+      // Made by another, or its container reaped just now.
+      if (isCode(error, 'NODE_EXISTS') || isCode(error, 'NO_NODE')) return false;
+      throw error;
+    }
+  }
+}
+
+function encode(value: unknown): Uint8Array {
+  if (!Number.isInteger(value) || Math.abs(value as number) > LARGEST) {
+    throw new BadOptionError('value', value, `an integer of at most ${LARGEST}`);
+  }
+  const data = Buffer.alloc(BYTES);
+  data.writeInt32BE(value as number);
+  return data;
+}
+
+function isCode(error: unknown, code: NodeError['code']): boolean {
+  return error instanceof NodeError && error.code === code;
+}

@@ -1,0 +1,3 @@
+// Recipes of the literature that show the herd effect: for teaching, and no part of the other entry points.
+export { SharedLock } from './shared-lock.js';
+export { SingleNodeLock, type SingleNodeOptions } from './single-node-lock.js';

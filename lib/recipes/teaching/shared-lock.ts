@@ -1,0 +1,145 @@
+import type { Session, Watch, ZkClient } from '../../client/index.js';
+import { reentryInChain } from '../chain.js';
+import { enqueue, type Listing } from '../enqueue.js';
+import { Grant } from '../grant.js';
+import { holderData } from '../holder-details.js';
+import type { AcquireOptions } from '../lease.js';
+import type { Lock, LockOptions } from '../lock.js';
+import type { Place } from '../queue.js';
+import { freshNode, lastBefore, queueOf, type QueueNode, type QueueSpec } from '../queue-names.js';
+import { ReadLock, WriteLock } from '../read-write-lock.js';
+import { abortable } from '../wait.js';
+import { readWithin, stillIn } from '../within-session.js';
+import { awaitTurn, type Turn } from './await-turn.js';
+import { inSession } from './in-session.js';
+
+/*
+ * FOR TEACHING. The shared (read/write) lock with a child watch on the parent:
+ *
+ *   1. Create an ephemeral sequential node for reading or for writing under the path.
+ *   2. List the path's children. A reader holds the lock when no write node stands before its own, a
+ *      writer when no node at all does.
+ *   3. Otherwise watch the children of the path, wait until any of them comes or goes, and list again.
+ *   4. Releasing the lock deletes the node.
+ *
+ * The herd effect: whoever comes or goes wakes all n waiters, and each of them reads the whole list
+ * again. On a release among writers one of them has the turn and n - 1 woke in vain; on an arrival all
+ * of them did.
+ *
+ * Use `ReadWriteLock` instead. It has the same nodes in the same order, so that both exclude each other
+ * on one path; but each waiter watches the one node that has to go before its turn. `npm run herd`
+ * measures both.
+ */
+
+const READ = '__READ__';
+const WRITE = '__WRIT__';
+
+type Names = Omit<QueueSpec, 'parent' | 'data'>;
+
+const READER: Names = { marker: READ, markers: [READ, WRITE], nodeAhead: lastWriterBefore };
+const WRITER: Names = { marker: WRITE, markers: [READ, WRITE], nodeAhead: lastBefore };
+
+/**
+ * Many readers or one writer, **for teaching**: every arrival and every release wakes every waiter.
+ * Use {@link ReadWriteLock}.
+ *
+ * @publicApi
+ */
+export class SharedLock {
+  readonly read: ReadLock;
+  readonly write: WriteLock;
+
+  constructor(client: ZkClient, path: string, options: LockOptions = {}) {
+    this.read = new ChildWatchReadLock(client, path, options);
+    this.write = new ChildWatchWriteLock(client, path, options);
+  }
+}
+
+class ChildWatchReadLock extends ReadLock {
+  protected override take(options: AcquireOptions): Promise<Grant> {
+    // A writer reads beside its write node: it has its turn already and watches nothing.
+    if (reentryInChain(this.client, this.path, 'write')) return super.take(options);
+    return waitInHerd(this, 'read', options, READER);
+  }
+}
+
+class ChildWatchWriteLock extends WriteLock {
+  protected override take(options: AcquireOptions): Promise<Grant> {
+    return waitInHerd(this, 'write', options, WRITER);
+  }
+}
+
+function waitInHerd(
+  { client, path, key }: Lock,
+  recipe: 'read' | 'write',
+  options: AcquireOptions,
+  names: Names,
+): Promise<Grant> {
+  const spec = { ...names, parent: path, data: holderData(options.details) };
+  return awaitTurn(
+    key,
+    options,
+    async (turn) => {
+      const place = await inSession(client, turn.signal, (session) =>
+        takeTurnIn(session, client, spec, turn),
+      );
+      return new Grant(client, recipe, path, place);
+    },
+    (grant) => grant.abandon(),
+  );
+}
+
+/** Undefined where somebody deleted our node: queue up again. */
+async function takeTurnIn(
+  session: Session,
+  client: ZkClient,
+  spec: QueueSpec,
+  { signal, onBlocked }: Turn,
+): Promise<Place | undefined> {
+  const { parent, marker, data } = spec;
+  const { name, listing } = await enqueue(client, session, {
+    parent,
+    suffix: marker,
+    data,
+    mode: 'ephemeral-sequential',
+  });
+  const path = `${parent}/${name}`;
+  const listAndWatch = () =>
+    readWithin(client, session, () => session.children(parent, { watch: true }), signal);
+  try {
+    const own = freshNode(spec, name);
+    for (let seen: Seen = listing ?? (await listAndWatch()); ; seen = await listAndWatch()) {
+      try {
+        signal.throwIfAborted();
+        // Our own node's absence is no proof of a turn.
+        if (!seen.children.includes(name)) return undefined;
+        const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
+        if (!ahead && session.trusted) {
+          return { session, nodes: [path], pzxid: seen.stat.pzxid };
+        }
+        if (!ahead) {
+          // A pause may have outlived the session between the answer and this line: ask once more.
+          await stillIn(client, session, signal);
+        } else {
+          onBlocked();
+          if (seen.watch) await abortable(seen.watch.fired, signal);
+        }
+      } finally {
+        seen.watch?.remove();
+      }
+    }
+  } catch (error) {
+    void session.discard(path);
+    throw error;
+  }
+}
+
+/** The first list comes with the create, in one flight, and is not watched. */
+type Seen = Listing & { readonly watch?: Watch };
+
+function lastWriterBefore(queue: readonly QueueNode[], own: QueueNode): QueueNode | undefined {
+  return lastBefore(
+    queue.filter(({ marker }) => marker === WRITE),
+    own,
+  );
+}

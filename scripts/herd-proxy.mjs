@@ -1,0 +1,39 @@
+// A proxy between ZooKeeper clients and their server that counts the watch notifications of each
+// connection, in the order in which the connections were made. In a thread of its own: the native
+// client's close() blocks its own thread until the server answers.
+import { once } from 'node:events';
+import net from 'node:net';
+import { parentPort, workerData } from 'node:worker_threads';
+import { FrameSplitter } from '../dist/protocol/index.js';
+
+const NOTIFICATION = -1;
+const counts = [];
+
+const listener = net.createServer(join).listen(0, '127.0.0.1');
+await once(listener, 'listening');
+parentPort.on('message', () => parentPort.postMessage(counts));
+parentPort.postMessage(listener.address().port);
+
+function join(client) {
+  const server = net.connect(workerData.port, workerData.host);
+  const end = () => {
+    client.destroy();
+    server.destroy();
+  };
+  client.on('close', end).on('error', end).setNoDelay();
+  server.on('close', end).on('error', end).setNoDelay();
+  client.on('data', (chunk) => server.write(chunk));
+
+  const frames = new FrameSplitter();
+  let connection;
+  server.on('data', (chunk) => {
+    frames.push(chunk);
+    for (let frame = frames.next(); frame; frame = frames.next()) {
+      // The answer to the handshake comes first and has no header. A client that only tried whether
+      // the port is open never gets one.
+      if (connection === undefined) connection = counts.push(0) - 1;
+      else if (frame.readInt32BE(0) === NOTIFICATION) counts[connection]++;
+    }
+    client.write(chunk);
+  });
+}

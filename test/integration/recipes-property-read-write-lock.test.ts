@@ -1,0 +1,38 @@
+import fc from 'fast-check';
+import { describe, it } from 'vitest';
+import { ReadWriteLock } from 'nestjs-zookeeper/recipes';
+import { bounds, stepsOf, type Subject, useSchedules } from '../support/lock-schedule.js';
+
+const readWriteLock: Subject = {
+  wants: [
+    { kind: 'read', count: 1 },
+    { kind: 'read', count: 1 },
+    { kind: 'write', count: 1 },
+  ],
+  nodeEach: true,
+  acquire: (client, path, { kind }, options) => {
+    const { read, write } = new ReadWriteLock(client, path);
+    return (kind === 'write' ? write : read).acquire(options);
+  },
+  downgrade: (client, path, lease) => new ReadWriteLock(client, path).downgrade(lease),
+  together: (inside) => inside.length <= 1 || inside.every(({ kind }) => kind === 'read'),
+  queues: (path) => [path],
+};
+
+describe.runIf(process.env.ZK_SERVER === 'embedded')('any schedule of a read/write lock', () => {
+  const run = useSchedules(readWriteLock);
+
+  it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', async () => {
+    await fc.assert(
+      fc.asyncProperty(stepsOf(readWriteLock, false), (steps) => run(steps, true)),
+      bounds(250),
+    );
+  });
+
+  it('excludes, wakes everybody and leaves nothing where connections break and sessions end', async () => {
+    await fc.assert(
+      fc.asyncProperty(stepsOf(readWriteLock, true), (steps) => run(steps, false)),
+      bounds(250),
+    );
+  });
+});

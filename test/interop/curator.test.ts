@@ -1,0 +1,593 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import {
+  type AcquireOptions,
+  LockRevokedError,
+  LockTimeoutError,
+  type Lock,
+  MultiLock,
+  Mutex,
+  NonReentrantMutex,
+  NodeError,
+  type PermitOptions,
+  ReadWriteLock,
+  revoke,
+  Semaphore,
+  SharedCount,
+  ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { aborted, useClients } from '../support/clients.js';
+import { useServer } from '../support/servers.js';
+import { Curator } from './curator.js';
+import { Referee } from './referee.js';
+
+/** One lock as both sides make it. */
+interface Pair {
+  readonly name: string;
+  readonly ours: (client: ZkClient, path: string) => Lock;
+  readonly theirs: (path: string) => string;
+}
+
+const MUTEX: Pair = {
+  name: 'a mutex',
+  ours: (client, path) => new Mutex(client, path),
+  theirs: (path) => `mutex:${path}`,
+};
+const READ: Pair = {
+  name: 'a read lock',
+  ours: (client, path) => new ReadWriteLock(client, path).read,
+  theirs: (path) => `read:${path}`,
+};
+const WRITE: Pair = {
+  name: 'a write lock',
+  ours: (client, path) => new ReadWriteLock(client, path).write,
+  theirs: (path) => `write:${path}`,
+};
+const NON_REENTRANT: Pair = {
+  name: 'a non-reentrant mutex',
+  ours: (client, path) => new NonReentrantMutex(client, path),
+  theirs: (path) => `semaphore-mutex:${path}`,
+};
+const SEMAPHORE: Pair = {
+  name: 'a semaphore of one permit',
+  ours: (client, path) => new Semaphore(client, path, { permits: 1 }),
+  theirs: (path) => `semaphore:${path}:1:1`,
+};
+
+/** Rows for `each`, whose `$name` would stand in quotes. */
+const named = (...pairs: Pair[]) => pairs.map((pair) => [pair.name, pair] as const);
+
+/** Grants for each contender: each has to get all of them. */
+const ROUNDS = 20;
+/** How often the lock goes from one side to the other at least: both were at it at the same time. */
+const HANDOVERS = 10;
+/** Milliseconds: for what has to come, and for what must not. */
+const LONG = 10_000;
+const SHORT = 100;
+
+const missing = Curator.missing();
+if (missing) console.log(`Left out: the interop tests with Apache Curator (${missing}).`);
+
+describe.skipIf(missing)('beside Apache Curator', () => {
+  const server = useServer();
+  const connect = useClients(server);
+  const paths: string[] = [];
+  let cleared = 0;
+  let curator: Curator;
+  let client: ZkClient;
+
+  beforeAll(async () => {
+    curator = await Curator.start(server.connectString);
+  });
+  beforeEach(async () => {
+    client = await connect();
+  });
+  afterEach(async () => {
+    const left = await remains(client, paths.slice(cleared));
+    cleared = paths.length;
+    if (left.length > 0) throw new Error(`left behind: ${left.join(' ')}`);
+  });
+  afterAll(async () => {
+    await curator?.[Symbol.asyncDispose]();
+  });
+
+  /** A path of its own, under which nothing may be left. */
+  function place(name: string): string {
+    const path = server.path(name);
+    paths.push(path);
+    return path;
+  }
+
+  async function queued(path: string, count: number): Promise<void> {
+    await vi.waitFor(
+      async () => expect((await client.children(path)).children).toHaveLength(count),
+      { timeout: LONG, interval: 5 },
+    );
+  }
+
+  describe.each(named(MUTEX, WRITE, NON_REENTRANT, SEMAPHORE))('%s', (_, { ours, theirs }) => {
+    it('never lets both sides in, and lets each side in again and again', async () => {
+      const path = place('contended');
+      const referee = new Referee();
+      const other = await connect();
+      await Promise.all(
+        [client, client, other, other].flatMap((from) => [
+          contend(ours(from, path), () => referee.visit('ours')),
+          curator.contend(theirs(path), ROUNDS, () => referee.visit('Curator')),
+        ]),
+      );
+      expect(referee.violations).toEqual([]);
+      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
+      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+    });
+
+    it('is refused to a try while the other side holds it', async () => {
+      const path = place('tried');
+      const lock = ours(client, path);
+      const lease = await lock.acquire();
+      expect(await curator.acquire('try', theirs(path), SHORT)).toBe(false);
+      await lease.release();
+      expect(await curator.acquire('holder', theirs(path))).toBe(true);
+      expect(await lock.tryAcquire()).toBeUndefined();
+      expect(await lock.tryAcquire({ wait: SHORT })).toBeUndefined();
+      await curator.release('holder');
+      await (await lock.acquire({ wait: LONG })).release();
+    });
+  });
+
+  it('lets both sides in where paths differ, and the referee sees it', async () => {
+    const referee = new Referee();
+    await new Mutex(client, place('one')).withLock(() =>
+      referee.visit('ours', 1, () =>
+        curator.contend(`mutex:${place('another')}`, 1, () => referee.visit('Curator')),
+      ),
+    );
+    expect(referee.violations).toEqual(["ours 1, Curator's 1 inside"]);
+  });
+
+  it.each(named(MUTEX, WRITE))(
+    'grants %s in the order of arrival on both sides',
+    async (_, { ours, theirs }) => {
+      const path = place('order');
+      const first = await ours(client, path).acquire();
+      const order: string[] = [];
+      const waits: Promise<void>[] = [];
+      for (const [index, side] of ['Curator', 'ours', 'Curator', 'ours', 'ours'].entries()) {
+        // Of a client of its own: within one they queue behind one znode.
+        const from = await connect();
+        const enter = async () => void order.push(`${index} ${side}`);
+        waits.push(
+          side === 'ours'
+            ? ours(from, path).withLock(enter, { wait: LONG })
+            : curator.contend(theirs(path), 1, enter),
+        );
+        await queued(path, index + 2);
+      }
+      await first.release();
+      await Promise.all(waits);
+      expect(order).toEqual(['0 Curator', '1 ours', '2 Curator', '3 ours', '4 ours']);
+    },
+  );
+
+  describe('a read/write lock', () => {
+    it('never lets a writer in beside anybody of either side, and lets all in again and again', async () => {
+      const path = place('read-write');
+      const referee = new Referee(100);
+      const other = await connect();
+      await Promise.all(
+        [client, other].flatMap((from) => {
+          const { read, write } = new ReadWriteLock(from, path);
+          return [
+            contend(read, () => referee.visit('ours', 1)),
+            contend(read, () => referee.visit('ours', 1)),
+            contend(write, () => referee.visit('ours')),
+            curator.contend(`read:${path}`, ROUNDS, () => referee.visit('Curator', 1)),
+            curator.contend(`read:${path}`, ROUNDS, () => referee.visit('Curator', 1)),
+            curator.contend(`write:${path}`, ROUNDS, () => referee.visit('Curator')),
+          ];
+        }),
+      );
+      expect(referee.violations).toEqual([]);
+      expect(referee.grants).toEqual({ ours: 6 * ROUNDS, Curator: 6 * ROUNDS });
+      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+    });
+
+    it('makes a writer of either side wait for the readers of both', async () => {
+      const path = place('readers');
+      const { read, write } = new ReadWriteLock(client, path);
+      const reading = await read.acquire();
+      expect(await curator.acquire('reader', `read:${path}`)).toBe(true);
+      expect(await curator.acquire('writer', `write:${path}`, SHORT)).toBe(false);
+      await reading.release();
+      expect(await write.tryAcquire({ wait: SHORT })).toBeUndefined();
+      await curator.release('reader');
+      const writing = await write.acquire({ wait: LONG });
+      expect(await curator.acquire('late', `read:${path}`, SHORT)).toBe(false);
+      await writing.release();
+    });
+
+    it('lets no reader of either side overtake a waiting writer of the other', async () => {
+      const path = place('overtaking');
+      const { read, write } = new ReadWriteLock(client, path);
+      const reading = await read.acquire();
+      const theirs = curator.acquire('writer', `write:${path}`);
+      await queued(path, 2);
+      expect(await read.tryAcquire({ wait: SHORT })).toBeUndefined();
+      const ours = write.acquire({ wait: LONG });
+      await queued(path, 3);
+      await reading.release();
+      expect(await theirs).toBe(true);
+      expect(await curator.acquire('reader', `read:${path}`, SHORT)).toBe(false);
+      await curator.release('writer');
+      await (await ours).release();
+    });
+  });
+
+  describe('a semaphore of four permits', () => {
+    it('never gives out more than there are, whatever number each takes at a time', async () => {
+      const path = place('semaphore');
+      const referee = new Referee(4);
+      const other = await connect();
+      const ours = (from: ZkClient, count: number) =>
+        contend(new Semaphore(from, path, { permits: 4 }), () => referee.visit('ours', count), {
+          count,
+        });
+      const theirs = (count: number) =>
+        curator.contend(`semaphore:${path}:4:${count}`, ROUNDS, () =>
+          referee.visit('Curator', count),
+        );
+      // Curator takes permits one by one: whoever has one of two must leave the three that ours want.
+      await Promise.all([
+        ours(client, 1),
+        ours(client, 2),
+        ours(other, 3),
+        ours(other, 1),
+        theirs(1),
+        theirs(1),
+        theirs(1),
+        theirs(2),
+      ]);
+      expect(referee.violations).toEqual([]);
+      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
+      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+    });
+
+    it('counts the permits of both sides, given back one by one', async () => {
+      const path = place('permits');
+      const semaphore = new Semaphore(client, path, { permits: 4 });
+      const [one, two] = await semaphore.acquireEach({ count: 2 });
+      expect(await curator.acquire('pair', `semaphore:${path}:4:2`)).toBe(true);
+      expect(await semaphore.available()).toBe(0);
+      const third = curator.acquire('third', `semaphore:${path}:4:1`);
+      await queued(`${path}/leases`, 5);
+      await one!.release();
+      expect(await third).toBe(true);
+      const pair = semaphore.acquire({ count: 2, wait: LONG });
+      await queued(`${path}/leases`, 6);
+      await two!.release();
+      await curator.release('third');
+      await (await pair).release();
+      await curator.release('pair');
+    });
+
+    it('can be wanted crosswise, since Curator takes them one by one: a finite wait on either side ends that', async () => {
+      const path = place('crosswise');
+      const semaphore = new Semaphore(client, path, { permits: 4 });
+      // Curator has its first permit then, and stands behind us for its second; we want all.
+      const cross = async (theirWait: number, ourWait: number) => {
+        const all = await semaphore.acquire({ count: 4 });
+        const theirs = curator.acquire('pair', `semaphore:${path}:4:2`, theirWait);
+        await queued(`${path}/leases`, 5);
+        const ours = semaphore.tryAcquire({ count: 4, wait: ourWait });
+        await queued(`${path}/locks`, 2);
+        await all.release();
+        return [theirs, ours] as const;
+      };
+      const [granted, refused] = await cross(LONG, 5 * SHORT);
+      expect(await refused).toBeUndefined();
+      expect(await granted).toBe(true);
+      await curator.release('pair');
+      const [theirs, ours] = await cross(5 * SHORT, LONG);
+      expect(await theirs).toBe(false);
+      await (await ours)!.release();
+    });
+  });
+
+  describe('revocation', () => {
+    it.each(named(MUTEX, READ, WRITE))(
+      'by us has the Curator that holds %s give it back',
+      async (name, { ours, theirs }) => {
+        const path = place('revoked');
+        const lock = ours(client, path);
+        // A reader is in nobody's way but a writer's.
+        const wanted = name === READ.name ? WRITE.ours(client, path) : lock;
+        expect(await curator.acquireRevocable(path, theirs(path))).toBe(true);
+        const waiting = wanted.acquire({ wait: LONG });
+        await queued(path, 2);
+        await lock.revoke();
+        await curator.event(`revoked ${path}`);
+        await (await waiting).release();
+      },
+    );
+
+    it('by us, of one participant, leaves the others alone', async () => {
+      const path = place('revoked-one');
+      const { read } = new ReadWriteLock(client, path);
+      for (const name of ['one', 'two']) await curator.acquireRevocable(name, `read:${path}`);
+      const [, second] = await read.participants();
+      await revoke(client, second!);
+      await curator.event('revoked two');
+      expect(await read.participants()).toMatchObject([{ state: 'holding', revoked: false }]);
+      await curator.release('one');
+    });
+
+    it.each(named(MUTEX, READ, WRITE, NON_REENTRANT, SEMAPHORE))(
+      'by Curator is told to our holder of %s, who keeps it until it gives it back',
+      async (name, { ours, theirs }) => {
+        const path = place('asked');
+        const lock = ours(client, path);
+        const lease = await lock.acquire();
+        const wanted = name === READ.name ? WRITE.theirs : theirs;
+        const waiting = curator.acquire('next', wanted(path));
+        const isSemaphore = lock instanceof Semaphore;
+        await queued(isSemaphore ? `${path}/leases` : path, 2);
+        const [holder] = await lock.participants();
+        const theirView = await curator.participants(
+          (isSemaphore ? SEMAPHORE.theirs : theirs)(path),
+        );
+        expect(theirView).toContain(holder!.path);
+        await curator.revoke(holder!.path);
+        expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
+        expect(lease.held).toBe(true);
+        await lease.release();
+        expect(await waiting).toBe(true);
+        await curator.release('next');
+      },
+    );
+  });
+
+  describe('the participants', () => {
+    const details = { name: 'till', text: 'counts', data: { shop: 7 } };
+    const mine = { host: expect.any(String), pid: process.pid, details, revoked: false };
+    const foreign = { text: expect.stringMatching(/^[\d.:a-f]+$/), revoked: false };
+
+    it('of a mutex are the same for both sides', async () => {
+      const path = place('participants');
+      const lock = new Mutex(client, path);
+      const lease = await lock.acquire({ details });
+      const theirs = curator.acquire('next', `mutex:${path}`);
+      await queued(path, 2);
+      const waiting = new Mutex(await connect(), path).acquire({ details });
+      await queued(path, 3);
+      const seen = await lock.participants();
+      expect(seen).toMatchObject([
+        { state: 'holding', mode: 'exclusive', ...mine },
+        { state: 'waiting', mode: 'exclusive', ...foreign },
+        { state: 'waiting', mode: 'exclusive', ...mine },
+      ]);
+      expect(await curator.participants(`mutex:${path}`)).toEqual(seen.map(({ path }) => path));
+      expect(new Set(seen.map(({ session }) => session)).size).toBe(3);
+      await lease.release();
+      expect(await theirs).toBe(true);
+      await curator.release('next');
+      await (await waiting).release();
+    });
+
+    it('of a read/write lock are the same for both sides', async () => {
+      const path = place('participants');
+      const { read, write } = new ReadWriteLock(client, path);
+      const reading = await read.acquire({ details });
+      expect(await curator.acquire('reader', `read:${path}`)).toBe(true);
+      const writing = write.acquire({ details });
+      await queued(path, 3);
+      const theirs = curator.acquire('late', `read:${path}`);
+      await queued(path, 4);
+      const seen = await write.participants();
+      expect(seen).toMatchObject([
+        { state: 'holding', mode: 'read', ...mine },
+        { state: 'holding', mode: 'read', ...foreign },
+        { state: 'waiting', mode: 'write', ...mine },
+        { state: 'waiting', mode: 'read', ...foreign },
+      ]);
+      // Curator lists readers and writers apart.
+      for (const mode of ['read', 'write']) {
+        const nodes = seen.filter((participant) => participant.mode === mode);
+        const theirView = await curator.participants(`${mode}:${path}`);
+        expect(theirView).toEqual(nodes.map(({ path }) => path));
+      }
+      await reading.release();
+      await curator.release('reader');
+      await (await writing).release();
+      expect(await theirs).toBe(true);
+      await curator.release('late');
+    });
+
+    it('of a semaphore are the same for both sides, and ours show who waits to ask as well', async () => {
+      const path = place('participants');
+      const semaphore = new Semaphore(client, path, { permits: 2 });
+      const lease = await semaphore.acquire({ details });
+      expect(await curator.acquire('second', `semaphore:${path}:2:1`)).toBe(true);
+      const theirs = curator.acquire('third', `semaphore:${path}:2:1`);
+      await queued(`${path}/leases`, 3);
+      const waiting = semaphore.acquire({ details });
+      await queued(`${path}/locks`, 2);
+      const seen = await semaphore.participants();
+      expect(seen).toMatchObject([
+        { state: 'holding', mode: 'permit', ...mine },
+        { state: 'holding', mode: 'permit', ...foreign },
+        { state: 'waiting', mode: 'permit', ...foreign },
+        { state: 'waiting', mode: 'permit', ...mine },
+      ]);
+      const theirView = await curator.participants(`semaphore:${path}:2:1`);
+      expect(theirView.sort()).toEqual(
+        seen
+          .slice(0, 3)
+          .map(({ path }) => path)
+          .sort(),
+      );
+      await lease.release();
+      expect(await theirs).toBe(true);
+      await curator.release('second');
+      await (await waiting).release();
+      await curator.release('third');
+    });
+  });
+
+  describe('a shared count', () => {
+    /** No container: each test deletes it. */
+    const shared = () => new SharedCount(client, server.path('count'));
+
+    it('is the same number on both sides, whoever sets it', async () => {
+      const count = shared();
+      await count.set(7);
+      await curator.startCount(count.path, 1);
+      expect(await curator.getCount(count.path)).toBe(7);
+      const before = await count.get();
+      await curator.setCount(count.path, -9);
+      expect(await count.trySet(8, before!.version)).toBe(false);
+      const { value, version } = (await count.get())!;
+      expect(value).toBe(-9);
+      expect(await count.trySet(2 ** 31 - 1, version)).toBe(true);
+      await curator.event(`count ${count.path} ${2 ** 31 - 1}`);
+      expect(await curator.trySetCount(count.path, 5)).toBe(true);
+      expect((await count.get())!.value).toBe(5);
+      await curator.closeCount(count.path);
+      await client.delete(count.path);
+    });
+
+    it('that Curator made is ours to use', async () => {
+      const count = shared();
+      expect(await count.get()).toBeUndefined();
+      await curator.startCount(count.path, 4);
+      expect(await count.get()).toMatchObject({ value: 4 });
+      await count.set(3);
+      await curator.event(`count ${count.path} 3`);
+      await curator.closeCount(count.path);
+      await client.delete(count.path);
+    });
+
+    it('wakes the waiters of each side when the other one raises the permits', async () => {
+      const path = place('shared-permits');
+      const count = shared();
+      const theirs = `semaphore:${path}:${count.path}:1`;
+      const semaphore = new Semaphore(client, path, { permits: count });
+      await count.set(1);
+      await curator.startCount(count.path, 1);
+      expect(await curator.acquire('first', theirs)).toBe(true);
+
+      const waiting = semaphore.acquire({ wait: LONG });
+      await queued(`${path}/leases`, 2);
+      await curator.setCount(count.path, 2);
+      const lease = await waiting;
+
+      const third = curator.acquire('third', theirs);
+      await queued(`${path}/leases`, 3);
+      await count.set(3);
+      expect(await third).toBe(true);
+
+      await count.set(1);
+      await curator.event(`count ${count.path} 1`);
+      await lease.release();
+      await curator.release('first');
+      expect(await semaphore.tryAcquire({ wait: SHORT })).toBeUndefined();
+      expect(await curator.acquire('fourth', theirs, SHORT)).toBe(false);
+      await curator.release('third');
+      await (await semaphore.acquire({ wait: LONG })).release();
+
+      await curator.closeCount(count.path);
+      await client.delete(count.path);
+    });
+  });
+
+  describe('a multi-lock', () => {
+    it('of overlapping sets of mixed locks neither breaks exclusion nor deadlocks', async () => {
+      const parent = place('multi');
+      const places = [MUTEX, NON_REENTRANT, WRITE].map(({ ours, theirs }, index) => {
+        const path = `${parent}/${index}`;
+        const lock = (from: ZkClient) => ours(from, path);
+        return { lock, spelled: theirs(path), referee: new Referee() };
+      });
+      const [a, b, c] = places as [Place, Place, Place];
+      type Place = (typeof places)[number];
+      const other = await connect();
+      const visit = (side: 'ours' | 'Curator', set: Place[]) => async () =>
+        void (await Promise.all(set.map(({ referee }) => referee.visit(side))));
+      const ours = (from: ZkClient, ...set: Place[]) =>
+        contend(new MultiLock(set.map(({ lock }) => lock(from))), visit('ours', set));
+      // Curator takes them as they are listed: in the order that ours keep to by themselves.
+      const theirs = (...set: Place[]) =>
+        curator.contend(set.map(({ spelled }) => spelled).join(), ROUNDS, visit('Curator', set));
+      await Promise.all([
+        ours(client, b, a),
+        ours(other, c, b),
+        ours(client, c, a),
+        ours(other, c, a, b),
+        theirs(a, b),
+        theirs(b, c),
+        theirs(a, c),
+        theirs(a, b, c),
+      ]);
+      for (const { referee } of places) {
+        expect(referee.violations).toEqual([]);
+        expect(referee.grants).toEqual({ ours: 3 * ROUNDS, Curator: 3 * ROUNDS });
+        expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+      }
+    });
+
+    it('that cannot have one lock leaves the others to the other side', async () => {
+      const parent = place('all');
+      const [one, two] = [`${parent}/1`, `${parent}/2`];
+      const both = new MultiLock([new Mutex(client, one), new Mutex(client, two)]);
+      expect(await curator.acquire('second', `mutex:${two}`)).toBe(true);
+      await expect(both.acquire({ wait: SHORT })).rejects.toThrow(LockTimeoutError);
+      expect(await curator.acquire('first', `mutex:${one}`, LONG)).toBe(true);
+      await curator.release('second');
+      await curator.release('first');
+      await both.withLock(async () => {
+        expect(await curator.acquire('both', `mutex:${one},mutex:${two}`, SHORT)).toBe(false);
+      });
+      expect(await curator.acquire('both', `mutex:${one},mutex:${two}`, LONG)).toBe(true);
+      await curator.release('both');
+    });
+  });
+
+  it('leaves nothing behind once the ensemble has taken the empty containers away', async () => {
+    const gone = async () => {
+      for (const path of paths) expect(await client.exists(path)).toBeUndefined();
+    };
+    await vi.waitFor(gone, { timeout: LONG, interval: 50 });
+  });
+});
+
+async function contend(
+  lock: Lock<PermitOptions> | MultiLock,
+  visit: () => Promise<void>,
+  options: PermitOptions & AcquireOptions = {},
+): Promise<void> {
+  for (let round = 0; round < ROUNDS; round++) {
+    await lock.withLock(visit, { wait: LONG, ...options });
+  }
+}
+
+/** The ephemeral nodes below the paths that are still there after a while: Curator gives leases back in the background. */
+async function remains(client: ZkClient, paths: readonly string[]): Promise<string[]> {
+  const deadline = performance.now() + 2_000;
+  for (;;) {
+    const left = (await Promise.all(paths.map((path) => ephemeralsAt(client, path)))).flat();
+    if (left.length === 0 || performance.now() > deadline) return left;
+    await delay(10);
+  }
+}
+
+async function ephemeralsAt(client: ZkClient, path: string): Promise<string[]> {
+  try {
+    const { children, stat } = await client.children(path);
+    if (stat.ephemeralOwner !== '0') return [path];
+    return (
+      await Promise.all(children.map((name) => ephemeralsAt(client, `${path}/${name}`)))
+    ).flat();
+  } catch (error) {
+    if (error instanceof NodeError && error.code === 'NO_NODE') return [];
+    throw error;
+  }
+}

@@ -1,0 +1,209 @@
+import {
+  type ChildProcessWithoutNullStreams,
+  execFile,
+  spawn,
+  spawnSync,
+} from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { RealZooKeeper } from '../support/real-zookeeper.js';
+
+const JARS = '/usr/share/java';
+const CLASS_PATH = [
+  'curator-client',
+  'curator-framework',
+  'curator-recipes',
+  'zookeeper',
+  'zookeeper-jute',
+  'guava',
+  'slf4j-api',
+  'slf4j-nop',
+].map((name) => `${JARS}/${name}.jar`);
+const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
+
+/** Milliseconds for the answer to one request: a whole contention, at the most. */
+const PATIENCE = 15_000;
+
+type Settle = { resolve: (words: string[]) => void; reject: (error: Error) => void };
+
+/** A Java process with Apache Curator in it, which does what the tests ask for. See java/CuratorPeer.java. */
+export class Curator implements AsyncDisposable {
+  private readonly answers = new Map<string, Settle>();
+  private readonly visits = new Map<string, () => Promise<void>>();
+  private readonly events: string[] = [];
+  private readonly listeners = new Set<() => void>();
+  private requests = 0;
+  private dead: Error | undefined;
+  private complaints = '';
+
+  private constructor(
+    private readonly child: ChildProcessWithoutNullStreams,
+    private readonly classes: string,
+  ) {
+    createInterface(child.stdout).on('line', (line) => this.take(line));
+    child.stderr.on('data', (chunk: Buffer) => (this.complaints += chunk.toString()));
+    child.stdin.on('error', () => {});
+    child.on('close', (code) => {
+      this.dead = new Error(`the Java process ended with ${code}: ${this.complaints}`);
+      for (const { reject } of this.answers.values()) reject(this.dead);
+      this.wake();
+    });
+  }
+
+  /** Why this machine cannot run it; undefined where it can. */
+  static missing(): string | undefined {
+    if (spawnSync('javac', ['-version']).status !== 0) return 'no JDK (javac)';
+    if (!RealZooKeeper.isInstalled()) return 'no Debian package "zookeeper"';
+    const jar = CLASS_PATH.find((file) => !existsSync(file));
+    return jar && `no ${jar} (Debian package "libcurator-recipes-java")`;
+  }
+
+  /** Compiles the Java side, starts it and waits for its session. */
+  static async start(connectString: string): Promise<Curator> {
+    const classes = await mkdtemp(join(tmpdir(), 'curator-'));
+    const classPath = CLASS_PATH.join(':');
+    const sources = (await readdir(SOURCES)).map((file) => join(SOURCES, file));
+    await promisify(execFile)('javac', ['-cp', classPath, '-d', classes, ...sources]);
+    const child = spawn('java', [
+      '-Xmx128m',
+      '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
+      '-cp',
+      `${classes}:${classPath}`,
+      'CuratorPeer',
+      connectString,
+    ]);
+    const curator = new Curator(child, classes);
+    await curator.event('ready');
+    return curator;
+  }
+
+  /** Takes a lock (java/Locks.java has the spelling) under a name to release it by; false if `wait` ran out. */
+  async acquire(name: string, lock: string, wait = PATIENCE): Promise<boolean> {
+    return (await this.ask('acquire', name, lock, wait))[0] === 'true';
+  }
+
+  /** As acquire, by a holder that gives it back when asked to, and says so by the event `revoked <name>`. */
+  async acquireRevocable(name: string, lock: string): Promise<boolean> {
+    return (await this.ask('acquire-revocable', name, lock, PATIENCE))[0] === 'true';
+  }
+
+  async release(name: string): Promise<void> {
+    await this.ask('release', name);
+  }
+
+  /** Takes and releases a lock so many times, on one thread; inside it calls `visit` and waits for its end. */
+  async contend(lock: string, rounds: number, visit: () => Promise<void>): Promise<void> {
+    const id = String(this.requests + 1);
+    this.visits.set(id, visit);
+    await this.ask('contend', lock, rounds);
+    this.visits.delete(id);
+  }
+
+  /** Paths, in Curator's order. */
+  participants(lock: string): Promise<string[]> {
+    return this.ask('participants', lock);
+  }
+
+  async revoke(participant: string): Promise<void> {
+    await this.ask('revoke', participant);
+  }
+
+  /** Starts a shared count, whose every change is an event `count <path> <value>`. */
+  async startCount(path: string, seed: number): Promise<void> {
+    await this.ask('count', 'start', path, seed);
+  }
+
+  async setCount(path: string, value: number): Promise<void> {
+    await this.ask('count', 'set', path, value);
+  }
+
+  /** By the version that Curator knows: false where that is not the latest. */
+  async trySetCount(path: string, value: number): Promise<boolean> {
+    return (await this.ask('count', 'try-set', path, value))[0] === 'true';
+  }
+
+  async getCount(path: string): Promise<number> {
+    return Number((await this.ask('count', 'get', path))[0]);
+  }
+
+  async closeCount(path: string): Promise<void> {
+    await this.ask('count', 'close', path);
+  }
+
+  /** Resolves when the event was told, which may be already. Each is told once. */
+  async event(text: string): Promise<void> {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      this.wake();
+    }, PATIENCE);
+    while (!this.events.includes(text)) {
+      if (late) throw new Error(`no event "${text}" within ${PATIENCE} ms`);
+      if (this.dead) throw this.dead;
+      await new Promise<void>((resolve) => this.listeners.add(resolve));
+    }
+    clearTimeout(timer);
+    this.events.splice(this.events.indexOf(text), 1);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.dead) {
+      const closed = once(this.child, 'close');
+      this.child.kill('SIGKILL');
+      await closed;
+    }
+    await rm(this.classes, { recursive: true, force: true });
+  }
+
+  private async ask(...words: (string | number)[]): Promise<string[]> {
+    if (this.dead) throw this.dead;
+    const id = String(++this.requests);
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise((resolve, reject) => {
+        const late = new Error(`no answer to "${words.join(' ')}" within ${PATIENCE} ms`);
+        timer = setTimeout(() => reject(late), PATIENCE);
+        this.answers.set(id, { resolve, reject });
+        this.say(id, ...words);
+      });
+    } finally {
+      clearTimeout(timer);
+      this.answers.delete(id);
+    }
+  }
+
+  private wake(): void {
+    for (const listener of this.listeners) listener();
+    this.listeners.clear();
+  }
+
+  private say(...words: (string | number)[]): void {
+    this.child.stdin.write(`${words.join(' ')}\n`);
+  }
+
+  private take(line: string): void {
+    const [first = '', second = '', ...rest] = line.split(' ');
+    if (first === 'event') {
+      this.events.push([second, ...rest].join(' '));
+      this.wake();
+    } else if (first === 'visit') {
+      void this.visit(second, rest[0]!);
+    } else if (second === 'ok') {
+      this.answers.get(first)?.resolve(rest);
+    } else {
+      this.answers.get(first)?.reject(new Error(`Curator: ${rest.join(' ')}`));
+    }
+  }
+
+  private async visit(ticket: string, request: string): Promise<void> {
+    await this.visits.get(request)?.();
+    this.say('done', ticket);
+  }
+}

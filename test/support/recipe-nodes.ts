@@ -1,0 +1,47 @@
+import { expect } from 'vitest';
+import { NodeError, type ZkClient } from '../../lib/client/index.js';
+import type { TestServer } from './servers.js';
+
+/** The children of a path, none where it is missing. */
+export async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
+  try {
+    return (await client.children(path)).children.sort();
+  } catch (error) {
+    // Not made yet, or an empty container that the server has reaped.
+    if (error instanceof NodeError && error.code === 'NO_NODE') return [];
+    throw error;
+  }
+}
+
+/** Resolves when `count` nodes are under `path`. */
+export async function queued(client: ZkClient, path: string, count: number): Promise<void> {
+  await expect.poll(() => nodesUnder(client, path), { interval: 5 }).toHaveLength(count);
+}
+
+/** Resolves when nothing of a lock is left: no node in any of its queues, no watch on the server. */
+export async function nothingLeft(
+  server: TestServer,
+  client: ZkClient,
+  ...paths: string[]
+): Promise<void> {
+  for (const path of paths) await queued(client, path, 0);
+  await expect.poll(() => server.watchCount(), { interval: 10, timeout: 3000 }).toBe(0);
+}
+
+/** What a promise rejects with. */
+export function failureOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    (value) => {
+      throw new Error(`it resolved with ${String(value)}`);
+    },
+    (error: unknown) => error,
+  );
+}
+
+/** A promise and what is known of it so far. */
+export function observed<T>(promise: Promise<T>): { promise: Promise<T>; settled: boolean } {
+  const state = { promise, settled: false };
+  const settle = () => (state.settled = true);
+  promise.then(settle, settle);
+  return state;
+}
