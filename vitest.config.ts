@@ -29,6 +29,8 @@ export default defineConfig({
   test: {
     // The native client cannot live in worker threads: one process a file.
     pool: 'forks',
+    // Most of the time they wait for a server or a clock.
+    maxWorkers: 2,
     // Generous: a test waits for an event, and its machine may be busy with others.
     expect: { poll: { timeout: 10_000 } },
     testTimeout: 30_000,

@@ -55,7 +55,7 @@ describe('a path that one recipe uses', () => {
       expect(error).toBeInstanceOf(ForeignNodeError);
       expect((error as Error).message).toContain(path);
       await expect(lock.tryAcquire()).rejects.toThrow(ForeignNodeError);
-      await expect(lock.withLock(() => 'never', { wait: 10 })).rejects.toThrow(ForeignNodeError);
+      await expect(lock.withLock(() => 'never', { wait: 5000 })).rejects.toThrow(ForeignNodeError);
       await expect(lock.participants()).rejects.toThrow(ForeignNodeError);
     }
     await expect.poll(() => everythingUnder(client, path)).toEqual(before);

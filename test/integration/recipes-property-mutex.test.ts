@@ -1,7 +1,6 @@
-import fc from 'fast-check';
 import { describe, it } from 'vitest';
 import { Mutex } from 'nestjs-zookeeper/recipes';
-import { bounds, stepsOf, type Subject, useSchedules } from '../support/lock-schedule.js';
+import { type Subject, useSchedules } from '../support/lock-schedule.js';
 
 const mutex: Subject = {
   wants: [{ kind: 'exclusive', count: 1 }],
@@ -12,19 +11,11 @@ const mutex: Subject = {
 };
 
 describe.runIf(process.env.ZK_SERVER === 'embedded')('any schedule of a mutex', () => {
-  const run = useSchedules(mutex);
+  const schedules = useSchedules(mutex);
 
-  it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', async () => {
-    await fc.assert(
-      fc.asyncProperty(stepsOf(mutex, false), (steps) => run(steps, true)),
-      bounds(250),
-    );
-  });
+  it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
+    schedules(false));
 
-  it('excludes, wakes everybody and leaves nothing where connections break and sessions end', async () => {
-    await fc.assert(
-      fc.asyncProperty(stepsOf(mutex, true), (steps) => run(steps, false)),
-      bounds(250),
-    );
-  });
+  it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
+    schedules(true));
 });
