@@ -2,9 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../client/index.js';
 import type { Grant, Recipe } from './grant.js';
 import type { Lease } from './lease.js';
+import type { Term } from './term.js';
 
 /*
- * Who holds what, along the asynchronous call chain: what the thread is to Curator's reentrant
+ * Who holds what and leads what, along the asynchronous call chain: what the thread is to Curator's reentrant
  * locks. A chain sees the leases of the calls it runs inside of, innermost first. A lease that was
  * released is not held by any chain, however long that chain goes on.
  */
@@ -16,9 +17,10 @@ export interface Holding {
 }
 
 interface Link {
-  readonly lease: Lease;
+  readonly lease?: Lease;
   /** One, or those of a multi-lock. */
   readonly holdings: readonly Holding[];
+  readonly term?: Term;
   readonly outer: Link | undefined;
 }
 
@@ -27,6 +29,11 @@ const chain = new AsyncLocalStorage<Link | undefined>();
 /** Runs `fn` as the holder of `lease`. */
 export function runHolding<T>(lease: Lease, holdings: readonly Holding[], fn: () => T): T {
   return chain.run({ lease, holdings, outer: chain.getStore() }, fn);
+}
+
+/** Runs `fn` as the leader of `term`. */
+export function runLeading<T>(term: Term, fn: () => T): T {
+  return chain.run({ term, holdings: [], outer: chain.getStore() }, fn);
 }
 
 /** The grant of one of `recipes` on `path` that this chain holds or has lost, and has not released. */
@@ -74,7 +81,21 @@ export function currentLease(key?: string): Lease | undefined {
 }
 
 /**
- * Runs `fn` outside of every lease its caller holds. For what is started inside a locked call and
+ * The innermost term of this asynchronous call chain, or the innermost of `election`: inside a method
+ * for leaders alone, a `takeLeadership`, and everything they call. Undefined outside. A term that is
+ * over is still returned: its `active` and `signal` tell.
+ *
+ * @publicApi
+ */
+export function currentTerm(election?: string): Term | undefined {
+  for (let link = chain.getStore(); link; link = link.outer) {
+    if (link.term && (election === undefined || link.term.election === election)) return link.term;
+  }
+  return undefined;
+}
+
+/**
+ * Runs `fn` outside of every lease and term its caller holds. For what is started inside a locked call and
  * outlives it, such as a pool or a timer: it would otherwise count as the holder.
  *
  * @publicApi

@@ -46,6 +46,16 @@ export class NotLeaderError extends CoordinationError {
 }
 
 /**
+ * A leader latch or selector was asked for what its state does not allow: started twice, or used after
+ * its close. Curator's IllegalStateException.
+ *
+ * @publicApi
+ */
+export class IllegalStateError extends CoordinationError {
+  readonly code = 'ILLEGAL_STATE';
+}
+
+/**
  * The caller's own asynchronous call chain holds the lock already, so that waiting would never end.
  *
  * @publicApi

@@ -7,7 +7,7 @@ import type { Place } from './queue.js';
 import { LONGEST_TIMER } from './wait.js';
 
 /** Whose rights exclude or share each other on one path. */
-export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore';
+export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 
 /**
  * A right to a lock: `held` until every lease on it was released, or until its session can no longer
@@ -51,7 +51,8 @@ export class Grant {
   }
 
   get held(): boolean {
-    return this.state === 'held';
+    // The session's clock is read: after a pause, code may ask before any timer could tell of the loss.
+    return this.state === 'held' && this.place.session.trusted;
   }
 
   /** Its nodes may still be there: it is held, or kept taken by `holdAtLeast`. */

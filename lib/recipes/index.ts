@@ -1,7 +1,10 @@
 export * from '../client/index.js';
-export { currentLease, runDetached } from './chain.js';
+export type { CandidateOptions, CandidateState } from './candidate.js';
+export { Candidate } from './candidate.js';
+export { currentLease, currentTerm, runDetached } from './chain.js';
 export {
   ForeignNodeError,
+  IllegalStateError,
   LeaseLostError,
   LockBusyError,
   LockRevokedError,
@@ -11,6 +14,14 @@ export {
   SequenceExhaustedError,
 } from './errors.js';
 export type { AcquireOptions, Lease } from './lease.js';
+export { type CloseMode, LeaderLatch, type LeaderLatchOptions } from './leader-latch.js';
+export type { LeaderParticipant } from './leader-participants.js';
+export {
+  CancelLeadership,
+  LeaderSelector,
+  type LeaderSelectorOptions,
+  type TakeLeadership,
+} from './leader-selector.js';
 export type { HolderDetails } from './holder-details.js';
 export { type Entry, Lock, type LockOptions } from './lock.js';
 export { Mutex } from './mutex.js';
@@ -22,3 +33,4 @@ export { ReadLock, ReadWriteLock, WriteLock } from './read-write-lock.js';
 export { revoke } from './revoke.js';
 export { type PermitOptions, Semaphore, type SemaphoreOptions } from './semaphore.js';
 export { SharedCount } from './shared-count.js';
+export type { Term } from './term.js';

@@ -62,16 +62,24 @@ async function readParticipant(
   { node, parent, state, mode }: Seat,
 ): Promise<Participant | undefined> {
   const path = `${parent}/${node.name}`;
+  const read = await readNode(client, path);
+  return read && { path, state, mode, ...originOf(read.stat), ...parse(read.data) };
+}
+
+/** Undefined where the node is gone. */
+export async function readNode(
+  client: ZkClient,
+  path: string,
+): Promise<{ data: Buffer; stat: Stat } | undefined> {
   try {
-    const { data, stat } = await client.get(path);
-    return { path, state, mode, ...origin(stat), ...parse(data) };
+    return await client.get(path);
   } catch (error) {
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
   }
 }
 
-function origin({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | 'session'> {
+export function originOf({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | 'session'> {
   return { since: new Date(ctime), session: ephemeralOwner };
 }
 
