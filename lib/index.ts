@@ -12,9 +12,21 @@ export type {
 } from './decorators/decorator-types.js';
 export { DistributedLock } from './decorators/distributed-lock.decorator.js';
 export { DistributedSemaphore } from './decorators/distributed-semaphore.decorator.js';
+export {
+  type ElectionListenerOptions,
+  OnElected,
+  OnResigned,
+} from './decorators/election-listeners.js';
 export type { ErrorMapping } from './decorators/error-mapping.js';
 export { MisuseError } from './decorators/errors.js';
+export {
+  LeaderOnly,
+  type LeaderOnlyOptions,
+  type NotLeaderCall,
+} from './decorators/leader-only.decorator.js';
 export { ZkExceptionFilter } from './decorators/zk-exception.filter.js';
+export type { ElectionAtStart, ElectionOptions, SelectOptions } from './services/leader-options.js';
+export { LeaderService, type LeadershipChange } from './services/leader.service.js';
 export type { LeaseDefaults, LeaseOptions } from './services/lease-options.js';
 export type { LockKeys } from './services/lock-key.js';
 export type { LockMode, LockOptions } from './services/lock-options.js';
@@ -30,9 +42,11 @@ export type {
   ZkOptionsFactory,
 } from './zk.options.js';
 export {
+  getLeaderServiceToken,
   getLockServiceToken,
   getSemaphoreServiceToken,
   getZkClientToken,
+  InjectLeaderService,
   InjectLockService,
   InjectSemaphoreService,
   InjectZkClient,

@@ -1,25 +1,42 @@
 import {
   type BeforeApplicationShutdown,
   Logger,
+  type OnApplicationBootstrap,
   type OnApplicationShutdown,
+  type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
 import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/index.js';
+import type { Elections } from './decorators/elections.js';
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
+import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { Turnstile } from './services/turnstile.js';
 import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';
 
+/** What the application's decorators say that concerns one connection. */
+export interface DecoratedMethods {
+  /** Finds what a decorator cannot see when it is applied. */
+  check(): void;
+  elections(): Elections;
+}
+
 /** One connection of an application, from its start to its shutdown. */
 export class ZkConnection
-  implements OnModuleInit, BeforeApplicationShutdown, OnApplicationShutdown
+  implements
+    OnModuleInit,
+    OnApplicationBootstrap,
+    OnModuleDestroy,
+    BeforeApplicationShutdown,
+    OnApplicationShutdown
 {
   readonly client: ZkClient;
   readonly locks: LockService;
   readonly semaphores: SemaphoreService;
+  readonly leaders: LeaderService;
   private readonly turnstile = new Turnstile();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
@@ -29,24 +46,27 @@ export class ZkConnection
     private readonly settings: ZkSettings,
     connectString: string | undefined,
     private readonly server: EmbeddedZooKeeper | undefined,
-    /** Finds at start-up what a decorator cannot see when it is applied. */
-    private readonly checkDecorators: () => void,
+    private readonly decorators: DecoratedMethods,
   ) {
     this.logger = new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
     this.client = new ZkClient({ ...settings.client, connectString } as ZkClientOptions);
     this.locks = new LockService(this.client, settings.defaults, this.turnstile);
     this.semaphores = new SemaphoreService(this.client, settings.defaults, this.turnstile);
+    this.leaders = new LeaderService(this.client, settings.participantId, (election, error) => {
+      const stack = error instanceof Error ? error.stack : undefined;
+      this.logger.error(`election ${JSON.stringify(election)}: ${String(error)}`, stack);
+    });
   }
 
   static async create(
     name: string,
     settings: ZkSettings,
-    checkDecorators: () => void,
+    decorators: DecoratedMethods,
   ): Promise<ZkConnection> {
     const server = settings.embedded && (await startServer(settings.embedded));
     try {
       const connectString = server?.connectString ?? settings.client.connectString;
-      const connection = new ZkConnection(name, settings, connectString, server, checkDecorators);
+      const connection = new ZkConnection(name, settings, connectString, server, decorators);
       connection.logChanges();
       return connection;
     } catch (error) {
@@ -57,7 +77,7 @@ export class ZkConnection
 
   async onModuleInit(): Promise<void> {
     try {
-      this.checkDecorators();
+      this.decorators.check();
       if (this.settings.lazyConnection) this.connectInBackground();
       else await this.client.connect();
     } catch (error) {
@@ -65,6 +85,25 @@ export class ZkConnection
       await this.stop();
       throw error;
     }
+  }
+
+  /** Not before: whoever is elected may rely on what all modules made ready. */
+  async onApplicationBootstrap(): Promise<void> {
+    try {
+      for (const at of this.settings.elections) {
+        const { election, ...options } = typeof at === 'string' ? { election: at } : at;
+        this.leaders.latch(election, options);
+      }
+      this.decorators.elections().join(this.leaders, this.logger);
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** The earliest hook of a shutdown: another one leads before anything of this one's work is torn down. */
+  async onModuleDestroy(): Promise<void> {
+    await this.leaders.resignAll(this.settings.shutdownTimeout);
   }
 
   get mapError(): ErrorMapping {
@@ -94,6 +133,7 @@ export class ZkConnection
   }
 
   private async release(): Promise<void> {
+    await this.leaders.resignAll(this.settings.shutdownTimeout);
     const overdue = await this.turnstile.drain(this.settings.shutdownTimeout);
     if (overdue.length > 0) {
       this.logger.warn(

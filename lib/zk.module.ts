@@ -6,7 +6,8 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { checkLockedMethods } from './decorators/start-up-check.js';
+import { Elections } from './decorators/elections.js';
+import { checkMethods } from './decorators/start-up-check.js';
 import { checkOptions } from './services/lease-options.js';
 import { ZkConnection } from './zk.connection.js';
 import {
@@ -19,6 +20,7 @@ import {
 import {
   connectionName,
   getErrorMappingToken,
+  getLeaderServiceToken,
   getLockServiceToken,
   getSemaphoreServiceToken,
   getZkClientToken,
@@ -76,7 +78,12 @@ function withConnection(definition: DynamicModule, extras: ZkModuleExtras): Dyna
     global: extras.isGlobal ?? true,
     imports: [...(definition.imports ?? []), DiscoveryModule],
     providers: [...(definition.providers ?? []), ...providersOf(name)],
-    exports: [getZkClientToken(name), getLockServiceToken(name), getSemaphoreServiceToken(name)],
+    exports: [
+      getZkClientToken(name),
+      getLockServiceToken(name),
+      getSemaphoreServiceToken(name),
+      getLeaderServiceToken(name),
+    ],
   };
 }
 
@@ -94,9 +101,10 @@ function providersOf(name: string): Provider[] {
         checkOnlyOne(name, modules);
         const settings = settingsOf(options);
         const { wait = Infinity } = settings.defaults;
-        return ZkConnection.create(name, settings, () =>
-          checkLockedMethods(name, wait, discovery, scanner),
-        );
+        return ZkConnection.create(name, settings, {
+          check: () => checkMethods(name, wait, discovery, scanner),
+          elections: () => new Elections(name, discovery, scanner),
+        });
       },
     },
     {
@@ -113,6 +121,11 @@ function providersOf(name: string): Provider[] {
       provide: getSemaphoreServiceToken(name),
       inject: [ZkConnection],
       useFactory: ({ semaphores }: ZkConnection) => semaphores,
+    },
+    {
+      provide: getLeaderServiceToken(name),
+      inject: [ZkConnection],
+      useFactory: ({ leaders }: ZkConnection) => leaders,
     },
     {
       provide: getErrorMappingToken(name),

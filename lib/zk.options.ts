@@ -5,6 +5,8 @@ import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
+import { checkElections, type ElectionAtStart } from './services/leader-options.js';
+import { checkKey } from './services/lock-key.js';
 import { checkLeaseDefaults, checkOptions, type LeaseDefaults } from './services/lease-options.js';
 
 /** Node's longest timer. */
@@ -15,6 +17,13 @@ const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
 export interface ZkNestOptions {
   /** What the connection's services do where a call or a decorator does not say. */
   defaults?: LeaseDefaults;
+  /** Elections to take part in from the application's start on, beside those that decorators name. */
+  elections?: ElectionAtStart[];
+  /**
+   * By which the others know this instance in elections, such as the address it can be reached at.
+   * Default: host name and process id.
+   */
+  participantId?: string;
   /**
    * True connects in the background: the application starts though nobody answers, and the next lock
    * tries again. By default it starts when ZooKeeper has answered, or fails to start.
@@ -46,6 +55,8 @@ export const ZK_OPTIONS: readonly string[] = [
   ...CLIENT_OPTIONS,
   ...([
     'defaults',
+    'elections',
+    'participantId',
     'lazyConnection',
     'shutdownTimeout',
     'mapError',
@@ -81,6 +92,8 @@ export interface ZkSettings {
   readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
   readonly embedded: EmbeddedZooKeeperOptions | undefined;
   readonly defaults: LeaseDefaults;
+  readonly elections: readonly ElectionAtStart[];
+  readonly participantId: string | undefined;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
   readonly mapError: ErrorMapping | undefined;
@@ -90,6 +103,8 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   checkOptions('options of ZkModule', options, ZK_OPTIONS);
   const {
     defaults = {},
+    elections = [],
+    participantId,
     lazyConnection = false,
     shutdownTimeout = DEFAULT_SHUTDOWN_TIMEOUT,
     mapError,
@@ -97,6 +112,8 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     ...client
   } = options;
   checkLeaseDefaults(defaults);
+  checkElections(elections);
+  if (participantId !== undefined) checkKey(participantId, 'participantId');
   if (typeof lazyConnection !== 'boolean') {
     throw new BadOptionError('lazyConnection', lazyConnection, 'true or false');
   }
@@ -114,6 +131,8 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     client,
     embedded: embeddedOf(embedded, client.connectString),
     defaults,
+    elections,
+    participantId,
     lazyConnection,
     shutdownTimeout,
     mapError,

@@ -1,6 +1,7 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import { ZkClient } from './client/index.js';
+import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 
@@ -35,6 +36,15 @@ export function getSemaphoreServiceToken(name?: string): InjectionToken<Semaphor
 }
 
 /**
+ * The token of a connection's {@link LeaderService}: the class itself for the default connection.
+ *
+ * @publicApi
+ */
+export function getLeaderServiceToken(name?: string): InjectionToken<LeaderService> {
+  return tokenOf(LeaderService, name);
+}
+
+/**
  * Injects the {@link ZkClient} of a connection.
  *
  * @publicApi
@@ -57,6 +67,14 @@ export const InjectLockService = (name?: string): ReturnType<typeof Inject> =>
  */
 export const InjectSemaphoreService = (name?: string): ReturnType<typeof Inject> =>
   Inject(getSemaphoreServiceToken(name));
+
+/**
+ * Injects the {@link LeaderService} of a connection.
+ *
+ * @publicApi
+ */
+export const InjectLeaderService = (name?: string): ReturnType<typeof Inject> =>
+  Inject(getLeaderServiceToken(name));
 
 /** The token of what a connection's interceptors throw in place of its errors. */
 export function getErrorMappingToken(name?: string): InjectionToken {

@@ -1,61 +1,60 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
-import { isObservable } from 'rxjs';
+import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import type { Entry } from '../recipes/index.js';
+import type { Holding } from '../services/holding.js';
 import type { LockKeys } from '../services/lock-key.js';
-import type { Holder } from './lease-kind.js';
-import { guarded } from './lease-stream.js';
-import type { LeaseSpec } from './lease-spec.js';
+import { guarded, streamOf } from './held-stream.js';
+import type { MethodCall, MethodSpec } from './method-spec.js';
 import { skippedHandler } from './start-up-check.js';
 
-/** What one of the handler's locks has come to in this call. */
+/** What one of the handler's needs has come to in this call. */
 interface Slot {
-  readonly spec: LeaseSpec;
-  /** Whether the method itself has been called, below this lock. */
+  readonly spec: MethodSpec;
+  /** Whether the method itself has been called, below this need. */
   method: 'awaited' | 'running' | 'settled';
   key: LockKeys | undefined;
-  entry: Entry | undefined;
+  holding: Holding | undefined;
 }
 
 /**
- * One call of a handler, and the leases it holds from its interceptor to the end of its answer.
+ * One call of a handler, and what it holds from its interceptor to the end of its answer.
  *
  * Interceptors run before pipes: a key made of the arguments is not known here. Such a lock is taken
  * when the method's wrapper, called with the final arguments, finds this object in its call chain;
- * and so is every lock inside of it, to keep their order. The locks outside of it are taken at once.
+ * and so is all that is inside of it, to keep the order. What is outside of it is taken at once.
  */
 export class HandlerCall {
   private static readonly present = new AsyncLocalStorage<HandlerCall>();
 
   private readonly slots: Slot[];
-  private readonly entries: Entry[] = [];
-  private readonly raised = new WeakMap<object, LeaseSpec>();
+  private readonly holdings: Holding[] = [];
+  private readonly raised = new WeakMap<object, MethodSpec>();
   private readonly callerLeft = new AbortController();
-  /** Calls that take a lock or run the method. Their leases stay until they have settled. */
+  /** Calls that take something or run the method. What they hold stays until they have settled. */
   private active = 0;
   private over = false;
 
   constructor(
-    specs: readonly LeaseSpec[],
+    specs: readonly MethodSpec[],
     private readonly context: ExecutionContext,
-    private readonly serviceOf: (spec: LeaseSpec) => Holder,
+    private readonly serviceOf: (spec: MethodSpec) => unknown,
   ) {
     this.slots = specs.map((spec) => ({
       spec,
       method: 'awaited',
       key: undefined,
-      entry: undefined,
+      holding: undefined,
     }));
-    for (const spec of specs) if (spec.onBusy === 'skip') throw skippedHandler(spec);
+    for (const spec of specs) if (spec.skips) throw skippedHandler(spec);
   }
 
   /**
-   * The handler's call that this call of a locked method is the method's part of. Not every call in
-   * its chain is: other locked methods, and the method calling itself, take their locks themselves.
+   * The handler's call that this call of a decorated method is the method's part of. Not every call
+   * in its chain is: other decorated methods, and the method calling itself, see to it themselves.
    */
-  static claim(spec: LeaseSpec, args: unknown[]): HandlerCall | undefined {
+  static claim(spec: MethodSpec, args: unknown[]): HandlerCall | undefined {
     const call = HandlerCall.present.getStore();
     const slot = call?.slotOf(spec);
     if (!call || !slot) return undefined;
@@ -65,34 +64,43 @@ export class HandlerCall {
     return repeated ? call : undefined;
   }
 
-  /** Takes the locks whose key is known before the arguments are. */
-  open(): Promise<void> {
+  /**
+   * Takes what is known before the arguments are. Where one of it is not to be had, resolves with what
+   * the handler is to answer without being called.
+   */
+  open(): Promise<Observable<unknown> | undefined> {
     return this.duringActivity(async () => {
       for (const slot of this.slots) {
-        if (slot.spec.needsArguments) return;
-        await this.take(slot, []);
+        const { spec } = slot;
+        if (spec.needsArguments) return undefined;
+        if (!(await this.take(slot, []))) return streamOf(this.instead(spec, []));
       }
+      return undefined;
     });
   }
 
-  /** Runs `fn` as part of this call, and as the holder of its leases. */
+  /** Runs `fn` as part of this call, and as the holder of what it holds. */
   readonly within = <T>(fn: () => T): T => {
-    const holding = this.entries.reduceRight<() => T>((inner, entry) => () => entry.run(inner), fn);
-    return HandlerCall.present.run(this, holding);
+    const inside = this.holdings.reduceRight<() => T>(
+      (inner, holding) => () => holding.run(inner),
+      fn,
+    );
+    return HandlerCall.present.run(this, inside);
   };
 
-  /** Runs the method below one of its locks. */
-  run(spec: LeaseSpec, args: unknown[], method: () => unknown): Promise<unknown> {
+  /** Runs the method below one of its needs. */
+  run(spec: MethodSpec, args: unknown[], method: () => unknown): Promise<unknown> {
     const slot = this.slotOf(spec)!;
     slot.method = 'running';
     return this.duringActivity(async () => {
       try {
-        const entry = slot.entry?.lease.held ? slot.entry : await this.take(slot, args);
-        const value = await entry.run(method);
+        const holding = slot.holding?.held ? slot.holding : await this.take(slot, args);
+        if (!holding) return this.instead(spec, args);
+        const value = await holding.run(method);
         if (isObservable(value)) {
-          return guarded(value, spec, entry, (loss) => this.raise(loss, spec));
+          return guarded(value, spec, holding, (loss) => this.raise(loss, spec));
         }
-        const loss = spec.lossOf(entry);
+        const loss = spec.lossOf(holding);
         if (loss) throw this.raise(loss, spec);
         return value;
       } finally {
@@ -101,55 +109,65 @@ export class HandlerCall {
     });
   }
 
-  /** The caller does not wait for an answer any more. What runs goes on; what waits for a lock does not. */
+  /** The caller does not wait for an answer any more. What runs goes on; what waits does not. */
   abandon(): void {
     this.callerLeft.abort();
   }
 
-  /** Gives the leases back, as soon as the method does not run any more. Idempotent. */
+  /** Gives back what it holds, as soon as the method does not run any more. Idempotent. */
   async close(): Promise<void> {
     this.over = true;
     this.abandon();
     if (this.active === 0) await this.giveBack();
   }
 
-  /** The lock that raised an error; undefined for an error of the method or of others' locks. */
-  sourceOf(error: unknown): LeaseSpec | undefined {
+  /** What raised an error; undefined for an error of the method or of other methods' needs. */
+  sourceOf(error: unknown): MethodSpec | undefined {
     return error instanceof CoordinationError ? this.raised.get(error) : undefined;
   }
 
-  private slotOf(spec: LeaseSpec): Slot | undefined {
+  private slotOf(spec: MethodSpec): Slot | undefined {
     return this.slots.find((slot) => slot.spec === spec);
   }
 
   private holds({ spec, key }: Slot, args: unknown[]): boolean {
     try {
-      return isDeepStrictEqual(key, spec.keyOf(args, this.context));
+      return isDeepStrictEqual(key, spec.keyOf(this.callWith(args)));
     } catch {
       // The method's own call makes the same key, and rejects.
       return false;
     }
   }
 
-  private async take(slot: Slot, args: unknown[]): Promise<Entry> {
+  private async take(slot: Slot, args: unknown[]): Promise<Holding | undefined> {
     const { spec } = slot;
-    const key = spec.keyOf(args, this.context);
+    const call = this.callWith(args);
+    const key = spec.keyOf(call);
     if (this.over) throw this.raise(callerLeft(spec, key), spec);
-    let entry: Entry;
+    let holding: Holding | undefined;
     try {
-      // Only a method that may be skipped has none, and a handler may not.
-      entry = (await spec.enter(this.serviceOf(spec), key, this.callerLeft.signal))!;
+      holding = await spec.enter(this.serviceOf(spec), key, call, this.callerLeft.signal);
     } catch (error) {
       throw this.raise(error, spec);
     }
+    if (!holding) return undefined;
     slot.key = key;
-    slot.entry = entry;
-    this.entries.push(entry);
+    slot.holding = holding;
+    this.holdings.push(holding);
     if (this.over) throw this.raise(callerLeft(spec, key), spec);
-    return entry;
+    return holding;
   }
 
-  private raise(error: unknown, spec: LeaseSpec): unknown {
+  private instead(spec: MethodSpec, args: unknown[]): unknown {
+    const call = this.callWith(args);
+    return spec.instead(this.serviceOf(spec), spec.keyOf(call), call);
+  }
+
+  private callWith(args: unknown[]): MethodCall {
+    return { args, context: this.context };
+  }
+
+  private raise(error: unknown, spec: MethodSpec): unknown {
     if (error instanceof CoordinationError) this.raised.set(error, spec);
     return error;
   }
@@ -165,11 +183,11 @@ export class HandlerCall {
   }
 
   private async giveBack(): Promise<void> {
-    await Promise.all(this.entries.splice(0).map((entry) => entry.release()));
+    await Promise.all(this.holdings.splice(0).map((holding) => holding.release()));
   }
 }
 
-function callerLeft(spec: LeaseSpec, key: LockKeys): WaitCancelledError {
+function callerLeft(spec: MethodSpec, key: LockKeys): WaitCancelledError {
   return new WaitCancelledError(`the caller of ${spec.label} left before it ran`, {
     key: String(key),
   });

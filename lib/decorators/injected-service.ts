@@ -1,8 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { DEFAULT_CONNECTION } from '../zk.tokens.js';
 import { MisuseError } from './errors.js';
-import type { Holder } from './lease-kind.js';
-import type { LeaseSpec } from './lease-spec.js';
+import type { MethodSpec } from './method-spec.js';
 
 const properties = new Map<string, symbol>();
 
@@ -10,7 +9,7 @@ const properties = new Map<string, symbol>();
  * Has Nest inject a decorator's service into the instances of a class. Nest prints the
  * description of the symbol where it has none to inject, so it says what to do.
  */
-export function injectService(target: object, spec: LeaseSpec): symbol {
+export function injectService(target: object, spec: MethodSpec): symbol {
   const property = propertyOf(spec);
   Inject(spec.serviceToken)(target, property);
   if (!(property in target)) {
@@ -18,7 +17,7 @@ export function injectService(target: object, spec: LeaseSpec): symbol {
       configurable: true,
       get: () => undefined,
       // Nest assigns; an enumerable property would show up in logs, copies and comparisons.
-      set(this: object, service: Holder) {
+      set(this: object, service: unknown) {
         Object.defineProperty(this, property, { value: service, configurable: true });
       },
     });
@@ -26,23 +25,23 @@ export function injectService(target: object, spec: LeaseSpec): symbol {
   return property;
 }
 
-export function injectedService(self: unknown, property: symbol, spec: LeaseSpec): Holder {
-  const service = (self as Record<symbol, Holder | undefined> | undefined)?.[property];
+export function injectedService(self: unknown, property: symbol, spec: MethodSpec): unknown {
+  const service = (self as Record<symbol, unknown> | undefined)?.[property];
   if (service) return service;
-  const { decorator, service: missing } = spec.kind;
+  const { decorator, service: missing } = spec;
   throw new MisuseError(
     `${spec.label} has a ${decorator}, but was called on an object that Nest did not make, so no ${missing} was injected into it and the method was not run. Let Nest make the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory`,
   );
 }
 
-function propertyOf({ kind, connection }: LeaseSpec): symbol {
-  const id = `${kind.service}:${connection}`;
+function propertyOf({ decorator, service, connection }: MethodSpec): symbol {
+  const id = `${service}:${connection}`;
   let property = properties.get(id);
   if (!property) {
     const options =
       connection === DEFAULT_CONNECTION ? '' : `, name: ${JSON.stringify(connection)}`;
     property = Symbol(
-      `${kind.service} for ${kind.decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module`,
+      `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module`,
     );
     properties.set(id, property);
   }

@@ -1,15 +1,8 @@
-import { UseInterceptors } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
+import { decorateMethod, type Decorator, isMethod } from './decorate-method.js';
 import type { HoldingOptions, KeyFromContext } from './decorator-types.js';
-import { MisuseError } from './errors.js';
-import { injectService } from './injected-service.js';
 import type { LeaseKind } from './lease-kind.js';
 import { type KeySource, LeaseSpec } from './lease-spec.js';
-import { LeaseInterceptor } from './lease.interceptor.js';
-import { addLeaseSpec, copyMetadata, leaseSpecsOf } from './method-metadata.js';
-import { wrapMethod } from './method-wrapper.js';
-
-type Decorator = (target: object, method: string | symbol, descriptor: PropertyDescriptor) => void;
 
 /** A decorator that holds what a service of `kind` gives while its method runs. */
 export function leaseDecorator(
@@ -17,36 +10,16 @@ export function leaseDecorator(
   key: unknown,
   keyOptions: HoldingOptions = {},
 ): Decorator {
-  return (target, method, descriptor) => {
-    const { decorator } = kind;
-    if (typeof target === 'function') {
-      throw new MisuseError(
-        `${decorator} cannot stand on the static method ${target.name}.${String(method)}: a ${kind.service} is injected into instances alone. Make it a method of a provider`,
-      );
-    }
-    const original: unknown = descriptor?.value;
-    if (!isMethod(original)) {
-      throw new MisuseError(
-        `${decorator} on ${target.constructor.name}.${String(method)} stands on something that is not a method`,
-      );
-    }
+  const { decorator, service } = kind;
+  return decorateMethod(decorator, service, (target, method) => {
     const { source, options } = split(key, keyOptions, () => {
       const what = `key of ${decorator} on ${target.constructor.name}.${String(method)}`;
       const expected =
         'a string, a function of the arguments, or { keyFromContext: (context) => key }';
       return new BadOptionError(what, key, expected);
     });
-    const spec = new LeaseSpec(kind, target, method, source, options);
-    const property = injectService(target, spec);
-    const wrapper = wrapMethod(original, spec, property);
-    copyMetadata(original, wrapper);
-    if (leaseSpecsOf(wrapper).length === 0) {
-      UseInterceptors(LeaseInterceptor)(target, method, { value: wrapper });
-    }
-    addLeaseSpec(wrapper, spec);
-    // In place, not returned: applyDecorators drops what a decorator returns.
-    descriptor.value = wrapper;
-  };
+    return new LeaseSpec(kind, target, method, source, options);
+  });
 }
 
 function split(
@@ -64,8 +37,4 @@ function split(
     }
   }
   throw refusal();
-}
-
-function isMethod(value: unknown): value is (...args: never[]) => never {
-  return typeof value === 'function';
 }

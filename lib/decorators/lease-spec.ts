@@ -1,47 +1,39 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
-import { isObservable } from 'rxjs';
-import { BadOptionError, CoordinationError } from '../client/errors.js';
+import { BadOptionError } from '../client/errors.js';
 import type { Entry } from '../recipes/index.js';
+import type { Holding } from '../services/holding.js';
 import { checkOptions } from '../services/lease-options.js';
 import { isContention } from '../services/lease-service.js';
 import type { LockKeys } from '../services/lock-key.js';
-import { connectionName } from '../zk.tokens.js';
 import type { HoldingOptions } from './decorator-types.js';
 import { MisuseError } from './errors.js';
 import type { Holder, LeaseKind } from './lease-kind.js';
-
-const OWN_OPTIONS = ['onBusy', 'onLost', 'connection'] satisfies (keyof HoldingOptions)[];
+import { METHOD_OPTIONS, type MethodCall, MethodSpec } from './method-spec.js';
 
 export type KeySource =
   | { from: 'name'; key: LockKeys }
   | { from: 'arguments'; key: (...args: never[]) => unknown }
   | { from: 'context'; key: (context: ExecutionContext) => unknown };
 
-/** One decorator that holds a lock or permits while its method runs, on one method, checked. */
-export class LeaseSpec {
-  /** `Class.method`, for messages. */
-  readonly label: string;
-  readonly connection: string;
-  /** The method says by its return type that it returns an Observable. */
-  readonly streams: boolean;
-  readonly wait: number | undefined;
-  readonly onBusy: NonNullable<HoldingOptions['onBusy']>;
-  readonly onLost: NonNullable<HoldingOptions['onLost']>;
+/** That a method holds a lock or permits while it runs. */
+export class LeaseSpec extends MethodSpec<Holder> {
+  private readonly wait: number | undefined;
+  private readonly onBusy: NonNullable<HoldingOptions['onBusy']>;
   /** What the service is asked with. */
   private readonly asked: object;
 
   constructor(
-    readonly kind: LeaseKind,
+    private readonly kind: LeaseKind,
     target: object,
     method: string | symbol,
     private readonly source: KeySource,
     options: HoldingOptions,
   ) {
-    this.label = `${target.constructor.name}.${String(method)}`;
+    super(kind.decorator, kind.service, target, method, options ?? {});
     // A call's signal is the caller's, and a decorator has none.
     const known = kind.options.filter((option) => option !== 'signal');
-    checkOptions(this.named('options'), options, [...known, ...OWN_OPTIONS]);
-    const { onBusy = 'throw', onLost = 'throw', connection, ...asked } = options;
+    checkOptions(this.named('options'), options, [...known, ...METHOD_OPTIONS, 'onBusy']);
+    const { onBusy = 'throw', onLost: _, connection: __, ...asked } = options;
     if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
       throw new BadOptionError(
         this.named('onBusy'),
@@ -49,62 +41,60 @@ export class LeaseSpec {
         "'throw', 'skip' or a function that makes an error",
       );
     }
-    if (onLost !== 'throw' && onLost !== 'ignore') {
-      throw new BadOptionError(this.named('onLost'), onLost, "'throw' or 'ignore'");
-    }
     if (source.from === 'name') kind.checkKey(source.key, this.named('key'));
     kind.checkOptions(asked, source.key, (option) => this.named(option));
-    this.connection = connectionName(connection, this.named('connection'));
-    this.streams = isObservableType(Reflect.getMetadata('design:returntype', target, method));
     this.wait = asked.wait;
     this.onBusy = onBusy;
-    this.onLost = onLost;
     this.asked = asked;
     if (this.wait !== undefined) this.checkSkip(this.wait);
   }
 
-  get serviceToken(): InjectionToken<Holder> {
+  override get serviceToken(): InjectionToken<Holder> {
     return this.kind.tokenOf(this.connection);
   }
 
-  /** Whether the key can be known only from the arguments that the method is called with in the end. */
-  get needsArguments(): boolean {
+  override get needsArguments(): boolean {
     return this.source.from === 'arguments';
   }
 
-  keyOf(args: unknown[], context: ExecutionContext | undefined): LockKeys {
-    const key = this.makeKey(args, context);
+  override get skips(): string | undefined {
+    return this.onBusy === 'skip' ? "onBusy: 'skip'" : undefined;
+  }
+
+  override keyOf(call: MethodCall): LockKeys {
+    const key = this.makeKey(call);
     this.kind.checkKey(key, this.named('key'));
     return key;
   }
 
-  /** Takes the lease; undefined where others hold it and the method is to be skipped then. */
-  async enter(
+  override async enter(
     service: Holder,
     key: LockKeys,
+    _call: MethodCall,
     signal: AbortSignal | undefined,
-  ): Promise<Entry | undefined> {
-    const { wait, asked, onBusy } = this;
-    this.checkSkip(wait ?? service.defaultWait);
+  ): Promise<Holding | undefined> {
+    this.checkDefaultWait(service.defaultWait);
     try {
-      return await service.enter(key, { ...asked, signal });
+      return new LeaseHolding(await service.enter(key, { ...this.asked, signal }));
     } catch (error) {
+      const { onBusy } = this;
       if (!isContention(error) || onBusy === 'throw') throw error;
       if (onBusy === 'skip') return undefined;
       throw onBusy(error.key ?? String(key));
     }
   }
 
-  /** What a method that ran on this lease has to fail with, if it did not fail by itself. */
-  lossOf({ lease }: Entry): CoordinationError | undefined {
-    // Not held and not aborted: the method gave its lease back by itself.
-    if (this.onLost === 'ignore' || lease.held || !lease.signal.aborted) return undefined;
-    return lease.signal.reason as CoordinationError;
+  override instead(): unknown {
+    return this.nothing;
   }
 
-  /** Skipping means that a wait ends; the module's default may decide how long it is. */
-  checkSkip(wait: number): void {
-    if (this.onBusy === 'skip' && wait === Infinity) {
+  /** Skipping means that a wait ends; the connection's default may decide how long it is. */
+  checkDefaultWait(defaultWait: number): void {
+    this.checkSkip(this.wait ?? defaultWait);
+  }
+
+  private checkSkip(wait: number): void {
+    if (this.skips && wait === Infinity) {
       throw new BadOptionError(
         this.named('wait'),
         wait,
@@ -113,11 +103,7 @@ export class LeaseSpec {
     }
   }
 
-  private named(option: string): string {
-    return `${option} of ${this.kind.decorator} on ${this.label}`;
-  }
-
-  private makeKey(args: unknown[], context: ExecutionContext | undefined): unknown {
+  private makeKey({ args, context }: MethodCall): unknown {
     const { source } = this;
     switch (source.from) {
       case 'name':
@@ -127,13 +113,28 @@ export class LeaseSpec {
       case 'context':
         if (context) return source.key(context);
         throw new MisuseError(
-          `${this.kind.decorator} on ${this.label} takes its key from the ExecutionContext, but the method was called without one: only a call that Nest makes through a handler's interceptors has it. Make the key from the arguments instead`,
+          `${this.decorator} on ${this.label} takes its key from the ExecutionContext, but the method was called without one: only a call that Nest makes through a handler's interceptors has it. Make the key from the arguments instead`,
         );
     }
   }
 }
 
-/** By shape, since the application may have another copy of rxjs. */
-function isObservableType(type: unknown): boolean {
-  return typeof type === 'function' && isObservable(type.prototype as unknown);
+class LeaseHolding implements Holding {
+  constructor(private readonly entry: Entry) {}
+
+  get held(): boolean {
+    return this.entry.lease.held;
+  }
+
+  get signal(): AbortSignal {
+    return this.entry.lease.signal;
+  }
+
+  run<T>(fn: () => T): T {
+    return this.entry.run(fn);
+  }
+
+  release(): Promise<void> {
+    return this.entry.release();
+  }
 }

@@ -1,16 +1,16 @@
 import 'reflect-metadata';
-import type { LeaseSpec } from './lease-spec.js';
+import type { MethodSpec } from './method-spec.js';
 
-const LEASE_SPECS = 'nestjs-zookeeper:leases';
+const SPECS = 'nestjs-zookeeper:needs';
 
-/** What a method holds while it runs, outermost first. Empty for a method that holds nothing. */
-export function leaseSpecsOf(method: object): readonly LeaseSpec[] {
-  return (Reflect.getMetadata(LEASE_SPECS, method) as LeaseSpec[] | undefined) ?? [];
+/** What a method needs to run, outermost first. Empty for a method that needs nothing. */
+export function specsOf(method: object): readonly MethodSpec[] {
+  return (Reflect.getMetadata(SPECS, method) as MethodSpec[] | undefined) ?? [];
 }
 
 /** Decorators are applied from the lowest up: the one that comes last is the outermost. */
-export function addLeaseSpec(method: object, spec: LeaseSpec): void {
-  Reflect.defineMetadata(LEASE_SPECS, [spec, ...leaseSpecsOf(method)], method);
+export function addSpec(method: object, spec: MethodSpec): void {
+  Reflect.defineMetadata(SPECS, [spec, ...specsOf(method)], method);
 }
 
 /** What the decorators below said of the method is true of its wrapper. */

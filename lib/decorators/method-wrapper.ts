@@ -1,29 +1,27 @@
-import { defer, EMPTY, isObservable, type Observable, throwError } from 'rxjs';
-import type { Entry } from '../recipes/index.js';
+import { defer, isObservable, type Observable, throwError } from 'rxjs';
+import type { Holding } from '../services/holding.js';
 import { MisuseError } from './errors.js';
 import { HandlerCall } from './handler-call.js';
 import { injectedService } from './injected-service.js';
-import type { Holder } from './lease-kind.js';
-import { bracket, guarded, subscribedIn } from './lease-stream.js';
-import type { LeaseSpec } from './lease-spec.js';
+import { bracket, guarded, streamOf, subscribedIn } from './held-stream.js';
+import type { MethodCall, MethodSpec } from './method-spec.js';
 
-/** One call of a locked method outside of a handler. */
-interface Call {
-  readonly spec: LeaseSpec;
-  readonly args: unknown[];
+/** One call of such a method outside of a handler. */
+interface Call extends MethodCall {
+  readonly spec: MethodSpec;
   /** @throws MisuseError where Nest did not make the object the method is called on. */
-  service(): Holder;
+  service(): unknown;
   run(): unknown;
 }
 
 /**
- * The method, locked. In a handler's call the interceptor owns the lease, and the wrapper hands it
- * the final arguments; in every other call the wrapper owns it. A Proxy, so that the method keeps its
+ * The method, with what it needs. In a handler's call the interceptor holds that, and the wrapper
+ * hands it the final arguments; in every other call the wrapper holds it. A Proxy, so that the method keeps its
  * name, its length and its properties.
  */
 export function wrapMethod<M extends (...args: never[]) => unknown>(
   method: M,
-  spec: LeaseSpec,
+  spec: MethodSpec,
   property: symbol,
 ): M {
   return new Proxy(method, {
@@ -32,56 +30,57 @@ export function wrapMethod<M extends (...args: never[]) => unknown>(
       const handlerCall = HandlerCall.claim(spec, args);
       if (handlerCall) return handlerCall.run(spec, args, run);
       const service = () => injectedService(self, property, spec);
-      const call: Call = { spec, args, service, run };
-      return spec.streams ? defer(() => lockedStream(call)) : lockedPromise(call);
+      const call: Call = { spec, args, context: undefined, service, run };
+      return spec.streams ? defer(() => heldStream(call)) : heldPromise(call);
     },
   });
 }
 
-async function lockedPromise({ spec, args, service, run }: Call): Promise<unknown> {
-  const entry = await spec.enter(service(), spec.keyOf(args, undefined), undefined);
-  if (!entry) return undefined;
+async function heldPromise({ spec, service, run, ...call }: Call): Promise<unknown> {
+  const key = spec.keyOf(call);
+  const holding = await spec.enter(service(), key, call, undefined);
+  if (!holding) return spec.instead(service(), key, call);
   try {
-    const value = await entry.run(run);
+    const value = await holding.run(run);
     if (isObservable(value)) throw unforeseenStream(spec);
-    const loss = spec.lossOf(entry);
+    const loss = spec.lossOf(holding);
     if (loss) throw loss;
     return value;
   } finally {
-    await entry.release();
+    await holding.release();
   }
 }
 
-/** Each subscription calls the method anew, as it would without a lock, and holds the lock until it ends. */
-function lockedStream({ spec, args, service, run }: Call): Observable<unknown> {
+/** Each subscription calls the method anew, as it would undecorated, and holds what it needs until it ends. */
+function heldStream({ spec, service, run, ...call }: Call): Observable<unknown> {
   const left = new AbortController();
-  let entry: Entry | undefined;
+  let present: Holding | undefined;
   return bracket({
     open: async () => {
-      const holder = await spec.enter(service(), spec.keyOf(args, undefined), left.signal);
-      if (!holder) return EMPTY;
-      if (left.signal.aborted) await holder.release();
-      entry = holder;
-      return subscribedIn(holder.run, () => {
-        const stream = run();
-        if (isObservable(stream)) return guarded(stream, spec, holder);
-        return throwError(
-          () =>
-            new MisuseError(
-              `${spec.label} is declared to return an Observable, but returned something else`,
-            ),
-        );
-      });
+      const key = spec.keyOf(call);
+      const holding = await spec.enter(service(), key, call, left.signal);
+      if (!holding) return streamOf(spec.instead(service(), key, call));
+      if (left.signal.aborted) await holding.release();
+      present = holding;
+      return subscribedIn(
+        (fn) => holding.run(fn),
+        () => {
+          const stream = run();
+          if (isObservable(stream)) return guarded(stream, spec, holding);
+          const message = `${spec.label} is declared to return an Observable, but returned something else`;
+          return throwError(() => new MisuseError(message));
+        },
+      );
     },
     close: async () => {
       left.abort();
-      await entry?.release();
+      await present?.release();
     },
   });
 }
 
-function unforeseenStream({ kind, label }: LeaseSpec): MisuseError {
+function unforeseenStream({ decorator, label }: MethodSpec): MisuseError {
   return new MisuseError(
-    `${label} has a ${kind.decorator} and gave an Observable, whose end the lock would not have outlasted. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
+    `${label} has a ${decorator} and gave an Observable, whose end the lock would not have outlasted. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
   );
 }

@@ -46,6 +46,11 @@ export function semaphorePath(namespace: string, key: string): string {
   return `${namespace}/semaphores/${encodeKey(key)}`;
 }
 
+/** The znode of an election; likewise. */
+export function electionPath(namespace: string, election: string): string {
+  return `${namespace}/elections/${encodeKey(election)}`;
+}
+
 export function encodeKey(key: string): string {
   if (key === '.' || key === '..') return key.replaceAll('.', '%2E');
   return key.replace(UNSAFE, percentEncode);

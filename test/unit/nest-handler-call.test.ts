@@ -10,7 +10,7 @@ import {
 import { Observable } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../lib/decorators/handler-call.js';
-import { leaseSpecsOf } from '../../lib/decorators/method-metadata.js';
+import { specsOf } from '../../lib/decorators/method-metadata.js';
 
 /** Grants every lock, and writes down what becomes of it. */
 class Locks {
@@ -71,7 +71,7 @@ beforeEach(() => {
 });
 
 function callOf(method: keyof Omit<Handlers, 'body'>): HandlerCall {
-  const specs = leaseSpecsOf(Handlers.prototype[method]);
+  const specs = specsOf(Handlers.prototype[method]);
   return new HandlerCall(specs, {} as ExecutionContext, () => locks as unknown as LockService);
 }
 

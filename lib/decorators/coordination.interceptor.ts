@@ -13,29 +13,28 @@ import { getErrorMappingToken } from '../zk.tokens.js';
 import { onCallerLeft } from './caller-left.js';
 import { type ErrorMapping, transportException } from './error-mapping.js';
 import { HandlerCall } from './handler-call.js';
-import type { Holder } from './lease-kind.js';
-import { bracket, subscribedIn } from './lease-stream.js';
-import type { LeaseSpec } from './lease-spec.js';
-import { leaseSpecsOf } from './method-metadata.js';
+import { bracket, subscribedIn } from './held-stream.js';
+import { specsOf } from './method-metadata.js';
+import type { MethodSpec } from './method-spec.js';
 
 /** The status that proxies log for it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** Holds a handler's leases until its answer is complete. One for all the decorators of a handler. */
+/** Holds what a handler needs until its answer is complete. One for all the decorators of a handler. */
 @Injectable()
-export class LeaseInterceptor implements NestInterceptor {
+export class CoordinationInterceptor implements NestInterceptor {
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const call = new HandlerCall(leaseSpecsOf(context.getHandler()), context, ({ serviceToken }) =>
-      this.moduleRef.get<Holder>(serviceToken, { strict: false }),
+    const call = new HandlerCall(specsOf(context.getHandler()), context, ({ serviceToken }) =>
+      this.moduleRef.get<unknown>(serviceToken, { strict: false }),
     );
     let stopListening: (() => void) | undefined;
     return bracket({
       open: async () => {
         stopListening = onCallerLeft(context, () => call.abandon());
-        await call.open();
-        return subscribedIn(call.within, () => next.handle());
+        const answer = await call.open();
+        return answer ?? subscribedIn(call.within, () => next.handle());
       },
       close: () => {
         stopListening?.();
@@ -54,7 +53,7 @@ export class LeaseInterceptor implements NestInterceptor {
 
   private async exceptionOf(
     error: CoordinationError,
-    { connection }: LeaseSpec,
+    { connection }: MethodSpec,
     context: ExecutionContext,
   ): Promise<unknown> {
     const token = getErrorMappingToken(connection);

@@ -1,6 +1,6 @@
-import { from, mergeMap, Observable } from 'rxjs';
-import type { Entry } from '../recipes/index.js';
-import type { LeaseSpec } from './lease-spec.js';
+import { from, isObservable, mergeMap, Observable } from 'rxjs';
+import type { Holding } from '../services/holding.js';
+import type { MethodSpec } from './method-spec.js';
 
 /**
  * A stream between two actions: `open` gives the source, `close` is done before the subscriber hears
@@ -30,7 +30,12 @@ export function bracket<T>({
   });
 }
 
-/** Subscribes the stream inside of `run`: what it starts belongs to the holder of the lock. */
+/** What a method returned, as Nest takes it: a stream, a value or a promise of one. */
+export function streamOf(value: unknown): Observable<unknown> {
+  return isObservable(value) ? value : from(Promise.resolve(value));
+}
+
+/** Subscribes the stream inside of `run`: what it starts belongs to the holder. */
 export function subscribedIn<T>(
   run: <R>(fn: () => R) => R,
   stream: () => Observable<T>,
@@ -38,16 +43,15 @@ export function subscribedIn<T>(
   return new Observable<T>((subscriber) => run(() => stream().subscribe(subscriber)));
 }
 
-/** The stream that a locked method returned: it fails the moment its lease is lost, since it can be stopped. */
+/** The stream that a method returned: it fails the moment that what it needs is lost, since it can be stopped. */
 export function guarded<T>(
   stream: Observable<T>,
-  spec: LeaseSpec,
-  { lease }: Entry,
+  { failsOnLoss }: MethodSpec,
+  { signal }: Holding,
   raise: (loss: unknown) => unknown = (loss) => loss,
 ): Observable<T> {
-  if (spec.onLost === 'ignore') return stream;
+  if (!failsOnLoss) return stream;
   return new Observable<T>((subscriber) => {
-    const { signal } = lease;
     const fail = () => subscriber.error(raise(signal.reason));
     signal.addEventListener('abort', fail);
     subscriber.add(() => signal.removeEventListener('abort', fail));

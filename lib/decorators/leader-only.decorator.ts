@@ -1,0 +1,78 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { LeaderParticipant } from '../recipes/index.js';
+import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
+import { LeaderSpec } from './leader-spec.js';
+import { decorateMethod } from './decorate-method.js';
+
+/**
+ * A call of a method for leaders alone, on an instance that does not lead.
+ *
+ * @publicApi
+ */
+export interface NotLeaderCall {
+  readonly election: string;
+  /** What the method was called with; empty on a handler, whose pipes have not run yet. */
+  readonly args: unknown[];
+  /** Of a handler. */
+  readonly context: ExecutionContext | undefined;
+  /** Who leads, to send the call there: its `id` is what it calls itself (`participantId`). */
+  leader(): Promise<LeaderParticipant | undefined>;
+}
+
+/** @publicApi */
+export interface LeaderOnlyOptions {
+  election: string;
+  /**
+   * What a call comes to where this instance does not lead. `'skip'` resolves to undefined: the default
+   * everywhere but on handlers, where it is refused, since it would answer success with nothing done.
+   * `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers as
+   * 503. The result of a function takes the place of the method's. On a queue's consumer say `'throw'`:
+   * a skipped job counts as done.
+   */
+  otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);
+  /**
+   * What happens when the method has succeeded, but the leadership ended meanwhile, so that another
+   * leader may have run beside it: `'throw'`, the default, rejects with the NotLeaderError.
+   */
+  onLost?: 'throw' | 'ignore';
+  /** The `name` of the ZkModule connection to take part on. */
+  connection?: string;
+}
+
+/**
+ * Runs the method only on the instance that leads the election, which every instance with such a
+ * method takes part in from its start on.
+ *
+ * ```ts
+ * @Cron(CronExpression.EVERY_MINUTE)
+ * @LeaderOnly('close-orders')
+ * async closeOrders() {
+ *   for (const order of await this.overdue()) {
+ *     currentTerm()!.signal.throwIfAborted();
+ *     await this.close(order);
+ *   }
+ * }
+ * ```
+ *
+ * Inside, `currentTerm()` gives the term: its signal aborts when the leadership is lost or given up,
+ * its fencing token orders the writes of successive leaders. It does not make calls wait for each
+ * other: add `@DistributedLock` for that. Handlers and other decorators are as with
+ * {@link DistributedLock}.
+ *
+ * @publicApi
+ */
+export function LeaderOnly<M extends LockableMethod>(
+  election:
+    string | (LeaderOnlyOptions & { otherwise?: Exclude<LeaderOnlyOptions['otherwise'], 'skip'> }),
+): LockDecorator<M>;
+export function LeaderOnly<M extends LockableMethod>(
+  options: LeaderOnlyOptions & { otherwise: 'skip' },
+): LockDecorator<M & Skippable<M>>;
+export function LeaderOnly(election: string | LeaderOnlyOptions): MethodDecorator {
+  const options = typeof election === 'string' ? { election } : election;
+  return decorateMethod(
+    '@LeaderOnly',
+    'LeaderService',
+    (target, method) => new LeaderSpec(target, method, options),
+  ) as MethodDecorator;
+}

@@ -1,0 +1,53 @@
+import { BadOptionError } from '../client/errors.js';
+import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
+import { checkOptions } from './lease-options.js';
+import { checkKey } from './lock-key.js';
+
+/** @publicApi */
+export interface ElectionOptions extends Pick<CandidateOptions, 'id'> {
+  /**
+   * The exact znode instead of `<namespace>/elections/<election>`, to share it with a Curator service.
+   */
+  path?: string;
+}
+
+/** @publicApi */
+export interface SelectOptions
+  extends ElectionOptions, Pick<LeaderSelectorOptions, 'autoRequeue' | 'onError'> {}
+
+/**
+ * An election that an application takes part in from its start on.
+ *
+ * @publicApi
+ */
+export type ElectionAtStart = string | (ElectionOptions & { election: string });
+
+const ELECTION_OPTIONS = ['id', 'path'] satisfies (keyof ElectionOptions)[];
+const SELECT_OPTIONS = [
+  ...ELECTION_OPTIONS,
+  'autoRequeue',
+  'onError',
+] satisfies (keyof SelectOptions)[];
+
+export function checkElectionOptions(options: unknown): asserts options is ElectionOptions {
+  checkOptions('options', options, ELECTION_OPTIONS);
+}
+
+export function checkSelectOptions(options: unknown): asserts options is SelectOptions {
+  checkOptions('options', options, SELECT_OPTIONS);
+}
+
+export function checkElections(elections: unknown): asserts elections is ElectionAtStart[] {
+  if (!Array.isArray(elections)) {
+    throw new BadOptionError('elections', elections, 'a list of elections');
+  }
+  for (const [index, election] of elections.entries()) {
+    const what = `elections[${index}]`;
+    if (typeof election === 'string') {
+      checkKey(election, what);
+    } else {
+      checkOptions(what, election, [...ELECTION_OPTIONS, 'election']);
+      checkKey((election as { election: unknown }).election, `${what}.election`);
+    }
+  }
+}

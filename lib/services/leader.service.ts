@@ -1,0 +1,253 @@
+import { Observable, Subject, takeUntil } from 'rxjs';
+import { BadOptionError, ShuttingDownError } from '../client/errors.js';
+import type { ZkClient } from '../client/index.js';
+import { wait } from '../client/wait.js';
+import { runLeading } from '../recipes/chain.js';
+import {
+  type CandidateOptions,
+  LeaderLatch,
+  type LeaderParticipant,
+  LeaderSelector,
+  type TakeLeadership,
+  type Term,
+} from '../recipes/index.js';
+import {
+  checkElectionOptions,
+  checkSelectOptions,
+  type ElectionOptions,
+  type SelectOptions,
+} from './leader-options.js';
+import type { Holding } from './holding.js';
+import { checkKey, electionPath } from './lock-key.js';
+
+/** @publicApi */
+export interface LeadershipChange {
+  readonly election: string;
+  /** Whether this instance leads. */
+  readonly isLeader: boolean;
+  /** While it leads. */
+  readonly term: Term | undefined;
+}
+
+/**
+ * Elections by name, over all processes on the same ensemble and namespace: of those who take part,
+ * one leads. This process takes part at most once in each, by the first of {@link latch},
+ * {@link select}, {@link isLeader} or {@link changes} that asks for it, the module's `elections`, or a
+ * method with `@LeaderOnly`, `@OnElected` or `@OnResigned`. A shutdown resigns.
+ *
+ * @publicApi
+ */
+export class LeaderService {
+  private readonly candidates = new Map<string, LeaderLatch | LeaderSelector>();
+  private readonly shutdown = new Subject<void>();
+  private refusal: ShuttingDownError | undefined;
+  private resigned: Promise<void> | undefined;
+
+  /**
+   * @param participantId as what this process takes part where a call does not say; default: host name
+   *   and process id
+   * @param report told of what keeps this process from taking part in an election, which it tries again,
+   *   and of what a `takeLeadership` throws; default: a process warning
+   */
+  constructor(
+    private readonly client: ZkClient,
+    private readonly participantId?: string,
+    private readonly report?: (election: string, error: unknown) => void,
+  ) {}
+
+  /**
+   * Takes part in the election until the latch is closed; the latch that does so already, where there
+   * is one.
+   *
+   * @throws BadOptionError where this process takes part by other options, or by `select`;
+   *   ShuttingDownError
+   */
+  latch(election: string, options: ElectionOptions = {}): LeaderLatch {
+    checkElectionOptions(options);
+    const present = this.present(election);
+    if (present) return this.sameLatch(present, options);
+    const { path, id } = options;
+    return this.join(
+      election,
+      new LeaderLatch(this.client, this.pathOf(election, path), {
+        ...this.optionsOf(election, id),
+        closeMode: 'notify',
+      }),
+    );
+  }
+
+  /**
+   * Takes part in the election, and runs `takeLeadership` each time that this instance leads. It
+   * relinquishes the leadership when that has settled, and queues up again where `autoRequeue` says so
+   * or {@link LeaderSelector.requeue} asks for it.
+   *
+   * @throws BadOptionError where this process takes part already; ShuttingDownError
+   */
+  select(
+    election: string,
+    takeLeadership: TakeLeadership,
+    options: SelectOptions = {},
+  ): LeaderSelector {
+    checkSelectOptions(options);
+    if (this.present(election)) throw this.twice(election);
+    const { path, id, autoRequeue, onError } = options;
+    return this.join(
+      election,
+      new LeaderSelector(this.client, this.pathOf(election, path), takeLeadership, {
+        ...this.optionsOf(election, id),
+        autoRequeue,
+        ...(onError && { onError }),
+      }),
+    );
+  }
+
+  /** Whether this instance leads at this very moment. It takes part from the first call on. */
+  isLeader(election: string): boolean {
+    return this.term(election) !== undefined;
+  }
+
+  /** The present term of this instance. It takes part from the first call on. */
+  term(election: string): Term | undefined {
+    if (this.refusal) return undefined;
+    return (this.present(election) ?? this.latch(election)).term;
+  }
+
+  /** Who leads, over all processes; undefined where nobody takes part. Needs not take part. */
+  async leader(election: string, options?: Pick<ElectionOptions, 'path'>) {
+    const [first] = await this.participants(election, options);
+    return first;
+  }
+
+  /** Who takes part, over all processes, in the order in which they lead. Needs not take part. */
+  async participants(
+    election: string,
+    options: Pick<ElectionOptions, 'path'> = {},
+  ): Promise<LeaderParticipant[]> {
+    checkElectionOptions(options);
+    const { path } = options;
+    const candidate =
+      (path === undefined && this.present(election)) ||
+      new LeaderLatch(this.client, this.pathOf(election, path));
+    if (this.client.state === 'CONNECTING') await this.client.connect();
+    return candidate.participants();
+  }
+
+  /**
+   * Whether this instance leads: now, and each time that it changes. Completes at the shutdown. It
+   * takes part from the first subscription on.
+   */
+  changes(election: string): Observable<LeadershipChange> {
+    checkKey(election, 'election');
+    return new Observable<LeadershipChange>((subscriber) => {
+      const candidate = this.present(election) ?? this.latch(election);
+      const tell = (term: Term | undefined) =>
+        subscriber.next({ election, isLeader: term !== undefined, term });
+      tell(candidate.term);
+      return candidate.onChange(tell);
+    }).pipe(takeUntil(this.shutdown));
+  }
+
+  /**
+   * Gives the leadership up and queues up again behind all others; a `takeLeadership` that runs is
+   * interrupted, and has to settle first. Nothing where this instance does not lead.
+   */
+  async resign(election: string): Promise<void> {
+    const candidate = this.present(election);
+    if (candidate instanceof LeaderLatch) return candidate.resign();
+    candidate?.interruptLeadership();
+  }
+
+  /** The present term, to run a call within; undefined where this instance does not lead. */
+  enter(election: string): Holding | undefined {
+    const term = this.term(election);
+    return term && new TermHolding(term);
+  }
+
+  /**
+   * From now on this process leads nothing and takes part in nothing. Waits until each `takeLeadership`
+   * has settled, at most `limit` milliseconds: one that runs on keeps its place until the session ends.
+   * Idempotent.
+   */
+  resignAll(limit: number): Promise<void> {
+    this.resigned ??= this.closeAll(limit);
+    return this.resigned;
+  }
+
+  /** Who takes part for this process; one that was closed does not. */
+  private present(election: string): LeaderLatch | LeaderSelector | undefined {
+    checkKey(election, 'election');
+    const candidate = this.candidates.get(election);
+    return candidate?.state === 'closed' ? undefined : candidate;
+  }
+
+  private async closeAll(limit: number): Promise<void> {
+    this.refusal = new ShuttingDownError('the application is shutting down');
+    const closing = Promise.all([...this.candidates.values()].map((one) => one.close()));
+    this.shutdown.next();
+    const until = (wake: () => void) => {
+      void closing.then(wake);
+      return () => {};
+    };
+    await wait(limit, { until, ref: true });
+  }
+
+  private join<C extends LeaderLatch | LeaderSelector>(election: string, candidate: C): C {
+    if (this.refusal) {
+      const message = `election ${JSON.stringify(election)} is refused: ${this.refusal.message}`;
+      throw new ShuttingDownError(message, { key: election, cause: this.refusal });
+    }
+    this.candidates.set(election, candidate);
+    candidate.start();
+    return candidate;
+  }
+
+  private sameLatch(
+    present: LeaderLatch | LeaderSelector,
+    { id = present.id, path = present.path }: ElectionOptions,
+  ): LeaderLatch {
+    if (!(present instanceof LeaderLatch)) throw this.twice(present.key);
+    if (id !== present.id) throw new BadOptionError('id', id, `${present.id}, as it is already`);
+    if (path !== present.path) {
+      throw new BadOptionError('path', path, `${present.path}, as it is already`);
+    }
+    return present;
+  }
+
+  private twice(election: string): BadOptionError {
+    const expected = 'one that this process does not take part in already';
+    return new BadOptionError('election', election, expected);
+  }
+
+  private optionsOf(key: string, id: string | undefined): CandidateOptions {
+    const { report } = this;
+    return {
+      key,
+      id: id ?? this.participantId,
+      onError: report && ((error) => report(key, error)),
+    };
+  }
+
+  private pathOf(election: string, path: string | undefined): string {
+    return path ?? electionPath(this.client.namespace, election);
+  }
+}
+
+class TermHolding implements Holding {
+  constructor(private readonly term: Term) {}
+
+  get held(): boolean {
+    return this.term.active;
+  }
+
+  get signal(): AbortSignal {
+    return this.term.signal;
+  }
+
+  run<T>(fn: () => T): T {
+    return runLeading(this.term, fn);
+  }
+
+  async release(): Promise<void> {
+    // It is the latch's to give up.
+  }
+}
