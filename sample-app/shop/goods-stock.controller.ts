@@ -1,12 +1,10 @@
 import { Body, Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { currentLease, DistributedLock } from 'nestjs-zookeeper';
-import { GoodsStockService } from './goods-stock.service.js';
+import { goodsKey, GoodsStockService } from './goods-stock.service.js';
 import { GoodsNoPipe, StockPipe } from './input.js';
 
 /** Milliseconds a buyer stands in line: long enough for one behind 1,500 others. */
 export const PATIENCE = 120_000;
-
-const goodsKey = (goodsNo: string) => `goods-${goodsNo}`;
 
 @Controller('goods-stock/:goodsNo')
 export class GoodsStockController {

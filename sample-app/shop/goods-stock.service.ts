@@ -9,11 +9,14 @@ import {
   PreconditionFailedException,
 } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import type { EntityManager, Repository } from 'typeorm';
+import { type EntityManager, LessThan, Not, type Repository } from 'typeorm';
 import { GoodsStock } from './goods-stock.entity.js';
 import { Order } from './order.entity.js';
 import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
 import { Transactions } from './transactions.js';
+
+/** Of the lock that all who write the stock of these goods hold. */
+export const goodsKey = (goodsNo: string) => `goods-${goodsNo}`;
 
 @Injectable()
 export class GoodsStockService {
@@ -26,7 +29,8 @@ export class GoodsStockService {
 
   async find(goodsNo: string) {
     const { stock, isActive } = await this.existing(goodsNo);
-    return { goodsNo, stock, isActive, orders: await this.orders.countBy({ goodsNo }) };
+    const orders = await this.orders.countBy({ goodsNo, state: Not('closed') });
+    return { goodsNo, stock, isActive, orders };
   }
 
   /**
@@ -43,7 +47,7 @@ export class GoodsStockService {
 
     return this.transactions.run(async (manager) => {
       await writeStock(manager, goodsNo, stock - 1, fencingToken);
-      const order = await manager.save(Order, { goodsNo });
+      const order = await manager.save(Order, { goodsNo, placedAt: Date.now() });
       return { orderId: order.id, goodsNo, stock: stock - 1 };
     });
   }
@@ -56,6 +60,16 @@ export class GoodsStockService {
       await manager.delete(Order, { goodsNo });
     });
     return this.find(goodsNo);
+  }
+
+  /** Closes the orders that were placed before and are not paid, and returns their pieces to the stock. */
+  async closeUnpaid(goodsNo: string, placedBefore: number, fencingToken: bigint) {
+    await this.transactions.run(async (manager) => {
+      const overdue = { goodsNo, state: 'unpaid' as const, placedAt: LessThan(placedBefore) };
+      const { affected } = await manager.update(Order, overdue, { state: 'closed' });
+      const { stock } = await manager.findOneByOrFail(GoodsStock, { goodsNo });
+      await writeStock(manager, goodsNo, stock + affected!, fencingToken);
+    });
   }
 
   private async existing(goodsNo: string): Promise<GoodsStock> {

@@ -1,5 +1,7 @@
 import { Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
 
+export type OrderState = 'unpaid' | 'paid' | 'closed';
+
 @Entity('orders')
 export class Order {
   @PrimaryGeneratedColumn()
@@ -8,4 +10,11 @@ export class Order {
   @Index('orders_goods_no')
   @Column({ name: 'goods_no', length: 64 })
   goodsNo!: string;
+
+  @Column({ type: 'varchar', length: 8, default: 'unpaid' })
+  state!: OrderState;
+
+  /** Milliseconds since 1970. */
+  @Column({ name: 'placed_at', type: 'bigint' })
+  placedAt!: number;
 }

@@ -5,12 +5,15 @@ export interface ShopSettings {
   database: string;
   /** How long a buyer takes between looking at the stock and paying: milliseconds, from and to. */
   delay: readonly [from: number, to: number];
-  /** How long a dead instance keeps the lock, in milliseconds. */
+  /** How long an order may stay unpaid, in milliseconds. */
+  payWithin: number;
+  /** How long a dead instance keeps the lock and the lead, in milliseconds. */
   sessionTimeout: number;
 }
 
 export const defaults = {
   delay: [0, 20],
+  payWithin: 15 * 60_000,
   sessionTimeout: 10_000,
 } as const satisfies Partial<ShopSettings>;
 

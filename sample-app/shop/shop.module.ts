@@ -1,17 +1,21 @@
 import { type DynamicModule, Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ZkModule } from 'nestjs-zookeeper';
 import { dataSourceOptions } from './database.js';
 import { GoodsStockController } from './goods-stock.controller.js';
 import { GoodsStock } from './goods-stock.entity.js';
 import { GoodsStockService } from './goods-stock.service.js';
+import { LeaderController } from './leader.controller.js';
 import { Order } from './order.entity.js';
+import { OrdersController } from './orders.controller.js';
 import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
 import { Transactions } from './transactions.js';
+import { UnpaidOrdersService } from './unpaid-orders.service.js';
 
 @Module({
-  controllers: [GoodsStockController],
-  providers: [GoodsStockService, Transactions],
+  controllers: [GoodsStockController, OrdersController, LeaderController],
+  providers: [GoodsStockService, Transactions, UnpaidOrdersService],
 })
 export class ShopModule {
   static forRoot(settings: ShopSettings): DynamicModule {
@@ -21,6 +25,7 @@ export class ShopModule {
       module: ShopModule,
       imports: [
         ZkModule.forRoot({ ...server, sessionTimeout, namespace: 'seckill' }),
+        ScheduleModule.forRoot(),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),
         TypeOrmModule.forFeature([GoodsStock, Order]),
       ],

@@ -7,7 +7,7 @@ import { ZkClient } from '../../lib/client/zk-client.js';
 import { Instance } from '../../sample-app/seckill/instances.js';
 import { fireBuyers } from '../../sample-app/seckill/load.js';
 import { prepareDatabase } from '../../sample-app/shop/database.js';
-import type { ShopSettings } from '../../sample-app/shop/settings.js';
+import { defaults, type ShopSettings } from '../../sample-app/shop/settings.js';
 import { INSTANCE } from './seckill-process.js';
 
 const ITEMS = 20;
@@ -30,6 +30,7 @@ describe('an instance of the shop', { timeout: 60_000 }, () => {
     client = new ZkClient({ connectString: zookeeper.connectString });
     await client.connect();
     settings = {
+      ...defaults,
       zookeeper: zookeeper.connectString,
       database: join(directory, 'shop.sqlite'),
       delay: [0, 5],

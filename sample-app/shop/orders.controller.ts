@@ -1,0 +1,18 @@
+import { ConflictException, Controller, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { InjectRepository } from '@nestjs/typeorm';
+import type { Repository } from 'typeorm';
+import { Order } from './order.entity.js';
+
+@Controller('orders/:id')
+export class OrdersController {
+  constructor(@InjectRepository(Order) private readonly orders: Repository<Order>) {}
+
+  /** Needs no lock: one statement, which one of paying and closing wins. */
+  @Post('pay')
+  @HttpCode(200)
+  async pay(@Param('id', ParseIntPipe) id: number) {
+    const { affected } = await this.orders.update({ id, state: 'unpaid' }, { state: 'paid' });
+    if (affected === 0) throw new ConflictException(`order ${id} is not there to be paid`);
+    return { orderId: id, state: 'paid' };
+  }
+}
