@@ -18,7 +18,7 @@ import {
   type TransportListener,
 } from './transport.js';
 import { Trust, type SessionEnd } from './trust.js';
-import { Vigil } from './vigil.js';
+import { answersWithin, Vigil } from './vigil.js';
 import { WatchRegistry } from './watch-registry.js';
 
 /** What happens to a session, for the keeper of sessions. Called synchronously, never by the native client. */
@@ -46,14 +46,7 @@ export abstract class SessionLife {
   readonly #trust = new Trust();
   readonly #vigil = new Vigil(this.#clock, {
     isAlive: () => this.alive,
-    read: (done) => {
-      const sentAt = instant();
-      const settle = (code: number) => {
-        done();
-        if (isAnswer(code)) this.#clock.answered(sentAt);
-      };
-      return this.#transport?.exists('/', false, settle) ?? false;
-    },
+    transport: () => this.#transport,
     stalled: () => this.#leaveStalled(),
   });
   /** Full paths of ephemeral nodes that must go. */
@@ -201,8 +194,13 @@ export abstract class SessionLife {
     return new Promise((resolve, reject) => {
       // Reads the clock: nothing is sent for a session that ran out of time.
       if (!this.alive) return reject(this.#trust.end);
+      // In the next turn, where this client hears of a broken connection: whoever asked again at once
+      // would find all as it was, ask again, and keep that turn from coming until the session is lost.
       const refuse = () =>
-        reject(new ConnectionError(`${operation} ${path}: not connected to any server`));
+        setImmediate(
+          reject,
+          new ConnectionError(`${operation} ${path}: not connected to any server`),
+        );
       const transport = this.#transport;
       if (!transport) return refuse();
       this.#pending.add(reject);
@@ -291,15 +289,4 @@ export abstract class SessionLife {
     this.#options.observer.ended(reason, told);
     this.watches.fireAll();
   }
-}
-
-function answersWithin(limit: number, transport: Transport): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, limit, false);
-    const settle = (code: number) => {
-      clearTimeout(timer);
-      resolve(isAnswer(code));
-    };
-    if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
-  });
 }

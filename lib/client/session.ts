@@ -26,7 +26,7 @@ export interface Session {
    * and a session that ran out of time is declared lost by it.
    */
   readonly alive: boolean;
-  /** Whether a connection stands. An operation is refused at once where none does. */
+  /** Whether a connection stands. An operation is refused in the next turn where none does. */
   readonly connected: boolean;
   /** Alive and, under the policy `'standard'`, also connected. */
   readonly trusted: boolean;

@@ -1,12 +1,14 @@
 import { detached } from './detached.js';
-import type { LostClock } from './lost-clock.js';
+import { instant, type LostClock } from './lost-clock.js';
+import { isAnswer } from './reply-error.js';
+import { Code, type Transport } from './transport.js';
 
 export interface VigilDuties {
   /** Evaluates the clock; false once the session is over. */
   isAlive(): boolean;
-  /** Sends a light read, and calls back when it is through. Returns false where nothing was sent. */
-  read(done: () => void): boolean;
-  /** The server took the read and does not answer. */
+  /** The present one. */
+  transport(): Transport | undefined;
+  /** The server took a read and does not answer. */
   stalled(): void;
 }
 
@@ -54,7 +56,11 @@ export class Vigil {
       return;
     }
     if (this.#clock.age < sessionTimeout / 8) return;
-    const sent = this.#duties.read(() => (this.#unanswered = undefined));
+    const sentAt = instant();
+    const sent = this.#duties.transport()?.exists('/', false, (code) => {
+      this.#unanswered = undefined;
+      if (isAnswer(code)) this.#clock.answered(sentAt);
+    });
     if (sent) this.#unanswered = 0;
   }
 
@@ -64,4 +70,16 @@ export class Vigil {
     };
     this.#lostTimer = setTimeout(look, Math.max(1, Math.ceil(this.#clock.left))).unref();
   }
+}
+
+/** Whether the server of a connection answers a light read in so many milliseconds. */
+export function answersWithin(limit: number, transport: Transport): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, limit, false);
+    const settle = (code: number) => {
+      clearTimeout(timer);
+      resolve(isAnswer(code));
+    };
+    if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
+  });
 }

@@ -17,13 +17,13 @@ interface Answer {
 }
 
 const ANSWERS: Readonly<Record<string, Answer>> = {
-  BUSY: { status: 409, message: 'Locked by another request' },
-  TIMEOUT: { status: 503, message: 'Still locked by others, try again', retryAfter: 1 },
-  CONNECTION: { status: 503, message: 'The lock service is unavailable' },
-  SESSION_EXPIRED: { status: 503, message: 'The lock service is unavailable' },
+  BUSY: { status: 409, message: 'Busy with other requests' },
+  TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
+  CONNECTION: { status: 503, message: 'The coordination service is unavailable' },
+  SESSION_EXPIRED: { status: 503, message: 'The coordination service is unavailable' },
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
-  LEASE_LOST: { status: 500, message: 'The lock was lost meanwhile' },
+  LEASE_LOST: { status: 500, message: 'The lease was lost meanwhile' },
 };
 
 /**

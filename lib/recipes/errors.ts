@@ -66,6 +66,7 @@ export class SelfDeadlockError extends CoordinationError {
 
 /**
  * The path holds the znodes of another recipe. Two recipes on one path would not exclude each other.
+ * Whoever meets such a node gets this, also who uses the path as it is meant: neither can know that.
  *
  * @publicApi
  */

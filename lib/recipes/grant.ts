@@ -108,13 +108,13 @@ export class Grant {
 
   private revoke(): void {
     if (this.state !== 'held') return;
-    this.revoked ??= new LockRevokedError(`somebody asked for the lock on ${this.path}`);
+    this.revoked ??= new LockRevokedError(`somebody asked for the lease on ${this.path}`);
     this.request.abort(this.revoked);
   }
 
   private lose(cause: Error): void {
     if (this.state !== 'held') return;
-    const message = `the lock on ${this.path} was lost: ${cause.message}`;
+    const message = `the lease on ${this.path} was lost: ${cause.message}`;
     this.reason = new LeaseLostError(message, { cause });
     this.end('lost');
     this.loss.abort(this.reason);

@@ -43,6 +43,8 @@ export interface Entry {
  */
 export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   readonly key: string;
+  /** What errors call it. */
+  readonly noun: 'lock' | 'semaphore' = 'lock';
   protected readonly reentrant: boolean;
 
   constructor(

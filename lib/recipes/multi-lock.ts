@@ -84,7 +84,12 @@ export class MultiLock {
     try {
       for (const lock of this.inOrder) {
         const wait = Math.max(0, deadline - performance.now());
-        taken.set(lock, await take(lock, { ...options, wait }));
+        const taking = take(lock, { ...options, wait }).catch((error: unknown) => {
+          // The wait for the others may have left this one none: it was not a mere try for that.
+          if (error instanceof LockBusyError && options.wait) throw timedOut(lock, options.wait);
+          throw error;
+        });
+        taken.set(lock, await taking);
       }
       for (const lease of taken.values()) {
         // Only now: one that is given back for want of the others must not stay taken, and the wait
@@ -96,9 +101,10 @@ export class MultiLock {
         [...taken.values()],
       );
     } catch (error) {
-      await releaseAll([...taken.values()]);
-      // The wait for the others may have left this one none: it was not a mere try for that.
-      if (error instanceof LockBusyError && options.wait) throw timedOut(error.key!, options.wait);
+      // Its caller is to hear why it failed, not what else did.
+      await releaseAll([...taken.values()], error).catch((failures: AggregateError) =>
+        process.emitWarning(failures),
+      );
       throw error;
     }
   }
@@ -151,11 +157,17 @@ class AllLeases implements MultiLease {
   }
 }
 
-/** The last one first. All are released, whatever becomes of one; the failures are told together. */
-async function releaseAll(taken: readonly { release(): Promise<void> }[]): Promise<void> {
+/**
+ * The last one first. All are released, whatever becomes of one; the failures are told together.
+ *
+ * @param cause why they are released, where it is a failure too
+ */
+async function releaseAll(taken: readonly Lease[], cause?: unknown): Promise<void> {
   const results = await Promise.allSettled(taken.toReversed().map((part) => part.release()));
   const failures = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason as unknown] : [],
   );
-  if (failures.length > 0) throw new AggregateError(failures, 'not all locks could be released');
+  if (failures.length > 0) {
+    throw new AggregateError(failures, 'not all locks could be released', { cause });
+  }
 }

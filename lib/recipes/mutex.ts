@@ -39,7 +39,7 @@ export class Mutex extends Lock {
       markers: MARKERS,
       nodeAhead: lastBefore,
     });
-    return owner.acquire(this.key, wait, signal, holderData(details));
+    return owner.acquire(this, wait, signal, holderData(details));
   }
 
   protected override async seats(): Promise<Seat[]> {

@@ -15,6 +15,8 @@ import { Semaphore } from './semaphore.js';
  * @publicApi
  */
 export class NonReentrantMutex extends Semaphore {
+  override readonly noun = 'lock';
+
   constructor(client: ZkClient, path: string, { key }: Pick<LockOptions, 'key'> = {}) {
     super(client, path, { key, permits: 1 });
   }

@@ -3,7 +3,7 @@ import { runDetached } from './chain.js';
 import { Grant, type Recipe } from './grant.js';
 import { takeTurn } from './queue.js';
 import type { QueueSpec } from './queue-names.js';
-import { busy, cancelled, Waiter } from './wait.js';
+import { busy, cancelled, Waiter, type Wanted } from './wait.js';
 
 /*
  * All that one process wants of one exclusive lock. Its callers wait here, first in first out; a
@@ -39,14 +39,14 @@ class Owner {
 
   /** @param data what the waiter's node is to say about it */
   async acquire(
-    key: string,
+    wanted: Wanted,
     wait: number,
     signal: AbortSignal | undefined,
     data: Uint8Array,
   ): Promise<Grant> {
-    if (signal?.aborted) throw cancelled(key, signal);
-    if (wait === 0 && (this.grant?.occupied || this.waiters.size > 0)) throw busy(key);
-    const waiter = new Waiter<Grant>(key, wait, signal, data, (ended) => this.leave(ended));
+    if (signal?.aborted) throw cancelled(wanted, signal);
+    if (wait === 0 && (this.grant?.occupied || this.waiters.size > 0)) throw busy(wanted);
+    const waiter = new Waiter<Grant>(wanted, wait, signal, data, (ended) => this.leave(ended));
     this.waiters.add(waiter);
     if (!this.serving) {
       this.serving = true;

@@ -8,15 +8,16 @@ import { cancelled, Waiter } from './wait.js';
 
 /** One caller's wait in the ensemble's queue, by a node of its own. */
 export async function queueAlone(
-  { client, path, key }: Lock,
+  lock: Lock,
   recipe: Recipe,
   { wait = Infinity, signal, details }: AcquireOptions,
   names: Omit<QueueSpec, 'parent' | 'data'>,
 ): Promise<Grant> {
-  if (signal?.aborted) throw cancelled(key, signal);
+  if (signal?.aborted) throw cancelled(lock, signal);
+  const { client, path } = lock;
   const data = holderData(details);
   const turn = new AbortController();
-  const waiter = new Waiter<Grant>(key, wait, signal, data, () => turn.abort());
+  const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn.abort());
   takeTurn(
     client,
     { ...names, parent: path, data },

@@ -1,8 +1,8 @@
-import { NodeError, SessionExpiredError, type Session, type ZkClient } from '../client/index.js';
+import { NodeError, type Session, type ZkClient } from '../client/index.js';
 import { enqueue, type Listing } from './enqueue.js';
 import { freshNode, queueOf, type QueueSpec } from './queue-names.js';
 import { abortable } from './wait.js';
-import { readWithin, stillIn } from './within-session.js';
+import { inSession, readWithin, stillIn } from './within-session.js';
 
 /*
  * The queue of ephemeral sequential znodes that the lock recipes share (Curator's LockInternals):
@@ -38,15 +38,7 @@ export async function takeTurn(
   spec: QueueSpec,
   options: TurnOptions,
 ): Promise<Place> {
-  for (;;) {
-    const session = await client.session({ signal: options.signal });
-    try {
-      const place = await takeTurnIn(session, client, spec, options);
-      if (place) return place;
-    } catch (error) {
-      if (options.signal.aborted || !(error instanceof SessionExpiredError)) throw error;
-    }
-  }
+  return inSession(client, options.signal, (session) => takeTurnIn(session, client, spec, options));
 }
 
 async function takeTurnIn(

@@ -9,7 +9,7 @@ import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
 import { queueAlone } from './queue-alone.js';
 import { childrenOf, type Seat } from './participants.js';
-import { inOrder, lastBefore, queueOf, type QueueNode } from './queue-names.js';
+import { inOrder, lastBefore, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
 import { readWithin } from './within-session.js';
 
 /*
@@ -28,6 +28,11 @@ import { readWithin } from './within-session.js';
 const READ = '__READ__';
 const WRITE = '__WRIT__';
 const MARKERS = [READ, WRITE];
+
+type Names = Omit<QueueSpec, 'parent' | 'data'>;
+
+export const READER: Names = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };
+export const WRITER: Names = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
 
 /**
  * Many readers or one writer, in the order of their arrival, shared with Curator's
@@ -65,11 +70,7 @@ export class WriteLock extends Lock {
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> {
-    return queueAlone(this, 'write', options, {
-      marker: WRITE,
-      markers: MARKERS,
-      nodeAhead: lastBefore,
-    });
+    return queueAlone(this, 'write', options, WRITER);
   }
 
   protected override seats(): Promise<Seat[]> {
@@ -95,11 +96,7 @@ export class ReadLock extends Lock {
   protected override take(options: AcquireOptions): Promise<Grant> {
     const writing = reentryInChain(this.client, this.path, 'write');
     if (writing) return this.besideWriter(writing, options);
-    return queueAlone(this, 'read', options, {
-      marker: READ,
-      markers: MARKERS,
-      nodeAhead: lastWriterBefore,
-    });
+    return queueAlone(this, 'read', options, READER);
   }
 
   protected override seats(): Promise<Seat[]> {

@@ -9,7 +9,7 @@ import { Mutex } from './mutex.js';
 import { childrenOf, type Seat } from './participants.js';
 import { PermitLimit, type Permits } from './permits.js';
 import type { Place } from './queue.js';
-import { inOrder, queueOf } from './queue-names.js';
+import { inOrder, type QueueNode, queueOf } from './queue-names.js';
 import { abortable, cancelled, checkAcquire, Waiter } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
@@ -53,6 +53,7 @@ const TRY_AGAIN = 20;
  * @publicApi
  */
 export class Semaphore extends Lock<PermitOptions> {
+  override readonly noun: Lock['noun'] = 'semaphore';
   private readonly limit: PermitLimit;
   private readonly leases: string;
 
@@ -90,27 +91,33 @@ export class Semaphore extends Lock<PermitOptions> {
     return grant!;
   }
 
-  /** Lease nodes in their order: as many as there are permits hold; then those who wait to ask. */
+  /**
+   * Lease nodes in their order, then those who wait to ask. All lease nodes hold, whatever the number of
+   * permits is by now, but for those of the one who asks where there are more of them than permits.
+   */
   protected override async seats(): Promise<Seat[]> {
     const door = `${this.path}/locks`;
-    const [value, leases, asking] = await Promise.all([
-      this.limit.read(),
+    // In this order: whoever left the door between the two lists holds, or its lease nodes are gone.
+    const [leases, doors, value] = await Promise.all([
       childrenOf(this.client, this.leases),
       childrenOf(this.client, door),
+      this.limit.read(),
       this.checkNeighbours(),
     ]);
     const nodes = inOrder(queueOf({ parent: this.leases, markers: LEASES }, leases));
-    const waiting = inOrder(queueOf({ parent: door, markers: ['lock-'] }, asking));
-    // Whoever has the door and no permit yet shows by its lease node.
-    if (nodes.length > value) waiting.shift();
+    const queue = inOrder(queueOf({ parent: door, markers: ['lock-'] }, doors));
+    const [first, ...behind] = queue;
+    const asked = first ? await this.askedBy(`${door}/${first.name}`, nodes) : new Set();
     return [
-      ...nodes.map((node, index) => ({
+      ...nodes.map((node) => ({
         node,
         parent: this.leases,
-        state: index < value ? ('holding' as const) : ('waiting' as const),
+        state:
+          nodes.length > value && asked.has(node) ? ('waiting' as const) : ('holding' as const),
         mode: 'permit' as const,
       })),
-      ...waiting.map((node) => ({
+      // Whoever asks shows by its lease nodes.
+      ...(asked.size > 0 ? behind : queue).map((node) => ({
         node,
         parent: door,
         state: 'waiting' as const,
@@ -119,16 +126,32 @@ export class Semaphore extends Lock<PermitOptions> {
     ];
   }
 
+  /**
+   * The lease nodes that the session at the head of the door's queue made since it stood there. Where
+   * two threads of one Curator client queue, the second is taken to ask for what the first one holds.
+   */
+  private async askedBy(door: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
+    const paths = leases.map(({ name }) => `${this.leases}/${name}`);
+    const [asker, ...stats] = await Promise.all(
+      [door, ...paths].map((path) => this.client.exists(path)),
+    );
+    const ofAsker = leases.filter((_, index) => {
+      const stat = stats[index];
+      return asker && stat?.ephemeralOwner === asker.ephemeralOwner && stat.czxid > asker.czxid;
+    });
+    return new Set(ofAsker);
+  }
+
   private async takePlaces(
     { count = 1, wait = Infinity, signal, details }: PermitOptions,
     parts: (place: Place) => Place[],
   ): Promise<Grant[]> {
     this.limit.checkCount(count);
-    if (signal?.aborted) throw cancelled(this.key, signal);
+    if (signal?.aborted) throw cancelled(this, signal);
     const data = holderData(details, this.limit.fixed);
     const endUse = this.limit.agree();
     const turn = new AbortController();
-    const waiter = new Waiter<Grant[]>(this.key, wait, signal, data, () => turn.abort());
+    const waiter = new Waiter<Grant[]>(this, wait, signal, data, () => turn.abort());
     this.serve(waiter, count, { signal: turn.signal, details })
       .then((place) => {
         const grants = parts(place).map(
@@ -170,7 +193,7 @@ export class Semaphore extends Lock<PermitOptions> {
     }
   }
 
-  /** Undefined where somebody deleted what had been made: ask again. */
+  /** Undefined where what had been made is gone: ask again. */
   private async ask(
     door: Grant,
     waiter: Waiter<Grant[]>,
@@ -185,7 +208,13 @@ export class Semaphore extends Lock<PermitOptions> {
     let granted: Listing | undefined;
     try {
       await this.checkAgreement(created.at(-1)?.listing, names);
-      granted = await this.withinLimit(session, names, waiter, attempt);
+      [granted] = await Promise.all([
+        this.withinLimit(session, names, waiter, attempt),
+        // Again, now that our own are there: of two recipes that start at once, the later one sees the other.
+        this.checkNeighbours(),
+      ]);
+      // The session may have ended between the two answers.
+      if (!session.trusted) granted = undefined;
     } catch (error) {
       if (signal.aborted || !door.lost) throw error;
       // Without the door somebody else may ask: start again behind it.

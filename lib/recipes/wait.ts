@@ -2,6 +2,12 @@ import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import type { AcquireOptions } from './lease.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 
+/** What is waited for, as errors call it. */
+export interface Wanted {
+  readonly noun: 'lock' | 'semaphore';
+  readonly key: string;
+}
+
 /** Node's longest timer, 24.8 days: a longer wait ends there too. */
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
@@ -52,7 +58,7 @@ export class Waiter<T> {
   private waiting = true;
 
   constructor(
-    private readonly key: string,
+    private readonly wanted: Wanted,
     private readonly wait: number,
     private readonly signal: AbortSignal | undefined,
     /** What the waiter's node is to say about it. */
@@ -74,7 +80,7 @@ export class Waiter<T> {
 
   /** Others are before this waiter: a try ends here, a patient one goes on waiting. */
   blocked(): void {
-    if (!this.patient) this.reject(busy(this.key));
+    if (!this.patient) this.reject(busy(this.wanted));
   }
 
   /** False where the wait has ended already, and nobody takes the value. */
@@ -88,9 +94,9 @@ export class Waiter<T> {
     if (this.end()) this.settle.reject(error);
   }
 
-  private readonly onDeadline = (): void => this.reject(timedOut(this.key, this.wait));
+  private readonly onDeadline = (): void => this.reject(timedOut(this.wanted, this.wait));
 
-  private readonly onAbort = (): void => this.reject(cancelled(this.key, this.signal!));
+  private readonly onAbort = (): void => this.reject(cancelled(this.wanted, this.signal!));
 
   private end(): boolean {
     if (!this.waiting) return false;
@@ -102,16 +108,24 @@ export class Waiter<T> {
   }
 }
 
-export function busy(key: string): LockBusyError {
-  return new LockBusyError(`lock ${quote(key)} is taken`, { key });
+export function busy({ noun, key }: Wanted): LockBusyError {
+  const message =
+    noun === 'semaphore'
+      ? `too few permits of semaphore ${quote(key)} are left`
+      : `lock ${quote(key)} is taken`;
+  return new LockBusyError(message, { key });
 }
 
-export function timedOut(key: string, wait: number): LockTimeoutError {
-  return new LockTimeoutError(`lock ${quote(key)} was not granted within ${wait} ms`, { key });
+export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError {
+  const message =
+    noun === 'semaphore'
+      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms`
+      : `lock ${quote(key)} was not granted within ${wait} ms`;
+  return new LockTimeoutError(message, { key });
 }
 
-export function cancelled(key: string, signal: AbortSignal): WaitCancelledError {
-  return new WaitCancelledError(`the wait for lock ${quote(key)} was cancelled`, {
+export function cancelled({ noun, key }: Wanted, signal: AbortSignal): WaitCancelledError {
+  return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {
     key,
     cause: signal.reason,
   });

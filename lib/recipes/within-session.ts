@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   ConnectionError,
   SessionExpiredError,
@@ -12,9 +11,6 @@ export async function stillIn(
   session: Session,
   signal?: AbortSignal,
 ): Promise<void> {
-  // The client hears of a broken connection in the next turn. Who tried again before would find all as
-  // it was, try again, and keep that turn from coming until the session is lost.
-  await nextTurn();
   if ((await client.session({ signal })) !== session) {
     throw new SessionExpiredError(`session 0x${session.id} ended`);
   }
@@ -33,6 +29,23 @@ export async function readWithin<T>(
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       await stillIn(client, session, signal);
+    }
+  }
+}
+
+/** Repeats `take` in the session of the time, until it resolves with something or the signal aborts. */
+export async function inSession<T>(
+  client: ZkClient,
+  signal: AbortSignal,
+  take: (session: Session) => Promise<T | undefined>,
+): Promise<T> {
+  for (;;) {
+    const session = await client.session({ signal });
+    try {
+      const result = await take(session);
+      if (result !== undefined) return result;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
     }
   }
 }

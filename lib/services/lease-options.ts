@@ -16,9 +16,9 @@ export interface LeaseOptions extends AcquireOptions {
   path?: string;
   /**
    * Called when somebody asks for what the lease holds: see {@link Lease.revocation}. It decides
-   * whether to release.
+   * whether to release. What it throws becomes a process warning.
    */
-  onRevoke?: (lease: Lease) => void;
+  onRevoke?: (lease: Lease) => void | Promise<void>;
 }
 
 /**

@@ -3,7 +3,7 @@ import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { type AcquireOptions, type Entry, type Lease, revoke } from '../recipes/index.js';
 import type { Participant } from '../recipes/index.js';
-import { abortable, cancelled } from '../recipes/wait.js';
+import { abortable, cancelled, type Wanted } from '../recipes/wait.js';
 import { checkLeaseDefaults, type LeaseDefaults, type LeaseOptions } from './lease-options.js';
 import { trackedLease } from './tracked-lease.js';
 import type { Turnstile } from './turnstile.js';
@@ -22,7 +22,7 @@ export interface Asked<Options extends LeaseOptions> {
 export abstract class LeaseService {
   /** Milliseconds that a wait takes where the call does not say. */
   readonly defaultWait: number;
-  protected abstract readonly noun: string;
+  protected abstract readonly noun: Wanted['noun'];
 
   protected constructor(
     protected readonly client: ZkClient,
@@ -121,7 +121,7 @@ export abstract class LeaseService {
     try {
       await abortable(this.client.connect(), signal);
     } catch (error) {
-      throw signal.aborted ? cancelled(key, signal) : error;
+      throw signal.aborted ? cancelled({ noun: this.noun, key }, signal) : error;
     }
   }
 }
@@ -145,15 +145,15 @@ export async function unlessTaken<T>(taking: Promise<T>): Promise<T | undefined>
 function listen(lease: Lease, { onRevoke }: LeaseOptions): () => void {
   if (!onRevoke) return () => {};
   const { revocation } = lease;
-  const tell = AsyncResource.bind(() => {
+  const tell = AsyncResource.bind(async () => {
     try {
-      onRevoke(lease);
+      await onRevoke(lease);
     } catch (error) {
       // Whoever asks for the lock must not bring its holder down.
       process.emitWarning(error instanceof Error ? error : String(error));
     }
   }, 'ZooKeeperRevocation');
-  if (revocation.aborted) tell();
+  if (revocation.aborted) void tell();
   else revocation.addEventListener('abort', tell, { once: true });
   return () => revocation.removeEventListener('abort', tell);
 }

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it, vi } from 'vitest';
 import {
-  type Lease,
   LeaseLostError,
   type Lock,
   LockBusyError,
@@ -25,7 +24,7 @@ import { failureOf, nodesUnder, nothingLeft, observed, queued } from '../support
 import { useServer } from '../support/servers.js';
 
 // Bugs that other lock libraries had, each by its name, on the recipes of ours that could have it too.
-// The mutex's with connections and sessions are in mutex-session-loss.test.ts.
+// Those of the teaching recipes are with their tests.
 
 const server = useServer();
 const connect = useClients(server);
@@ -76,13 +75,31 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await nothingLeft(server, client, path + held, path + queue);
   });
 
-  it('CURATOR-604, 696, etcd 11456: is granted to no session that ended during the wait', async () => {
+  it('CURATOR-604, 696: leaves no grant on the node of the session before', async () => {
     const path = server.path('curator-604');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const first = await make(holder, path).acquire();
     const waiting = make(waiter, path).acquire();
     await queued(holder, path + held, 2);
-    // The end of the session and the grant come together.
+    const before = (await waiter.session()).id;
+    await expire(waiter, server);
+    await expect.poll(async () => (await waiter.session()).id).not.toBe(before);
+    await first.release();
+    const lease = await waiting;
+    const [node, ...others] = await nodesUnder(holder, path + held);
+    expect(others).toEqual([]);
+    const { ephemeralOwner } = (await holder.exists(`${path}${held}/${node}`))!;
+    expect(ephemeralOwner).toBe((await waiter.session()).id);
+    await lease.release();
+    await nothingLeft(server, holder, path + held, path + queue);
+  });
+
+  it('etcd 11456: is held by no session that ended as it was granted', async () => {
+    const path = server.path('etcd-11456');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const first = await make(holder, path).acquire();
+    const waiting = make(waiter, path).acquire();
+    await queued(holder, path + held, 2);
     await Promise.all([expire(waiter, server), first.release()]);
     const lease = await waiting;
     await waiter.sync(path);
@@ -141,6 +158,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await link.down();
     await stateOf(client, 'SUSPENDED');
     await lease.release();
+    expect(lease.held).toBe(false);
     await link.up();
     await (await make(other, path).acquire({ wait: 10_000 })).release();
     await client.close();
@@ -303,6 +321,103 @@ describe('mutex', () => {
   });
 });
 
+interface LostAnswer extends Pick<Recipe, 'name' | 'held' | 'queue'> {
+  make: (client: ZkClient, path: string) => Pick<Lock, 'acquire'>;
+  /** Of the node whose answer is lost. */
+  marker: string;
+  nodes: number;
+}
+
+const lostAnswers: LostAnswer[] = [
+  { ...exclusive[0]!, marker: '-lock-', nodes: 1 },
+  { ...exclusive[1]!, marker: '-__WRIT__', nodes: 1 },
+  {
+    name: 'semaphore whose caller wants three permits',
+    make: (client, path) => {
+      const semaphore = new Semaphore(client, path, { permits: 5 });
+      return { acquire: (options) => semaphore.acquire({ ...options, count: 3 }) };
+    },
+    marker: '-lease-',
+    queue: '/locks',
+    held: '/leases',
+    nodes: 3,
+  },
+];
+
+describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
+  /** Acquires, and lets none of the answers through from the first create of its node on. */
+  async function acquireUnanswered(link: Link, client: ZkClient, other: ZkClient, path: string) {
+    await other.ensureContainers(path + held);
+    const { create } = LiveSession.prototype;
+    let deafened = false;
+    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
+      this: LiveSession,
+      ...args: Parameters<typeof create>
+    ) {
+      if (!deafened && args[0].includes(marker)) {
+        deafened = true;
+        await link.deafen();
+      }
+      return create.apply(this, args);
+    });
+    const controller = new AbortController();
+    const acquiring = make(client, path).acquire({ signal: controller.signal });
+    await queued(other, path + held, nodes);
+    creating.mockRestore();
+    return { acquiring, controller };
+  }
+
+  it('CURATOR-45, 79: leaves no second node where the answer to a create was lost', async () => {
+    const path = server.path('curator-45');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const { acquiring } = await acquireUnanswered(link, client, other, path);
+    await link.cut();
+    const lease = await acquiring;
+    expect(await nodesUnder(other, path + held)).toHaveLength(nodes);
+    await lease.release();
+    await nothingLeft(server, other, path + queue, path + held);
+    await client.close();
+  });
+
+  it('CURATOR-190: leaves no node where the wait ended before the lost answer was made good', async () => {
+    const path = server.path('curator-190');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const { acquiring, controller } = await acquireUnanswered(link, client, other, path);
+    await link.down();
+    controller.abort();
+    await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    await nothingLeft(server, other, path + queue, path + held);
+    await client.close();
+  });
+});
+
+const reentrant: [string, (client: ZkClient, path: string) => Lock][] = [
+  ['mutex', (client, path) => new Mutex(client, path)],
+  ['read lock', (client, path) => new ReadWriteLock(client, path).read],
+  ['write lock', (client, path) => new ReadWriteLock(client, path).write],
+];
+
+describe.each(reentrant)('%s', (_name, make) => {
+  it('CURATOR-206: lets nobody enter again on the lock it lost', async () => {
+    const path = server.path('curator-206');
+    const client = await connect();
+    const lock = make(client, path);
+    await lock.withLock(async (lease) => {
+      await expire(client, server);
+      await aborted(lease.signal);
+      await expect(lock.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
+      await expect(lock.acquire()).rejects.toThrow(LeaseLostError);
+    });
+    await lock.withLock(() => undefined);
+  });
+});
+
 describe('read/write lock', () => {
   it('CURATOR-621: does not sort a downgraded reader behind a waiting writer', async () => {
     const path = server.path('curator-621');
@@ -323,37 +438,24 @@ describe('read/write lock', () => {
     await (await waiting.promise).release();
     await nothingLeft(server, client, path);
   });
-
-  it('CURATOR-206: lets nobody enter again on the lock it lost, in any mode', async () => {
-    const path = server.path('curator-206');
-    const client = await connect();
-    const { read, write } = new ReadWriteLock(client, path);
-    for (const lock of [read, write]) {
-      await lock.withLock(async (lease) => {
-        await expire(client, server);
-        await aborted(lease.signal);
-        await expect(lock.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
-        await expect(lock.acquire()).rejects.toThrow(LeaseLostError);
-      });
-    }
-    await write.withLock(() => undefined);
-  });
 });
 
 describe('semaphore', () => {
-  it('CURATOR-75: a raise of the permits wakes a waiter', async () => {
+  it('CURATOR-75: a raise of the permits wakes all who have room', async () => {
     const path = server.path('curator-75');
-    const [client, operator] = await Promise.all([connect(), connect()]);
-    await new SharedCount(operator, `${path}-permits`).set(1);
-    const permits = new SharedCount(client, `${path}-permits`);
-    const semaphore = new Semaphore(client, path, { permits });
-    const held = await semaphore.acquire();
-    const waiting = semaphore.acquire();
-    await queued(client, `${path}/leases`, 2);
-    await new SharedCount(operator, `${path}-permits`).set(2);
-    const lease = await waiting;
+    const [one, two, operator] = await Promise.all([connect(), connect(), connect()]);
+    const count = (client: ZkClient) => new SharedCount(client, `${path}-count`);
+    await count(operator).set(1);
+    const held = await new Semaphore(one, path, { permits: count(one) }).acquire();
+    const waiting = [one, two, two].map((client) =>
+      new Semaphore(client, path, { permits: count(client) }).acquire(),
+    );
+    await queued(one, `${path}/locks`, 2);
+    await queued(one, `${path}/leases`, 2);
+    await count(operator).set(4);
+    const leases = await Promise.all(waiting);
     expect(held.held).toBe(true);
-    await Promise.all([held.release(), lease.release()]);
+    await Promise.all([held, ...leases].map((lease) => lease.release()));
   });
 
   it('permits taken one by one: two clients that want several do not deadlock', async () => {
@@ -373,85 +475,28 @@ describe('semaphore', () => {
     expect(taken).toBe(30);
     await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
   });
-
-  it('CURATOR-45, 79: leaves no second lease node where the answer to a create was lost', async () => {
-    const path = server.path('curator-45');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const other = await connect();
-    await other.ensureContainers(`${path}/leases`);
-    const { create } = LiveSession.prototype;
-    let deafened = false;
-    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
-      this: LiveSession,
-      ...args: Parameters<typeof create>
-    ) {
-      if (!deafened && args[0].includes('-lease-')) {
-        deafened = true;
-        await link.deafen();
-      }
-      return create.apply(this, args);
-    });
-    const acquiring = new Semaphore(client, path, { permits: 5 }).acquire({ count: 3 });
-    await queued(other, `${path}/leases`, 3);
-    creating.mockRestore();
-    await link.cut();
-    const lease = await acquiring;
-    expect(await nodesUnder(other, `${path}/leases`)).toHaveLength(3);
-    await lease.release();
-    await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
-    await client.close();
-  });
-
-  it('CURATOR-190: leaves no lease node where the wait ended before the lost answer was made good', async () => {
-    const path = server.path('curator-190');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const other = await connect();
-    await other.ensureContainers(`${path}/leases`);
-    const controller = new AbortController();
-    const { create } = LiveSession.prototype;
-    let deafened = false;
-    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
-      this: LiveSession,
-      ...args: Parameters<typeof create>
-    ) {
-      if (!deafened && args[0].includes('-lease-')) {
-        deafened = true;
-        await link.deafen();
-      }
-      return create.apply(this, args);
-    });
-    const semaphore = new Semaphore(client, path, { permits: 5 });
-    const acquiring = semaphore.acquire({ count: 2, signal: controller.signal });
-    await queued(other, `${path}/leases`, 2);
-    creating.mockRestore();
-    await link.down();
-    controller.abort();
-    await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
-    await link.up();
-    await stateOf(client, 'RECONNECTED');
-    await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
-    await client.close();
-  });
 });
 
 describe('multi-lock', () => {
   it('the full timeout for each lock: all of them share one', async () => {
     const base = server.path('full-timeout');
+    const all = ['a', 'b', 'c'].map((name) => `${base}/${name}`);
     const [client, other] = await Promise.all([connect(), connect()]);
-    const paths = ['a', 'b', 'c'].map((name) => `${base}/${name}`);
-    const held: Lease[] = [];
-    for (const path of paths) held.push(await new Mutex(other, path).acquire());
+    const held = await Promise.all(all.map((path) => new Mutex(other, path).acquire()));
     const start = performance.now();
-    const multi = new MultiLock(paths.map((path) => new Mutex(client, path)));
-    const waiting = failureOf(multi.acquire({ wait: 300 }));
-    await queued(client, paths[0]!, 2);
-    await held[0]!.release();
+    const multi = new MultiLock(all.map((path) => new Mutex(client, path)));
+    const waiting = failureOf(multi.acquire({ wait: 400 }));
+    for (const [index, lease] of held.slice(0, 2).entries()) {
+      await queued(client, all[index]!, 2);
+      await lease.release();
+    }
+    await queued(client, all[2]!, 2);
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
-    expect(performance.now() - start).toBeLessThan(550);
-    await Promise.all(held.map((lease) => lease.release()));
-    await nothingLeft(server, client, ...paths);
+    const elapsed = performance.now() - start;
+    expect(elapsed).toBeGreaterThanOrEqual(399);
+    expect(elapsed).toBeLessThan(700);
+    await held[2]!.release();
+    await nothingLeft(server, client, ...all);
   });
 });
 

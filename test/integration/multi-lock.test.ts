@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
@@ -7,7 +8,6 @@ import {
   type Lock,
   LockBusyError,
   LockRevokedError,
-  LockTimeoutError,
   MultiLock,
   Mutex,
   NonReentrantMutex,
@@ -110,37 +110,36 @@ describe('a multi-lock', () => {
     await (await multi.acquire({ wait: 0 })).release();
   });
 
-  it('has one deadline for all of its locks', async () => {
-    const all = paths('deadline');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const held = await Promise.all(mutexes(other, all).map((mutex) => mutex.acquire()));
-    const start = performance.now();
-    const waiting = failureOf(new MultiLock(mutexes(client, all)).acquire({ wait: 400 }));
-    for (const [index, lease] of held.slice(0, 2).entries()) {
-      await queued(client, all[index]!, 2);
-      await lease.release();
-    }
-    await queued(client, all[2]!, 2);
-    expect(await waiting).toBeInstanceOf(LockTimeoutError);
-    const elapsed = performance.now() - start;
-    expect(elapsed).toBeGreaterThanOrEqual(399);
-    expect(elapsed).toBeLessThan(700);
-    await held[2]!.release();
-    await nothingLeft(server, client, ...all);
-  });
-
-  it('says that the time ran out where the first lock took all of it', async () => {
+  it('says that the time ran out where the first lock took all of it, and for what', async () => {
     const [a, b] = paths('no-time-left') as [string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
-    const held = await new Mutex(other, b).acquire();
+    const held = await new Semaphore(other, b, { permits: 1 }).acquire();
     const slow = stub(a, async () => {
       const end = performance.now() + 20;
       while (performance.now() < end) await client.sync('/');
       return { signal: new AbortController().signal, release: async () => undefined };
     });
-    const multi = new MultiLock([slow, new Mutex(client, b)]);
-    expect(await failureOf(multi.acquire({ wait: 10 }))).toMatchObject({ code: 'TIMEOUT' });
+    const multi = new MultiLock([slow, new Semaphore(client, b, { permits: 1, key: 'beds' })]);
+    expect(await failureOf(multi.acquire({ wait: 10 }))).toMatchObject({
+      code: 'TIMEOUT',
+      key: 'beds',
+      message: 'no permit of semaphore "beds" was granted within 10 ms',
+    });
     await held.release();
+  });
+
+  it('says why it failed, and tells the process where giving back fails too', async () => {
+    const why = new Error('the last one fails');
+    const stays = new Error('it stays');
+    const warning = once(process, 'warning');
+    const multi = new MultiLock([
+      stub('/a', async () => ({ release: () => Promise.reject(stays) })),
+      stub('/b', () => Promise.reject(why)),
+    ]);
+    expect(await failureOf(multi.acquire())).toBe(why);
+    const [told] = (await warning) as [AggregateError];
+    expect(told.errors).toEqual([stays]);
+    expect(told.cause).toBe(why);
   });
 
   it('gives up when its signal aborts, and leaves nothing', async () => {

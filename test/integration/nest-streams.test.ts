@@ -88,7 +88,7 @@ describe('a locked stream of server-sent events', () => {
     await using _lease = await (await apps.start({})).get(LockService).acquire('feed');
     const { text } = await request(app.url).get('/');
     expect(text).toContain('event: error\n');
-    expect(text).toContain('data: Still locked by others, try again\n');
+    expect(text).toContain('data: Still busy with other requests, try again\n');
   });
 });
 

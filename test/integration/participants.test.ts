@@ -113,6 +113,9 @@ describe('the participants of a mutex', () => {
     ['JSON that is not ours', '{"host":7}', '{"host":7}'],
     ['JSON null', 'null', 'null'],
     ['JSON of a number', '17', '17'],
+    ['JSON of an array', '["host", 7]', '["host", 7]'],
+    ['JSON of an object without a host', '{"pid":7}', '{"pid":7}'],
+    ['JSON of an object without a process', '{"host":"a"}', '{"host":"a"}'],
   ])('understand nodes of others that say %s', async (_what, data, text) => {
     const path = server.path('curator');
     const client = await connect();
@@ -225,17 +228,59 @@ describe('the participants of a semaphore', () => {
     await (await second).release();
   });
 
-  it('are counted by the shared number where it is shared', async () => {
-    const path = server.path('shared');
+  it('go on holding where the shared number was lowered', async () => {
+    const path = server.path('lowered');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
     await permits.set(2);
     const semaphore = new Semaphore(client, path, { permits });
     const leases = [await semaphore.acquire(), await semaphore.acquire()];
     await permits.set(1);
-    const states = (await semaphore.participants()).map(({ state }) => state);
-    expect(states).toEqual(['holding', 'waiting']);
+    const states = async () => (await semaphore.participants()).map(({ state }) => state);
+    expect(await states()).toEqual(['holding', 'holding']);
+    const waiting = semaphore.acquire();
+    await queued(client, `${path}/leases`, 3);
+    expect(await states()).toEqual(['holding', 'holding', 'waiting']);
     for (const lease of leases) await lease.release();
+    await (await waiting).release();
+  });
+
+  it('wait with all that they ask for, though there is room for some of it', async () => {
+    const path = server.path('all-or-nothing');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(client, path, { permits: 3 });
+    const theirs = await new Semaphore(other, path, { permits: 3 }).acquire();
+    const ours = await semaphore.acquire();
+    // The session that asks holds one already.
+    const waiting = semaphore.acquire({ count: 2 });
+    await queued(client, `${path}/leases`, 4);
+    await expect
+      .poll(async () => (await semaphore.participants()).map(({ state }) => state))
+      .toEqual(['holding', 'holding', 'waiting', 'waiting']);
+    await semaphore.revoke();
+    const seen = await semaphore.participants();
+    expect(seen.map(({ revoked }) => revoked)).toEqual([true, true, false, false]);
+    await Promise.all([theirs.release(), ours.release()]);
+    await (await waiting).release();
+  });
+
+  it('are holders as soon as they have been served, though the door is not closed yet', async () => {
+    const path = server.path('door-open');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(other, path, { permits: 1 });
+    await client.ensureContainers(`${path}/locks`);
+    await client.ensureContainers(`${path}/leases`);
+    const door = await client.create(`${path}/locks/_c_x-lock-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    const states = async () => (await semaphore.participants()).map(({ state }) => state);
+    expect(await states()).toEqual(['waiting']);
+    const lease = await client.create(`${path}/leases/_c_x-lease-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    expect(await states()).toEqual(['holding']);
+    await client.delete(door);
+    await client.delete(lease);
   });
 
   it('of a non-reentrant mutex are the holder and those who wait', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   ForeignNodeError,
+  type Lease,
   type Lock,
   Mutex,
   NonReentrantMutex,
@@ -81,6 +82,53 @@ describe('a path that one recipe uses', () => {
       await expect.poll(() => everythingUnder(client, path)).toEqual(before);
     },
   );
+});
+
+describe('two recipes that start on a fresh path at the same time', () => {
+  const semaphores = pairs.filter(([first]) => layouts[2]!.includes(first));
+
+  it.each(semaphores)(
+    'are not both let in where a %s has looked before a %s came',
+    async (first, second) => {
+      const path = server.path('after-the-look');
+      const [client, other] = await Promise.all([connect(), connect()]);
+      const { children } = client;
+      let lease: Lease | undefined;
+      // It looks, and finds nobody; the other one has come before anything of its own is there.
+      client.children = async (...args) => {
+        client.children = children;
+        try {
+          return await client.children(...args);
+        } finally {
+          lease = await makers[second]!(other, path).acquire();
+        }
+      };
+      const waits = makers[first]!(client, path).acquire();
+      await expect(waits).rejects.toThrow(ForeignNodeError);
+      expect(lease!.held).toBe(true);
+      await lease!.release();
+      await expect.poll(() => everythingUnder(other, path)).toEqual([]);
+    },
+  );
+
+  it.each(pairs)('are not both let in: a %s and a %s', async (first, second) => {
+    const [client, other] = await Promise.all([connect(), connect()]);
+    for (let turns = 0; turns < 12; turns++) {
+      const path = server.path('same-time');
+      const one = makers[first]!(client, path).acquire();
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
+      const results = await Promise.allSettled([one, makers[second]!(other, path).acquire()]);
+      const leases = results.flatMap((result) =>
+        result.status === 'fulfilled' ? [result.value] : [],
+      );
+      expect(leases.length).toBeLessThanOrEqual(1);
+      for (const result of results) {
+        if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(ForeignNodeError);
+      }
+      for (const lease of leases) await lease.release();
+      await expect.poll(() => everythingUnder(client, path)).toEqual([]);
+    }
+  });
 });
 
 describe('a path that nobody uses any more', () => {

@@ -298,23 +298,6 @@ describe('permits shared in a znode', () => {
     await queued(client, `${path}/leases`, 0);
   });
 
-  it('wake all who have room when they are raised', async () => {
-    const path = server.path('raised');
-    const [one, two, operator] = await Promise.all([connect(), connect(), connect()]);
-    const count = (client: ZkClient) => new SharedCount(client, `${path}-count`);
-    await count(operator).set(1);
-    const held = await new Semaphore(one, path, { permits: count(one) }).acquire();
-    const waiting = [one, two, two].map((client) =>
-      new Semaphore(client, path, { permits: count(client) }).acquire(),
-    );
-    await queued(one, `${path}/locks`, 2);
-    await queued(one, `${path}/leases`, 2);
-    await count(operator).set(4);
-    const leases = await Promise.all(waiting);
-    expect(held.held).toBe(true);
-    await releaseAll([held, ...leases]);
-  });
-
   it('hold everybody back at 0, until they are raised', async () => {
     const path = server.path('zero');
     const client = await connect();
@@ -441,6 +424,7 @@ describe('a try for a permit', () => {
     expect(await failureOf(semaphore.acquire({ wait: 0 }))).toMatchObject({
       code: 'BUSY',
       key: 'beds',
+      message: 'too few permits of semaphore "beds" are left',
     });
     await queued(holder, `${path}/leases`, 2);
     await held.release();
@@ -460,7 +444,11 @@ describe('a wait for a permit', () => {
     ]);
     expect(first).toBeInstanceOf(LockTimeoutError);
     expect(behind).toBeInstanceOf(LockTimeoutError);
-    expect(first).toMatchObject({ code: 'TIMEOUT', key: 'beds' });
+    expect(first).toMatchObject({
+      code: 'TIMEOUT',
+      key: 'beds',
+      message: 'no permit of semaphore "beds" was granted within 60 ms',
+    });
     await queued(holder, `${path}/leases`, 1);
     await held.release();
     await nothingLeft(server, holder, ...queues(path));
@@ -476,7 +464,9 @@ describe('a wait for a permit', () => {
     const next = semaphore.acquire();
     await asking(holder, path, 3);
     controller.abort();
-    await expect(waiting).rejects.toThrow(WaitCancelledError);
+    const error = await failureOf(waiting);
+    expect(error).toBeInstanceOf(WaitCancelledError);
+    expect((error as Error).message).toContain(`wait for semaphore "${path}"`);
     await (await next).release();
     await held.release();
     await nothingLeft(server, holder, ...queues(path));
@@ -530,6 +520,32 @@ describe('a session that ends', () => {
     expect(lease.held).toBe(false);
     await lease.release();
     await nothingLeft(server, other, ...queues(path));
+  });
+
+  it('is granted nothing, even between the last two answers', async () => {
+    const path = server.path('last-answers');
+    const client = await connect();
+    const before = await client.session();
+    const { children } = client;
+    let looks = 0;
+    client.children = async (...args) => {
+      const answer = await children.apply(client, args);
+      if (args[0] === path && ++looks === 2) {
+        await expire(client, server);
+        await expect.poll(() => before.alive).toBe(false);
+      }
+      return answer;
+    };
+    await client.ensureContainers(path);
+    const lease = await new Semaphore(client, path, { permits: 1 }).acquire();
+    const after = await client.session();
+    const [node, ...others] = await nodesUnder(client, `${path}/leases`);
+    expect(others).toEqual([]);
+    const stat = await client.exists(`${path}/leases/${node}`);
+    expect(stat?.ephemeralOwner).toBe(after.id);
+    expect(lease.held).toBe(true);
+    await lease.release();
+    await nothingLeft(server, client, ...queues(path));
   });
 
   it('has its waiters ask again, the first of them and those behind', async () => {

@@ -164,6 +164,22 @@ describe('the shared lock with a child watch', () => {
     await (await waiting).release();
   });
 
+  it('queues a waiter again whose node somebody deletes with all of the path', async () => {
+    const path = server.path('path-deleted');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const lease = await new SharedLock(holder, path).write.acquire();
+    const waiting = new SharedLock(waiter, path).write.acquire();
+    await queued(holder, path, 2);
+    const nodes = await nodesUnder(holder, path);
+    // In one flight, so that all is gone when the waiter looks.
+    await Promise.all([
+      ...nodes.map((node) => holder.delete(`${path}/${node}`)),
+      holder.delete(path),
+    ]);
+    await (await waiting).release();
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+  });
+
   it('re-enters along the call chain, lets a writer read, and refuses a reader that wants to write', async () => {
     const path = server.path('reentry');
     const { read, write } = new SharedLock(await connect(), path);

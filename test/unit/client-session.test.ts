@@ -148,6 +148,16 @@ describe('a lost connection', () => {
     expect(await keeper.session()).toBe(session);
   });
 
+  test('is known before a refused request is, so that who asks again at once does not hold it up', async () => {
+    const { keeper } = keep();
+    await keeper.start();
+    const session = await keeper.session();
+    let known = false;
+    setImmediate(() => (known = true));
+    await expect(session.get('/')).rejects.toBeInstanceOf(ConnectionError);
+    expect(known).toBe(true);
+  });
+
   test('is followed by sync, the discards, and only then by anything else', async () => {
     const { keeper, transports, until } = keep();
     await keeper.start();

@@ -61,6 +61,14 @@ describe('over HTTP', () => {
     expect(response.headers['Retry-After']).toBe(error.code === 'TIMEOUT' ? '1' : undefined);
   });
 
+  it.each([new LockBusyError('busy'), new LockTimeoutError('timeout'), new LeaseLostError('lost')])(
+    'the answer to %s is as true for a semaphore as for a lock',
+    (error) => {
+      const { message } = transportException(error, hostOf('http', {}, responseOf())) as Error;
+      expect(message).not.toMatch(/lock/i);
+    },
+  );
+
   it('the caller learns no address and no path', () => {
     const error = new ConnectionError('no answer from 10.0.0.7:2181');
     const exception = transportException(error, hostOf('http', {}, responseOf())) as HttpException;

@@ -1,5 +1,5 @@
 import type { AcquireOptions } from '../lease.js';
-import { cancelled, Waiter } from '../wait.js';
+import { cancelled, Waiter, type Wanted } from '../wait.js';
 
 export interface Turn {
   /** Aborts when nobody wants the turn anymore. */
@@ -12,14 +12,14 @@ const NO_DATA = new Uint8Array();
 
 /** One caller's wait for what `take` resolves with; a result that comes too late is given back. */
 export async function awaitTurn<T>(
-  key: string,
+  wanted: Wanted,
   { wait = Infinity, signal }: Pick<AcquireOptions, 'wait' | 'signal'>,
   take: (turn: Turn) => Promise<T>,
   giveBack: (result: T) => void,
 ): Promise<T> {
-  if (signal?.aborted) throw cancelled(key, signal);
+  if (signal?.aborted) throw cancelled(wanted, signal);
   const turn = new AbortController();
-  const waiter = new Waiter<T>(key, wait, signal, NO_DATA, () => turn.abort());
+  const waiter = new Waiter<T>(wanted, wait, signal, NO_DATA, () => turn.abort());
   take({ signal: turn.signal, onBlocked: () => waiter.blocked() }).then(
     (result) => {
       if (!waiter.resolve(result)) giveBack(result);

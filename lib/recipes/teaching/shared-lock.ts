@@ -1,4 +1,4 @@
-import type { Session, Watch, ZkClient } from '../../client/index.js';
+import { NodeError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { reentryInChain } from '../chain.js';
 import { enqueue, type Listing } from '../enqueue.js';
 import { Grant } from '../grant.js';
@@ -6,12 +6,11 @@ import { holderData } from '../holder-details.js';
 import type { AcquireOptions } from '../lease.js';
 import type { Lock, LockOptions } from '../lock.js';
 import type { Place } from '../queue.js';
-import { freshNode, lastBefore, queueOf, type QueueNode, type QueueSpec } from '../queue-names.js';
-import { ReadLock, WriteLock } from '../read-write-lock.js';
+import { freshNode, queueOf, type QueueSpec } from '../queue-names.js';
+import { READER, ReadLock, WriteLock, WRITER } from '../read-write-lock.js';
 import { abortable } from '../wait.js';
-import { readWithin, stillIn } from '../within-session.js';
+import { inSession, readWithin, stillIn } from '../within-session.js';
 import { awaitTurn, type Turn } from './await-turn.js';
-import { inSession } from './in-session.js';
 
 /*
  * FOR TEACHING. The shared (read/write) lock with a child watch on the parent:
@@ -30,14 +29,6 @@ import { inSession } from './in-session.js';
  * on one path; but each waiter watches the one node that has to go before its turn. `npm run herd`
  * measures both.
  */
-
-const READ = '__READ__';
-const WRITE = '__WRIT__';
-
-type Names = Omit<QueueSpec, 'parent' | 'data'>;
-
-const READER: Names = { marker: READ, markers: [READ, WRITE], nodeAhead: lastWriterBefore };
-const WRITER: Names = { marker: WRITE, markers: [READ, WRITE], nodeAhead: lastBefore };
 
 /**
  * Many readers or one writer, **for teaching**: every arrival and every release wakes every waiter.
@@ -70,14 +61,15 @@ class ChildWatchWriteLock extends WriteLock {
 }
 
 function waitInHerd(
-  { client, path, key }: Lock,
+  lock: Lock,
   recipe: 'read' | 'write',
   options: AcquireOptions,
-  names: Names,
+  names: typeof READER,
 ): Promise<Grant> {
+  const { client, path } = lock;
   const spec = { ...names, parent: path, data: holderData(options.details) };
   return awaitTurn(
-    key,
+    lock,
     options,
     async (turn) => {
       const place = await inSession(client, turn.signal, (session) =>
@@ -130,16 +122,11 @@ async function takeTurnIn(
     }
   } catch (error) {
     void session.discard(path);
+    // The parent itself is gone, and our node with it.
+    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
   }
 }
 
 /** The first list comes with the create, in one flight, and is not watched. */
 type Seen = Listing & { readonly watch?: Watch };
-
-function lastWriterBefore(queue: readonly QueueNode[], own: QueueNode): QueueNode | undefined {
-  return lastBefore(
-    queue.filter(({ marker }) => marker === WRITE),
-    own,
-  );
-}

@@ -12,9 +12,8 @@ import { checkPath } from '../../client/validation.js';
 import { ForeignNodeError } from '../errors.js';
 import type { AcquireOptions, Lease } from '../lease.js';
 import { abortable, checkAcquire } from '../wait.js';
-import { readWithin, stillIn } from '../within-session.js';
+import { inSession, readWithin, stillIn } from '../within-session.js';
 import { awaitTurn, type Turn } from './await-turn.js';
-import { inSession } from './in-session.js';
 import { deleteOwn, type OwnNode, SingleNodeLease } from './single-node-lease.js';
 
 /*
@@ -65,7 +64,7 @@ export class SingleNodeLock {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
     return awaitTurn(
-      this.path,
+      { noun: 'lock', key: this.path },
       options,
       (turn) => inSession(this.client, turn.signal, (session) => this.takeIn(session, turn)),
       (lease) => void lease.release(),
