@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 
-/** A set of listeners: each runs in the asynchronous context it was added in, and one that throws harms no other. */
+/** A set of listeners: each runs in the asynchronous context it was added in, and one that throws or rejects harms no other. */
 export class Listeners<T> {
   readonly #listeners = new Set<(value: T) => void>();
 
@@ -34,10 +34,15 @@ export class Listeners<T> {
   }
 }
 
-function call<T>(listener: (value: T) => void, value: T): void {
+function call<T>(listener: (value: T) => unknown, value: T): void {
   try {
-    listener(value);
+    const result = listener(value);
+    if (result instanceof Promise) result.catch(warn);
   } catch (error) {
-    process.emitWarning(error instanceof Error ? error : String(error));
+    warn(error);
   }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error));
 }

@@ -18,6 +18,11 @@ const INT32_MAX = 0x7fff_ffff;
 /** What ZooKeeper refuses in a path: control characters, surrogates and private use, specials. */
 const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
 
+/** A znode for a recipe: the root is nobody's. */
+export function checkBelowRoot(path: unknown): void {
+  if (checkPath(path) === '/') throw new BadOptionError('path', path, 'a znode below the root');
+}
+
 export function checkPath(path: unknown, option = 'path'): string {
   if (typeof path !== 'string') throw new BadOptionError(option, path, 'an absolute znode path');
   const refuse = (expected: string) => new BadOptionError(option, path, expected);

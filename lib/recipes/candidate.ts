@@ -1,8 +1,9 @@
+import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { checkPath } from '../client/validation.js';
+import { checkBelowRoot } from '../client/validation.js';
 import { wait as pause } from '../client/wait.js';
 import { runDetached } from './chain.js';
 import { IllegalStateError } from './errors.js';
@@ -19,9 +20,8 @@ export interface CandidateOptions {
   /** What errors and terms call the election. Default: the path. */
   key?: string;
   /**
-   * Told of each failure to stand for election: what the ensemble refuses, and each time that the
-   * retry policy gives up on the connection. It is tried again all the same, after a second. Default:
-   * a process warning.
+   * Told of what keeps it from taking part: what the ensemble refuses, and that the retry policy gave
+   * up on the connection. It tries again all the same, each second. Default: a process warning.
    */
   onError?: (error: unknown) => void;
 }
@@ -68,13 +68,15 @@ export abstract class Candidate {
   private campaign: Promise<void> | undefined;
   private standing = false;
   private quiet = false;
+  /** The latest failure that was reported: it is told once, however often it comes again. */
+  private told: string | undefined;
 
   constructor(
     readonly client: ZkClient,
     readonly path: string,
     { id = THIS_PROCESS, key = path, onError = warn }: CandidateOptions = {},
   ) {
-    checkPath(path);
+    checkBelowRoot(path);
     if (typeof id !== 'string' || Buffer.byteLength(id) > LONGEST_ID) {
       throw new BadOptionError('id', id, `a string of at most ${LONGEST_ID} bytes`);
     }
@@ -85,6 +87,8 @@ export abstract class Candidate {
     this.id = id;
     this.key = key;
     this.report = onError;
+    // Every wait for the leadership listens to it.
+    setMaxListeners(0, this.closing.signal);
   }
 
   get state(): CandidateState {
@@ -116,7 +120,13 @@ export abstract class Candidate {
    * longer. Returns what removes the listener. Curator's LeaderLatchListener.
    */
   onChange(listener: (term: Term | undefined) => void): () => void {
-    return this.changes.add(listener);
+    let leads = this.hasLeadership;
+    return this.changes.add((term) => {
+      // A listener before this one may have ended the term already: then this one hears nothing of it.
+      if (!leads && !term?.active) return;
+      leads = term !== undefined;
+      listener(term);
+    });
   }
 
   /** Who takes part, in the order in which they lead: the first one does. */
@@ -129,6 +139,9 @@ export abstract class Candidate {
     const [first] = await this.participants();
     return first;
   }
+
+  /** Leaves the election. Idempotent. */
+  abstract close(): Promise<void>;
 
   /** Leads, until it settles: then the leadership is given up. */
   protected abstract lead(term: LeaseTerm): Promise<void>;
@@ -177,6 +190,8 @@ export abstract class Candidate {
       }
     }
     this.standing = false;
+    // With its client, where no further term was wanted after the one that this ended.
+    if (this.client.state === 'CLOSED') void this.end(false);
   }
 
   private async elected(): Promise<LeaseTerm> {
@@ -184,7 +199,7 @@ export abstract class Candidate {
     const place = await takeTurn(
       client,
       { parent, marker, markers: [marker], data: Buffer.from(this.id), nodeAhead: lastBefore },
-      { signal: this.closing.signal, onBlocked: () => {} },
+      { signal: this.closing.signal, onBlocked: () => (this.told = undefined) },
     );
     return new LeaseTerm(new Grant(client, 'election', parent, place).lease(this.key), this.id);
   }
@@ -193,7 +208,9 @@ export abstract class Candidate {
     try {
       // Closed, or lost, since the place was granted: nobody hears of such a term.
       if (this.closing.signal.aborted || !term.active) return;
+      this.told = undefined;
       this.present = term;
+      // The first of the signal's listeners: nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
         if (!this.quiet) this.changes.emit(undefined);
       });
@@ -209,7 +226,8 @@ export abstract class Candidate {
   private async pauseAfter(failure: Error): Promise<void> {
     this.failure = failure;
     this.news.emit();
-    this.tell(failure);
+    if (failure.message !== this.told) this.tell(failure);
+    this.told = failure.message;
     const { signal } = this.closing;
     const until = (wake: () => void) => this.client.onState(wake);
     await pause(TRY_AGAIN, { signals: [signal], until }).catch(() => {});

@@ -6,6 +6,7 @@ import {
   type Stat,
   type ZkClient,
 } from '../client/index.js';
+import { abortable } from './wait.js';
 import { readWithin, stateChange, stillIn } from './within-session.js';
 
 export interface Listing {
@@ -19,6 +20,8 @@ export interface NewNode {
   readonly suffix: string;
   readonly data: Uint8Array;
   readonly mode: 'ephemeral' | 'ephemeral-sequential';
+  /** Ends a wait for the connection. What may have been made by then is deleted in the background. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -29,7 +32,7 @@ export interface NewNode {
 export async function enqueue(
   client: ZkClient,
   session: Session,
-  { parent, suffix, data, mode }: NewNode,
+  { parent, suffix, data, mode, signal }: NewNode,
 ): Promise<{ name: string; listing: Listing | undefined }> {
   const id = `_c_${randomUUID()}-`;
   for (;;) {
@@ -44,12 +47,13 @@ export async function enqueue(
     const error: unknown = created.reason;
     if (error instanceof NodeError && error.code === 'NO_NODE') {
       // The container may be reaped between any two calls (kazoo 563): as often as it takes.
-      await client.ensureContainers(parent);
+      signal?.throwIfAborted();
+      await abortable(client.ensureContainers(parent), signal);
     } else if (error instanceof ConnectionError && error.maybeApplied) {
-      const name = await recover(client, session, parent, id);
+      const name = await recover(client, session, parent, id, signal);
       if (name !== undefined) return { name, listing: undefined };
     } else if (error instanceof ConnectionError) {
-      await stillIn(client, session);
+      await stillIn(client, session, signal);
     } else {
       throw error;
     }
@@ -62,13 +66,16 @@ async function recover(
   session: Session,
   parent: string,
   id: string,
+  signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
   try {
-    await stillIn(client, session);
-    return await find(client, session, parent, id);
+    await stillIn(client, session, signal);
+    return await find(client, session, parent, id, signal);
   } catch (error) {
-    // Our caller is told that there is no connection, but the node may be there (CURATOR-18, 190).
-    if (error instanceof ConnectionError) void discardLater(client, session, parent, id);
+    // Our caller waits no longer for the connection, but the node may be there (CURATOR-18, 190).
+    if (error instanceof ConnectionError || signal?.aborted) {
+      void discardLater(client, session, parent, id);
+    }
     throw error;
   }
 }
@@ -81,11 +88,12 @@ async function find(
   session: Session,
   parent: string,
   id: string,
+  signal?: AbortSignal,
 ): Promise<string | undefined> {
   try {
     // The server of the new connection may lag behind the one that took the create.
-    await readWithin(client, session, () => session.sync(parent));
-    const { children } = await readWithin(client, session, () => session.children(parent));
+    await readWithin(client, session, () => session.sync(parent), signal);
+    const { children } = await readWithin(client, session, () => session.children(parent), signal);
     const [found, ...twins] = children.filter((name) => name.startsWith(id));
     for (const twin of twins) void session.discard(`${parent}/${twin}`);
     return found;
@@ -102,7 +110,7 @@ async function discardLater(
   id: string,
 ): Promise<void> {
   while (session.alive) {
-    await stateChange(client);
+    if (!session.connected) await stateChange(client);
     try {
       const name = await find(client, session, parent, id);
       if (name !== undefined) await session.discard(`${parent}/${name}`);

@@ -10,7 +10,7 @@ export class LockBusyError extends CoordinationError {
 }
 
 /**
- * The lock was not granted within `wait` milliseconds.
+ * The lock was not granted, or the election not won, within `wait` milliseconds.
  *
  * @publicApi
  */

@@ -73,8 +73,13 @@ export class LeaderLatch extends Candidate {
     }
   }
 
-  /** Gives the leadership up and queues up again behind all others. Nothing where it does not lead. */
+  /**
+   * Gives the leadership up and queues up again behind all others. Nothing where it does not lead.
+   *
+   * @throws IllegalStateError where it is not started, or closed
+   */
   async resign(): Promise<void> {
+    if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
     await this.present?.giveBack();
   }
 

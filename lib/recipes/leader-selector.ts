@@ -1,7 +1,7 @@
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Candidate, type CandidateOptions } from './candidate.js';
-import { runLeading } from './chain.js';
+import { currentTerm, runLeading } from './chain.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*
@@ -85,10 +85,14 @@ export class LeaderSelector extends Candidate {
 
   /**
    * Leaves the election: the signal of a present term aborts. Resolves when `takeLeadership` has
-   * settled and the znode is gone, as {@link Lease.release} does. Idempotent.
+   * settled and the znode is gone, as {@link Lease.release} does, or at once where `takeLeadership`
+   * itself calls it. Idempotent.
    */
   async close(): Promise<void> {
-    await this.end(false);
+    const byLeader = this.present !== undefined && currentTerm(this.key) === this.present;
+    const ended = this.end(false);
+    // It would wait for itself.
+    if (!byLeader) await ended;
   }
 
   protected override async lead(term: LeaseTerm): Promise<void> {
@@ -97,8 +101,12 @@ export class LeaderSelector extends Candidate {
       await runLeading(term, async () => this.takeLeadership(term));
     } catch (error) {
       // To stop by the term's signal is to do as told.
-      const told = error === term.signal.reason || error instanceof CancelLeadership;
-      if (!told) this.tell(error);
+      if (!(error instanceof CancelLeadership || isAbortBy(term.signal, error))) this.tell(error);
     }
   }
+}
+
+/** What waits with a signal reject with: its reason, or an error of their own that is caused by it. */
+function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
+  return aborted && (error === reason || (error instanceof Error && error.cause === reason));
 }

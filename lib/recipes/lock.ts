@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkPath } from '../client/validation.js';
+import { checkBelowRoot } from '../client/validation.js';
 import { runHolding } from './chain.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
 import type { Grant } from './grant.js';
@@ -52,7 +52,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     readonly path: string,
     { key = path, reentrant = true }: LockOptions = {},
   ) {
-    checkPath(path);
+    checkBelowRoot(path);
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
     this.key = key;
     this.reentrant = reentrant;

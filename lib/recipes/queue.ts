@@ -53,6 +53,7 @@ async function takeTurnIn(
     suffix,
     data,
     mode: 'ephemeral-sequential',
+    signal,
   });
   const path = `${parent}/${created.name}`;
   const list = () => readWithin(client, session, () => session.children(parent), signal);
@@ -76,7 +77,7 @@ async function takeTurnIn(
       }
     }
   } catch (error) {
-    void session.discard(path);
+    await session.discard(path);
     // The queue itself is gone, and our node with it.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;

@@ -35,7 +35,8 @@ function checkMilliseconds(option: string, value: unknown, least: number, expect
 }
 
 /** Settles with `promise`, or rejects with the signal's reason; leaves no listener on the signal. */
-export function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
   return new Promise<T>((resolve, reject) => {
     if (signal.aborted) {
       reject(signal.reason);

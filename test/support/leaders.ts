@@ -1,0 +1,76 @@
+import {
+  LeaderLatch,
+  LeaderSelector,
+  type LeaderSelectorOptions,
+  type Term,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { queued } from './recipe-nodes.js';
+
+/** Latches that are started one after the other, so that they queue in their order. */
+export async function latchesIn(path: string, ...clients: ZkClient[]): Promise<LeaderLatch[]> {
+  const latches: LeaderLatch[] = [];
+  for (const [index, client] of clients.entries()) {
+    const latch = new LeaderLatch(client, path, { id: `latch ${index}` });
+    latch.start();
+    await queued(client, path, index + 1);
+    latches.push(latch);
+  }
+  return latches;
+}
+
+/** A leader whose terms end when the test says so, or, if it is told to obey, by their signals. */
+export class Leader {
+  readonly terms: Term[] = [];
+  readonly selector: LeaderSelector;
+  inside = 0;
+  #end: () => void = () => {};
+  readonly #awaited = new Map<number, (term: Term) => void>();
+
+  constructor(
+    client: ZkClient,
+    path: string,
+    options: LeaderSelectorOptions & { obeys?: boolean },
+  ) {
+    const { obeys = true, ...rest } = options;
+    const take = async (term: Term) => {
+      this.inside++;
+      this.#awaited.get(this.terms.push(term))?.(term);
+      await new Promise<void>((resolve) => {
+        this.#end = resolve;
+        if (obeys) term.signal.addEventListener('abort', () => resolve());
+      });
+      this.inside--;
+    };
+    this.selector = new LeaderSelector(client, path, take, rest);
+  }
+
+  /** Ends the present term as its `takeLeadership` would: by returning. */
+  end(): void {
+    this.#end();
+  }
+
+  /** Its term of that number, once it has begun. */
+  leads(nth = 1): Promise<Term> {
+    const term = this.terms[nth - 1];
+    return term
+      ? Promise.resolve(term)
+      : new Promise((resolve) => void this.#awaited.set(nth, resolve));
+  }
+}
+
+/** Selectors that are started one after the other, so that they queue in their order. */
+export async function selectorsIn(
+  path: string,
+  clients: ZkClient[],
+  options: LeaderSelectorOptions & { obeys?: boolean } = {},
+): Promise<Leader[]> {
+  const leaders: Leader[] = [];
+  for (const [index, client] of clients.entries()) {
+    const leader = new Leader(client, path, { id: `selector ${index}`, ...options });
+    leader.selector.start();
+    await queued(client, path, index + 1);
+    leaders.push(leader);
+  }
+  return leaders;
+}
