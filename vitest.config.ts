@@ -3,13 +3,13 @@ import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-// Integration files run twice: once against the embedded server, once against a real ZooKeeper.
-// test/support/servers.ts reads ZK_SERVER; scripts/test.mjs leaves the second project out where no JVM is.
-const onServer = (server: 'embedded' | 'real') => ({
+// Integration and interop files run twice: once against the embedded server, once against a real ZooKeeper.
+// test/support/servers.ts reads ZK_SERVER; scripts/test.mjs leaves the real one's projects out where no JVM is.
+const onServer = (name: string, folder: string, server: 'embedded' | 'real') => ({
   extends: true as const,
   test: {
-    name: server,
-    include: ['test/integration/**/*.test.ts'],
+    name,
+    include: [`test/${folder}/**/*.test.ts`],
     env: { ZK_SERVER: server },
   },
 });
@@ -38,16 +38,10 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
-      {
-        extends: true,
-        test: {
-          name: 'interop',
-          include: ['test/interop/**/*.test.ts'],
-          env: { ZK_SERVER: 'real' },
-        },
-      },
-      onServer('embedded'),
-      onServer('real'),
+      onServer('interop', 'interop', 'real'),
+      onServer('interop-embedded', 'interop', 'embedded'),
+      onServer('embedded', 'integration', 'embedded'),
+      onServer('real', 'integration', 'real'),
     ],
   },
 });

@@ -7,7 +7,7 @@ import { startVitest } from 'vitest/node';
 execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
 execFileSync('npm', ['run', '--silent', 'build:sample'], { stdio: 'inherit' });
 
-const projects = ['unit', 'embedded', 'e2e'];
+const projects = ['unit', 'embedded', 'interop-embedded', 'e2e'];
 const leftOut = [];
 add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
 add(

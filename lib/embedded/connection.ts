@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import {
+  type Acl,
   AuthPacket,
   ConnectRequest,
   ConnectResponse,
@@ -7,18 +8,21 @@ import {
   type EventType,
   FrameSplitter,
   OpCode,
+  Permission,
   ProtocolError,
   Reader,
   ReplyHeader,
   RequestHeader,
   SYNC_CONNECTED,
   WatcherEvent,
-  Writer,
   Xid,
 } from '../protocol/index.js';
-import { digestIdentity, type Identity } from './acl.js';
+import { digestIdentity, type Identity, isAllowed } from './acl.js';
+import type { ActiveFaults } from './active-faults.js';
+import type { Call, Reply } from './call.js';
 import { KeeperError } from './keeper-error.js';
-import { type Call, operations, type Reply } from './operations.js';
+import { operations } from './operations.js';
+import { Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
 import type { Store } from './store.js';
 import type { Watcher } from './watches.js';
@@ -26,6 +30,8 @@ import type { Watcher } from './watches.js';
 /** What a connection asks of the server that accepted it. */
 export interface ConnectionHost {
   readonly store: Store;
+  readonly faults: ActiveFaults;
+  readonly traffic: Traffic;
   negotiate(timeout: number): number;
   /** Closes the connection that has this session, if any. */
   detach(sessionId: bigint): void;
@@ -33,22 +39,33 @@ export interface ConnectionHost {
   fourLetterWord(word: string): string | undefined;
 }
 
+/** Frames counted in and out. */
+export interface Traffic {
+  received: number;
+  sent: number;
+}
+
 /** More than this unread by the client, and no further request of it is looked at. */
 const MAX_UNREAD = 1 << 20;
-/** How long a connection may be silent that has no session, or none any more. */
+/** How long a connection may be silent that has no session. */
 const IDLE_TIMEOUT = 10_000;
 const NO_PASSWORD = Buffer.alloc(16);
 
 /** One client's socket: frames in, frames out, in order. */
 export class Connection implements Watcher {
+  /** As the real server writes a client's address. */
+  readonly remote: string;
+  readonly since = new Date();
+  readonly traffic: Traffic = { received: 0, sent: 0 };
   readonly #splitter = new FrameSplitter();
-  readonly #output = new Writer();
+  readonly #outbox: Outbox;
   readonly #identities: Identity[];
+  /** What the client came with; not looked at while the line is cut. */
+  #request: ConnectRequest | undefined;
   #session: Session | undefined;
   #timeout = 0;
   #call: Call | undefined;
   #closing = false;
-  #flushing = false;
 
   constructor(
     private readonly socket: Socket,
@@ -56,26 +73,48 @@ export class Connection implements Watcher {
   ) {
     const address = (socket.remoteAddress ?? '').replace(/^::ffff:/, '');
     this.#identities = [{ scheme: 'ip', id: address }];
+    this.remote = `/${address}:${socket.remotePort}`;
+    this.#outbox = new Outbox(
+      socket,
+      () => host.faults.replyDelay(this.#peer),
+      () => this.goOn(),
+    );
     socket.setNoDelay(true);
-    socket.setTimeout(IDLE_TIMEOUT, () => this.destroy());
+    socket.setTimeout(IDLE_TIMEOUT, () => this.close());
     socket.on('error', () => this.destroy());
     socket.on('close', () => this.destroy());
     socket.on('data', (chunk: Buffer) => {
       this.#splitter.push(chunk);
       this.#processInput();
     });
-    socket.on('drain', () => {
-      socket.resume();
-      this.#processInput();
-    });
+    socket.on('drain', () => this.goOn());
   }
 
   get session(): Session | undefined {
     return this.#session;
   }
 
-  notify(type: EventType, path: string): void {
+  /** Milliseconds, as negotiated for this connection. */
+  get timeout(): number {
+    return this.#timeout;
+  }
+
+  /** Looks again at what had to wait: the client has read, time has passed, or the line's faults are others. */
+  goOn(): void {
+    this.#outbox.release();
+    this.socket.resume();
+    this.#processInput();
+  }
+
+  /** The session that the client has, or says that it has; 0 if it wants a new one. */
+  get #peer(): bigint {
+    return this.#session?.id ?? this.#request?.sessionId ?? 0n;
+  }
+
+  notify(type: EventType, path: string, acl?: readonly Acl[]): void {
     if (this.#closing) return;
+    // CVE-2024-23944: a watch must not tell the path of a node that its owner may not read.
+    if (acl && !isAllowed(acl, Permission.read, this.#identities)) return;
     this.#send((to) => {
       ReplyHeader.write({ xid: Xid.watchEvent, zxid: -1, err: ErrorCode.ok }, to);
       WatcherEvent.write({ type, state: SYNC_CONNECTED, path }, to);
@@ -89,23 +128,38 @@ export class Connection implements Watcher {
     this.socket.destroy();
   }
 
+  /** As the server's side ends it; where the client cannot hear it, it learns of it when it can. */
+  close(): void {
+    if (this.host.faults.replyDelay(this.#peer) === 0) this.destroy();
+    else this.#end();
+  }
+
   /** After what was answered has left. */
   #end(): void {
     this.#closing = true;
     this.host.store.tree.forgetWatcher(this);
-    this.#flush();
-    this.socket.setTimeout(IDLE_TIMEOUT);
-    this.socket.destroySoon();
+    this.#outbox.end();
   }
 
   #processInput(): void {
     try {
       while (!this.#closing && !this.#isBlocked()) {
-        if (!this.#call && this.#answersFourLetterWord()) return;
+        if (!this.#request && this.#answersFourLetterWord()) return;
+        if (this.#request && !this.host.faults.hears(this.#peer)) {
+          this.socket.pause();
+          return;
+        }
+        if (this.#request && !this.#call) {
+          this.#connect(this.#request);
+          continue;
+        }
         const frame = this.#splitter.next();
         if (!frame) return;
-        if (this.#call) this.#answer(this.#call, new Reader(frame));
-        else this.#connect(new Reader(frame));
+        this.traffic.received++;
+        this.host.traffic.received++;
+        const body = new Reader(frame);
+        if (this.#call) this.#answer(this.#call, body);
+        else this.#request = ConnectRequest.read(body);
       }
     } catch (error) {
       // Whatever one connection sends, the others must never notice.
@@ -116,9 +170,9 @@ export class Connection implements Watcher {
 
   /** A client that reads slowly is served at its own pace; 'drain' goes on. */
   #isBlocked(): boolean {
-    if (this.#output.length + this.socket.writableLength <= MAX_UNREAD) return false;
-    this.#flush();
-    if (this.socket.writableLength <= MAX_UNREAD) return false;
+    if (this.#outbox.unsent <= MAX_UNREAD) return false;
+    this.#outbox.flush();
+    if (this.#outbox.unsent <= MAX_UNREAD) return false;
     this.socket.pause();
     return true;
   }
@@ -132,8 +186,7 @@ export class Connection implements Watcher {
     return true;
   }
 
-  #connect(frame: Reader): void {
-    const request = ConnectRequest.read(frame);
+  #connect(request: ConnectRequest): void {
     const { store } = this.host;
     // It has seen a later state than ours: it must find another server.
     if (request.lastZxidSeen > store.lastZxid) return this.destroy();
@@ -164,8 +217,8 @@ export class Connection implements Watcher {
   }
 
   #openSession({ sessionId, password }: ConnectRequest): Session | undefined {
-    const { sessions } = this.host.store;
-    const now = performance.now();
+    const { sessions, clock } = this.host.store;
+    const now = clock.now();
     if (sessionId === 0n) {
       this.host.store.begin();
       return sessions.open(this.#timeout, now);
@@ -179,15 +232,15 @@ export class Connection implements Watcher {
   }
 
   #answer(call: Call, body: Reader): void {
-    const { xid, type } = RequestHeader.read(body);
+    const request = RequestHeader.read(body);
     const { store } = this.host;
-    store.sessions.touch(this.#session!, this.#timeout, performance.now());
-    if (type === OpCode.auth) return this.#authenticate(xid, body);
-    if (type === OpCode.closeSession) return this.#closeSession(xid);
+    store.sessions.touch(this.#session!, this.#timeout, store.clock.now());
+    if (request.type === OpCode.auth) return this.#authenticate(request, body);
+    if (request.type === OpCode.closeSession) return this.#closeSession(request);
 
-    const operation = operations.get(type);
+    const operation = operations.get(request.type);
     if (!operation) {
-      this.#reply(xid, ErrorCode.unimplemented, -1);
+      this.#reply(request, ErrorCode.unimplemented, -1);
       return this.#end();
     }
     let reply: Reply | undefined;
@@ -202,47 +255,39 @@ export class Connection implements Watcher {
       else if (thrown instanceof ProtocolError) error = ErrorCode.marshallingError;
       else throw thrown;
     }
-    this.#reply(xid, error, store.lastZxid, reply);
-    // A frame that is no request: whatever follows on this connection cannot be trusted either.
-    if (error === ErrorCode.marshallingError) this.#end();
+    this.#reply(request, error, store.lastZxid, reply);
   }
 
-  #authenticate(xid: number, body: Reader): void {
+  #authenticate(request: RequestHeader, body: Reader): void {
     const { scheme, auth } = AuthPacket.read(body);
     if (scheme === 'digest' && auth) {
       const identity = digestIdentity(auth);
       if (!this.#identities.some(({ id }) => id === identity.id)) this.#identities.push(identity);
     } else if (scheme !== 'ip') {
-      this.#reply(xid, ErrorCode.authFailed, 0);
+      this.#reply(request, ErrorCode.authFailed, 0);
       return this.#end();
     }
-    this.#reply(xid, ErrorCode.ok, 0);
+    this.#reply(request, ErrorCode.ok, 0);
   }
 
-  #closeSession(xid: number): void {
+  #closeSession(request: RequestHeader): void {
     const { store } = this.host;
     store.closeSession(this.#session!.id);
-    this.#reply(xid, ErrorCode.ok, store.lastZxid);
+    this.#reply(request, ErrorCode.ok, store.lastZxid);
     this.#end();
   }
 
-  #reply(xid: number, err: number, zxid: number, body?: Reply): void {
+  #reply({ xid, type }: RequestHeader, err: number, zxid: number, body?: Reply): void {
+    if (this.host.faults.losesReply(type, this.#peer)) return this.destroy();
     this.#send((to) => {
       ReplyHeader.write({ xid, zxid, err }, to);
       body?.(to);
     });
   }
 
-  /** Everything sent in one turn of the event loop leaves in one system call. */
-  #send(frame: (to: Writer) => void): void {
-    this.#output.frame(frame);
-    if (this.#flushing) return;
-    this.#flushing = true;
-    process.nextTick(() => this.#flush());
-  }
-
-  #flush(): void {
-    this.#flushing = false;
-    if (this.#output.length > 0 && !this.socket.destroyed) this.socket.write(this.#output.take());
+  #send(frame: Parameters<Outbox['frame']>[0]): void {
+    this.traffic.sent++;
+    this.host.traffic.sent++;
+    this.#outbox.frame(frame);
   }
 }

@@ -1,5 +1,7 @@
 import { type Acl, ErrorCode, EventType, Permission, type Stat } from '../protocol/index.js';
-import { type Identity, isAllowed, OPEN_ACL, READ_ACL, resolveAcl, withoutHashes } from './acl.js';
+import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
+import { initialNodes } from './initial-nodes.js';
+import { Journal } from './journal.js';
 import { KeeperError } from './keeper-error.js';
 import { nameOf, parentOf, validatePath } from './paths.js';
 import { type Watcher, Watches } from './watches.js';
@@ -37,6 +39,8 @@ export class DataTree {
   readonly #ephemerals = new Map<bigint, Set<string>>();
   /** Containers and TTL nodes. */
   readonly #reapable = new Set<string>();
+  /** Of the multi that is under way. */
+  #journal: Journal | undefined;
 
   constructor(readonly nodes: Map<string, Znode> = initialNodes()) {
     for (const [path, node] of nodes) this.#index(path, node);
@@ -63,17 +67,21 @@ export class DataTree {
     const { kind, data, ttl } = creation;
     const owner = kind === 'ephemeral' ? caller.session : 0n;
     const node = newZnode({ kind, data, acl, owner, ttl }, at);
-    parent.children.add(nameOf(path));
-    if (parent.created < LAST_SEQUENCE) {
+    const { created, pzxid } = parent;
+    this.#insert(path, node, parent);
+    this.#journal?.changed(() => {
+      this.#take(path, node, parent);
+      Object.assign(parent, { created, pzxid });
+    });
+    if (created < LAST_SEQUENCE) {
       parent.created++;
       parent.pzxid = at.zxid;
     }
-    this.nodes.set(path, node);
-    this.#index(path, node);
-    const stat = statOf(node);
-    this.dataWatches.trigger(path, EventType.created);
-    this.childWatches.trigger(parentPath || '/', EventType.childrenChanged);
-    return { path, stat };
+    this.#fire(() => {
+      this.dataWatches.trigger(path, EventType.created, acl);
+      this.childWatches.trigger(parentPath || '/', EventType.childrenChanged, parent.acl);
+    });
+    return { path, stat: statOf(node) };
   }
 
   delete(path: string, version: number, caller: Caller, at: Transaction): void {
@@ -97,13 +105,39 @@ export class DataTree {
     const node = this.#node(path);
     authorize(node, Permission.write, caller);
     expectVersion(node.version, version);
+    const { data: oldData, version: oldVersion, mzxid, mtime } = node;
+    this.#journal?.changed(() => {
+      Object.assign(node, { data: oldData, version: oldVersion, mzxid, mtime });
+    });
     node.data = data;
     node.version = (node.version + 1) | 0;
     node.mzxid = at.zxid;
     node.mtime = at.time;
-    const stat = statOf(node);
-    this.dataWatches.trigger(path, EventType.dataChanged);
-    return stat;
+    this.#fire(() => this.dataWatches.trigger(path, EventType.dataChanged, node.acl));
+    return statOf(node);
+  }
+
+  /** Changes nothing: a condition for the rest of a multi. */
+  check(path: string, version: number, caller: Caller): void {
+    validatePath(path);
+    const node = this.#node(path);
+    authorize(node, Permission.read, caller);
+    expectVersion(node.version, version);
+  }
+
+  /** All that `work` does or, where it throws, nothing of it; watches fire after the whole. */
+  atomically(work: () => void): void {
+    const journal = new Journal();
+    this.#journal = journal;
+    try {
+      work();
+    } catch (error) {
+      journal.rollBack();
+      throw error;
+    } finally {
+      this.#journal = undefined;
+    }
+    journal.commit();
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, caller: Caller): Stat {
@@ -144,28 +178,22 @@ export class DataTree {
     return { acl: mayAdminister ? node.acl : withoutHashes(node.acl), stat: statOf(node) };
   }
 
-  /** A reconnected client's watches: what it missed since `zxid` is told at once, the rest is set. */
-  setWatches(
-    zxid: number,
-    paths: { data: readonly string[]; exist: readonly string[]; child: readonly string[] },
-    watcher: Watcher,
-  ): void {
-    for (const path of paths.data) {
-      const node = this.nodes.get(path);
-      if (!node) watcher.notify(EventType.deleted, path);
-      else if (node.mzxid > zxid) watcher.notify(EventType.dataChanged, path);
-      else this.dataWatches.add(path, watcher);
-    }
-    for (const path of paths.exist) {
-      if (this.nodes.has(path)) watcher.notify(EventType.created, path);
-      else this.dataWatches.add(path, watcher);
-    }
-    for (const path of paths.child) {
-      const node = this.nodes.get(path);
-      if (!node) watcher.notify(EventType.deleted, path);
-      else if (node.pzxid > zxid) watcher.notify(EventType.childrenChanged, path);
-      else this.childWatches.add(path, watcher);
-    }
+  /** How many nodes are below it, at any depth. */
+  countBelow(path: string, caller: Caller): number {
+    authorize(this.#node(path), Permission.read, caller);
+    // The root is there twice, and counts neither way.
+    if (path === '/') return this.nodes.size - 2;
+    let count = 0;
+    for (const other of this.nodes.keys()) if (other.startsWith(`${path}/`)) count++;
+    return count;
+  }
+
+  ephemeralsOf(session: bigint): readonly string[] {
+    return [...(this.#ephemerals.get(session) ?? [])];
+  }
+
+  get ephemerals(): ReadonlyMap<bigint, ReadonlySet<string>> {
+    return this.#ephemerals;
   }
 
   forgetWatcher(watcher: Watcher): void {
@@ -201,16 +229,33 @@ export class DataTree {
   #remove(path: string, node: Znode, at: Transaction): void {
     const parentPath = parentOf(path);
     const parent = this.#node(parentPath);
-    parent.children.delete(nameOf(path));
+    const { pzxid } = parent;
+    this.#take(path, node, parent);
+    this.#journal?.changed(() => {
+      this.#insert(path, node, parent);
+      parent.pzxid = pzxid;
+    });
     parent.pzxid = at.zxid;
+    this.#fire(() => {
+      // A watcher of both the data and the children of the node hears of its end once.
+      const told = this.dataWatches.trigger(path, EventType.deleted, node.acl);
+      this.childWatches.trigger(path, EventType.deleted, node.acl, told);
+      this.childWatches.trigger(parentPath || '/', EventType.childrenChanged, parent.acl);
+    });
+  }
+
+  #insert(path: string, node: Znode, parent: Znode): void {
+    parent.children.add(nameOf(path));
+    this.nodes.set(path, node);
+    this.#index(path, node);
+  }
+
+  #take(path: string, node: Znode, parent: Znode): void {
+    parent.children.delete(nameOf(path));
     this.nodes.delete(path);
     this.#reapable.delete(path);
     const owned = this.#ephemerals.get(node.owner);
     if (owned?.delete(path) && owned.size === 0) this.#ephemerals.delete(node.owner);
-    // A watcher of both the data and the children of the node hears of its end once.
-    const told = this.dataWatches.trigger(path, EventType.deleted);
-    this.childWatches.trigger(path, EventType.deleted, told);
-    this.childWatches.trigger(parentPath || '/', EventType.childrenChanged);
   }
 
   #index(path: string, node: Znode): void {
@@ -222,6 +267,11 @@ export class DataTree {
       this.#reapable.add(path);
     }
   }
+
+  #fire(watches: () => void): void {
+    if (this.#journal) this.#journal.defer(watches);
+    else watches();
+  }
 }
 
 function authorize(node: Znode, permission: number, caller: Caller): void {
@@ -232,23 +282,4 @@ function authorize(node: Znode, permission: number, caller: Caller): void {
 
 function expectVersion(actual: number, expected: number): void {
   if (expected !== -1 && expected !== actual) throw new KeeperError(ErrorCode.badVersion);
-}
-
-function initialNodes(): Map<string, Znode> {
-  const never = { zxid: 0, time: 0 };
-  const make = (acl: readonly Acl[]) => newZnode({ data: Buffer.alloc(0), acl }, never);
-  const root = make(OPEN_ACL);
-  const system = make(OPEN_ACL);
-  const config = make(READ_ACL);
-  config.aversion = -1;
-  root.children.add('zookeeper');
-  system.children.add('config').add('quota');
-  return new Map([
-    // The root answers to the empty path too, as the real one does.
-    ['', root],
-    ['/', root],
-    ['/zookeeper', system],
-    ['/zookeeper/quota', make(OPEN_ACL)],
-    ['/zookeeper/config', config],
-  ]);
 }

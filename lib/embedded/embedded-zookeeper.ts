@@ -1,6 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type EmbeddedZooKeeperOptions, resolveOptions, type ServerOptions } from './options.js';
+import { Faults } from './faults.js';
+import {
+  type EmbeddedZooKeeperOptions,
+  integer,
+  resolveOptions,
+  type ServerOptions,
+} from './options.js';
 import { ServerThread } from './server-thread.js';
+import { parseSessionId } from './session-id.js';
 import type { SavedStore } from './store.js';
 
 /** Clients of a stopped server may take its port for a moment, as the near end of a connection to nobody. */
@@ -22,6 +29,8 @@ const PORT_RETRY_DELAY = 25;
  * @publicApi
  */
 export class EmbeddedZooKeeper implements AsyncDisposable {
+  /** What can be made to go wrong between this server and its clients. */
+  readonly faults = new Faults(() => this.#running());
   #thread: ServerThread | undefined;
   #saved: SavedStore | undefined;
   /** Starts and stops run one after the other, however they are called. */
@@ -72,17 +81,25 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
 
   /** Ends a session as its timeout would: ephemeral nodes go, watches on them fire, its connection closes. */
   async expireSession(id: string): Promise<void> {
-    const digits = typeof id === 'string' ? /^(?:0x)?([0-9a-f]{1,16})$/i.exec(id)?.[1] : undefined;
-    if (!digits) {
-      throw new TypeError(`EmbeddedZooKeeper: a session id in hexadecimal is wanted, got ${id}`);
-    }
-    const known = await this.#running().expireSession(BigInt.asIntN(64, BigInt(`0x${digits}`)));
+    const known = await this.#running().expireSession(parseSessionId(id));
     if (!known) throw new Error(`the embedded ZooKeeper has no session ${id}`);
   }
 
-  /** Closes every connection; their clients may come back to their sessions. */
-  async dropConnections(): Promise<void> {
-    await this.#running().dropConnections();
+  /** Closes every connection, or that of one session alone; the clients may come back to their sessions. */
+  async dropConnections(session?: string): Promise<void> {
+    if (session === undefined) return this.#running().dropConnections();
+    if (!(await this.#running().dropConnection(parseSessionId(session)))) {
+      throw new Error(`the embedded ZooKeeper has no connection of session ${session}`);
+    }
+  }
+
+  /**
+   * Lets the server's clock leap ahead by so many milliseconds: sessions whose timeout that exceeds
+   * expire, connected or not, TTL nodes that outlived their time and emptied containers are reaped.
+   */
+  async skipClock(ms: number): Promise<void> {
+    integer('skipClock', ms, 0, Number.MAX_SAFE_INTEGER);
+    await this.#running().skipClock(ms);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Fault } from './active-faults.js';
 import type { ServerOptions } from './options.js';
 import type { SavedStore } from './store.js';
 
@@ -11,7 +12,11 @@ export interface WorkerInput {
 export type Command =
   | { readonly type: 'stop' }
   | { readonly type: 'dropConnections' }
-  | { readonly type: 'expireSession'; readonly id: bigint };
+  | { readonly type: 'dropConnection'; readonly session: bigint }
+  | { readonly type: 'expireSession'; readonly id: bigint }
+  | { readonly type: 'skipClock'; readonly ms: number }
+  | { readonly type: 'addFault'; readonly id: number; readonly fault: Fault }
+  | { readonly type: 'liftFault'; readonly id: number };
 
 export interface Request {
   readonly id: number;

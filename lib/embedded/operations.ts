@@ -1,45 +1,40 @@
 import {
+  AddWatchRequest,
+  CheckVersionRequest,
   type Codec,
   Create2Response,
-  CreateFlag,
   CreateRequest,
   CreateTTLRequest,
   DeleteRequest,
   Empty,
   ErrorCode,
+  ErrorResponse,
   GetACLResponse,
+  GetAllChildrenNumberResponse,
   GetChildren2Response,
   GetChildrenResponse,
   GetDataResponse,
+  GetEphemeralsResponse,
   OpCode,
   PathRequest,
   PathResponse,
-  type Reader,
   ReadRequest,
   SetACLRequest,
   SetDataRequest,
   SetWatches,
+  SetWatches2,
   StatResponse,
   type ValueOf,
-  type Writer,
+  WatchesRequest,
+  WhoAmIResponse,
 } from '../protocol/index.js';
-import type { Caller, DataTree, Transaction } from './data-tree.js';
+import { userOf } from './acl.js';
+import type { Call, Operation } from './call.js';
+import { create, createContainer, createTtl } from './creates.js';
+import type { DataTree, Transaction } from './data-tree.js';
 import { KeeperError } from './keeper-error.js';
-import type { Watcher } from './watches.js';
-import type { ZnodeKind } from './znode.js';
-
-export interface Call {
-  readonly tree: DataTree;
-  readonly caller: Caller;
-  readonly watcher: Watcher;
-}
-
-/** Writes the reply's body, once the header may go before it. */
-export type Reply = (to: Writer) => void;
-
-export type Operation =
-  | { readonly kind: 'read'; run(call: Call, body: Reader): Reply }
-  | { readonly kind: 'write'; run(call: Call, body: Reader, at: Transaction): Reply };
+import { multi, multiRead } from './multi.js';
+import { addWatch, hasWatch, removeWatch, setWatches } from './requested-watches.js';
 
 function read<Q, A>(
   request: Codec<Q>,
@@ -73,12 +68,7 @@ function write<Q, A>(
 export const operations: ReadonlyMap<number, Operation> = new Map<number, Operation>([
   [OpCode.create, write(CreateRequest, PathResponse, create)],
   [OpCode.create2, write(CreateRequest, Create2Response, create)],
-  [
-    OpCode.createContainer,
-    write(CreateRequest, Create2Response, (call, request, at) =>
-      createWithoutTtl(call, request, 'container', at),
-    ),
-  ],
+  [OpCode.createContainer, write(CreateRequest, Create2Response, createContainer)],
   [OpCode.createTTL, write(CreateTTLRequest, Create2Response, createTtl)],
   [
     OpCode.delete,
@@ -98,6 +88,15 @@ export const operations: ReadonlyMap<number, Operation> = new Map<number, Operat
       stat: tree.setAcl(path, acl, version, caller),
     })),
   ],
+  // No client sends it outside of a multi, where the real server never answers one that holds.
+  [
+    OpCode.check,
+    write(CheckVersionRequest, Empty, ({ tree, caller }, { path, version }) =>
+      tree.check(path, version, caller),
+    ),
+  ],
+  [OpCode.multi, { kind: 'write', run: multi }],
+  [OpCode.multiRead, { kind: 'read', run: multiRead }],
   [
     OpCode.reconfig,
     write(Empty, Empty, () => {
@@ -126,68 +125,56 @@ export const operations: ReadonlyMap<number, Operation> = new Map<number, Operat
   [OpCode.sync, read(PathRequest, PathResponse, (_call, { path }) => ({ path }))],
   [
     OpCode.setWatches,
-    read(SetWatches, Empty, ({ tree, watcher }, request) =>
-      tree.setWatches(
-        request.relativeZxid,
-        { data: request.dataWatches, exist: request.existWatches, child: request.childWatches },
-        watcher,
-      ),
-    ),
+    read(SetWatches, Empty, ({ tree, watcher }, known) => setWatches(tree, known, watcher)),
+  ],
+  [
+    OpCode.setWatches2,
+    read(SetWatches2, Empty, ({ tree, watcher }, known) => setWatches(tree, known, watcher)),
+  ],
+  [
+    OpCode.addWatch,
+    read(AddWatchRequest, ErrorResponse, ({ tree, watcher }, { path, mode }) => {
+      addWatch(tree, path, mode, watcher);
+      return { err: ErrorCode.ok };
+    }),
+  ],
+  [
+    OpCode.checkWatches,
+    read(WatchesRequest, Empty, ({ tree }, { path, type }) => {
+      if (!hasWatch(tree, path, type)) throw new KeeperError(ErrorCode.noWatcher);
+    }),
+  ],
+  [
+    OpCode.removeWatches,
+    read(WatchesRequest, Empty, ({ tree, watcher }, { path, type }) => {
+      if (!removeWatch(tree, path, type, watcher)) throw new KeeperError(ErrorCode.noWatcher);
+    }),
+  ],
+  [
+    OpCode.getEphemerals,
+    read(PathRequest, GetEphemeralsResponse, ({ tree, caller }, { path }) => {
+      const prefix = ['', '/'].includes(path.trim()) ? '' : path;
+      const owned = tree.ephemeralsOf(caller.session);
+      return { ephemerals: owned.filter((ephemeral) => ephemeral.startsWith(prefix)) };
+    }),
+  ],
+  [
+    OpCode.getAllChildrenNumber,
+    read(PathRequest, GetAllChildrenNumberResponse, ({ tree, caller }, { path }) => ({
+      totalNumber: tree.countBelow(path, caller),
+    })),
+  ],
+  [
+    OpCode.whoAmI,
+    read(Empty, WhoAmIResponse, ({ caller }) => ({
+      clientInfo: caller.identities.map((identity) => ({
+        scheme: identity.scheme,
+        user: userOf(identity),
+      })),
+    })),
   ],
   [OpCode.ping, read(Empty, Empty, () => undefined)],
 ]);
-
-const TTL_FLAGS: ReadonlySet<number> = new Set([CreateFlag.ttl, CreateFlag.ttlSequential]);
-const EPHEMERAL_FLAGS: ReadonlySet<number> = new Set([
-  CreateFlag.ephemeral,
-  CreateFlag.ephemeralSequential,
-]);
-const SEQUENTIAL_FLAGS: ReadonlySet<number> = new Set([
-  CreateFlag.sequential,
-  CreateFlag.ephemeralSequential,
-  CreateFlag.ttlSequential,
-]);
-const MAX_TTL = 0xff_ffff_ffff;
-
-// The container flag makes a plain node here, on the real server too: containers have an opcode of their own.
-function create(call: Call, request: ValueOf<typeof CreateRequest>, at: Transaction) {
-  const kind = EPHEMERAL_FLAGS.has(request.flags) ? 'ephemeral' : 'persistent';
-  return createWithoutTtl(call, request, kind, at);
-}
-
-function createWithoutTtl(
-  call: Call,
-  request: ValueOf<typeof CreateRequest>,
-  kind: ZnodeKind,
-  at: Transaction,
-) {
-  const { flags } = request;
-  if (flags < CreateFlag.persistent || flags > CreateFlag.container) {
-    throw new KeeperError(ErrorCode.badArguments);
-  }
-  return createNode(call, request, kind, 0, at);
-}
-
-function createTtl(call: Call, request: ValueOf<typeof CreateTTLRequest>, at: Transaction) {
-  const { flags, ttl } = request;
-  if (!TTL_FLAGS.has(flags) || ttl <= 0 || ttl > MAX_TTL) {
-    throw new KeeperError(ErrorCode.badArguments);
-  }
-  return createNode(call, request, 'ttl', ttl, at);
-}
-
-function createNode(
-  { tree, caller }: Call,
-  { path, data, acl, flags }: ValueOf<typeof CreateRequest>,
-  kind: ZnodeKind,
-  ttl: number,
-  at: Transaction,
-) {
-  const sequential = SEQUENTIAL_FLAGS.has(flags);
-  // The request's bytes are a view of what the socket read: the tree keeps its own copy.
-  const creation = { path, data: data && Buffer.from(data), acl, kind, sequential, ttl };
-  return tree.create(creation, caller, at);
-}
 
 function children(
   { tree, caller, watcher }: Call,

@@ -58,7 +58,7 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   return { port, host, tickTime, minSessionTimeout, maxSessionTimeout, reapInterval: tickTime };
 }
 
-function integer(name: string, value: unknown, least: number, most: number): void {
+export function integer(name: string, value: unknown, least: number, most: number): void {
   if (typeof value !== 'number' || !Number.isInteger(value)) {
     throw new TypeError(`EmbeddedZooKeeper: ${name} must be a whole number, got ${show(value)}`);
   }
@@ -69,6 +69,6 @@ function integer(name: string, value: unknown, least: number, most: number): voi
   }
 }
 
-function show(value: unknown): string {
+export function show(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

@@ -1,4 +1,6 @@
 import { Worker } from 'node:worker_threads';
+import type { Fault } from './active-faults.js';
+import type { FaultLine } from './faults.js';
 import type { Answer, Command, Request, WorkerInput } from './messages.js';
 import type { SavedStore } from './store.js';
 import { workerFile } from './worker-file.js';
@@ -9,7 +11,7 @@ interface Pending {
 }
 
 /** One run of the server in its worker thread, from listening to its end. */
-export class ServerThread {
+export class ServerThread implements FaultLine {
   port = 0;
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
@@ -43,6 +45,22 @@ export class ServerThread {
 
   async dropConnections(): Promise<void> {
     await this.#ask({ type: 'dropConnections' });
+  }
+
+  async dropConnection(session: bigint): Promise<boolean> {
+    return (await this.#ask({ type: 'dropConnection', session })) === true;
+  }
+
+  async skipClock(ms: number): Promise<void> {
+    await this.#ask({ type: 'skipClock', ms });
+  }
+
+  async addFault(id: number, fault: Fault): Promise<void> {
+    await this.#ask({ type: 'addFault', id, fault });
+  }
+
+  async liftFault(id: number): Promise<void> {
+    await this.#ask({ type: 'liftFault', id });
   }
 
   async expireSession(id: bigint): Promise<boolean> {

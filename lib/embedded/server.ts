@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { ActiveFaults, type Fault } from './active-faults.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
@@ -8,6 +9,8 @@ import { type SavedStore, Store } from './store.js';
 /** The TCP server and the timers around a store. */
 export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
+  readonly faults = new ActiveFaults();
+  readonly traffic = { received: 0, sent: 0 };
   readonly #connections = new Set<Connection>();
   readonly #attached = new Map<bigint, Connection>();
   readonly #listener: Server;
@@ -15,15 +18,19 @@ export class ZooKeeperServer implements ConnectionHost {
   #reapTimer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly options: ServerOptions,
+    readonly options: ServerOptions,
     saved?: SavedStore,
   ) {
     this.store = new Store(options.tickTime, saved);
     this.#listener = createServer((socket) => this.#accept(socket));
   }
 
-  get connectionCount(): number {
-    return this.#connections.size;
+  get port(): number {
+    return (this.#listener.address() as AddressInfo).port;
+  }
+
+  get connections(): ReadonlySet<Connection> {
+    return this.#connections;
   }
 
   /** Resolves to the port once clients can connect. */
@@ -33,7 +40,7 @@ export class ZooKeeperServer implements ConnectionHost {
     await once(this.#listener, 'listening');
     this.#scheduleExpiry();
     this.#reapTimer = setInterval(() => this.store.reap(), reapInterval);
-    return (this.#listener.address() as AddressInfo).port;
+    return this.port;
   }
 
   async close(): Promise<SavedStore> {
@@ -50,6 +57,13 @@ export class ZooKeeperServer implements ConnectionHost {
     for (const connection of this.#connections) connection.destroy();
   }
 
+  /** False if no connection has this session. */
+  dropConnection(session: bigint): boolean {
+    const connection = this.#attached.get(session);
+    connection?.destroy();
+    return connection !== undefined;
+  }
+
   /** False if there is no such session. */
   expireSession(id: bigint): boolean {
     if (!this.store.sessions.get(id)) return false;
@@ -58,13 +72,30 @@ export class ZooKeeperServer implements ConnectionHost {
     return true;
   }
 
+  addFault(id: number, fault: Fault): void {
+    this.faults.add(id, fault);
+    for (const connection of this.#connections) connection.goOn();
+  }
+
+  liftFault(id: number): void {
+    this.faults.lift(id);
+    for (const connection of this.#connections) connection.goOn();
+  }
+
+  /** Sessions, TTL nodes and containers end as if this time had passed at once. */
+  skipClock(ms: number): void {
+    this.store.clock.skipped += ms;
+    this.#expireSessions();
+    this.store.reap();
+  }
+
   negotiate(timeout: number): number {
     const { minSessionTimeout, maxSessionTimeout } = this.options;
     return Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout);
   }
 
   detach(sessionId: bigint): void {
-    this.#attached.get(sessionId)?.destroy();
+    this.#attached.get(sessionId)?.close();
     this.#attached.delete(sessionId);
   }
 
@@ -77,6 +108,10 @@ export class ZooKeeperServer implements ConnectionHost {
   }
 
   #accept(socket: Socket): void {
+    if (this.faults.refusesConnections) {
+      socket.resetAndDestroy();
+      return;
+    }
     const connection = new Connection(socket, this);
     this.#connections.add(connection);
     socket.once('close', () => {
@@ -88,17 +123,19 @@ export class ZooKeeperServer implements ConnectionHost {
 
   #scheduleExpiry(): void {
     const { tickTime } = this.options;
+    const { clock } = this.store;
     this.#expiryTimer = setTimeout(
       () => {
         // After a pause of the thread or the machine, what clients sent meanwhile is read first.
         setImmediate(() => this.#expireSessions());
         this.#scheduleExpiry();
       },
-      tickTime - (performance.now() % tickTime),
+      tickTime - (clock.now() % tickTime),
     );
   }
 
   #expireSessions(): void {
-    for (const { id } of this.store.sessions.expired(performance.now())) this.expireSession(id);
+    for (const { id } of this.store.sessions.expired(this.store.clock.now()))
+      this.expireSession(id);
   }
 }

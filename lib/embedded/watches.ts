@@ -1,13 +1,19 @@
-import type { EventType } from '../protocol/index.js';
+import { type Acl, EventType } from '../protocol/index.js';
 
 export interface Watcher {
-  notify(type: EventType, path: string): void;
+  /** Of a change; who may not read a node of this ACL is not told. */
+  notify(type: EventType, path: string, acl?: readonly Acl[]): void;
 }
 
-/** One-shot watches of one kind: one for each watcher and path, however often it was asked for. */
+/** A recursive watch is persistent too, and hears of everything below its path but of lists of children. */
+export type WatchMode = 'once' | 'persistent' | 'recursive';
+
+/** Watches of one kind: one for each watcher and path, in the mode that it was last asked for. */
 export class Watches {
-  readonly #byPath = new Map<string, Set<Watcher>>();
+  readonly #byPath = new Map<string, Map<Watcher, WatchMode>>();
   readonly #byWatcher = new Map<Watcher, Set<string>>();
+  /** Only while there are any does an event climb to the root. */
+  #recursive = 0;
 
   get counts(): { watchers: number; paths: number; total: number } {
     let total = 0;
@@ -15,36 +21,62 @@ export class Watches {
     return { watchers: this.#byWatcher.size, paths: this.#byPath.size, total };
   }
 
-  add(path: string, watcher: Watcher): void {
-    insert(this.#byPath, path, watcher);
-    insert(this.#byWatcher, watcher, path);
+  add(path: string, watcher: Watcher, mode: WatchMode = 'once'): void {
+    this.remove(path, watcher);
+    const watchers = this.#byPath.get(path);
+    if (watchers) watchers.set(watcher, mode);
+    else this.#byPath.set(path, new Map([[watcher, mode]]));
+    const paths = this.#byWatcher.get(watcher);
+    if (paths) paths.add(path);
+    else this.#byWatcher.set(watcher, new Set([path]));
+    if (mode === 'recursive') this.#recursive++;
   }
 
-  /** Takes the path's watches away and tells their watchers, but for those of `except`; returns them all. */
-  trigger(path: string, type: EventType, except?: Set<Watcher>): Set<Watcher> | undefined {
+  /** Whether anybody watches the path itself. */
+  has(path: string): boolean {
+    return this.#byPath.has(path);
+  }
+
+  /** False if there is no such watch. */
+  remove(path: string, watcher: Watcher): boolean {
     const watchers = this.#byPath.get(path);
-    if (!watchers) return undefined;
-    this.#byPath.delete(path);
-    for (const watcher of watchers) {
-      remove(this.#byWatcher, watcher, path);
-      if (!except?.has(watcher)) watcher.notify(type, path);
+    const mode = watchers?.get(watcher);
+    if (!watchers || !mode) return false;
+    watchers.delete(watcher);
+    if (watchers.size === 0) this.#byPath.delete(path);
+    const paths = this.#byWatcher.get(watcher)!;
+    paths.delete(path);
+    if (paths.size === 0) this.#byWatcher.delete(watcher);
+    if (mode === 'recursive') this.#recursive--;
+    return true;
+  }
+
+  /** Tells each watcher once, but for those of `except`, and takes the one-shot watches away; returns them all. */
+  trigger(
+    path: string,
+    type: EventType,
+    acl: readonly Acl[],
+    except?: Set<Watcher>,
+  ): Set<Watcher> | undefined {
+    const reached = new Set<Watcher>();
+    for (const [watcher, mode] of this.#byPath.get(path) ?? []) {
+      if (mode === 'recursive' && type === EventType.childrenChanged) continue;
+      reached.add(watcher);
+      if (mode === 'once') this.remove(path, watcher);
     }
-    return watchers;
+    if (this.#recursive > 0 && type !== EventType.childrenChanged) {
+      for (let above = path; above !== '/';) {
+        above = above.slice(0, above.lastIndexOf('/')) || '/';
+        for (const [watcher, mode] of this.#byPath.get(above) ?? []) {
+          if (mode === 'recursive') reached.add(watcher);
+        }
+      }
+    }
+    for (const watcher of reached) if (!except?.has(watcher)) watcher.notify(type, path, acl);
+    return reached.size > 0 ? reached : undefined;
   }
 
   forget(watcher: Watcher): void {
-    for (const path of this.#byWatcher.get(watcher) ?? []) remove(this.#byPath, path, watcher);
-    this.#byWatcher.delete(watcher);
+    for (const path of this.#byWatcher.get(watcher) ?? []) this.remove(path, watcher);
   }
-}
-
-function insert<K, V>(index: Map<K, Set<V>>, key: K, value: V): void {
-  const values = index.get(key);
-  if (values) values.add(value);
-  else index.set(key, new Set([value]));
-}
-
-function remove<K, V>(index: Map<K, Set<V>>, key: K, value: V): void {
-  const values = index.get(key);
-  if (values?.delete(value) && values.size === 0) index.delete(key);
 }

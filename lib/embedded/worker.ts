@@ -31,6 +31,17 @@ async function run(command: Command): Promise<SavedStore | boolean | undefined> 
     case 'dropConnections':
       server.dropConnections();
       return undefined;
+    case 'dropConnection':
+      return server.dropConnection(command.session);
+    case 'skipClock':
+      server.skipClock(command.ms);
+      return undefined;
+    case 'addFault':
+      server.addFault(command.id, command.fault);
+      return undefined;
+    case 'liftFault':
+      server.liftFault(command.id);
+      return undefined;
     case 'expireSession':
       return server.expireSession(command.id);
   }

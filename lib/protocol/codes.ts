@@ -10,17 +10,32 @@ export const OpCode = {
   sync: 9,
   ping: 11,
   getChildren2: 12,
+  check: 13,
+  multi: 14,
   create2: 15,
   reconfig: 16,
+  checkWatches: 17,
+  removeWatches: 18,
   createContainer: 19,
   createTTL: 21,
+  multiRead: 22,
   auth: 100,
   setWatches: 101,
+  getEphemerals: 103,
+  getAllChildrenNumber: 104,
+  setWatches2: 105,
+  addWatch: 106,
+  whoAmI: 107,
   closeSession: -11,
 } as const;
 
+/** Stands for the operation's type in a multi's reply where it failed or was taken back. */
+export const ERROR_RESULT = -1;
+
 export const ErrorCode = {
   ok: 0,
+  /** In a multi: not tried, since one before it failed. */
+  runtimeInconsistency: -2,
   marshallingError: -5,
   unimplemented: -6,
   badArguments: -8,
@@ -32,6 +47,7 @@ export const ErrorCode = {
   notEmpty: -111,
   invalidAcl: -114,
   authFailed: -115,
+  noWatcher: -121,
   reconfigDisabled: -123,
 } as const;
 
@@ -50,6 +66,19 @@ export const EventType = {
   childrenChanged: 4,
 } as const;
 export type EventType = (typeof EventType)[keyof typeof EventType];
+
+/** Which of a client's watches on a path checkWatches and removeWatches mean. */
+export const WatcherType = {
+  children: 1,
+  data: 2,
+  any: 3,
+} as const;
+
+/** How long an added watch lasts, and on what. */
+export const AddWatchMode = {
+  persistent: 0,
+  persistentRecursive: 1,
+} as const;
 
 /** The state that every watch event of a live connection carries. */
 export const SYNC_CONNECTED = 3;

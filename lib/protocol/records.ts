@@ -57,6 +57,7 @@ export const ConnectResponse = record({
 });
 
 export const RequestHeader = record({ xid: int, type: int });
+export type RequestHeader = ValueOf<typeof RequestHeader>;
 export const ReplyHeader = record({ xid: int, zxid: long, err: int });
 
 export const WatcherEvent = record({ type: int, state: int, path: text });
@@ -67,6 +68,20 @@ export const SetWatches = record({
   existWatches: vector(text),
   childWatches: vector(text),
 });
+export const SetWatches2 = record({
+  relativeZxid: long,
+  dataWatches: vector(text),
+  existWatches: vector(text),
+  childWatches: vector(text),
+  persistentWatches: vector(text),
+  persistentRecursiveWatches: vector(text),
+});
+export const AddWatchRequest = record({ path: text, mode: int });
+/** checkWatches and removeWatches. */
+export const WatchesRequest = record({ path: text, type: int });
+
+/** Stands before each operation and each result of a multi, and alone at its end. */
+export const MultiHeader = record({ type: int, done: bool, err: int });
 
 export const CreateRequest = record({ path: text, data: bytes, acl: vector(Acl), flags: int });
 export const CreateTTLRequest = record({
@@ -77,12 +92,15 @@ export const CreateTTLRequest = record({
   ttl: long,
 });
 export const DeleteRequest = record({ path: text, version: int });
+export const CheckVersionRequest = record({ path: text, version: int });
 export const PathRequest = record({ path: text });
 /** exists, getData, getChildren and getChildren2. */
 export const ReadRequest = record({ path: text, watch: bool });
 export const SetDataRequest = record({ path: text, data: bytes, version: int });
 export const SetACLRequest = record({ path: text, acl: vector(Acl), version: int });
 
+/** addWatch, and a failed operation of a multi. */
+export const ErrorResponse = record({ err: int });
 /** create and sync. */
 export const PathResponse = record({ path: text });
 /** create2, createContainer and createTTL. */
@@ -93,5 +111,8 @@ export const GetDataResponse = record({ data: bytes, stat: Stat });
 export const GetACLResponse = record({ acl: vector(Acl), stat: Stat });
 export const GetChildrenResponse = record({ children: vector(text) });
 export const GetChildren2Response = record({ children: vector(text), stat: Stat });
+export const GetEphemeralsResponse = record({ ephemerals: vector(text) });
+export const GetAllChildrenNumberResponse = record({ totalNumber: int });
+export const WhoAmIResponse = record({ clientInfo: vector(record({ scheme: text, user: text })) });
 /** Requests and replies that are a header alone. */
 export const Empty: Codec<void> = { read: () => undefined, write: () => undefined };

@@ -4,7 +4,9 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { fourLetterWord, RealZooKeeper } from '../support/real-zookeeper.js';
 import { Recorder } from '../support/server-recorder.js';
 import { randomOperations } from '../support/server-script-random.js';
+import { multiScenarios } from '../support/server-script-multi.js';
 import { sessionScenarios } from '../support/server-script-sessions.js';
+import { watchScenarios } from '../support/server-script-watches.js';
 import { type Scenario, scenarios } from '../support/server-script.js';
 
 const limits = { tickTime: 500, minSessionTimeout: 1000, maxSessionTimeout: 60_000 };
@@ -53,11 +55,11 @@ describe('The embedded server answers as Apache ZooKeeper when it', () => {
     else expect(ours).not.toHaveLength(0);
   };
 
-  test.each(Object.entries({ ...scenarios, ...sessionScenarios }))('%s', (_name, scenario) =>
-    sameOnBoth(scenario),
-  );
+  test.each(
+    Object.entries({ ...scenarios, ...sessionScenarios, ...multiScenarios, ...watchScenarios }),
+  )('%s', (_name, scenario) => sameOnBoth(scenario));
 
-  test.each([1, 2, 3])('does 400 random operations of seed %i', (seed) =>
-    sameOnBoth((server) => randomOperations(server, seed, 400)),
+  test.each([1, 2, 3, 4, 5])('does 600 random operations of seed %i', (seed) =>
+    sameOnBoth((server) => randomOperations(server, seed, 600)),
   );
 });

@@ -1,18 +1,21 @@
-import { strictEqual } from 'node:assert';
 import {
   type Acl,
+  AddWatchRequest,
   AuthPacket,
-  type Codec,
+  CheckVersionRequest,
   Create2Response,
   CreateFlag,
   CreateRequest,
   CreateTTLRequest,
   DeleteRequest,
   Empty,
+  ErrorResponse,
   GetACLResponse,
+  GetAllChildrenNumberResponse,
   GetChildren2Response,
   GetChildrenResponse,
   GetDataResponse,
+  GetEphemeralsResponse,
   OpCode,
   PathRequest,
   PathResponse,
@@ -21,17 +24,17 @@ import {
   SetACLRequest,
   SetDataRequest,
   SetWatches,
-  type Stat,
+  SetWatches2,
   StatResponse,
+  type ValueOf,
+  WatchesRequest,
+  WhoAmIResponse,
   Xid,
 } from '../../lib/protocol/index.js';
-import type { RawClient, RawReply } from './raw-client.js';
-import type { Recorder } from './server-recorder.js';
+import { MultiRequest, MultiResponse, type MultiStep } from './multi-records.js';
+import { type Expected, RecordedConnection } from './recorded-connection.js';
 
 export const OPEN: Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
-
-/** An error code; 'any' where two servers shall agree and neither is told on what. */
-type Expected = number | 'any';
 
 interface CreateOptions {
   data?: Uint8Array | string | null;
@@ -41,14 +44,8 @@ interface CreateOptions {
   ttl?: number;
 }
 
-/** One connection of a script; the last argument of each call is the error code it must be answered with. */
-export class RecordedClient {
-  constructor(
-    readonly name: string,
-    readonly raw: RawClient,
-    private readonly recorder: Recorder,
-  ) {}
-
+/** What a script asks over one connection; the last argument of each call is the error code it must be answered with. */
+export class RecordedClient extends RecordedConnection {
   async create(path: string, options: CreateOptions = {}, err: Expected = 0): Promise<string> {
     const {
       data = 'data',
@@ -59,11 +56,11 @@ export class RecordedClient {
     const request = { path, data: typeof data === 'string' ? Buffer.from(data) : data, acl, flags };
     const ask = `create ${op} ${flags} ${path}`;
     if (op === OpCode.create) {
-      return (await this.#ask(ask, err, op, CreateRequest, request, PathResponse))?.path ?? '';
+      return (await this.ask(ask, err, op, CreateRequest, request, PathResponse))?.path ?? '';
     }
     const answer =
       op === OpCode.createTTL
-        ? await this.#ask(
+        ? await this.ask(
             ask,
             err,
             op,
@@ -71,12 +68,12 @@ export class RecordedClient {
             { ...request, ttl: options.ttl! },
             Create2Response,
           )
-        : await this.#ask(ask, err, op, CreateRequest, request, Create2Response);
+        : await this.ask(ask, err, op, CreateRequest, request, Create2Response);
     return answer?.path ?? '';
   }
 
   async delete(path: string, version = -1, err: Expected = 0): Promise<void> {
-    await this.#ask(
+    await this.ask(
       `delete ${path} ${version}`,
       err,
       OpCode.delete,
@@ -93,7 +90,7 @@ export class RecordedClient {
     err: Expected = 0,
   ): Promise<void> {
     const request = { path, version, data: typeof data === 'string' ? Buffer.from(data) : data };
-    await this.#ask(
+    await this.ask(
       `set ${path} ${version}`,
       err,
       OpCode.setData,
@@ -104,7 +101,7 @@ export class RecordedClient {
   }
 
   async exists(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.#ask(
+    await this.ask(
       `exists ${path}`,
       err,
       OpCode.exists,
@@ -115,7 +112,7 @@ export class RecordedClient {
   }
 
   async get(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.#ask(
+    await this.ask(
       `get ${path}`,
       err,
       OpCode.getData,
@@ -126,7 +123,7 @@ export class RecordedClient {
   }
 
   async children(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.#ask(
+    await this.ask(
       `ls ${path}`,
       err,
       OpCode.getChildren,
@@ -138,7 +135,7 @@ export class RecordedClient {
 
   async children2(path: string, watch = false, err: Expected = 0): Promise<string[]> {
     const request = { path, watch };
-    const answer = await this.#ask(
+    const answer = await this.ask(
       `ls2 ${path}`,
       err,
       OpCode.getChildren2,
@@ -150,25 +147,25 @@ export class RecordedClient {
   }
 
   async getAcl(path: string, err: Expected = 0): Promise<void> {
-    await this.#ask(`getACL ${path}`, err, OpCode.getACL, PathRequest, { path }, GetACLResponse);
+    await this.ask(`getACL ${path}`, err, OpCode.getACL, PathRequest, { path }, GetACLResponse);
   }
 
   async setAcl(path: string, acl: Acl[], version = -1, err: Expected = 0): Promise<void> {
     const request = { path, acl, version };
-    await this.#ask(`setACL ${path}`, err, OpCode.setACL, SetACLRequest, request, StatResponse);
+    await this.ask(`setACL ${path}`, err, OpCode.setACL, SetACLRequest, request, StatResponse);
   }
 
   async sync(path: string): Promise<void> {
-    await this.#ask(`sync ${path}`, 0, OpCode.sync, PathRequest, { path }, PathResponse);
+    await this.ask(`sync ${path}`, 0, OpCode.sync, PathRequest, { path }, PathResponse);
   }
 
   async ping(): Promise<void> {
-    await this.#ask('ping', 0, OpCode.ping, Empty, undefined, Empty, Xid.ping);
+    await this.ask('ping', 0, OpCode.ping, Empty, undefined, Empty, Xid.ping);
   }
 
   async auth(credentials: string, scheme = 'digest', err: Expected = 0): Promise<void> {
     const request = { type: 0, scheme, auth: Buffer.from(credentials) };
-    await this.#ask(`auth ${scheme}`, err, OpCode.auth, AuthPacket, request, Empty, Xid.auth);
+    await this.ask(`auth ${scheme}`, err, OpCode.auth, AuthPacket, request, Empty, Xid.auth);
   }
 
   async setWatches(
@@ -178,70 +175,91 @@ export class RecordedClient {
     child: string[],
   ): Promise<void> {
     const request = { relativeZxid, dataWatches: data, existWatches: exist, childWatches: child };
-    await this.#ask('setWatches', 0, OpCode.setWatches, SetWatches, request, Empty, Xid.setWatches);
+    await this.ask('setWatches', 0, OpCode.setWatches, SetWatches, request, Empty, Xid.setWatches);
   }
 
   async close(): Promise<void> {
-    await this.#ask('close', 0, OpCode.closeSession, Empty, undefined, Empty);
+    await this.ask('close', 0, OpCode.closeSession, Empty, undefined, Empty);
     await this.closed();
   }
-
-  /** A request of any type whose body is these bytes. */
-  async send(type: number, body: Uint8Array, err: Expected): Promise<void> {
-    const verbatim: Codec<Uint8Array> = {
-      read: () => body,
-      write: (bytes, to) => {
-        for (const byte of bytes) to.bool(byte !== 0);
-      },
-    };
-    await this.#ask(`request ${type}`, err, type, verbatim, body, Empty);
-  }
-
-  async closed(): Promise<void> {
-    await this.raw.closed;
-    this.recorder.note(this.name, 'closed');
-  }
-
-  async events(count: number): Promise<void> {
-    await this.raw.untilEvents(count);
-    strictEqual(this.raw.events.length, count, `${this.name} received more events than ${count}`);
-    this.recorder.note(this.name, 'events', this.raw.events.slice());
-  }
-
-  async #ask<Q, A>(
-    ask: string,
-    err: Expected,
-    type: number,
-    codec: Codec<Q>,
-    value: Q,
-    answer: Codec<A>,
-    xid?: number,
-  ): Promise<A | undefined> {
-    const reply: RawReply<A> = await this.raw.request(type, codec, value, answer, xid);
-    this.recorder.note(
-      this.name,
-      ask,
-      reply.err,
-      this.recorder.zxid(reply.zxid),
-      this.#shared(reply.body),
+  async addWatch(path: string, mode: number, err: Expected = 0): Promise<void> {
+    const request = { path, mode };
+    await this.ask(
+      `addWatch ${path} ${mode}`,
+      err,
+      OpCode.addWatch,
+      AddWatchRequest,
+      request,
+      ErrorResponse,
     );
-    if (err !== 'any') strictEqual(reply.err, err, `${this.name}: ${ask}`);
-    return reply.body;
   }
 
-  #shared(body: unknown): unknown {
-    if (typeof body !== 'object' || body === null) return body;
-    const { stat, children, data, ...rest } = body as {
-      stat?: Stat;
-      children?: string[];
-      data?: Buffer;
-    };
-    return {
-      ...rest,
-      ...(stat && { stat: this.recorder.stat(stat) }),
-      // The real server lists in the order of a hash table: no client may rely on it.
-      ...(children && { children: children.toSorted() }),
-      ...(data !== undefined && { data: data && Buffer.from(data).toString('latin1') }),
-    };
+  async checkWatches(path: string, type: number, err: Expected = 0): Promise<void> {
+    const request = { path, type };
+    await this.ask(
+      `checkWatches ${path} ${type}`,
+      err,
+      OpCode.checkWatches,
+      WatchesRequest,
+      request,
+      Empty,
+    );
+  }
+
+  async removeWatches(path: string, type: number, err: Expected = 0): Promise<void> {
+    const request = { path, type };
+    await this.ask(
+      `removeWatches ${path} ${type}`,
+      err,
+      OpCode.removeWatches,
+      WatchesRequest,
+      request,
+      Empty,
+    );
+  }
+
+  async setWatches2(request: ValueOf<typeof SetWatches2>): Promise<void> {
+    await this.ask(
+      'setWatches2',
+      0,
+      OpCode.setWatches2,
+      SetWatches2,
+      request,
+      Empty,
+      Xid.setWatches,
+    );
+  }
+
+  async ephemerals(prefix: string): Promise<void> {
+    const { getEphemerals: op } = OpCode;
+    const request = { path: prefix };
+    await this.ask(`getEphemerals ${prefix}`, 0, op, PathRequest, request, GetEphemeralsResponse);
+  }
+
+  async countBelow(path: string, err: Expected = 0): Promise<void> {
+    await this.ask(
+      `getAllChildrenNumber ${path}`,
+      err,
+      OpCode.getAllChildrenNumber,
+      PathRequest,
+      { path },
+      GetAllChildrenNumberResponse,
+    );
+  }
+
+  async whoAmI(): Promise<void> {
+    await this.ask('whoAmI', 0, OpCode.whoAmI, Empty, undefined, WhoAmIResponse);
+  }
+
+  async check(path: string, version: number, err: Expected): Promise<void> {
+    const request = { path, version };
+    await this.ask(`check ${path}`, err, OpCode.check, CheckVersionRequest, request, Empty);
+  }
+
+  /** The results' error codes. */
+  async multi(steps: readonly MultiStep[], err: Expected = 0, op: number = OpCode.multi) {
+    const asked = `multi ${steps.map(({ type, path }) => `${type} ${path}`).join(', ')}`;
+    const answer = await this.ask(asked, err, op, MultiRequest, steps, MultiResponse);
+    return answer?.results.map((result) => result.err);
   }
 }

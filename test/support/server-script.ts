@@ -1,4 +1,11 @@
-import { type Acl, CreateFlag, OpCode, Permission } from '../../lib/protocol/index.js';
+import { rejects } from 'node:assert';
+import {
+  type Acl,
+  CreateFlag,
+  MAX_FRAME_LENGTH,
+  OpCode,
+  Permission,
+} from '../../lib/protocol/index.js';
 import { OPEN } from './recorded-client.js';
 import type { Recorder } from './server-recorder.js';
 
@@ -141,6 +148,27 @@ export const scenarios: Record<string, Scenario> = {
     await zk.ping();
   },
 
+  'lets the root and the system nodes be used as any other': async (server) => {
+    const zk = await server.connect('a');
+    await zk.get('/', true);
+    await zk.children('/', true);
+    await zk.exists('/zookeeper/quota/x', true, NO_NODE);
+    await zk.set('/', 'root');
+    await zk.set('/', '', 7, BAD_VERSION);
+    await zk.create('/zookeeper/quota/x');
+    await zk.create('/zookeeper/x');
+    await zk.create('/zookeeper/config/x', {}, NO_AUTH);
+    await zk.set('/zookeeper', 'x', 7, BAD_VERSION);
+    await zk.setAcl('/zookeeper/config', OPEN, -1, NO_AUTH);
+    await zk.setAcl('/', OPEN, 7, BAD_VERSION);
+    await zk.delete('/zookeeper/x');
+    await zk.delete('/zookeeper/quota/x');
+    await zk.create('/by-root');
+    await zk.delete('/by-root');
+    await zk.events(3);
+    for (const path of ['/', '/zookeeper', '/zookeeper/quota']) await zk.get(path);
+  },
+
   'enforces ACLs': async (server) => {
     const owner = await server.connect('owner');
     const other = await server.connect('other');
@@ -225,6 +253,25 @@ export const scenarios: Record<string, Scenario> = {
       zk.get('/pipe'),
     ]);
     await zk.events(2);
+  },
+
+  'takes a frame of the largest size, and closes the connection for a larger one': async (
+    server,
+  ) => {
+    const zk = await server.connect('a');
+    await zk.create('/large', { data: '', flags: ephemeral });
+    const around = 8 + 4 + '/large'.length + 4 + 4;
+    await zk.set('/large', Buffer.alloc(MAX_FRAME_LENGTH - around, 7));
+    await zk.exists('/large');
+    const other = await server.connect('b');
+    const tooMuch = other.set('/large', Buffer.alloc(MAX_FRAME_LENGTH - around + 1));
+    await rejects(tooMuch, /the server closed the connection/);
+    await other.closed();
+    const third = await server.connect('c');
+    const tooLong = third.exists(`/${'x'.repeat(MAX_FRAME_LENGTH)}`);
+    await rejects(tooLong, /the server closed the connection/);
+    await third.closed();
+    await zk.exists('/large');
   },
 
   'closes a connection that asks for the unknown': async (server) => {

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { ErrorCode, EventType } from '../../lib/protocol/index.js';
+import { AddWatchMode, ErrorCode, EventType } from '../../lib/protocol/index.js';
 import { OPEN_ACL } from '../../lib/embedded/acl.js';
 import { type Caller, DataTree } from '../../lib/embedded/data-tree.js';
+import { KeeperError } from '../../lib/embedded/keeper-error.js';
+import { addWatch } from '../../lib/embedded/requested-watches.js';
 import type { Watcher } from '../../lib/embedded/watches.js';
 import type { ZnodeKind } from '../../lib/embedded/znode.js';
+import { randomFrom } from '../support/server-script-random.js';
 
 const caller: Caller = { session: 1n, identities: [] };
 
@@ -142,4 +145,48 @@ describe('The data tree', () => {
     expect(copy.nodes.has('/e')).toBe(false);
     expect(f.tree.nodes.has('/e')).toBe(true);
   });
+
+  test.each([1, 2, 3])(
+    'is as it was after a multi that failed, whatever it did, seed %i',
+    (seed) => {
+      const f = new Fixture();
+      const random = randomFrom(seed);
+      const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)];
+      const kinds = ['persistent', 'ephemeral', 'container', 'ttl'] as const;
+      const anything = () => {
+        const path = pick(['/a', '/a/b', '/a/b/c', '/d', '/d/e']);
+        const work = pick([
+          () => f.create(path, pick(kinds), random() < 0.3, pick([1n, 2n])),
+          () => f.tree.setData(path, Buffer.from(String(random())), -1, caller, f.at()),
+          () => f.delete(path),
+        ]);
+        try {
+          work();
+        } catch (error) {
+          expect(error).toBeInstanceOf(KeeperError);
+        }
+      };
+      for (let round = 0; round < 50; round++) {
+        for (let i = 0; i < 5; i++) anything();
+        const { seen, watcher } = recorder();
+        addWatch(f.tree, '/', AddWatchMode.persistentRecursive, watcher);
+        const look = () =>
+          structuredClone({
+            nodes: f.tree.nodes,
+            ephemerals: f.tree.ephemerals,
+            reapable: f.tree.expiredPaths(Infinity).sort(),
+          });
+        const before = look();
+        const multi = () =>
+          f.tree.atomically(() => {
+            for (let i = 0; i < 10; i++) anything();
+            throw new KeeperError(ErrorCode.noNode);
+          });
+        expect(multi).toThrow(KeeperError);
+        expect(look()).toEqual(before);
+        expect(seen).toEqual([]);
+        f.tree.forgetWatcher(watcher);
+      }
+    },
+  );
 });

@@ -1,0 +1,38 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { useServer } from '../support/servers.js';
+
+const SCENARIOS = fileURLToPath(new URL('python/kazoo_scenarios.py', import.meta.url));
+
+// Debian's package serves Debian's Python, which need not be the first one found.
+const python = ['python3', '/usr/bin/python3'].find(
+  (program) => spawnSync(program, ['-c', 'import kazoo']).status === 0,
+);
+if (!python) console.log('Left out: the interop tests with kazoo (no Python 3 that has it).');
+
+describe.skipIf(!python)('Python’s kazoo finds a ZooKeeper that serves', () => {
+  const server = useServer();
+
+  test.each([
+    'nodes',
+    'acls',
+    'transaction',
+    'watchers',
+    'lock',
+    'read_write_lock',
+    'semaphore',
+    'election',
+    'barrier',
+    'double_barrier',
+    'queue',
+    'counter',
+    'party',
+    'lost_session',
+  ])('its %s', async (scenario) => {
+    const args = [SCENARIOS, server.connectString, scenario];
+    const run = promisify(execFile)(python!, args, { timeout: 25_000 });
+    expect((await run).stdout).toBe('done\n');
+  });
+});

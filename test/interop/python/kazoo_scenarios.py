@@ -1,0 +1,324 @@
+"""What applications do with kazoo, a scenario at a time: kazoo_scenarios.py <hosts> <scenario>."""
+
+import logging
+import sys
+import threading
+
+from kazoo import exceptions
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
+from kazoo.security import make_digest_acl
+
+HOSTS = sys.argv[1]
+PATIENCE = 10
+ROOT = "/kazoo"
+clients = []
+
+
+def connect(**options):
+    client = KazooClient(hosts=HOSTS, timeout=10, **options)
+    client.start(timeout=PATIENCE)
+    clients.append(client)
+    return client
+
+
+def in_parallel(*works):
+    """Runs each in a thread of its own, and fails if one of them does."""
+    failures = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as failure:  # noqa: B902 -- told by the caller
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "a thread does not end"
+    if failures:
+        raise failures[0]
+
+
+class Room:
+    """Counts who is inside, and who was."""
+
+    def __init__(self, size=1):
+        self.size = size
+        self.inside = 0
+        self.most = 0
+        self.visits = 0
+        self.mutex = threading.Lock()
+
+    def visit(self):
+        with self.mutex:
+            self.inside += 1
+            self.visits += 1
+            self.most = max(self.most, self.inside)
+        threading.Event().wait(0.005)
+        with self.mutex:
+            self.inside -= 1
+        assert self.most <= self.size, f"{self.most} inside"
+
+
+def nodes():
+    zk = connect()
+    assert zk.server_version()[:2] == (3, 8)
+    path, stat = zk.create("/kazoo/n/a", b"one", makepath=True, include_data=True)
+    assert (path, stat.version) == ("/kazoo/n/a", 0)
+    assert zk.create("/kazoo/n/s-", sequence=True).endswith("s-0000000001")
+    assert zk.set("/kazoo/n/a", b"two").version == 1
+    data, stat = zk.get("/kazoo/n/a")
+    assert (data, stat.data_length) == (b"two", 3)
+    names, stat = zk.get_children("/kazoo/n", include_data=True)
+    assert sorted(names) == ["a", "s-0000000001"] and stat.numChildren == 2
+    for failing, error in [
+        (lambda: zk.create("/kazoo/n/a"), NodeExistsError),
+        (lambda: zk.set("/kazoo/n/a", b"", version=7), BadVersionError),
+        (lambda: zk.get("/kazoo/none"), NoNodeError),
+        (lambda: zk.delete("/kazoo/n"), exceptions.NotEmptyError),
+    ]:
+        try:
+            failing()
+        except error:
+            continue
+        raise AssertionError(f"no {error.__name__}")
+    zk.sync("/kazoo")
+    zk.delete("/kazoo/n", recursive=True)
+    assert zk.exists("/kazoo/n") is None
+    assert b"imok" in zk.command(b"ruok").encode()
+
+
+def acls():
+    zk = connect()
+    zk.add_auth("digest", "ben:secret")
+    zk.create("/kazoo/secret", b"x", acl=[make_digest_acl("ben", "secret", all=True)], makepath=True)
+    other = connect()
+    try:
+        other.get("/kazoo/secret")
+        raise AssertionError("read without a right to")
+    except exceptions.NoAuthError:
+        pass
+    other.add_auth("digest", "ben:secret")
+    assert other.get("/kazoo/secret")[0] == b"x"
+    acl, _ = other.get_acls("/kazoo/secret")
+    assert acl[0].id.id.startswith("ben:")
+
+
+def transaction():
+    zk = connect()
+    zk.ensure_path("/kazoo/t")
+    together = zk.transaction()
+    together.create("/kazoo/t/a", b"x")
+    together.set_data("/kazoo/t/a", b"y", 0)
+    together.check("/kazoo/t/a", 1)
+    together.create("/kazoo/t/s-", sequence=True)
+    together.create("/kazoo/t/e", ephemeral=True)
+    together.delete("/kazoo/t/e")
+    results = together.commit()
+    assert results[0] == "/kazoo/t/a" and results[1].version == 1 and results[2] is True
+    assert results[3].startswith("/kazoo/t/s-") and results[5] is True
+    failing = zk.transaction()
+    failing.create("/kazoo/t/b")
+    failing.check("/kazoo/t/a", 9)
+    failing.create("/kazoo/t/c")
+    kinds = [type(result) for result in failing.commit()]
+    assert kinds == [RolledBackError, BadVersionError, exceptions.RuntimeInconsistency], kinds
+    assert zk.exists("/kazoo/t/b") is None
+
+
+def watchers():
+    zk, other = connect(), connect()
+    zk.ensure_path("/kazoo/w")
+    data, children, done = [], [], threading.Event()
+
+    def note():
+        if data[-1:] == [b"two"] and children[-1:] == [["b"]]:
+            done.set()
+
+    @zk.DataWatch("/kazoo/w")
+    def on_data(value, stat):
+        data.append(value)
+        note()
+
+    @zk.ChildrenWatch("/kazoo/w")
+    def on_children(names):
+        children.append(sorted(names))
+        note()
+
+    other.set("/kazoo/w", b"one")
+    other.create("/kazoo/w/a")
+    other.create("/kazoo/w/b", ephemeral=True)
+    other.delete("/kazoo/w/a")
+    other.set("/kazoo/w", b"two")
+    assert done.wait(PATIENCE), (data, children)
+
+
+def lock():
+    room = Room()
+
+    def contend():
+        zk = connect()
+        for _ in range(10):
+            with zk.Lock("/kazoo/lock", "me"):
+                room.visit()
+
+    in_parallel(*[contend] * 4)
+    assert room.visits == 40
+    zk = connect()
+    holder, waiter = zk.Lock("/kazoo/lock", "holder"), connect().Lock("/kazoo/lock", "waiter")
+    holder.acquire()
+    assert waiter.acquire(blocking=False) is False
+    try:
+        waiter.acquire(timeout=0.1)
+        raise AssertionError("acquired a held lock")
+    except exceptions.LockTimeout:
+        pass
+    assert holder.contenders() == ["holder"]
+    holder.release()
+    assert waiter.acquire(timeout=PATIENCE)
+    waiter.release()
+
+
+def read_write_lock():
+    """One after the other: several of each at once hang in kazoo 2.8, on the real server too."""
+
+    def refused(lock):
+        try:
+            lock.acquire(timeout=0.1)
+        except exceptions.LockTimeout:
+            return True
+        return False
+
+    reader, other = connect().ReadLock("/kazoo/rw"), connect().ReadLock("/kazoo/rw")
+    writer = connect().WriteLock("/kazoo/rw")
+    assert reader.acquire(timeout=PATIENCE) and other.acquire(timeout=PATIENCE)
+    assert refused(writer)
+    reader.release()
+    in_parallel(lambda: writer.acquire(timeout=PATIENCE), other.release)
+    assert writer.is_acquired
+    assert refused(reader)
+    in_parallel(lambda: reader.acquire(timeout=PATIENCE), writer.release)
+    assert reader.is_acquired
+    reader.release()
+
+
+def semaphore():
+    room = Room(2)
+
+    def contend():
+        zk = connect()
+        for _ in range(10):
+            with zk.Semaphore("/kazoo/semaphore", max_leases=2):
+                room.visit()
+
+    in_parallel(*[contend] * 4)
+    assert (room.visits, room.most) == (40, 2)
+
+
+def election():
+    room = Room()
+
+    def stand(name):
+        zk = connect()
+        zk.Election("/kazoo/election", name).run(room.visit)
+
+    in_parallel(*[lambda name=name: stand(name) for name in "abc"])
+    assert room.visits == 3
+
+
+def barrier():
+    zk, other = connect(), connect()
+    held = zk.Barrier("/kazoo/barrier")
+    held.create()
+    assert other.Barrier("/kazoo/barrier").wait(0.1) is False
+    passed = []
+    in_parallel(
+        lambda: passed.append(other.Barrier("/kazoo/barrier").wait(PATIENCE)),
+        held.remove,
+    )
+    assert passed == [True]
+
+
+def double_barrier():
+    room = Room(3)
+    together = threading.Barrier(3)
+
+    def work():
+        zk = connect()
+        gate = zk.DoubleBarrier("/kazoo/double", 3)
+        gate.enter()
+        together.wait(PATIENCE)
+        room.visit()
+        gate.leave()
+
+    in_parallel(work, work, work)
+    assert room.visits == 3
+
+
+def queue():
+    zk, other = connect(), connect()
+    waiting = other.LockingQueue("/kazoo/queue")
+    values = []
+
+    def consume():
+        for _ in range(3):
+            values.append(waiting.get(timeout=PATIENCE))
+            assert waiting.consume()
+
+    in_parallel(consume, lambda: zk.LockingQueue("/kazoo/queue").put_all([b"a", b"b", b"c"]))
+    assert sorted(values) == [b"a", b"b", b"c"]
+
+
+def counter():
+    def count():
+        total = connect().Counter("/kazoo/counter")
+        for _ in range(10):
+            total += 1
+
+    in_parallel(count, count)
+    assert connect().Counter("/kazoo/counter").value == 20
+
+
+def party():
+    first, second = connect(), connect()
+    first.Party("/kazoo/party", "first").join()
+    there = second.Party("/kazoo/party", "second")
+    there.join()
+    assert sorted(there) == ["first", "second"]
+    first.stop()
+    assert sorted(there) == ["second"]
+
+
+def lost_session():
+    """A second connection ends the session: the first learns that it is lost, and starts another."""
+    zk, witness = connect(), connect()
+    states, lost, again = [], threading.Event(), threading.Event()
+
+    def listen(state):
+        states.append(state)
+        if state == KazooState.LOST:
+            lost.set()
+        elif state == KazooState.CONNECTED and lost.is_set():
+            again.set()
+
+    zk.add_listener(listen)
+    zk.create("/kazoo/mine", ephemeral=True, makepath=True)
+    old = zk.client_id
+    thief = KazooClient(hosts=HOSTS, client_id=old)
+    thief.start(timeout=PATIENCE)
+    thief.stop()
+    assert lost.wait(PATIENCE), states
+    assert again.wait(PATIENCE), states
+    assert witness.exists("/kazoo/mine") is None
+    assert zk.client_id[0] != old[0]
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.CRITICAL)
+    globals()[sys.argv[2]]()
+    for client in clients:
+        client.stop()
+    print("done")

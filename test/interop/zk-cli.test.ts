@@ -1,0 +1,157 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { useServer } from '../support/servers.js';
+
+const PROGRAM = '/usr/share/zookeeper/bin/zkCli.sh';
+const missing =
+  !existsSync(PROGRAM) || spawnSync('java', ['-version']).status !== 0
+    ? 'no Java, or no Debian package "zookeeper"'
+    : undefined;
+if (missing) console.log(`Left out: the interop tests with zkCli.sh (${missing}).`);
+
+describe.skipIf(missing)('ZooKeeper’s own command line', () => {
+  const server = useServer();
+
+  /** What it says to these commands, without zxids, times, greetings and empty lines. */
+  async function say(...commands: string[]): Promise<string[]> {
+    // Half of its answers go to the one stream, half to the other.
+    const child = spawn('sh', ['-c', `${PROGRAM} -server ${server.connectString} 2>&1`], {
+      timeout: 25_000,
+    });
+    child.stdin.end([...commands, 'quit', ''].join('\n'));
+    const [said] = await Promise.all([text(child.stdout), once(child, 'close')]);
+    return said
+      .split('WatchedEvent state:SyncConnected type:None path:null')[1]
+      .replaceAll(/Zxid = .*/g, 'Zxid = …')
+      .replaceAll(/time = .*/g, 'time = …')
+      .split('\n')
+      .filter((line) => !/^(SLF4J.*|WATCHER::|WatchedEvent state:Closed.*|)$/.test(line));
+  }
+
+  const STAT = ['cZxid = …', 'ctime = …', 'mZxid = …', 'mtime = …', 'pZxid = …'];
+
+  test('creates, lists, reads, writes and deletes', async () => {
+    expect(
+      await say(
+        'create /cli one',
+        'create /cli again',
+        'create -s /cli/s- x',
+        'create -e /cli/e x',
+        'create -c /cli/c',
+        'create -t 60000 /cli/t x',
+        'create -e -s /cli/e- x',
+        'ls /cli',
+        'ls -R /cli',
+        'get /cli',
+        'set /cli two',
+        'set -s -v 1 /cli three',
+        'set -v 7 /cli four',
+        'stat /cli/none',
+        'delete /cli',
+        'delete /cli/e',
+        'getEphemerals',
+        'getAllChildrenNumber /cli',
+        'sync /cli',
+        'get -s /cli',
+        'deleteall /cli',
+        'ls /',
+        'get /cli',
+      ),
+    ).toEqual([
+      'Created /cli',
+      'Node already exists: /cli',
+      'Created /cli/s-0000000000',
+      'Created /cli/e',
+      'Created /cli/c',
+      'Created /cli/t',
+      'Created /cli/e-0000000004',
+      '[c, e, e-0000000004, s-0000000000, t]',
+      '/cli',
+      '/cli/c',
+      '/cli/e',
+      '/cli/e-0000000004',
+      '/cli/s-0000000000',
+      '/cli/t',
+      'one',
+      ...STAT,
+      'cversion = 5',
+      'dataVersion = 2',
+      'aclVersion = 0',
+      'ephemeralOwner = 0x0',
+      'dataLength = 5',
+      'numChildren = 5',
+      'version No is not valid : /cli',
+      'Node does not exist: /cli/none',
+      'Node not empty: /cli',
+      '[/cli/e-0000000004]',
+      '4',
+      'Sync is OK',
+      'three',
+      ...STAT,
+      'cversion = 6',
+      'dataVersion = 2',
+      'aclVersion = 0',
+      'ephemeralOwner = 0x0',
+      'dataLength = 5',
+      'numChildren = 4',
+      '[zookeeper]',
+      'Node does not exist: /cli',
+    ]);
+  });
+
+  test('sets and shows rights', async () => {
+    expect(
+      await say(
+        'create /cli one',
+        'getAcl /cli',
+        'whoami',
+        'addauth digest ben:secret',
+        'create /cli/secret x auth::cdrwa',
+        'getAcl /cli/secret',
+        'setAcl -v 0 /cli/secret world:anyone:r',
+        'setAcl /cli/secret world:anyone:cdrwa',
+        'getAcl /cli/secret',
+        'setAcl /cli ip:10.0.0.1:cdrwa',
+        'ls /cli',
+        'setAcl /cli world:anyone:cdrwa',
+      ),
+    ).toEqual([
+      'Created /cli',
+      "'world,'anyone",
+      ': cdrwa',
+      'Auth scheme: User',
+      'ip: 127.0.0.1',
+      'Created /cli/secret',
+      "'digest,'ben:PC0ZklqkbevtIFBcBaL/OQ9DLeA=",
+      ': cdrwa',
+      'Insufficient permission : /cli/secret',
+      "'world,'anyone",
+      ': r',
+      'Insufficient permission : /cli',
+      'Insufficient permission : /cli',
+    ]);
+  });
+
+  test('watches, and takes its watches back', async () => {
+    const said = await say(
+      'create /watched x',
+      'addWatch -m PERSISTENT_RECURSIVE /watched',
+      'create /watched/a x',
+      'set /watched/a y',
+      'removewatches /watched',
+      'set /watched/a z',
+      'removewatches /watched',
+      'config',
+      'deleteall /watched',
+    );
+    expect(said.filter((line) => line.startsWith('WatchedEvent'))).toEqual([
+      'WatchedEvent state:SyncConnected type:NodeCreated path:/watched/a',
+      'WatchedEvent state:SyncConnected type:NodeDataChanged path:/watched/a',
+      'WatchedEvent state:SyncConnected type:PersistentWatchRemoved path:/watched',
+    ]);
+    expect(said.slice(-1)[0]).toContain('No such watcher');
+  });
+});
