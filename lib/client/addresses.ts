@@ -30,10 +30,10 @@ export class HostRing {
 
 /** A host's addresses as of now. Resolved here because the native client would ask after every reply. */
 export async function resolve({ host, port, label }: Host): Promise<Address[]> {
-  if (isIP(host)) return [{ ip: host, port, label }];
+  if (isIP(host)) return [{ ip: host, port, host, label }];
   try {
     const found = await lookup(host, { all: true });
-    return shuffled(found, Math.random).map(({ address: ip }) => ({ ip, port, label }));
+    return shuffled(found, Math.random).map(({ address: ip }) => ({ ip, port, host, label }));
   } catch (cause) {
     throw new ConnectionError(`${label}: the name does not resolve (${codeOf(cause)})`, { cause });
   }
@@ -43,10 +43,10 @@ export async function resolve({ host, port, label }: Host): Promise<Address[]> {
  * Whether anything listens there: the native client says nothing at all about a connection that fails.
  * The probe's socket is closed altogether when this resolves.
  */
-export function probe({ ip, port, label }: Address, signal: AbortSignal): Promise<void> {
+export function probe(address: Address, signal: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
     if (signal.aborted) return fail(signal.reason);
-    const socket = connect({ host: ip, port });
+    const socket = connect({ host: address.ip, port: address.port });
     let failure: unknown;
     const abort = () => socket.destroy(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
@@ -56,13 +56,13 @@ export function probe({ ip, port, label }: Address, signal: AbortSignal): Promis
       signal.removeEventListener('abort', abort);
       if (signal.aborted) return fail(signal.reason);
       if (failure === undefined) return setImmediate(done);
-      fail(
-        new ConnectionError(`${label}: no connection to ${ip} (${codeOf(failure)})`, {
-          cause: failure,
-        }),
-      );
+      fail(unreachable(address, failure));
     });
   });
+}
+
+export function unreachable({ label, ip }: Address, cause: unknown): ConnectionError {
+  return new ConnectionError(`${label}: no connection to ${ip} (${codeOf(cause)})`, { cause });
 }
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,4 @@
-import { type HostRing, probe, resolve } from './addresses.js';
+import { type HostRing, resolve } from './addresses.js';
 import { ConnectionError } from './errors.js';
 import { instant, type Instant } from './lost-clock.js';
 import type { Address, Connect, Credentials, Transport, TransportListener } from './transport.js';
@@ -56,7 +56,6 @@ export class Connector {
     const { connect, sessionTimeout, digests } = this.options;
     try {
       await this.#within(attempt.signal, address.label, async (signal) => {
-        await probe(address, signal);
         const startedAt = instant();
         const transport = await connect({
           address,

@@ -20,10 +20,10 @@ export async function ensureContainers(
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
-    const outcome = await make(session, path, unsure);
+    const outcome = await make(session, path, acl, unsure);
     if (outcome === 'there') return;
     if (outcome === 'made') {
-      if (!acl) return;
+      if (!acl || session.createsWithAcl) return;
       // Version 0: an ACL that somebody set since then stays.
       const refusal = await refusalOf(session.setContainerAcl(path, acl, 0));
       if (refusal?.code !== 'NO_NODE') return;
@@ -37,11 +37,12 @@ export async function ensureContainers(
 async function make(
   session: LiveSession,
   path: string,
+  acl: readonly Acl[] | undefined,
   unsure: Set<string>,
 ): Promise<'made' | 'there' | 'no parent'> {
   const wasUnsure = unsure.delete(path);
   unsure.add(path);
-  const refusal = await refusalOf(session.createContainer(path), ['NODE_EXISTS', 'NO_NODE']);
+  const refusal = await refusalOf(session.createContainer(path, acl), ['NODE_EXISTS', 'NO_NODE']);
   unsure.delete(path);
   if (!refusal) return 'made';
   if (refusal.code === 'NO_NODE') return 'no parent';

@@ -1,7 +1,7 @@
 import { BadOptionError } from './errors.js';
 import { SessionLife } from './session-life.js';
 import type { Session } from './session.js';
-import { Code, type Reply } from './transport.js';
+import { Code, type Reply, type WatchKind } from './transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 import {
   checkAcl,
@@ -42,7 +42,7 @@ export class LiveSession extends SessionLife implements Session {
     return this.request(
       'create',
       path,
-      (transport, reply: Reply<string>) => transport.create(full, content, flags, reply),
+      (transport, reply: Reply<string>) => transport.create(full, content, flags, undefined, reply),
       (created) => this.relativePath(created),
     );
   }
@@ -63,11 +63,13 @@ export class LiveSession extends SessionLife implements Session {
   async get(path: string, options?: { watch?: boolean }): Promise<Content> {
     const watch = isWatching(options);
     const full = this.#full(path);
-    return this.request(
-      'get',
-      path,
-      (transport, reply: Reply<Content>) => transport.get(full, watch, reply),
-      (content) => (watch ? { ...content, watch: this.watches.add('data', full) } : content),
+    return this.#reading(watch, 'data', full, () =>
+      this.request(
+        'get',
+        path,
+        (transport, reply: Reply<Content>) => transport.get(full, watch, reply),
+        (content) => (watch ? { ...content, watch: this.watches.add('data', full) } : content),
+      ),
     );
   }
 
@@ -88,15 +90,17 @@ export class LiveSession extends SessionLife implements Session {
   async exists(path: string, options?: { watch?: boolean }): Promise<Stat | undefined | Existence> {
     const watch = isWatching(options);
     const full = this.#full(path);
-    return this.request(
-      'exists',
-      path,
-      (transport, reply: Reply<Stat | undefined>) =>
-        transport.exists(full, watch, (code, stat) =>
-          // An absent node is an answer like any other, and carries a watch too.
-          code === Code.NoNode ? reply(Code.Ok, undefined) : reply(code, stat),
-        ),
-      (stat) => (watch ? { stat, watch: this.watches.add('data', full) } : stat),
+    return this.#reading(watch, 'data', full, () =>
+      this.request(
+        'exists',
+        path,
+        (transport, reply: Reply<Stat | undefined>) =>
+          transport.exists(full, watch, (code, stat) =>
+            // An absent node is an answer like any other, and carries a watch too.
+            code === Code.NoNode ? reply(Code.Ok, undefined) : reply(code, stat),
+          ),
+        (stat) => (watch ? { stat, watch: this.watches.add('data', full) } : stat),
+      ),
     );
   }
 
@@ -105,11 +109,13 @@ export class LiveSession extends SessionLife implements Session {
   async children(path: string, options?: { watch?: boolean }): Promise<Listing> {
     const watch = isWatching(options);
     const full = this.#full(path);
-    return this.request(
-      'children',
-      path,
-      (transport, reply: Reply<Listing>) => transport.children(full, watch, reply),
-      (listing) => (watch ? { ...listing, watch: this.watches.add('children', full) } : listing),
+    return this.#reading(watch, 'children', full, () =>
+      this.request(
+        'children',
+        path,
+        (transport, reply: Reply<Listing>) => transport.children(full, watch, reply),
+        (listing) => (watch ? { ...listing, watch: this.watches.add('children', full) } : listing),
+      ),
     );
   }
 
@@ -139,13 +145,24 @@ export class LiveSession extends SessionLife implements Session {
     return this.discardFully(this.#full(path));
   }
 
+  /** Whether createContainer sets an ACL. */
+  get createsWithAcl(): boolean {
+    return this.capabilities?.aclOnCreate ?? false;
+  }
+
   /** By full path, for ensureContainers: the chroot too may be missing. */
-  createContainer(full: string): Promise<string> {
+  createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
     return this.request(
       'create',
       full,
       (transport, reply: Reply<string>) =>
-        transport.create(full, checkData(undefined), checkMode('container'), reply),
+        transport.create(
+          full,
+          checkData(undefined),
+          checkMode('container'),
+          this.createsWithAcl ? acl : undefined,
+          reply,
+        ),
       same,
     );
   }
@@ -158,6 +175,12 @@ export class LiveSession extends SessionLife implements Session {
       (transport, reply: Reply<void>) => transport.setAcl(full, acl, version, reply),
       same,
     );
+  }
+
+  #reading<T>(watch: boolean, kind: WatchKind, full: string, read: () => Promise<T>): Promise<T> {
+    if (!watch) return read();
+    const answered = this.watches.ask(kind, full);
+    return read().finally(answered);
   }
 
   #full(path: string, data?: Buffer): string {

@@ -1,6 +1,9 @@
+import { permissionBits } from './permissions.js';
 import type { Acl, Stat } from './types.js';
 
-// What the npm package `zookeeper` looks like from here: its types leave the native object out.
+// What the npm package `zookeeper` looks like from here. It may be missing, so its types are not used
+// (they leave the native object out), and the compiler does not look for it.
+const PACKAGE: string = 'zookeeper';
 
 export interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
   readonly ctime: Date;
@@ -39,11 +42,10 @@ export interface NativeAcl {
 
 export async function loadBinding(): Promise<new (config: object) => { native: Native }> {
   try {
-    // The package's own types leave `native` out.
-    return ((await import('zookeeper')) as { default: unknown }).default as never;
+    return ((await import(PACKAGE)) as { default: unknown }).default as never;
   } catch (cause) {
     throw new Error(
-      'the native client of the npm package `zookeeper` cannot be loaded: its install script must run (approve it where npm asks) and needs python3, make and g++',
+      'the npm package `zookeeper` cannot be loaded (its install script must run: approve it where npm asks, and have python3, make and g++)',
       { cause },
     );
   }
@@ -67,10 +69,6 @@ export function toStat(stat: NativeStat): Stat {
   };
 }
 
-const PERMISSIONS: Readonly<Record<string, number>> = { r: 1, w: 2, c: 4, d: 8, a: 16 };
-
 export function toNativeAcl({ scheme, id, permissions }: Acl): NativeAcl {
-  let perm = 0;
-  for (const letter of permissions) perm |= PERMISSIONS[letter] ?? 0;
-  return { perm, scheme, auth: id };
+  return { perm: permissionBits(permissions), scheme, auth: id };
 }

@@ -1,8 +1,10 @@
+import { probe } from './addresses.js';
 import { detached } from './detached.js';
 import { ConnectionError, NotAuthorizedError, SessionExpiredError } from './errors.js';
 import { loadBinding, toNativeAcl, toStat, type Native } from './native-binding.js';
 import { NextTurn } from './next-turn.js';
 import {
+  type Capabilities,
   Code,
   type Connect,
   type ConnectRequest,
@@ -34,6 +36,7 @@ const NOWHERE = '127.255.255.253:1,127.255.255.254:1';
 /** Attaches a session by the native client of the npm package `zookeeper`. */
 export const connectNative: Connect = async (request) => {
   const ZooKeeper = await loadBinding();
+  await probe(request.address, request.signal);
   request.signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     detached(() =>
@@ -51,6 +54,7 @@ class NativeTransport implements Transport {
   /** These two are known once it is attached. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
+  readonly capabilities: Capabilities = { aclOnCreate: false, removeWatch: false };
   readonly #native: Native;
   readonly #request: ConnectRequest;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
@@ -101,7 +105,13 @@ class NativeTransport implements Transport {
     }, HANDSHAKE_LOOK);
   }
 
-  create(path: string, data: Buffer, flags: number, reply: Reply<string>): boolean {
+  create(
+    path: string,
+    data: Buffer,
+    flags: number,
+    _acl: undefined,
+    reply: Reply<string>,
+  ): boolean {
     return this.#send(path.length + data.length, () =>
       this.#native.a_create(path, data, flags, (code, _, created) =>
         this.#later(() => reply(code, created)),
@@ -165,7 +175,11 @@ class NativeTransport implements Transport {
     );
   }
 
-  close(): void {
+  removeWatch(): boolean {
+    return false;
+  }
+
+  async close(): Promise<void> {
     if (this.#phase === 'over') return;
     this.#phase = 'over';
     this.#native.close();

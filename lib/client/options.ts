@@ -1,6 +1,8 @@
+import type { ConnectionOptions } from 'node:tls';
 import { parseConnectString, type Host } from './connect-string.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.js';
+import { checkTransport, type TransportName } from './transports.js';
 import type { Acl, Auth } from './types.js';
 import {
   checkAcl,
@@ -48,6 +50,13 @@ export interface ZkClientOptions {
    * StandardConnectionStateErrorPolicy does.
    */
   policy?: ConnectionPolicy;
+  /** What carries the sessions. Default: native where the npm package `zookeeper` loads, else wire. */
+  transport?: TransportName;
+  /**
+   * Encrypts the connections, as Node's `tls.connect` takes it: `ca`, and for a server that asks for
+   * a certificate `cert` and `key`. The wire transport alone can; `{}` trusts Node's own authorities.
+   */
+  tls?: ConnectionOptions;
 }
 
 /** @publicApi */
@@ -63,6 +72,8 @@ export interface NormalizedOptions {
   readonly acl: readonly Acl[] | undefined;
   readonly retry: RetryFunction;
   readonly policy: ConnectionPolicy;
+  readonly transport: TransportName | undefined;
+  readonly tls: ConnectionOptions | undefined;
 }
 
 const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
@@ -74,6 +85,8 @@ const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
   acl: true,
   retry: true,
   policy: true,
+  transport: true,
+  tls: true,
 };
 
 export const CLIENT_OPTIONS: readonly string[] = Object.keys(NAMES);
@@ -95,6 +108,20 @@ export function normalizeOptions(options: unknown): NormalizedOptions {
     acl: options.acl === undefined ? undefined : checkAcl(options.acl),
     retry: toRetryFunction(options.retry),
     policy,
+    ...checkTransportOptions(options),
+  };
+}
+
+function checkTransportOptions({ transport, tls }: Record<string, unknown>) {
+  if (tls !== undefined && !isRecord(tls)) {
+    throw new BadOptionError('tls', tls, "an object of Node's TLS options");
+  }
+  if (transport === 'native' && tls !== undefined) {
+    throw new BadOptionError('transport', transport, "'wire' with tls, which native cannot do");
+  }
+  return {
+    transport: transport === undefined ? undefined : checkTransport(transport),
+    tls: tls as ConnectionOptions | undefined,
   };
 }
 

@@ -10,12 +10,14 @@ import { instant, LostClock, type Instant } from './lost-clock.js';
 import type { ConnectionPolicy } from './options.js';
 import { isAnswer, replyError } from './reply-error.js';
 import {
+  type Capabilities,
   Code,
   type Credentials,
   type DownReason,
   type Reply,
   type Transport,
   type TransportListener,
+  type WatchKind,
 } from './transport.js';
 import { Trust, type SessionEnd } from './trust.js';
 import { answersWithin, Vigil } from './vigil.js';
@@ -40,7 +42,7 @@ export interface SessionOptions {
  * is lost, and the one way a request takes. Its operations are in LiveSession.
  */
 export abstract class SessionLife {
-  protected readonly watches = new WatchRegistry();
+  protected readonly watches = new WatchRegistry((kind, path) => this.#unwatch(kind, path));
   readonly #options: SessionOptions;
   readonly #clock = new LostClock(instant());
   readonly #trust = new Trust();
@@ -81,6 +83,10 @@ export abstract class SessionLife {
     const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
+  }
+
+  protected get capabilities(): Capabilities | undefined {
+    return this.#transport?.capabilities;
   }
 
   get connected(): boolean {
@@ -169,7 +175,7 @@ export abstract class SessionLife {
     // The native client's close() blocks the event loop until the server answers: ask first whether it
     // does. The last discards are answered before this is.
     if (await answersWithin(limit, transport)) {
-      transport.close();
+      await transport.close();
       return 'told';
     }
     transport.abandon();
@@ -235,6 +241,12 @@ export abstract class SessionLife {
     if (!sent) done();
   }
 
+  /** Nobody waits for the watch any more. */
+  #unwatch(kind: WatchKind, full: string): void {
+    const transport = this.#transport;
+    if (transport?.capabilities.removeWatch) transport.removeWatch(full, kind, () => {});
+  }
+
   #adopt(transport: Transport): void {
     this.#transport = transport;
     this.#trust.restore();
@@ -249,6 +261,7 @@ export abstract class SessionLife {
   #onDown(reason: DownReason): void {
     // Without a transport, attach() is still waiting for its own answer and fails by that.
     if (!this.#transport) return;
+    this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
     if (reason === 'expired') {
       return this.expire(new SessionExpiredError(`session ${this.id} was ended by the ensemble`));

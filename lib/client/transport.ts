@@ -20,6 +20,8 @@ export interface Address {
   /** An IP literal. */
   readonly ip: string;
   readonly port: number;
+  /** The name that the user wrote, or the literal. */
+  readonly host: string;
   /** As the user wrote it, for messages. */
   readonly label: string;
 }
@@ -29,6 +31,8 @@ export interface Credentials {
   /** Hexadecimal, as in `Stat.ephemeralOwner`. */
   readonly id: string;
   readonly password: string;
+  /** Of the latest transaction seen, where the transport knows: a server that is behind refuses. */
+  readonly lastZxid?: number;
 }
 
 export type NodeEvent = Exclude<WatchEvent, 'session'>;
@@ -64,6 +68,16 @@ export interface ConnectRequest {
  */
 export type Reply<T> = (code: number, result: T) => void;
 
+export type WatchKind = 'data' | 'children';
+
+/** What a transport can do beyond what every one can. */
+export interface Capabilities {
+  /** A node is created with its ACL, instead of an open one that is replaced a round trip later. */
+  readonly aclOnCreate: boolean;
+  /** The server can be told to forget a watch. */
+  readonly removeWatch: boolean;
+}
+
 /**
  * One connection, from the moment its session is attached until it breaks. It never reconnects:
  * the next connection is another object. Paths and versions are valid by contract, they are checked above.
@@ -71,11 +85,20 @@ export type Reply<T> = (code: number, result: T) => void;
  * A request returns false where it never left; its reply is then never called.
  */
 export interface Transport {
+  /** With the latest transaction up to now. */
   readonly credentials: Credentials;
   /** The session timeout that the server granted, milliseconds. */
   readonly timeout: number;
+  readonly capabilities: Capabilities;
 
-  create(path: string, data: Buffer, flags: number, reply: Reply<string>): boolean;
+  /** @param acl default: open; given only to a transport that can */
+  create(
+    path: string,
+    data: Buffer,
+    flags: number,
+    acl: readonly Acl[] | undefined,
+    reply: Reply<string>,
+  ): boolean;
   delete(path: string, version: number, reply: Reply<void>): boolean;
   get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean;
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean;
@@ -83,9 +106,14 @@ export interface Transport {
   children(path: string, watch: boolean, reply: Reply<{ children: string[]; stat: Stat }>): boolean;
   sync(path: string, reply: Reply<void>): boolean;
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
+  /** Asked only of a transport that can. */
+  removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 
-  /** Ends the session on the server. May block for a round trip: only on a connection that answered just now. */
-  close(): void;
+  /**
+   * Ends the session on the server, and resolves when it has answered or after a second at most. May
+   * block for a round trip: only on a connection that answered just now.
+   */
+  close(): Promise<void>;
   /** Drops the connection without a word and without blocking; the session lives on until it times out. */
   abandon(): void;
 }

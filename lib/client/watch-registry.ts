@@ -1,11 +1,10 @@
-import type { NodeEvent } from './transport.js';
+import type { NodeEvent, WatchKind } from './transport.js';
 import type { Watch, WatchEvent } from './types.js';
 
-type Kind = 'data' | 'children';
 type Fire = (event: WatchEvent) => void;
 
 /** Which kinds of watch a server's event ends. */
-const KINDS: Readonly<Record<NodeEvent, readonly Kind[]>> = {
+const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
   created: ['data'],
   changed: ['data'],
   child: ['children'],
@@ -13,17 +12,34 @@ const KINDS: Readonly<Record<NodeEvent, readonly Kind[]>> = {
 };
 
 /**
- * The watches of one session. ZooKeeper keeps one per path and kind, fires it once and, by this native
- * client, cannot be told to forget it: here is the list of who wants to know. An event for nobody is ignored.
+ * The watches of one session. ZooKeeper keeps one per path and kind and fires it once; here is the list
+ * of who wants to know. An event for nobody is ignored.
  */
 export class WatchRegistry {
-  readonly #watches: Readonly<Record<Kind, Map<string, Set<Fire>>>> = {
+  /** How many answers are awaited that set a watch, by kind and path. */
+  readonly #asked = new Map<string, number>();
+
+  readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {
     data: new Map(),
     children: new Map(),
   };
 
+  /** @param unwanted told of a watch that nobody waits for any more: the server may forget it */
+  constructor(private readonly unwanted: (kind: WatchKind, path: string) => void) {}
+
+  /** Before a request that sets a watch. Returns what is to be called when it was answered. */
+  ask(kind: WatchKind, path: string): () => void {
+    const id = `${kind}:${path}`;
+    this.#asked.set(id, (this.#asked.get(id) ?? 0) + 1);
+    return () => {
+      const left = this.#asked.get(id)! - 1;
+      if (left > 0) this.#asked.set(id, left);
+      else this.#asked.delete(id);
+    };
+  }
+
   /** Only once the answer that set the watch is there: an event before it belongs to an older watch. */
-  add(kind: Kind, path: string): Watch {
+  add(kind: WatchKind, path: string): Watch {
     const byPath = this.#watches[kind];
     let fire!: Fire;
     const fired = new Promise<WatchEvent>((resolve) => (fire = resolve));
@@ -34,7 +50,10 @@ export class WatchRegistry {
       fired,
       remove: () => {
         const present = byPath.get(path);
-        if (present?.delete(fire) && present.size === 0) byPath.delete(path);
+        if (!present?.delete(fire) || present.size > 0) return;
+        byPath.delete(path);
+        // The server has one watch for all: one that is being set would be forgotten with this one.
+        if (!this.#asked.has(`${kind}:${path}`)) this.unwanted(kind, path);
       },
     };
   }

@@ -3,7 +3,6 @@ import { ensureContainers } from './containers.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import { elapsed, instant } from './lost-clock.js';
-import { connectNative } from './native-transport.js';
 import {
   normalizeOptions,
   type ConnectionPolicy,
@@ -13,6 +12,7 @@ import {
 import { SessionKeeper } from './session-keeper.js';
 import type { Session } from './session.js';
 import type { StateChange } from './state-machine.js';
+import { chooseTransport, type Chosen, type TransportName } from './transports.js';
 import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
 import { checkOptions, checkPath, checkSignal, checkSize } from './validation.js';
 import { wait } from './wait.js';
@@ -36,13 +36,23 @@ export class ZkClient {
   readonly policy: ConnectionPolicy;
   readonly #options: NormalizedOptions;
   readonly #keeper: SessionKeeper;
+  #transport: Chosen | undefined;
 
   /** @throws BadOptionError */
   constructor(options: ZkClientOptions) {
     this.#options = normalizeOptions(options);
-    this.#keeper = new SessionKeeper(this.#options, connectNative);
+    const { transport, tls } = this.#options;
+    this.#keeper = new SessionKeeper(this.#options, async (request) => {
+      const chosen = (this.#transport ??= await chooseTransport(transport, tls));
+      return chosen.connect(request);
+    });
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
+  }
+
+  /** What carries its sessions; undefined until the first attempt to connect. */
+  get transport(): TransportName | undefined {
+    return this.#transport?.name;
   }
 
   get state(): ConnectionState {

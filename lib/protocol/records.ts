@@ -77,11 +77,11 @@ export const SetWatches2 = record({
   persistentRecursiveWatches: vector(text),
 });
 export const AddWatchRequest = record({ path: text, mode: int });
-/** checkWatches and removeWatches. */
-export const WatchesRequest = record({ path: text, type: int });
-
 /** Stands before each operation and each result of a multi, and alone at its end. */
 export const MultiHeader = record({ type: int, done: bool, err: int });
+
+/** checkWatches and removeWatches. */
+export const WatchesRequest = record({ path: text, type: int });
 
 export const CreateRequest = record({ path: text, data: bytes, acl: vector(Acl), flags: int });
 export const CreateTTLRequest = record({

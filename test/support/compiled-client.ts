@@ -9,7 +9,7 @@ import ts from 'typescript';
 const LIMIT = 15_000;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** lib/client as JavaScript, for programs that run in a process of their own. */
+/** lib/client, and the protocol it speaks, as JavaScript, for programs that run in a process of their own. */
 export class CompiledClient implements AsyncDisposable {
   private constructor(readonly directory: string) {}
 
@@ -19,12 +19,15 @@ export class CompiledClient implements AsyncDisposable {
     // Below the package, so that it finds the package's dependencies.
     const directory = await mkdtemp(join(cache, 'client-'));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
-    const source = join(root, 'lib/client');
-    for (const file of await readdir(source)) {
-      const { outputText } = ts.transpileModule(await readFile(join(source, file), 'utf8'), {
-        compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext },
-      });
-      await writeFile(join(directory, file.replace(/ts$/, 'js')), outputText);
+    for (const folder of ['client', 'protocol']) {
+      await mkdir(join(directory, folder));
+      const source = join(root, 'lib', folder);
+      for (const file of await readdir(source)) {
+        const { outputText } = ts.transpileModule(await readFile(join(source, file), 'utf8'), {
+          compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext },
+        });
+        await writeFile(join(directory, folder, file.replace(/ts$/, 'js')), outputText);
+      }
     }
     return new CompiledClient(directory);
   }
@@ -35,7 +38,11 @@ export class CompiledClient implements AsyncDisposable {
     env: Record<string, string>,
     onLine: (line: string) => void = () => {},
   ): Promise<{ code: number | null; signal: string | null; stdout: string; stderr: string }> {
-    const file = join(this.directory, `program-${Math.random().toString(36).slice(2)}.mjs`);
+    const file = join(
+      this.directory,
+      'client',
+      `program-${Math.random().toString(36).slice(2)}.mjs`,
+    );
     await writeFile(file, program);
     const child = spawn(process.execPath, [file], { env: { ...process.env, ...env } });
     let [stdout, stderr] = ['', ''];

@@ -111,7 +111,7 @@ describe('listeners', () => {
 
 describe('the registry of watches', () => {
   test('fires those of the path and kind, once', async () => {
-    const registry = new WatchRegistry();
+    const registry = new WatchRegistry(() => {});
     const data = registry.add('data', '/a');
     const children = registry.add('children', '/a');
     const other = registry.add('data', '/b');
@@ -127,7 +127,7 @@ describe('the registry of watches', () => {
   });
 
   test('forgets a watch that is removed, and its path with the last of them', async () => {
-    const registry = new WatchRegistry();
+    const registry = new WatchRegistry(() => {});
     const [removed, kept] = [registry.add('data', '/a'), registry.add('data', '/a')];
     removed.remove();
     removed.remove();
@@ -139,7 +139,7 @@ describe('the registry of watches', () => {
   });
 
   test('a removed watch takes none with it that was added after it fired', () => {
-    const registry = new WatchRegistry();
+    const registry = new WatchRegistry(() => {});
     const old = registry.add('data', '/a');
     registry.fire('changed', '/a');
     registry.add('data', '/a');
@@ -148,7 +148,7 @@ describe('the registry of watches', () => {
   });
 
   test('tells everybody to look again', async () => {
-    const registry = new WatchRegistry();
+    const registry = new WatchRegistry(() => {});
     const watches = [registry.add('data', '/a'), registry.add('children', '/b')];
     registry.fireAll();
     expect(await Promise.all(watches.map((watch) => watch.fired))).toEqual(['session', 'session']);

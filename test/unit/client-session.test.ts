@@ -46,7 +46,7 @@ class FakeTransport implements Transport {
     this.credentials = request.credentials ?? { id, password: 'secret' };
   }
 
-  create = (path: string, _data: Buffer, _flags: number, reply: Reply<string>) =>
+  create = (path: string, _data: Buffer, _flags: number, _acl: unknown, reply: Reply<string>) =>
     this.#take('create', path, reply, path);
   delete = (path: string, _version: number, reply: Reply<void>) =>
     this.#take('delete', path, reply, undefined);
@@ -57,8 +57,10 @@ class FakeTransport implements Transport {
   children = () => false;
   sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
   setAcl = () => false;
+  removeWatch = () => false;
+  readonly capabilities = { aclOnCreate: false, removeWatch: false };
 
-  close(): void {
+  async close(): Promise<void> {
     this.ended = 'closed';
   }
 

@@ -1,0 +1,183 @@
+import type { Duplex } from 'node:stream';
+import {
+  AuthPacket,
+  type Codec,
+  ConnectRequest,
+  ConnectResponse,
+  type EventType,
+  FrameSplitter,
+  OpCode,
+  ProtocolError,
+  Reader,
+  ReplyHeader,
+  RequestHeader,
+  type ValueOf,
+  WatcherEvent,
+  Writer,
+  Xid,
+} from '../protocol/index.js';
+import { Code } from './transport.js';
+
+/** Bytes. A directory's listing has no bound of its own; this one keeps a broken peer from filling the memory. */
+const LONGEST_REPLY = 256 * 1024 * 1024;
+const LAST_XID = 2 ** 31 - 1;
+
+/** What a server says first. */
+export type Greeting = ValueOf<typeof ConnectResponse>;
+
+export interface WireEvents {
+  greeted(greeting: Greeting): void;
+  /** The answer to one of the credentials. */
+  authenticated(code: number): void;
+  watched(type: EventType, path: string): void;
+  /** The stream's end, unless drop() came first. Requests that are unanswered then fail right after it. */
+  down(cause: Error | undefined): void;
+}
+
+interface Pending {
+  readonly xid: number;
+  /** Called with the answer where `code` is 0. */
+  settle(code: number, answer: Reader | undefined): void;
+}
+
+/**
+ * ZooKeeper's protocol over one stream of bytes: requests leave together, once a turn, and are
+ * answered in their order. What breaks the protocol breaks the connection.
+ */
+export class WireConnection {
+  /** Of the latest transaction that the server told of. */
+  lastZxid = 0;
+  readonly #splitter = new FrameSplitter(LONGEST_REPLY);
+  readonly #writer = new Writer();
+  #pending: Pending[] = [];
+  /** How many of the pending are through: an array's shift would move all the others. */
+  #settled = 0;
+  #xid = 0;
+  #greeted = false;
+  #over = false;
+  #flushing = false;
+
+  constructor(
+    private readonly stream: Duplex,
+    private readonly events: WireEvents,
+  ) {
+    let cause: Error | undefined;
+    stream.on('data', (chunk: Buffer) => this.#onData(chunk));
+    stream.on('drain', () => this.#flush());
+    stream.on('end', () => stream.destroy());
+    stream.on('error', (error) => (cause = error));
+    stream.on('close', () => this.#onClose(cause));
+  }
+
+  greet(request: ValueOf<typeof ConnectRequest>): void {
+    this.#write((to) => ConnectRequest.write(request, to));
+  }
+
+  authenticate(digest: string): void {
+    this.#write((to) => {
+      RequestHeader.write({ xid: Xid.auth, type: OpCode.auth }, to);
+      AuthPacket.write({ type: 0, scheme: 'digest', auth: Buffer.from(digest) }, to);
+    });
+  }
+
+  /** False where it never leaves; then `reply` is never called. */
+  request<Q, A>(
+    type: number,
+    asking: Codec<Q>,
+    question: Q,
+    answering: Codec<A>,
+    reply: (code: number, answer: A | undefined) => void,
+  ): boolean {
+    if (this.#over || this.stream.destroyed) return false;
+    const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
+    this.#write((to) => {
+      RequestHeader.write({ xid, type }, to);
+      asking.write(question, to);
+    });
+    this.#pending.push({
+      xid,
+      settle: (code, answer) => reply(code, answer && answering.read(answer)),
+    });
+    return true;
+  }
+
+  /** Closes the stream without a word. Unanswered requests fail in the next turn. */
+  drop(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.stream.destroy();
+    setImmediate(() => this.#failPending());
+  }
+
+  #write(body: (to: Writer) => void): void {
+    this.#writer.frame(body);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    setImmediate(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    // What comes while the peer does not read leaves in one piece when it does.
+    if (this.#writer.length === 0 || this.#over || this.stream.writableNeedDrain) return;
+    this.stream.write(this.#writer.take());
+  }
+
+  #onData(chunk: Buffer): void {
+    try {
+      this.#splitter.push(chunk);
+      for (let frame; !this.#over && (frame = this.#splitter.next());) {
+        this.#onFrame(new Reader(frame));
+      }
+    } catch (error) {
+      this.stream.destroy(error as Error);
+    }
+  }
+
+  #onFrame(from: Reader): void {
+    if (!this.#greeted) {
+      this.#greeted = true;
+      return this.events.greeted(ConnectResponse.read(from));
+    }
+    const { xid, zxid, err } = ReplyHeader.read(from);
+    if (zxid > this.lastZxid) this.lastZxid = zxid;
+    switch (xid) {
+      case Xid.watchEvent: {
+        const { type, path } = WatcherEvent.read(from);
+        return this.events.watched(type as EventType, path);
+      }
+      case Xid.auth:
+        return this.events.authenticated(err);
+      default:
+        this.#next(xid).settle(err, err === Code.Ok ? from : undefined);
+    }
+  }
+
+  #next(xid: number): Pending {
+    const next = this.#pending[this.#settled];
+    if (next?.xid !== xid) {
+      throw new ProtocolError(`an answer to request ${xid} instead of ${next?.xid ?? 'none'}`);
+    }
+    if (++this.#settled >= 1024 && this.#settled * 2 > this.#pending.length) {
+      this.#pending = this.#pending.slice(this.#settled);
+      this.#settled = 0;
+    }
+    return next;
+  }
+
+  #onClose(cause: Error | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.events.down(cause);
+    this.#failPending();
+  }
+
+  #failPending(): void {
+    const unanswered = this.#pending.slice(this.#settled);
+    this.#pending = [];
+    this.#settled = 0;
+    for (const { settle } of unanswered) settle(Code.ConnectionLoss, undefined);
+  }
+}
