@@ -52,10 +52,15 @@ export class ZkConnection
     this.client = new ZkClient({ ...settings.client, connectString } as ZkClientOptions);
     this.locks = new LockService(this.client, settings.defaults, this.turnstile);
     this.semaphores = new SemaphoreService(this.client, settings.defaults, this.turnstile);
-    this.leaders = new LeaderService(this.client, settings.participantId, (election, error) => {
-      const stack = error instanceof Error ? error.stack : undefined;
-      this.logger.error(`election ${JSON.stringify(election)}: ${String(error)}`, stack);
-    });
+    this.leaders = new LeaderService(
+      this.client,
+      settings.elections,
+      settings.participantId,
+      (election, error) => {
+        const stack = error instanceof Error ? error.stack : undefined;
+        this.logger.error(`election ${JSON.stringify(election)}: ${String(error)}`, stack);
+      },
+    );
   }
 
   static async create(
@@ -87,13 +92,10 @@ export class ZkConnection
     }
   }
 
-  /** Not before: whoever is elected may rely on what all modules made ready. */
+  /** Not before: whoever is elected may rely on what all modules made ready in `onModuleInit`. */
   async onApplicationBootstrap(): Promise<void> {
     try {
-      for (const at of this.settings.elections) {
-        const { election, ...options } = typeof at === 'string' ? { election: at } : at;
-        this.leaders.latch(election, options);
-      }
+      for (const election of this.settings.elections.keys()) this.leaders.isLeader(election);
       this.decorators.elections().join(this.leaders, this.logger);
     } catch (error) {
       await this.stop();
@@ -101,7 +103,10 @@ export class ZkConnection
     }
   }
 
-  /** The earliest hook of a shutdown: another one leads before anything of this one's work is torn down. */
+  /**
+   * The earliest phase of a shutdown: another instance leads before servers and scheduled jobs of this
+   * one are torn down. Nest calls a global module last in it, after the same hook of all others.
+   */
   async onModuleDestroy(): Promise<void> {
     await this.leaders.resignAll(this.settings.shutdownTimeout);
   }

@@ -5,7 +5,11 @@ import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
-import { checkElections, type ElectionAtStart } from './services/leader-options.js';
+import {
+  checkElections,
+  type ElectionAtStart,
+  type ElectionOptions,
+} from './services/leader-options.js';
 import { checkKey } from './services/lock-key.js';
 import { checkLeaseDefaults, checkOptions, type LeaseDefaults } from './services/lease-options.js';
 
@@ -29,7 +33,10 @@ export interface ZkNestOptions {
    * tries again. By default it starts when ZooKeeper has answered, or fails to start.
    */
   lazyConnection?: boolean;
-  /** Milliseconds that a shutdown waits for held leases before it gives them back. Default 10,000. */
+  /**
+   * Milliseconds that a shutdown waits for each `takeLeadership` to settle, and after that for held
+   * leases before it gives them back. Default 10,000.
+   */
   shutdownTimeout?: number;
   /** What handlers fail with in place of the errors of their locks; see {@link ErrorMapping}. */
   mapError?: ErrorMapping;
@@ -92,7 +99,7 @@ export interface ZkSettings {
   readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
   readonly embedded: EmbeddedZooKeeperOptions | undefined;
   readonly defaults: LeaseDefaults;
-  readonly elections: readonly ElectionAtStart[];
+  readonly elections: ReadonlyMap<string, ElectionOptions>;
   readonly participantId: string | undefined;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
@@ -131,12 +138,18 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     client,
     embedded: embeddedOf(embedded, client.connectString),
     defaults,
-    elections,
+    elections: new Map(elections.map(entryOf)),
     participantId,
     lazyConnection,
     shutdownTimeout,
     mapError,
   };
+}
+
+function entryOf(election: ElectionAtStart): [string, ElectionOptions] {
+  if (typeof election === 'string') return [election, {}];
+  const { election: name, ...options } = election;
+  return [name, options];
 }
 
 function embeddedOf(

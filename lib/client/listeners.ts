@@ -3,6 +3,7 @@ import { AsyncResource } from 'node:async_hooks';
 /** A set of listeners: each runs in the asynchronous context it was added in, and one that throws or rejects harms no other. */
 export class Listeners<T> {
   readonly #listeners = new Set<(value: T) => void>();
+  readonly #untold: T[] = [];
 
   add(listener: (value: T) => void): () => void {
     const bound = AsyncResource.bind(listener, 'ZooKeeperListener');
@@ -20,9 +21,13 @@ export class Listeners<T> {
   }
 
   emit(value: T): void {
-    // A copy, because a listener may add others, and a look, because it may remove others.
-    for (const listener of [...this.#listeners]) {
-      if (this.#listeners.has(listener)) call(listener, value);
+    // A listener may cause what comes next: all others hear of it second, too.
+    if (this.#untold.push(value) > 1) return;
+    for (; this.#untold.length > 0; this.#untold.shift()) {
+      // A copy, because a listener may add others, and a look, because it may remove others.
+      for (const listener of [...this.#listeners]) {
+        if (this.#listeners.has(listener)) call(listener, this.#untold[0]!);
+      }
     }
   }
 

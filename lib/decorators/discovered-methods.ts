@@ -24,9 +24,8 @@ export function* discoveredMethods(
   }
 }
 
-/** Of the class; what a factory made has one of its own. */
+/** Of what is there: a factory has a prototype of its own, which is not that of what it made. */
 function prototypeOf({ metatype, instance }: Host): unknown {
-  const prototype: unknown = metatype?.prototype;
-  if (prototype || typeof instance !== 'object' || instance === null) return prototype;
-  return Object.getPrototypeOf(instance);
+  if (typeof instance === 'object' && instance !== null) return Object.getPrototypeOf(instance);
+  return metatype?.prototype;
 }

@@ -1,11 +1,13 @@
 import 'reflect-metadata';
-import { BadOptionError } from '../client/errors.js';
+import { checkOptions } from '../services/lease-options.js';
 import { checkKey } from '../services/lock-key.js';
-import { connectionName } from '../zk.tokens.js';
+import { connectionName, getLeaderServiceToken } from '../zk.tokens.js';
 import { isMethod } from './decorate-method.js';
 import { MisuseError } from './errors.js';
+import { injectService } from './injected-service.js';
 
 const LISTENERS = 'nestjs-zookeeper:elections';
+const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
 
 /** @publicApi */
 export interface ElectionListenerOptions {
@@ -23,7 +25,7 @@ export interface ElectionListener {
 /**
  * Calls the method with the {@link Term} each time that this instance is elected, which takes part from
  * the application's start on. Inside, `currentTerm()` gives the term too. What it throws is logged; the
- * leadership stays. Methods of request-scoped providers are refused at start-up.
+ * leadership stays. Methods of request-scoped and transient providers are refused at start-up.
  *
  * @publicApi
  */
@@ -52,16 +54,23 @@ function listener(
   options: ElectionListenerOptions = {},
 ): MethodDecorator {
   return (target, method, descriptor) => {
-    const label = `${decorator} on ${target.constructor.name}.${String(method)}`;
+    const isStatic = typeof target === 'function';
+    const owner = isStatic ? target.name : target.constructor.name;
+    const label = `${decorator} on ${owner}.${String(method)}`;
     const fn: unknown = descriptor?.value;
-    if (typeof target === 'function' || !isMethod(fn)) {
+    if (isStatic || !isMethod(fn)) {
       throw new MisuseError(`${label} does not stand on a method of instances`);
     }
     checkKey(election, `election of ${label}`);
-    if (typeof options !== 'object' || options === null) {
-      throw new BadOptionError(`options of ${label}`, options, 'an object');
-    }
+    checkOptions(`options of ${label}`, options, OPTIONS);
     const connection = connectionName(options.connection, `connection of ${label}`);
+    // Nobody would call it without: the application must not start then.
+    injectService(target, {
+      decorator,
+      service: 'LeaderService',
+      serviceToken: getLeaderServiceToken(connection),
+      connection,
+    });
     const entry: ElectionListener = { decorator, election, connection };
     Reflect.defineMetadata(LISTENERS, [...listenersOf(fn), entry], fn);
   };

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { Term } from '../recipes/index.js';
-import type { LeaderService } from '../services/leader.service.js';
+import { type LeaderService, TermHolding } from '../services/leader.service.js';
 import { type DiscoveredMethod, discoveredMethods } from './discovered-methods.js';
 import { type ElectionListener, listenersOf } from './election-listeners.js';
 import { MisuseError } from './errors.js';
@@ -37,9 +37,9 @@ export class Elections {
 
   private listen(listening: Listening): void {
     const { host, name, listener } = listening;
-    if (!host.isDependencyTreeStatic()) {
+    if (host.isTransient || !host.isDependencyTreeStatic()) {
       throw new MisuseError(
-        `${listener.decorator} on ${host.name}.${name}: its provider is made anew for each request, so that there is none to call when an election is decided. Give it the default scope`,
+        `${listener.decorator} on ${host.name}.${name}: its provider is made anew for each request or consumer, so that there is none to call when an election is decided. Give it the default scope`,
       );
     }
     const again = this.listening.some(
@@ -63,12 +63,9 @@ function follow(listening: Listening, leaders: LeaderService, logger: LoggerServ
   };
   let present: Term | undefined;
   leaders.changes(election).subscribe(({ term }) => {
-    const past = present;
+    const past = term ? undefined : present;
     present = term;
-    if (decorator === '@OnResigned') {
-      if (!term && past) void call(past);
-    } else if (term) {
-      void leaders.enter(election)?.run(() => call(term));
-    }
+    const concerned = decorator === '@OnElected' ? term : past;
+    if (concerned) void new TermHolding(concerned).run(() => call(concerned));
   });
 }

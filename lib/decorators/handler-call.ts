@@ -96,6 +96,7 @@ export class HandlerCall {
       try {
         const holding = slot.holding?.held ? slot.holding : await this.take(slot, args);
         if (!holding) return this.instead(spec, args);
+        this.checkAbove(slot);
         const value = await holding.run(method);
         if (isObservable(value)) {
           return guarded(value, spec, holding, (loss) => this.raise(loss, spec));
@@ -124,6 +125,13 @@ export class HandlerCall {
   /** What raised an error; undefined for an error of the method or of other methods' needs. */
   sourceOf(error: unknown): MethodSpec | undefined {
     return error instanceof CoordinationError ? this.raised.get(error) : undefined;
+  }
+
+  /** What was lost above while this one waited: the method must not begin without it. */
+  private checkAbove(slot: Slot): void {
+    for (const { spec, holding } of this.slots.slice(0, this.slots.indexOf(slot))) {
+      if (holding?.signal.aborted) throw this.raise(holding.signal.reason, spec);
+    }
   }
 
   private slotOf(spec: MethodSpec): Slot | undefined {
@@ -160,7 +168,12 @@ export class HandlerCall {
 
   private instead(spec: MethodSpec, args: unknown[]): unknown {
     const call = this.callWith(args);
-    return spec.instead(this.serviceOf(spec), spec.keyOf(call), call);
+    const answer = spec.instead(this.serviceOf(spec), spec.keyOf(call), call);
+    // It may ask who leads, and hear that there is no connection.
+    if (!(answer instanceof Promise)) return answer;
+    return answer.catch((error: unknown) => {
+      throw this.raise(error, spec);
+    });
   }
 
   private callWith(args: unknown[]): MethodCall {

@@ -3,15 +3,18 @@ import { DEFAULT_CONNECTION } from '../zk.tokens.js';
 import { MisuseError } from './errors.js';
 import type { MethodSpec } from './method-spec.js';
 
+/** What a decorator has injected. */
+type Injected = Pick<MethodSpec, 'decorator' | 'service' | 'serviceToken' | 'connection'>;
+
 const properties = new Map<string, symbol>();
 
 /**
  * Has Nest inject a decorator's service into the instances of a class. Nest prints the
  * description of the symbol where it has none to inject, so it says what to do.
  */
-export function injectService(target: object, spec: MethodSpec): symbol {
-  const property = propertyOf(spec);
-  Inject(spec.serviceToken)(target, property);
+export function injectService(target: object, injected: Injected): symbol {
+  const property = propertyOf(injected);
+  Inject(injected.serviceToken)(target, property);
   if (!(property in target)) {
     Object.defineProperty(target, property, {
       configurable: true,
@@ -34,8 +37,8 @@ export function injectedService(self: unknown, property: symbol, spec: MethodSpe
   );
 }
 
-function propertyOf({ decorator, service, connection }: MethodSpec): symbol {
-  const id = `${service}:${connection}`;
+function propertyOf({ decorator, service, connection }: Injected): symbol {
+  const id = `${decorator}:${connection}`;
   let property = properties.get(id);
   if (!property) {
     const options =

@@ -2,13 +2,16 @@ import { defer, isObservable, type Observable, throwError } from 'rxjs';
 import type { Holding } from '../services/holding.js';
 import { MisuseError } from './errors.js';
 import { HandlerCall } from './handler-call.js';
+import { checkAbove, runBelow } from './held-above.js';
 import { injectedService } from './injected-service.js';
 import { bracket, guarded, streamOf, subscribedIn } from './held-stream.js';
+import { specsOf } from './method-metadata.js';
 import type { MethodCall, MethodSpec } from './method-spec.js';
 
 /** One call of such a method outside of a handler. */
 interface Call extends MethodCall {
   readonly spec: MethodSpec;
+  readonly below: readonly MethodSpec[];
   /** @throws MisuseError where Nest did not make the object the method is called on. */
   service(): unknown;
   run(): unknown;
@@ -24,24 +27,26 @@ export function wrapMethod<M extends (...args: never[]) => unknown>(
   spec: MethodSpec,
   property: symbol,
 ): M {
+  const below = specsOf(method);
   return new Proxy(method, {
     apply(target, self: unknown, args: unknown[]) {
       const run = () => Reflect.apply(target, self, args) as unknown;
       const handlerCall = HandlerCall.claim(spec, args);
       if (handlerCall) return handlerCall.run(spec, args, run);
       const service = () => injectedService(self, property, spec);
-      const call: Call = { spec, args, context: undefined, service, run };
+      const call: Call = { spec, below, args, context: undefined, service, run };
       return spec.streams ? defer(() => heldStream(call)) : heldPromise(call);
     },
   });
 }
 
-async function heldPromise({ spec, service, run, ...call }: Call): Promise<unknown> {
+async function heldPromise({ spec, below, service, run, ...call }: Call): Promise<unknown> {
   const key = spec.keyOf(call);
   const holding = await spec.enter(service(), key, call, undefined);
   if (!holding) return spec.instead(service(), key, call);
   try {
-    const value = await holding.run(run);
+    checkAbove(spec);
+    const value = await runBelow(spec, below, holding, run);
     if (isObservable(value)) throw unforeseenStream(spec);
     const loss = spec.lossOf(holding);
     if (loss) throw loss;
@@ -52,7 +57,7 @@ async function heldPromise({ spec, service, run, ...call }: Call): Promise<unkno
 }
 
 /** Each subscription calls the method anew, as it would undecorated, and holds what it needs until it ends. */
-function heldStream({ spec, service, run, ...call }: Call): Observable<unknown> {
+function heldStream({ spec, below, service, run, ...call }: Call): Observable<unknown> {
   const left = new AbortController();
   let present: Holding | undefined;
   return bracket({
@@ -62,8 +67,9 @@ function heldStream({ spec, service, run, ...call }: Call): Observable<unknown> 
       if (!holding) return streamOf(spec.instead(service(), key, call));
       if (left.signal.aborted) await holding.release();
       present = holding;
+      checkAbove(spec);
       return subscribedIn(
-        (fn) => holding.run(fn),
+        (fn) => runBelow(spec, below, holding, fn),
         () => {
           const stream = run();
           if (isObservable(stream)) return guarded(stream, spec, holding);
@@ -81,6 +87,6 @@ function heldStream({ spec, service, run, ...call }: Call): Observable<unknown> 
 
 function unforeseenStream({ decorator, label }: MethodSpec): MisuseError {
   return new MisuseError(
-    `${label} has a ${decorator} and gave an Observable, whose end the lock would not have outlasted. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
+    `${label} has a ${decorator} and gave an Observable, which would have outlasted it. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
   );
 }

@@ -131,7 +131,7 @@ export abstract class Candidate {
 
   /** Who takes part, in the order in which they lead: the first one does. */
   participants(): Promise<LeaderParticipant[]> {
-    return readCandidates(this.client, this.path, this.marker);
+    return readCandidates(this.client, this.path, [this.marker]);
   }
 
   /** Who leads; undefined where nobody takes part. */

@@ -22,9 +22,9 @@ export interface LeaderParticipant {
 export async function readCandidates(
   client: ZkClient,
   parent: string,
-  marker: string,
+  markers: readonly string[],
 ): Promise<LeaderParticipant[]> {
-  const queue = queueOf({ parent, markers: [marker] }, await childrenOf(client, parent));
+  const queue = queueOf({ parent, markers }, await childrenOf(client, parent));
   const read = await Promise.all(
     inOrder(queue).map(async ({ name }) => {
       const path = `${parent}/${name}`;

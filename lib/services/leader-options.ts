@@ -41,13 +41,13 @@ export function checkElections(elections: unknown): asserts elections is Electio
   if (!Array.isArray(elections)) {
     throw new BadOptionError('elections', elections, 'a list of elections');
   }
-  for (const [index, election] of elections.entries()) {
+  const names = new Set<unknown>();
+  for (const [index, at] of elections.entries()) {
     const what = `elections[${index}]`;
-    if (typeof election === 'string') {
-      checkKey(election, what);
-    } else {
-      checkOptions(what, election, [...ELECTION_OPTIONS, 'election']);
-      checkKey((election as { election: unknown }).election, `${what}.election`);
-    }
+    if (typeof at !== 'string') checkOptions(what, at, [...ELECTION_OPTIONS, 'election']);
+    const election: unknown = typeof at === 'string' ? at : (at as { election: unknown }).election;
+    checkKey(election, typeof at === 'string' ? what : `${what}.election`);
+    if (names.has(election)) throw new BadOptionError(what, election, 'in the list once');
+    names.add(election);
   }
 }

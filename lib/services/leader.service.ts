@@ -1,6 +1,7 @@
 import { Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { Listeners } from '../client/listeners.js';
 import { wait } from '../client/wait.js';
 import { runLeading } from '../recipes/chain.js';
 import {
@@ -11,6 +12,7 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
+import { readCandidates } from '../recipes/leader-participants.js';
 import {
   checkElectionOptions,
   checkSelectOptions,
@@ -19,6 +21,9 @@ import {
 } from './leader-options.js';
 import type { Holding } from './holding.js';
 import { checkKey, electionPath } from './lock-key.js';
+
+/** Of latches and selectors: whoever takes no part does not know which of them the others use. */
+const MARKERS = ['latch-', 'lock-'];
 
 /** @publicApi */
 export interface LeadershipChange {
@@ -39,11 +44,14 @@ export interface LeadershipChange {
  */
 export class LeaderService {
   private readonly candidates = new Map<string, LeaderLatch | LeaderSelector>();
+  /** Of all elections: whoever follows one goes on when its candidate was closed, and another joins. */
+  private readonly changed = new Listeners<LeadershipChange>();
   private readonly shutdown = new Subject<void>();
   private refusal: ShuttingDownError | undefined;
   private resigned: Promise<void> | undefined;
 
   /**
+   * @param elections how this process takes part in some of them where a call does not say
    * @param participantId as what this process takes part where a call does not say; default: host name
    *   and process id
    * @param report told of what keeps this process from taking part in an election, which it tries again,
@@ -51,6 +59,7 @@ export class LeaderService {
    */
   constructor(
     private readonly client: ZkClient,
+    private readonly elections: ReadonlyMap<string, ElectionOptions> = new Map(),
     private readonly participantId?: string,
     private readonly report?: (election: string, error: unknown) => void,
   ) {}
@@ -66,7 +75,7 @@ export class LeaderService {
     checkElectionOptions(options);
     const present = this.present(election);
     if (present) return this.sameLatch(present, options);
-    const { path, id } = options;
+    const { path, id } = { ...this.elections.get(election), ...options };
     return this.join(
       election,
       new LeaderLatch(this.client, this.pathOf(election, path), {
@@ -90,7 +99,10 @@ export class LeaderService {
   ): LeaderSelector {
     checkSelectOptions(options);
     if (this.present(election)) throw this.twice(election);
-    const { path, id, autoRequeue, onError } = options;
+    const { path, id, autoRequeue, onError }: SelectOptions = {
+      ...this.elections.get(election),
+      ...options,
+    };
     return this.join(
       election,
       new LeaderSelector(this.client, this.pathOf(election, path), takeLeadership, {
@@ -124,12 +136,11 @@ export class LeaderService {
     options: Pick<ElectionOptions, 'path'> = {},
   ): Promise<LeaderParticipant[]> {
     checkElectionOptions(options);
-    const { path } = options;
-    const candidate =
-      (path === undefined && this.present(election)) ||
-      new LeaderLatch(this.client, this.pathOf(election, path));
+    const present = this.present(election);
+    const { path: asked } = { ...this.elections.get(election), ...options };
+    const path = this.pathOf(election, asked ?? present?.path);
     if (this.client.state === 'CONNECTING') await this.client.connect();
-    return candidate.participants();
+    return readCandidates(this.client, path, MARKERS);
   }
 
   /**
@@ -139,17 +150,22 @@ export class LeaderService {
   changes(election: string): Observable<LeadershipChange> {
     checkKey(election, 'election');
     return new Observable<LeadershipChange>((subscriber) => {
-      const candidate = this.present(election) ?? this.latch(election);
-      const tell = (term: Term | undefined) =>
-        subscriber.next({ election, isLeader: term !== undefined, term });
-      tell(candidate.term);
-      return candidate.onChange(tell);
+      const now = changeTo(election, this.term(election));
+      // Before it hears of that: it may resign when it does.
+      subscriber.add(
+        this.changed.add((change) => {
+          if (change.election === election) subscriber.next(change);
+        }),
+      );
+      subscriber.next(now);
+      if (this.refusal) subscriber.complete();
     }).pipe(takeUntil(this.shutdown));
   }
 
   /**
-   * Gives the leadership up and queues up again behind all others; a `takeLeadership` that runs is
-   * interrupted, and has to settle first. Nothing where this instance does not lead.
+   * Gives the leadership up and queues up again behind all others. A `takeLeadership` that runs is
+   * interrupted: it keeps its place until it has settled, and queues up again where `autoRequeue` says
+   * so. Nothing where this instance does not lead.
    */
   async resign(election: string): Promise<void> {
     const candidate = this.present(election);
@@ -197,6 +213,7 @@ export class LeaderService {
       throw new ShuttingDownError(message, { key: election, cause: this.refusal });
     }
     this.candidates.set(election, candidate);
+    candidate.onChange((term) => this.changed.emit(changeTo(election, term)));
     candidate.start();
     return candidate;
   }
@@ -232,7 +249,12 @@ export class LeaderService {
   }
 }
 
-class TermHolding implements Holding {
+function changeTo(election: string, term: Term | undefined): LeadershipChange {
+  return { election, isLeader: term !== undefined, term };
+}
+
+/** The leadership, had until the term is over. */
+export class TermHolding implements Holding {
   constructor(private readonly term: Term) {}
 
   get held(): boolean {

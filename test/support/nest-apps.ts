@@ -9,11 +9,14 @@ import {
 import { Test } from '@nestjs/testing';
 import {
   getZkClientToken,
+  LeaderService,
+  type Term,
   type ZkClient,
   ZkModule,
   type ZkModuleExtras,
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
+import { filter, firstValueFrom } from 'rxjs';
 import { afterEach, vi } from 'vitest';
 import type { LiveSession } from '../../lib/client/live-session.js';
 import { expireSession } from './raw-client.js';
@@ -58,14 +61,25 @@ export function useApps(server: TestServer) {
     return Object.assign(app, { client: app.get<ZkClient>(getZkClientToken(overrides?.name)) });
   };
 
+  const listen = async (metadata: ModuleMetadata, overrides?: AppOptions) => {
+    const app = await start(metadata, overrides);
+    await app.listen(0, '127.0.0.1');
+    return Object.assign(app, { url: await app.getUrl() });
+  };
+
   return {
     options,
     start,
     /** Started and listening; what supertest and fetch take. */
-    listen: async (metadata: ModuleMetadata, overrides?: AppOptions) => {
-      const app = await start(metadata, overrides);
-      await app.listen(0, '127.0.0.1');
-      return Object.assign(app, { url: await app.getUrl() });
+    listen,
+    /** Two that listen, with the participant ids `one`, which leads the election `job`, and `other`. */
+    leaderAndFollower: async (metadata: ModuleMetadata, overrides?: AppOptions) => {
+      const one = await listen(metadata, { participantId: 'one', ...overrides });
+      await untilLeading(one.get(LeaderService), 'job');
+      const other = await listen(metadata, { participantId: 'other', ...overrides });
+      other.get(LeaderService).isLeader('job');
+      await untilCandidates(one.get(LeaderService), 'job', ['one', 'other']);
+      return { one, other };
     },
     /** The one provider of an application of its own. */
     provider: async <T>(provider: Type<T>, overrides?: AppOptions): Promise<T> =>
@@ -82,6 +96,27 @@ export async function untilQueued(client: ZkClient, key: string, count: number):
       if (children.length !== count) throw new Error(`${children.length} nodes, not ${count}`);
     },
     { timeout: 5_000, interval: 10 },
+  );
+}
+
+/** Resolves with the term when this instance leads. */
+export async function untilLeading(leaders: LeaderService, election: string): Promise<Term> {
+  const elected = leaders.changes(election).pipe(filter(({ isLeader }) => isLeader));
+  return (await firstValueFrom(elected)).term!;
+}
+
+/** Resolves when so many take part, in their order. */
+export async function untilCandidates(
+  leaders: LeaderService,
+  election: string,
+  ids: readonly string[],
+): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const present = (await leaders.participants(election)).map(({ id }) => id);
+      if (present.join() !== ids.join()) throw new Error(`${present.join()}, not ${ids.join()}`);
+    },
+    { timeout: 10_000, interval: 10 },
   );
 }
 

@@ -2,9 +2,11 @@ import { Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   BadOptionError,
+  getLeaderServiceToken,
   getLockServiceToken,
   getSemaphoreServiceToken,
   getZkClientToken,
+  LeaderService,
   LockService,
   SemaphoreService,
   ZkClient,
@@ -72,6 +74,22 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
       { connectString, embedded: true },
       /connectString.*embedded.*127/,
     ],
+    ['elections that are no list', { connectString, elections: 'job' }, /elections.*list.*"job"/],
+    ['an empty election', { connectString, elections: ['job', ''] }, /elections\[1\].*""/],
+    ['an election with a NUL', { connectString, elections: ['a\0b'] }, /elections\[0\]/],
+    ['an election that is none', { connectString, elections: [5] }, /elections\[0\].*5/],
+    [
+      'an election without its name',
+      { connectString, elections: [{ id: 'x' }] },
+      /elections\[0\]\.election.*undefined/,
+    ],
+    [
+      'an unknown option of an election',
+      { connectString, elections: [{ election: 'job', ids: 'x' }] },
+      /ids.*left out.*elections\[0\].*id, path, election.*"x"/,
+    ],
+    ['an empty participantId', { connectString, participantId: '' }, /participantId.*""/],
+    ['a participantId of another type', { connectString, participantId: 7 }, /participantId.*7/],
     ['embedded of another type', { embedded: 'yes' }, /embedded.*"yes"/],
     ['an empty name', { connectString, name: '' }, /name.*""/],
   ])('%s', async (_, options, message) => {
@@ -135,6 +153,7 @@ describe('ZkModule', () => {
     const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
     expect(module.get(ZkClient)).toBe(module.get(getZkClientToken()));
     expect(module.get(LockService)).toBe(module.get(getLockServiceToken('default')));
+    expect(module.get(LeaderService)).toBe(module.get(getLeaderServiceToken()));
     expect(module.get(SemaphoreService)).toBe(module.get(getSemaphoreServiceToken()));
     await module.close();
   });

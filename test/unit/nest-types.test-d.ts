@@ -1,18 +1,23 @@
 /*
- * What the types of @DistributedLock and @DistributedSemaphore accept and refuse. Nothing here runs: `npm run typecheck` is the
- * test, and an @ts-expect-error that has nothing to expect fails it.
+ * What the types of the decorators accept and refuse. Nothing here runs: `npm run typecheck` is the test,
+ * and an @ts-expect-error that has nothing to expect fails it.
  */
 import { applyDecorators, type ExecutionContext, Get, Injectable, Param } from '@nestjs/common';
 import {
   DistributedLock,
   DistributedSemaphore,
+  LeaderOnly,
+  type LeaderService,
   type Lease,
   type LockableMethod,
   type LockDecorator,
   type LockKey,
   type LockService,
   type MultiLease,
+  OnElected,
+  OnResigned,
   type SemaphoreService,
+  type Term,
 } from 'nestjs-zookeeper';
 import { type Observable, of } from 'rxjs';
 
@@ -98,6 +103,44 @@ export class Accepted {
 
   @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
   async skippedWithoutPermit(): Promise<void> {}
+
+  @LeaderOnly('job')
+  async leaderOnly(): Promise<void> {}
+
+  @LeaderOnly('job')
+  async leaderOnlyWithArguments(goodsNo: string, count: number) {
+    return goodsNo.repeat(count);
+  }
+
+  @LeaderOnly({ election: 'job', otherwise: 'throw', onLost: 'ignore', connection: 'orders' })
+  leaderOnlyStream(): Observable<number> {
+    return of(1);
+  }
+
+  @LeaderOnly({ election: 'job', otherwise: 'skip' })
+  async skippedUnlessLeader(): Promise<number | undefined> {
+    return 1;
+  }
+
+  @LeaderOnly({ election: 'job', otherwise: 'skip' })
+  skippedStreamUnlessLeader(): Observable<number> {
+    return of(1);
+  }
+
+  @LeaderOnly({
+    election: 'job',
+    otherwise: async ({ election, args, context, leader }) =>
+      `${election.length}${args.length}${context?.getClass().name}${(await leader())?.id}`,
+  })
+  async routed(goodsNo: string) {
+    return goodsNo;
+  }
+
+  @OnElected('job')
+  @OnResigned('job', { connection: 'orders' })
+  listener(term: Term): void {
+    term.signal.throwIfAborted();
+  }
 }
 
 @Injectable()
@@ -182,6 +225,46 @@ export class Refused {
     return '';
   }
 
+  // @ts-expect-error a synchronous method cannot reject
+  @LeaderOnly('job')
+  synchronousUnlessLeader(): string {
+    return '';
+  }
+
+  // @ts-expect-error a synchronous method cannot be skipped
+  @LeaderOnly({ election: 'job', otherwise: 'skip' })
+  synchronousSkippedUnlessLeader(): void {}
+
+  // @ts-expect-error a call that is skipped resolves to undefined, not to a string
+  @LeaderOnly({ election: 'job', otherwise: 'skip' })
+  async skippedUnlessLeader(): Promise<string> {
+    return '';
+  }
+
+  // @ts-expect-error which election
+  @LeaderOnly({ otherwise: 'throw' })
+  async noElection(): Promise<void> {}
+
+  // @ts-expect-error an unknown way out
+  @LeaderOnly({ election: 'job', otherwise: 'wait' })
+  async unknownOtherwise(): Promise<void> {}
+
+  // @ts-expect-error a misspelt option
+  @LeaderOnly({ election: 'job', otherwize: 'skip' })
+  async unknownLeaderOption(): Promise<void> {}
+
+  // @ts-expect-error nothing is injected into a class
+  @LeaderOnly('job')
+  static async leaderOnTheClass(): Promise<void> {}
+
+  // @ts-expect-error not a method
+  @LeaderOnly('job')
+  leaderProperty = 1;
+
+  // @ts-expect-error a misspelt option
+  @OnElected('job', { conection: 'orders' })
+  unknownListenerOption(): void {}
+
   // @ts-expect-error nothing is injected into a class
   @DistributedLock('stock')
   static async onTheClass(): Promise<void> {}
@@ -225,6 +308,22 @@ export async function leaseTypes(
   await semaphores.acquire('reports', { wait: 5 });
   // @ts-expect-error a semaphore has one key
   await semaphores.acquire(['a', 'b'], { permits: 1 });
+}
+
+export async function leaderTypes(leaders: LeaderService): Promise<void> {
+  const term: Term = await leaders.latch('job', { id: 'me' }).await({ wait: 5 });
+  const selector = leaders.select('job', ({ fencingToken }) => void fencingToken.toString(), {
+    autoRequeue: true,
+  });
+  const leads: boolean = leaders.isLeader(term.election) && selector.interruptLeadership();
+  const id: string | undefined = leads ? (await leaders.leader('job'))?.id : undefined;
+  leaders.changes('job').subscribe((change) => change.isLeader || id || change.term?.signal);
+  // @ts-expect-error others may lead
+  leaders.term('job').signal.throwIfAborted();
+  // @ts-expect-error a latch has no function to run
+  leaders.latch('job', { autoRequeue: true });
+  // @ts-expect-error what to do with the leadership
+  leaders.select('job');
 }
 
 export async function serviceTypes(locks: LockService): Promise<void> {
