@@ -64,8 +64,8 @@ export class Curator implements AsyncDisposable {
     return jar && `no ${jar} (Debian package "libcurator-recipes-java")`;
   }
 
-  /** Compiles the Java side, starts it and waits for its session. */
-  static async start(connectString: string): Promise<Curator> {
+  /** Compiles the Java side, starts it and waits for its session. @param sessionTimeout milliseconds */
+  static async start(connectString: string, sessionTimeout = 10_000): Promise<Curator> {
     const classes = await mkdtemp(join(tmpdir(), 'curator-'));
     const classPath = CLASS_PATH.join(':');
     const sources = (await readdir(SOURCES)).map((file) => join(SOURCES, file));
@@ -74,10 +74,12 @@ export class Curator implements AsyncDisposable {
       '-Xmx128m',
       '-XX:+UseSerialGC',
       '-XX:TieredStopAtLevel=1',
+      '-Dfile.encoding=UTF-8',
       '-cp',
       `${classes}:${classPath}`,
       'CuratorPeer',
       connectString,
+      String(sessionTimeout),
     ]);
     const curator = new Curator(child, classes);
     await curator.event('ready');
@@ -106,7 +108,7 @@ export class Curator implements AsyncDisposable {
     this.visits.delete(id);
   }
 
-  /** Paths, in Curator's order. */
+  /** Paths, in Curator's order; of an election the ids, and `:leader` after the leader's. */
   participants(lock: string): Promise<string[]> {
     return this.ask('participants', lock);
   }

@@ -32,10 +32,10 @@ public final class CuratorPeer {
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
 
-    private CuratorPeer(String connectString) {
+    private CuratorPeer(String connectString, int sessionTimeout) {
         client = CuratorFrameworkFactory.builder()
             .connectString(connectString)
-            .sessionTimeoutMs(10_000)
+            .sessionTimeoutMs(sessionTimeout)
             .connectionTimeoutMs(10_000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
@@ -44,7 +44,7 @@ public final class CuratorPeer {
     }
 
     public static void main(String[] args) throws Exception {
-        CuratorPeer peer = new CuratorPeer(args[0]);
+        CuratorPeer peer = new CuratorPeer(args[0], Integer.parseInt(args[1]));
         peer.client.start();
         peer.client.blockUntilConnected();
         say("event ready");

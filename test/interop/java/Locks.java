@@ -3,6 +3,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -15,7 +16,8 @@ import org.apache.curator.utils.ZKPaths;
 /**
  * Curator's locks by a line of text: <code>mutex:/path</code>, <code>read:</code>, <code>write:</code>,
  * <code>semaphore-mutex:</code>, <code>semaphore:/path:permits:count</code>, where the permits are a number or
- * the path of a shared one; several of them with commas in between are a multi-lock.
+ * the path of a shared one; several of them with commas in between are a multi-lock. <code>latch:/path:id</code> and
+ * <code>selector:/path:id</code> take part in an election, and are held while they lead.
  */
 final class Locks {
     private final CuratorFramework client;
@@ -43,7 +45,21 @@ final class Locks {
             }
             return paths;
         }
+        if (words[0].equals("latch")) {
+            return described(((LatchAsLock) makeOne(words)).participants());
+        }
+        if (words[0].equals("selector")) {
+            return described(((SelectorAsLock) makeOne(words)).participants());
+        }
         return ((InterProcessMutex) makeOne(words)).getParticipantNodes();
+    }
+
+    private static Collection<String> described(Collection<Participant> participants) {
+        List<String> texts = new ArrayList<>();
+        for (Participant participant : participants) {
+            texts.add(participant.getId() + (participant.isLeader() ? ":leader" : ""));
+        }
+        return texts;
     }
 
     private InterProcessLock makeOne(String[] words) throws Exception {
@@ -59,6 +75,10 @@ final class Locks {
                 return new InterProcessSemaphoreMutex(client, path);
             case "semaphore":
                 return new SemaphoreAsLock(semaphore(words), Integer.parseInt(words[3]));
+            case "latch":
+                return new LatchAsLock(client, path, words[2]);
+            case "selector":
+                return new SelectorAsLock(client, path, words[2]);
             default:
                 throw new IllegalArgumentException(words[0]);
         }

@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+interface Distribution {
+  count: number;
+  p50: number;
+  max: number;
+}
+
+interface Report {
+  server: string;
+  sessionTimeout: number;
+  tickTime: number;
+  kills: Distribution;
+  resignations: Distribution;
+  expiries: Distribution;
+  drops: Distribution & { survived: number };
+  overlaps: number;
+  medianCreate: number;
+}
+
+const SCRIPT = fileURLToPath(new URL('../../scripts/failover.mjs', import.meta.url));
+const ONCE_EACH = ['--kills', '1', '--resignations', '1', '--expiries', '1', '--drops', '1'];
+/** A slow network, so that no pause of a busy machine is as long as a round trip. */
+const SLOW = ['--server', 'embedded', '--latency', '50'];
+
+function start(...args: string[]) {
+  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const output = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
+  return { child, ended };
+}
+
+const failover = (...args: string[]) => start(...args).ended;
+
+function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return children.split(' ').filter(Boolean).map(Number);
+}
+
+describe('npm run failover', () => {
+  it('never sees two leaders, and none only within the limits', async () => {
+    const counts = ['--kills', '3', '--resignations', '6', '--expiries', '2', '--drops', '2'];
+    const { code, stdout, stderr } = await failover('--json', ...SLOW, ...counts);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const report = JSON.parse(stdout) as Report;
+    expect(report).toMatchObject({
+      server: 'embedded',
+      sessionTimeout: 2_000,
+      tickTime: 500,
+      kills: { count: 3 },
+      resignations: { count: 6 },
+      expiries: { count: 2 },
+      // The leader's session survives the first of them.
+      drops: { count: 1, survived: 1 },
+      overlaps: 0,
+    });
+    expect(report.kills.max).toBeLessThanOrEqual(3_000);
+    expect(report.resignations.max).toBeLessThanOrEqual(3 * report.medianCreate);
+    // The links do take their time.
+    expect(report.medianCreate).toBeGreaterThan(100);
+  }, 60_000);
+
+  it('prints a table', async () => {
+    const { code, stdout } = await failover(...SLOW, ...ONCE_EACH);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^kills +1( +[\d.]+){3} +3000\.00$/m);
+    expect(stdout).toMatch(/^resignations +1( +[\d.]+){4}$/m);
+    expect(stdout).toMatch(/^Two leaders at a time: 0\./m);
+  });
+
+  it.each([
+    ['--kills', '-1'],
+    ['--resignations', '1.5'],
+    ['--drops', 'many'],
+    ['--latency', '101'],
+    ['--server', 'other'],
+    ['--loud'],
+    ['5'],
+  ])('refuses %s %s', async (...args) => {
+    const [name, value] = args;
+    const { code, stdout, stderr } = await failover(value ? `${name}=${value}` : name!);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(name);
+  });
+
+  it('stops what it started when it is interrupted', async () => {
+    const { child, ended } = start(...SLOW);
+    await expect.poll(() => childrenOf(child.pid!)).toHaveLength(3);
+    const instances = childrenOf(child.pid!);
+    child.kill('SIGINT');
+    const { code, stderr } = await ended;
+    expect({ code, stderr }).toEqual({ code: 1, stderr: 'FAILED: interrupted\n' });
+    expect(instances.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]);
+  });
+
+  it('leaves no instance behind when it is killed', async () => {
+    const { child, ended } = start(...SLOW);
+    await expect.poll(() => childrenOf(child.pid!)).toHaveLength(3);
+    const instances = childrenOf(child.pid!);
+    child.kill('SIGKILL');
+    await ended;
+    const alive = () => instances.filter((pid) => existsSync(`/proc/${pid}`));
+    await expect.poll(alive).toEqual([]);
+  });
+});
