@@ -19,7 +19,10 @@ export default defineConfig({
     // Tests and the sample import the library by its published name; they must get the one copy in lib/.
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
-      { find: /^nestjs-zookeeper\/(recipes|embedded)$/, replacement: source('lib/$1/index.ts') },
+      {
+        find: /^nestjs-zookeeper\/(recipes|embedded|testing)$/,
+        replacement: source('lib/$1/index.ts'),
+      },
       {
         find: /^nestjs-zookeeper\/teaching$/,
         replacement: source('lib/recipes/teaching/index.ts'),

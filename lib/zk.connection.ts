@@ -14,6 +14,7 @@ import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { Turnstile } from './services/turnstile.js';
+import type { Ensemble } from './zk.ensemble.js';
 import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';
 
@@ -44,12 +45,13 @@ export class ZkConnection
   private constructor(
     name: string,
     private readonly settings: ZkSettings,
-    connectString: string | undefined,
+    ensemble: Ensemble,
     private readonly server: EmbeddedZooKeeper | undefined,
     private readonly decorators: DecoratedMethods,
   ) {
     this.logger = new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
-    this.client = new ZkClient({ ...settings.client, connectString } as ZkClientOptions);
+    const { connectString, connect } = ensemble;
+    this.client = new ZkClient({ ...settings.client, connectString }, connect);
     this.locks = new LockService(this.client, settings.defaults, this.turnstile);
     this.semaphores = new SemaphoreService(this.client, settings.defaults, this.turnstile);
     this.leaders = new LeaderService(
@@ -67,11 +69,13 @@ export class ZkConnection
     name: string,
     settings: ZkSettings,
     decorators: DecoratedMethods,
+    given: Ensemble | undefined,
   ): Promise<ZkConnection> {
-    const server = settings.embedded && (await startServer(settings.embedded));
+    const wanted = given ? undefined : settings.embedded;
+    const server = wanted && (await startServer(wanted));
     try {
-      const connectString = server?.connectString ?? settings.client.connectString;
-      const connection = new ZkConnection(name, settings, connectString, server, decorators);
+      const ensemble = given ?? server ?? (settings.client as ZkClientOptions);
+      const connection = new ZkConnection(name, settings, ensemble, server, decorators);
       connection.logChanges();
       return connection;
     } catch (error) {

@@ -10,6 +10,7 @@ import { Elections } from './decorators/elections.js';
 import { checkMethods } from './decorators/start-up-check.js';
 import { checkOptions } from './services/lease-options.js';
 import { ZkConnection } from './zk.connection.js';
+import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
   settingsOf,
   ZK_OPTIONS,
@@ -89,22 +90,35 @@ function withConnection(definition: DynamicModule, extras: ZkModuleExtras): Dyna
 
 function providersOf(name: string): Provider[] {
   return [
+    { provide: ZK_ENSEMBLE, useValue: undefined },
     {
       provide: ZkConnection,
-      inject: [MODULE_OPTIONS_TOKEN, ModulesContainer, DiscoveryService, MetadataScanner],
+      inject: [
+        MODULE_OPTIONS_TOKEN,
+        ModulesContainer,
+        DiscoveryService,
+        MetadataScanner,
+        ZK_ENSEMBLE,
+      ],
       useFactory: (
         options: ZkModuleOptions,
         modules: ModulesContainer,
         discovery: DiscoveryService,
         scanner: MetadataScanner,
+        ensemble: Ensemble | undefined,
       ) => {
         checkOnlyOne(name, modules);
         const settings = settingsOf(options);
         const { wait = Infinity } = settings.defaults;
-        return ZkConnection.create(name, settings, {
-          check: () => checkMethods(name, wait, discovery, scanner),
-          elections: () => new Elections(name, discovery, scanner),
-        });
+        return ZkConnection.create(
+          name,
+          settings,
+          {
+            check: () => checkMethods(name, wait, discovery, scanner),
+            elections: () => new Elections(name, discovery, scanner),
+          },
+          ensemble,
+        );
       },
     },
     {

@@ -12,6 +12,7 @@ import {
 import { SessionKeeper } from './session-keeper.js';
 import type { Session } from './session.js';
 import type { StateChange } from './state-machine.js';
+import type { Connect } from './transport.js';
 import { chooseTransport, type Chosen, type TransportName } from './transports.js';
 import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
 import { checkOptions, checkPath, checkSignal, checkSize } from './validation.js';
@@ -38,10 +39,14 @@ export class ZkClient {
   readonly #keeper: SessionKeeper;
   #transport: Chosen | undefined;
 
-  /** @throws BadOptionError */
-  constructor(options: ZkClientOptions) {
+  /**
+   * @param connect in place of the transports that `options` choose among
+   * @throws BadOptionError
+   */
+  constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
     const { transport, tls } = this.#options;
+    if (connect) this.#transport = { name: 'wire', connect };
     this.#keeper = new SessionKeeper(this.#options, async (request) => {
       const chosen = (this.#transport ??= await chooseTransport(transport, tls));
       return chosen.connect(request);

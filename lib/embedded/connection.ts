@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import {
   type Acl,
   AuthPacket,
@@ -20,6 +19,7 @@ import {
 import { digestIdentity, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './active-faults.js';
 import type { Call, Reply } from './call.js';
+import type { ClientStream } from './client-stream.js';
 import { KeeperError } from './keeper-error.js';
 import { operations } from './operations.js';
 import { Outbox } from './outbox.js';
@@ -68,7 +68,7 @@ export class Connection implements Watcher {
   #closing = false;
 
   constructor(
-    private readonly socket: Socket,
+    private readonly socket: ClientStream,
     private readonly host: ConnectionHost,
   ) {
     const address = (socket.remoteAddress ?? '').replace(/^::ffff:/, '');

@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net';
 import { Writer } from '../protocol/index.js';
+import type { ClientStream } from './client-stream.js';
 
 /** Milliseconds until a client must have read what ends its connection. */
 const PATIENCE = 10_000;
@@ -22,7 +22,7 @@ export class Outbox {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly socket: Socket,
+    private readonly socket: ClientStream,
     /** Milliseconds that everything takes on its way, as of now; Infinity while nothing passes. */
     private readonly delay: () => number,
     /** Calls release() when something is due, and goes on. */

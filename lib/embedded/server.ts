@@ -1,12 +1,13 @@
 import { once } from 'node:events';
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { createServer, type AddressInfo, type Server } from 'node:net';
 import { ActiveFaults, type Fault } from './active-faults.js';
+import type { ClientStream } from './client-stream.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
 import { type SavedStore, Store } from './store.js';
 
-/** The TCP server and the timers around a store. */
+/** A store, the timers that it lives by, and the connections to it. */
 export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
   readonly faults = new ActiveFaults();
@@ -22,7 +23,7 @@ export class ZooKeeperServer implements ConnectionHost {
     saved?: SavedStore,
   ) {
     this.store = new Store(options.tickTime, saved);
-    this.#listener = createServer((socket) => this.#accept(socket));
+    this.#listener = createServer((socket) => this.accept(socket));
   }
 
   get port(): number {
@@ -35,18 +36,23 @@ export class ZooKeeperServer implements ConnectionHost {
 
   /** Resolves to the port once clients can connect. */
   async listen(): Promise<number> {
-    const { host, port, reapInterval } = this.options;
+    const { host, port } = this.options;
     this.#listener.listen({ host, port, backlog: 2048 });
     await once(this.#listener, 'listening');
-    this.#scheduleExpiry();
-    this.#reapTimer = setInterval(() => this.store.reap(), reapInterval);
+    this.start();
     return this.port;
+  }
+
+  /** Lets its time pass, for clients that come by accept(). What keeps the process alive are connections. */
+  start(): void {
+    this.#scheduleExpiry();
+    this.#reapTimer = setInterval(() => this.store.reap(), this.options.reapInterval).unref();
   }
 
   async close(): Promise<SavedStore> {
     clearTimeout(this.#expiryTimer);
     clearInterval(this.#reapTimer);
-    const closed = once(this.#listener, 'close');
+    const closed = this.#listener.listening && once(this.#listener, 'close');
     this.#listener.close();
     this.dropConnections();
     await closed;
@@ -107,7 +113,7 @@ export class ZooKeeperServer implements ConnectionHost {
     return fourLetterWord(word, this);
   }
 
-  #accept(socket: Socket): void {
+  accept(socket: ClientStream): void {
     if (this.faults.refusesConnections) {
       socket.resetAndDestroy();
       return;
@@ -131,7 +137,7 @@ export class ZooKeeperServer implements ConnectionHost {
         this.#scheduleExpiry();
       },
       tickTime - (clock.now() % tickTime),
-    );
+    ).unref();
   }
 
   #expireSessions(): void {

@@ -1,0 +1,2 @@
+export type { EmbeddedZooKeeperOptions, Faults, FaultScope, Undo } from '../embedded/index.js';
+export { TestZooKeeper } from './test-zookeeper.js';
