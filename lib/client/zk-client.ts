@@ -64,6 +64,11 @@ export class ZkClient {
     return this.#keeper.machine.state;
   }
 
+  /** Whether a connection stands: state CONNECTED or RECONNECTED. */
+  get connected(): boolean {
+    return this.state === 'CONNECTED' || this.state === 'RECONNECTED';
+  }
+
   /**
    * Resolves with the first session. Where the retry policy gives up, rejects with a ConnectionError that
    * says what each server answered, and may be called again; from the first session on, the client keeps

@@ -28,8 +28,8 @@ export type LockKey<M extends LockableMethod> = LockKeys | ((...args: Parameters
 export type SemaphoreKey<M extends LockableMethod> = string | ((...args: Parameters<M>) => string);
 
 /**
- * What all decorators that hold something while their method runs take. `wait`, `holdAtMost` and
- * `details` default to the connection's `defaults`.
+ * What all decorators that hold something while their method runs take. `wait`, `holdAtMost`, `fairness`,
+ * `linger` and `details` default to the connection's `defaults`.
  *
  * @publicApi
  */

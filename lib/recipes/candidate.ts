@@ -7,10 +7,10 @@ import { checkBelowRoot } from '../client/validation.js';
 import { wait as pause } from '../client/wait.js';
 import { runDetached } from './chain.js';
 import { IllegalStateError } from './errors.js';
-import { Grant } from './grant.js';
 import { type LeaderParticipant, readCandidates } from './leader-participants.js';
 import { takeTurn } from './queue.js';
 import { lastBefore } from './queue-names.js';
+import { Tenure } from './tenure.js';
 import { LeaseTerm, type Term } from './term.js';
 
 /** @publicApi */
@@ -201,7 +201,10 @@ export abstract class Candidate {
       { parent, marker, markers: [marker], data: Buffer.from(this.id), nodeAhead: lastBefore },
       { signal: this.closing.signal, onBlocked: () => (this.told = undefined) },
     );
-    return new LeaseTerm(new Grant(client, 'election', parent, place).lease(this.key), this.id);
+    return new LeaseTerm(
+      new Tenure(client, 'election', parent, place).grant().lease(this.key),
+      this.id,
+    );
   }
 
   private async serve(term: LeaseTerm): Promise<void> {

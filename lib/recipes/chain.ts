@@ -44,7 +44,8 @@ export function grantInChain(
 ): Grant | undefined {
   for (let link = chain.getStore(); link; link = link.outer) {
     for (const { grant } of link.holdings) {
-      if (grant.client === client && grant.path === path && recipes.includes(grant.recipe)) {
+      const { tenure } = grant;
+      if (tenure.client === client && tenure.path === path && recipes.includes(tenure.recipe)) {
         if (!grant.released) return grant;
       }
     }

@@ -1,63 +1,35 @@
-import type { ZkClient } from '../client/index.js';
-import { LeaseLostError, LockRevokedError } from './errors.js';
-import { fencingToken } from './fencing-token.js';
+import { LeaseLostError, type LockRevokedError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
-import { NodeWatch } from './node-watch.js';
-import type { Place } from './queue.js';
+import type { Tenure } from './tenure.js';
 import { LONGEST_TIMER } from './wait.js';
 
 /** Whose rights exclude or share each other on one path. */
 export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 
+const AT_ONCE = Promise.resolve();
+
 /**
- * A right to a lock: `held` until every lease on it was released, or until its session can no longer
- * be trusted, somebody deletes its node, or its time is up.
+ * A right to a lock: `held` until every lease on it was released, its time is up, or its tenure is lost.
  */
 export class Grant {
-  /** Resolves when the right is over, and its nodes' deletion was sent where there is anything to delete. */
-  readonly over: Promise<void>;
-  readonly fencingToken: bigint;
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
   private reason: LeaseLostError | undefined;
-  private revoked: LockRevokedError | undefined;
   private readonly loss = new LazySignal();
   private readonly request = new LazySignal();
   private returned: Promise<void> | undefined;
-  private markOver!: () => void;
-  private deletionSent = false;
   private keepUntil = 0;
-  private endKeeping: (() => void) | undefined;
+  private keeping: NodeJS.Timeout | undefined;
   private timeLimit: NodeJS.Timeout | undefined;
-  private readonly unsubscribe: () => void;
-  private readonly watch: NodeWatch;
 
   constructor(
-    readonly client: ZkClient,
-    readonly recipe: Recipe,
-    readonly path: string,
-    readonly place: Place,
-  ) {
-    this.fencingToken = fencingToken(place.pzxid);
-    this.over = new Promise((resolve) => (this.markOver = resolve));
-    this.unsubscribe = place.session.onUntrusted((reason) => this.lose(reason));
-    this.watch = new NodeWatch(client, place, {
-      gone: (node) => {
-        this.endKeeping?.();
-        this.lose(new Error(`somebody deleted ${node}`));
-      },
-      revoked: () => this.revoke(),
-    });
-  }
+    readonly tenure: Tenure,
+    readonly fencingToken: bigint,
+  ) {}
 
   get held(): boolean {
     // The session's clock is read: after a pause, code may ask before any timer could tell of the loss.
-    return this.state === 'held' && this.place.session.trusted;
-  }
-
-  /** Its nodes may still be there: it is held, or kept taken by `holdAtLeast`. */
-  get occupied(): boolean {
-    return !this.deletionSent;
+    return this.state === 'held' && this.tenure.trusted;
   }
 
   /** The holder let go, of a right that it still had or of one that it had lost. */
@@ -74,19 +46,25 @@ export class Grant {
   }
 
   get revocation(): AbortSignal {
-    this.watch.start();
+    this.tenure.watchNodes();
     return this.request.signal;
   }
 
   /** Sets how long the right lasts at least and at most, counted from now. */
   limit({ holdAtLeast = 0, holdAtMost = Infinity }: AcquireOptions): void {
-    this.keepUntil = performance.now() + holdAtLeast;
+    if (holdAtLeast > 0) this.keepUntil = performance.now() + holdAtLeast;
     if (holdAtMost === Infinity) return;
     this.timeLimit = setTimeout(
-      () => this.lose(new Error(`it was held for ${holdAtMost} ms, its holdAtMost`)),
+      () => {
+        const cause = new Error(`it was held for ${holdAtMost} ms, its holdAtMost`);
+        const message = `the lease on ${this.tenure.path} was lost: ${cause.message}`;
+        if (this.state !== 'held') return;
+        this.end('lost', new LeaseLostError(message, { cause }));
+        this.returned = this.tenure.returned(this);
+        this.tellLoss();
+      },
       Math.min(holdAtMost, LONGEST_TIMER),
-    );
-    this.timeLimit.unref();
+    ).unref();
   }
 
   /** One more lease on the same right: the first, or a re-entry. */
@@ -96,64 +74,39 @@ export class Grant {
 
   /** Nobody is left to take the right. */
   abandon(): void {
-    if (this.state === 'held') this.end('released');
-  }
-
-  async returnLease(): Promise<void> {
-    this.leases--;
-    if (this.leases > 0) return;
-    this.abandon();
-    await this.returned;
-  }
-
-  private revoke(): void {
     if (this.state !== 'held') return;
-    this.revoked ??= new LockRevokedError(`somebody asked for the lease on ${this.path}`);
-    this.request.abort(this.revoked);
-  }
-
-  private lose(cause: Error): void {
-    if (this.state !== 'held') return;
-    const message = `the lease on ${this.path} was lost: ${cause.message}`;
-    this.reason = new LeaseLostError(message, { cause });
-    this.end('lost');
-    this.loss.abort(this.reason);
-  }
-
-  private end(state: 'released' | 'lost'): void {
-    this.state = state;
-    this.unsubscribe();
-    clearTimeout(this.timeLimit);
+    this.end('released');
     const keepFor = this.keepUntil - performance.now();
-    if (state === 'released' && keepFor > 0) {
-      this.returned = Promise.resolve();
-      this.keep(keepFor);
+    if (this.keepUntil > 0 && keepFor > 0) {
+      this.returned = AT_ONCE;
+      // Without its nodes nobody is kept out, and who waits for them need not wait.
+      this.keeping = setTimeout(() => void this.tenure.returned(this), keepFor).unref();
     } else {
-      this.watch.stop();
-      // Sent here, so that it goes ahead of the create with which the next local waiter queues up.
-      this.returned = this.giveBack();
+      this.returned = this.tenure.returned(this);
     }
   }
 
-  /** Leaves the nodes where they are; without them nobody is kept out, and our own waiters need not wait. */
-  private keep(milliseconds: number): void {
-    const timer = setTimeout(() => this.endKeeping?.(), milliseconds).unref();
-    const unsubscribe = this.place.session.onLost(() => this.endKeeping?.());
-    this.endKeeping = () => {
-      this.endKeeping = undefined;
-      clearTimeout(timer);
-      unsubscribe();
-      this.watch.stop();
-      void this.giveBack();
-    };
+  returnLease(): Promise<void> {
+    if (--this.leases > 0) return AT_ONCE;
+    this.abandon();
+    return this.returned ?? this.tenure.giveBack();
   }
 
-  private async giveBack(): Promise<void> {
-    const { session, nodes } = this.place;
-    const discarded = Promise.all(nodes.map((node) => session.discard(node)));
-    this.deletionSent = true;
-    this.markOver();
-    await discarded;
+  revoke(reason: LockRevokedError): void {
+    if (this.state === 'held') this.request.abort(reason);
+  }
+
+  /** By its tenure, or by time. */
+  end(state: 'released' | 'lost', reason?: LeaseLostError): void {
+    clearTimeout(this.timeLimit);
+    clearTimeout(this.keeping);
+    if (this.state !== 'held') return;
+    this.state = state;
+    this.reason = reason;
+  }
+
+  tellLoss(): void {
+    if (this.reason) this.loss.abort(this.reason);
   }
 }
 
@@ -194,7 +147,7 @@ class GrantLease implements Lease {
   ) {}
 
   get path(): string {
-    return this.grant.path;
+    return this.grant.tenure.path;
   }
 
   get fencingToken(): bigint {

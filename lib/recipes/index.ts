@@ -13,7 +13,7 @@ export {
   SelfDeadlockError,
   SequenceExhaustedError,
 } from './errors.js';
-export type { AcquireOptions, Lease } from './lease.js';
+export type { AcquireOptions, Fairness, Lease } from './lease.js';
 export { type CloseMode, LeaderLatch, type LeaderLatchOptions } from './leader-latch.js';
 export type { LeaderParticipant } from './leader-participants.js';
 export {

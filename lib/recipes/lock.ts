@@ -133,7 +133,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   private async granted(options: Options): Promise<Grant> {
     // Trouble with the connection is bounded by the retry policy, and by that of each caller alone.
-    await this.client.session({ signal: options.signal });
+    if (!this.client.connected) await this.client.session({ signal: options.signal });
     const grant = await this.take(options);
     grant.limit(options);
     return grant;

@@ -1,10 +1,10 @@
 import { reentryInChain } from './chain.js';
 import type { Grant } from './grant.js';
-import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import { Lock } from './lock.js';
-import { ownerOf } from './owner.js';
+import { ownerOf, wantOf } from './owner.js';
 import { childrenOf, type Seat } from './participants.js';
+import { queueAlone } from './queue-alone.js';
 import { inOrder, lastBefore, queueOf } from './queue-names.js';
 
 /*
@@ -18,6 +18,7 @@ import { inOrder, lastBefore, queueOf } from './queue-names.js';
 
 const MARKER = 'lock-';
 const MARKERS = [MARKER];
+const NAMES = { marker: MARKER, markers: MARKERS, nodeAhead: lastBefore };
 
 /**
  * An exclusive lock on the znode `path`, fair between processes and within this one, shared with
@@ -31,15 +32,10 @@ export class Mutex extends Lock {
     return reentryInChain(this.client, this.path, 'mutex');
   }
 
-  protected override take({ wait = Infinity, signal, details }: AcquireOptions): Promise<Grant> {
-    const owner = ownerOf(this.client, {
-      recipe: 'mutex',
-      parent: this.path,
-      marker: MARKER,
-      markers: MARKERS,
-      nodeAhead: lastBefore,
-    });
-    return owner.acquire(this, wait, signal, holderData(details));
+  protected override take(options: AcquireOptions): Promise<Grant> {
+    if (options.fairness === 'strict') return queueAlone(this, 'mutex', options, NAMES);
+    const { client, path: parent } = this;
+    return ownerOf(client, { recipe: 'mutex', parent, ...NAMES }).acquire(wantOf(this, options));
   }
 
   protected override async seats(): Promise<Seat[]> {

@@ -1,32 +1,61 @@
 import type { ZkClient } from '../client/index.js';
 import { runDetached } from './chain.js';
-import { Grant, type Recipe } from './grant.js';
+import type { Grant, Recipe } from './grant.js';
+import { Turns } from './hand-over.js';
+import { holderData } from './holder-details.js';
+import type { AcquireOptions } from './lease.js';
 import { takeTurn } from './queue.js';
 import type { QueueSpec } from './queue-names.js';
 import { busy, cancelled, Waiter, type Wanted } from './wait.js';
 
 /*
- * All that one process wants of one exclusive lock. Its callers wait here, first in first out; a
- * single znode stands for them in the ensemble's queue, and each grant takes a new one at the end of
- * that queue, so that the other processes have their turn in between.
+ * All that one process wants of one exclusive lock (lock cohorting: Dice, Marathe and Shavit). Its
+ * callers wait here, first in first out, behind a single znode. Whoever releases the lock hands it to the
+ * next of them without the network, until others have waited long enough for their turn: then the znode
+ * goes, and another one queues up at the end.
  */
 
 export interface OwnerSpec extends Omit<QueueSpec, 'data'> {
   readonly recipe: Recipe;
 }
 
+export interface Want {
+  readonly wanted: Wanted;
+  readonly wait: number;
+  readonly signal: AbortSignal | undefined;
+  /** What the waiter's node is to say about it. */
+  readonly data: Uint8Array;
+  readonly linger: number;
+}
+
+export function wantOf(
+  wanted: Wanted,
+  { wait = Infinity, signal, details, linger = 0 }: AcquireOptions,
+): Want {
+  return { wanted, wait, signal, data: holderData(details), linger };
+}
+
 const owners = new WeakMap<ZkClient, Map<string, Owner>>();
 
-/** The one owner of this lock in this process. It is there as long as anybody holds or waits. */
+/** The one owner of this lock in this process. It is there as long as it has or wants the lock. */
 export function ownerOf(client: ZkClient, spec: OwnerSpec): Owner {
   let siblings = owners.get(client);
   if (!siblings) owners.set(client, (siblings = new Map()));
   return siblings.get(idOf(spec)) ?? new Owner(client, spec, siblings);
 }
 
+export class OwnerWaiter extends Waiter<Grant> {
+  constructor(
+    readonly want: Want,
+    onEnd: (waiter: OwnerWaiter) => void,
+  ) {
+    super(want.wanted, want.wait, want.signal, want.data, (waiter) => onEnd(waiter as OwnerWaiter));
+  }
+}
+
 class Owner {
-  private readonly waiters = new Set<Waiter<Grant>>();
-  private grant: Grant | undefined;
+  private readonly waiters = new Set<OwnerWaiter>();
+  private turns: Turns | undefined;
   private serving = false;
   /** Aborted when the last waiter leaves: then nobody wants the turn that is being waited for. */
   private turn = new AbortController();
@@ -37,27 +66,27 @@ class Owner {
     private readonly siblings: Map<string, Owner>,
   ) {}
 
-  /** @param data what the waiter's node is to say about it */
-  async acquire(
-    wanted: Wanted,
-    wait: number,
-    signal: AbortSignal | undefined,
-    data: Uint8Array,
-  ): Promise<Grant> {
-    if (signal?.aborted) throw cancelled(wanted, signal);
-    if (wait === 0 && (this.grant?.occupied || this.waiters.size > 0)) throw busy(wanted);
-    const waiter = new Waiter<Grant>(wanted, wait, signal, data, (ended) => this.leave(ended));
+  acquire(want: Want): Promise<Grant> {
+    const { wanted, wait, signal } = want;
+    if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    const { turns } = this;
+    if (wait === 0 && (this.waiters.size > 0 || (turns && !turns.idle)))
+      return Promise.reject(busy(wanted));
+    const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
     this.waiters.add(waiter);
-    if (!this.serving) {
-      this.serving = true;
-      this.siblings.set(idOf(this.spec), this);
-      // The loop outlives this caller and must not count as a holder of what the caller holds.
-      runDetached(() => void this.serve());
-    }
+    if (turns) turns.goOn();
+    else if (!this.serving) this.start();
     return waiter.promise;
   }
 
-  /** One grant after another, as long as anybody waits. */
+  private start(): void {
+    this.serving = true;
+    this.siblings.set(idOf(this.spec), this);
+    // The loop outlives this caller and must not count as a holder of what the caller holds.
+    runDetached(() => void this.serve());
+  }
+
+  /** One tenure after another, as long as anybody waits. */
   private async serve(): Promise<void> {
     for (let first = this.first; first; first = this.first) {
       const turn = (this.turn = new AbortController());
@@ -73,34 +102,23 @@ class Owner {
             },
           },
         );
-        this.grant = new Grant(this.client, this.spec.recipe, this.spec.parent, place);
-        this.give(this.grant, data);
-        await this.grant.over;
+        this.turns = new Turns(this.client, this.spec, place, data, () => this.first);
+        await this.turns.over;
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       }
+      this.turns = undefined;
     }
     this.serving = false;
     this.siblings.delete(idOf(this.spec));
   }
 
-  private give(grant: Grant, data: Uint8Array): void {
-    const { first } = this;
-    if (!first) return grant.abandon();
-    if (!Buffer.from(first.data).equals(data)) {
-      // The node was made for a waiter that left. Version 0: a request for revocation stays.
-      const [node] = grant.place.nodes;
-      grant.place.session.set(node!, first.data, 0).catch(() => undefined);
-    }
-    first.resolve(grant);
-  }
-
-  private get first(): Waiter<Grant> | undefined {
+  private get first(): OwnerWaiter | undefined {
     const [first] = this.waiters;
     return first;
   }
 
-  private leave(waiter: Waiter<Grant>): void {
+  private leave(waiter: OwnerWaiter): void {
     this.waiters.delete(waiter);
     if (this.waiters.size === 0) this.turn.abort();
   }

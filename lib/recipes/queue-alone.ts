@@ -1,9 +1,10 @@
-import { Grant, type Recipe } from './grant.js';
+import type { Grant, Recipe } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import type { Lock } from './lock.js';
 import { takeTurn } from './queue.js';
 import type { QueueSpec } from './queue-names.js';
+import { Tenure } from './tenure.js';
 import { cancelled, Waiter } from './wait.js';
 
 /** One caller's wait in the ensemble's queue, by a node of its own. */
@@ -24,7 +25,7 @@ export async function queueAlone(
     { signal: turn.signal, onBlocked: () => waiter.blocked() },
   ).then(
     (place) => {
-      const grant = new Grant(client, recipe, path, place);
+      const grant = new Tenure(client, recipe, path, place).grant();
       if (!waiter.resolve(grant)) grant.abandon();
     },
     (error: unknown) => waiter.reject(error),

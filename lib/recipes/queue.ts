@@ -1,6 +1,6 @@
 import { NodeError, type Session, type ZkClient } from '../client/index.js';
 import { enqueue, type Listing } from './enqueue.js';
-import { freshNode, queueOf, type QueueSpec } from './queue-names.js';
+import { freshNode, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
 import { abortable } from './wait.js';
 import { inSession, readWithin, stillIn } from './within-session.js';
 
@@ -27,6 +27,8 @@ export interface Place {
   readonly nodes: readonly string[];
   /** The parent's pzxid in the listing that proved the turn: the latest change among the queue's nodes. */
   readonly pzxid: number;
+  /** Who stood behind us in that listing. */
+  readonly others: readonly QueueNode[];
 }
 
 /**
@@ -63,14 +65,16 @@ async function takeTurnIn(
       signal.throwIfAborted();
       // Our own node's absence is no proof of a turn (go-zookeeper's lock took it for one).
       if (!listing.children.includes(own.name)) return undefined;
-      const ahead = spec.nodeAhead(queueOf(spec, listing.children), own);
+      const queue = queueOf(spec, listing.children);
+      const ahead = spec.nodeAhead(queue, own);
       if (ahead) {
         onBlocked();
         // A mere try is over: it needs no watch.
         signal.throwIfAborted();
         await deletionOf(`${parent}/${ahead.name}`, client, session, signal);
       } else if (session.trusted) {
-        return { session, nodes: [path], pzxid: listing.stat.pzxid };
+        const others = queue.filter(({ name }) => name !== own.name);
+        return { session, nodes: [path], pzxid: listing.stat.pzxid, others };
       } else {
         // A pause may have outlived the session between the answer and this line: ask once more.
         await stillIn(client, session, signal);

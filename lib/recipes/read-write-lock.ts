@@ -3,13 +3,16 @@ import type { ZkClient } from '../client/index.js';
 import { grantInChain, reentryInChain } from './chain.js';
 import { enqueue } from './enqueue.js';
 import { LeaseLostError } from './errors.js';
-import { Grant, grantOf } from './grant.js';
+import { type Grant, grantOf } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
+import { ownerOf, wantOf } from './owner.js';
 import { queueAlone } from './queue-alone.js';
+import { readersOf } from './readers.js';
 import { childrenOf, type Seat } from './participants.js';
 import { inOrder, lastBefore, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
+import { Tenure } from './tenure.js';
 import { readWithin } from './within-session.js';
 
 /*
@@ -70,7 +73,9 @@ export class WriteLock extends Lock {
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> {
-    return queueAlone(this, 'write', options, WRITER);
+    if (options.fairness === 'strict') return queueAlone(this, 'write', options, WRITER);
+    const { client, path: parent } = this;
+    return ownerOf(client, { recipe: 'write', parent, ...WRITER }).acquire(wantOf(this, options));
   }
 
   protected override seats(): Promise<Seat[]> {
@@ -83,7 +88,7 @@ export class ReadLock extends Lock {
   /** The read lock for the holder of a write lease on the same path, without a wait. */
   async acquireBeside(lease: Lease): Promise<Lease> {
     const writing = grantOf(lease);
-    if (writing?.recipe !== 'write' || writing.path !== this.path) {
+    if (writing?.tenure.recipe !== 'write' || writing.tenure.path !== this.path) {
       throw new BadOptionError('lease', lease, `a write lease on ${this.path}`);
     }
     return (await this.besideWriter(writing, {})).lease(this.key);
@@ -96,7 +101,9 @@ export class ReadLock extends Lock {
   protected override take(options: AcquireOptions): Promise<Grant> {
     const writing = reentryInChain(this.client, this.path, 'write');
     if (writing) return this.besideWriter(writing, options);
-    return queueAlone(this, 'read', options, READER);
+    if (options.fairness === 'strict') return queueAlone(this, 'read', options, READER);
+    const { client, path: parent } = this;
+    return readersOf(client, { parent, ...READER, isWriter }).acquire(wantOf(this, options));
   }
 
   protected override seats(): Promise<Seat[]> {
@@ -114,7 +121,7 @@ export class ReadLock extends Lock {
 
   private async makeBeside(writing: Grant, { details }: AcquireOptions): Promise<Grant> {
     const { client, path: parent } = this;
-    const { session, nodes } = writing.place;
+    const { session, nodes } = writing.tenure.place;
     const writer = nodes[0]!.slice(parent.length + 1);
     const created = await enqueue(client, session, {
       parent,
@@ -130,7 +137,10 @@ export class ReadLock extends Lock {
       if (!writing.held || !children.includes(writer) || !children.includes(created.name)) {
         throw goneWithWriter(writing);
       }
-      return new Grant(client, 'read', parent, { session, nodes: [reading], pzxid: stat.pzxid });
+      // Who has the write lock next must come after this read node.
+      writing.tenure.endAfter();
+      const place = { session, nodes: [reading], pzxid: stat.pzxid, others: [] };
+      return new Tenure(client, 'read', parent, place).grant();
     } catch (error) {
       void session.discard(reading);
       throw error;
@@ -139,15 +149,16 @@ export class ReadLock extends Lock {
 }
 
 function goneWithWriter(writing: Grant, cause?: Error): LeaseLostError {
-  const message = `the lock on ${writing.path} was given up meanwhile`;
+  const message = `the lock on ${writing.tenure.path} was given up meanwhile`;
   return writing.lost ?? new LeaseLostError(message, { cause });
 }
 
+function isWriter({ marker }: QueueNode): boolean {
+  return marker === WRITE;
+}
+
 function lastWriterBefore(queue: readonly QueueNode[], own: QueueNode): QueueNode | undefined {
-  return lastBefore(
-    queue.filter(({ marker }) => marker === WRITE),
-    own,
-  );
+  return lastBefore(queue.filter(isWriter), own);
 }
 
 /** Of both locks: they share one queue. */

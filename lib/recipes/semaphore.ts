@@ -1,7 +1,7 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import { enqueue, type Listing } from './enqueue.js';
-import { Grant, grantOf } from './grant.js';
+import { type Grant, grantOf } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
@@ -10,6 +10,7 @@ import { childrenOf, type Seat } from './participants.js';
 import { PermitLimit, type Permits } from './permits.js';
 import type { Place } from './queue.js';
 import { inOrder, type QueueNode, queueOf } from './queue-names.js';
+import { Tenure } from './tenure.js';
 import { abortable, cancelled, checkAcquire, Waiter } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
@@ -154,11 +155,11 @@ export class Semaphore extends Lock<PermitOptions> {
     const waiter = new Waiter<Grant[]>(this, wait, signal, data, () => turn.abort());
     this.serve(waiter, count, { signal: turn.signal, details })
       .then((place) => {
-        const grants = parts(place).map(
-          (part) => new Grant(this.client, 'semaphore', this.path, part),
+        const grants = parts(place).map((part) =>
+          new Tenure(this.client, 'semaphore', this.path, part).grant(),
         );
         if (!waiter.resolve(grants)) for (const grant of grants) grant.abandon();
-        return Promise.all(grants.map((grant) => grant.over));
+        return Promise.all(grants.map(({ tenure }) => tenure.over));
       })
       .catch((error: unknown) => waiter.reject(error))
       .finally(endUse);
@@ -200,7 +201,7 @@ export class Semaphore extends Lock<PermitOptions> {
     count: number,
     signal: AbortSignal,
   ): Promise<Place | undefined> {
-    const { session } = door.place;
+    const { session } = door.tenure.place;
     const created = await this.createLeases(session, waiter.data, count);
     const names = created.map(({ name }) => name);
     const nodes = names.map((name) => `${this.leases}/${name}`);
@@ -221,7 +222,7 @@ export class Semaphore extends Lock<PermitOptions> {
     } finally {
       if (!granted) for (const node of nodes) void session.discard(node);
     }
-    return granted && { session, nodes, pzxid: granted.stat.pzxid };
+    return granted && { session, nodes, pzxid: granted.stat.pzxid, others: [] };
   }
 
   private async createLeases(session: Session, data: Uint8Array, count: number) {

@@ -13,10 +13,17 @@ export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
 export function checkAcquire(
-  { wait, signal, holdAtLeast, holdAtMost }: AcquireOptions,
+  { wait, signal, holdAtLeast, holdAtMost, fairness, linger }: AcquireOptions,
   named = (option: string) => option,
 ): void {
   checkMilliseconds(named('wait'), wait, 0, '0 or more milliseconds, or Infinity');
+  checkMilliseconds(named('linger'), linger, 0, '0 or more milliseconds');
+  if ((linger ?? 0) > LONGEST_TIMER) {
+    throw new BadOptionError(named('linger'), linger, 'less than 24 days');
+  }
+  if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
+    throw new BadOptionError(named('fairness'), fairness, "'handover' or 'strict'");
+  }
   checkMilliseconds(named('holdAtLeast'), holdAtLeast, 0, '0 or more milliseconds');
   checkMilliseconds(named('holdAtMost'), holdAtMost, 1, '1 or more milliseconds, or Infinity');
   if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {

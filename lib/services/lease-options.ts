@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkDetails } from '../recipes/holder-details.js';
-import type { AcquireOptions, HolderDetails, Lease } from '../recipes/index.js';
+import type { AcquireOptions, Fairness, HolderDetails, Lease } from '../recipes/index.js';
 import { checkAcquire } from '../recipes/wait.js';
 
 /**
@@ -31,6 +31,10 @@ export interface LeaseDefaults {
   wait?: number;
   /** Milliseconds after which a lease is lost. Default Infinity. */
   holdAtMost?: number;
+  /** Default `'handover'`. */
+  fairness?: Fairness;
+  /** Milliseconds; default 0. */
+  linger?: number;
   /** What others see of this application's holders; what a call says is added to it. */
   details?: HolderDetails;
 }
@@ -41,11 +45,19 @@ export const LEASE_OPTIONS = [
   'path',
   'holdAtLeast',
   'holdAtMost',
+  'fairness',
+  'linger',
   'details',
   'onRevoke',
 ] as const satisfies (keyof LeaseOptions)[];
 
-const DEFAULTS = ['wait', 'holdAtMost', 'details'] satisfies (keyof LeaseDefaults)[];
+const DEFAULTS = [
+  'wait',
+  'holdAtMost',
+  'fairness',
+  'linger',
+  'details',
+] satisfies (keyof LeaseDefaults)[];
 
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
   checkOptions('defaults', defaults, DEFAULTS);

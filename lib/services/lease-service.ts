@@ -84,13 +84,17 @@ export abstract class LeaseService {
   ): Promise<T> {
     const { defaults, noun } = this;
     const { signal, wait = this.defaultWait, holdAtLeast } = options;
-    const { holdAtMost = defaults.holdAtMost } = options;
+    const {
+      holdAtMost = defaults.holdAtMost,
+      fairness = defaults.fairness,
+      linger = defaults.linger,
+    } = options;
     const details = defaults.details
       ? { ...defaults.details, ...options.details }
       : options.details;
     return this.turnstile.pass({ key, noun, reenters, signal }, async (cancel) => {
       await this.connected(key, cancel);
-      return how({ wait, holdAtLeast, holdAtMost, details, signal: cancel });
+      return how({ wait, holdAtLeast, holdAtMost, fairness, linger, details, signal: cancel });
     });
   }
 

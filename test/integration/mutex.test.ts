@@ -75,19 +75,24 @@ describe('a mutex between clients', () => {
     expect(order).toEqual(Array.from({ length: 50 }, (_, index) => index));
   });
 
-  it('gives the other processes their turn between two grants of a busy one', async () => {
+  it('admits strict callers in the order of their arrival over all processes', async () => {
     const path = server.path('turns');
     const [busy, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(busy, path).acquire();
     const order: string[] = [];
     const ofBusy = Array.from({ length: 5 }, () =>
-      new Mutex(busy, path).withLock(() => void order.push('busy')),
+      new Mutex(busy, path).withLock(() => void order.push('busy'), { fairness: 'strict' }),
     );
+    await queued(busy, path, 6);
     const ofOther = new Mutex(other, path).withLock(() => void order.push('other'));
-    await queued(busy, path, 2);
+    await queued(busy, path, 7);
+    const later = new Mutex(busy, path).withLock(() => void order.push('later'), {
+      fairness: 'strict',
+    });
+    await queued(busy, path, 8);
     await held.release();
-    await Promise.all([...ofBusy, ofOther]);
-    expect(order.indexOf('other')).toBe(0);
+    await Promise.all([...ofBusy, ofOther, later]);
+    expect(order).toEqual([...Array(5).fill('busy'), 'other', 'later']);
   });
 
   it('names its nodes as Curator does, with details of the holder, under a container', async () => {

@@ -89,11 +89,14 @@ describe('a read/write lock between clients', () => {
     const visits: Promise<void>[] = [];
     for (const [index, [name, client, mode]] of arrivals.entries()) {
       visits.push(
-        new ReadWriteLock(client, path)[mode].withLock(async () => {
-          log.push(`${name} in`);
-          await client.sync(path);
-          log.push(`${name} out`);
-        }),
+        new ReadWriteLock(client, path)[mode].withLock(
+          async () => {
+            log.push(`${name} in`);
+            await client.sync(path);
+            log.push(`${name} out`);
+          },
+          { fairness: 'strict' },
+        ),
       );
       await queued(observer, path, index + 2);
     }

@@ -2,7 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { CoordinationError, type Lease, type Session, ZkClient } from 'nestjs-zookeeper/recipes';
+import {
+  type AcquireOptions,
+  CoordinationError,
+  type Lease,
+  type Session,
+  ZkClient,
+} from 'nestjs-zookeeper/recipes';
 import { grantOf } from '../../lib/recipes/grant.js';
 import { fourLetterWord } from './real-zookeeper.js';
 import { nodesUnder } from './recipe-nodes.js';
@@ -42,7 +48,7 @@ export interface Subject {
     client: ZkClient,
     path: string,
     want: Want,
-    options: { wait: number; signal: AbortSignal },
+    options: Pick<AcquireOptions, 'wait' | 'signal' | 'fairness' | 'linger'>,
   ): Promise<Lease>;
   downgrade?(client: ZkClient, path: string, lease: Lease): Promise<Lease>;
   /** Whether all of these may be inside at once. */
@@ -212,7 +218,12 @@ class Run {
       settled: Promise.resolve(),
     };
     this.#visits.push(visit);
-    const options = { wait, signal: controller.signal };
+    const options = {
+      wait,
+      signal: controller.signal,
+      // Callers that hand the lock on within their process go before others that came earlier.
+      ...(this.orderly ? { fairness: 'strict' as const } : { linger: visit.id % 3 === 0 ? 20 : 0 }),
+    };
     visit.settled = this.subject
       .acquire(this.clients[client]!, this.path, want, options)
       .then((lease) => this.#enter(visit, lease))
@@ -330,7 +341,9 @@ class Run {
 
   /** Whoever holds, by its own account, in a session that is not known to have ended. */
   #counts({ state, lease }: Visit): boolean {
-    return state === 'inside' && lease!.held && !this.#ended.has(grantOf(lease!)!.place.session);
+    return (
+      state === 'inside' && lease!.held && !this.#ended.has(grantOf(lease!)!.tenure.place.session)
+    );
   }
 
   get #inside(): Visit[] {

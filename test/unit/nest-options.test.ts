@@ -55,7 +55,7 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     [
       'a default holdAtLeast, which is for single jobs',
       { connectString, defaults: { holdAtLeast: 5 } },
-      /holdAtLeast.*wait, holdAtMost, details/,
+      /holdAtLeast.*wait, holdAtMost, fairness, linger, details/,
     ],
     ['an unknown default', { connectString, defaults: { wiat: 5 } }, /wiat.*defaults.*5/],
     [

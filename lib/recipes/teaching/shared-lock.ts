@@ -1,13 +1,14 @@
 import { NodeError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { reentryInChain } from '../chain.js';
 import { enqueue, type Listing } from '../enqueue.js';
-import { Grant } from '../grant.js';
+import type { Grant } from '../grant.js';
 import { holderData } from '../holder-details.js';
 import type { AcquireOptions } from '../lease.js';
 import type { Lock, LockOptions } from '../lock.js';
 import type { Place } from '../queue.js';
 import { freshNode, queueOf, type QueueSpec } from '../queue-names.js';
 import { READER, ReadLock, WriteLock, WRITER } from '../read-write-lock.js';
+import { Tenure } from '../tenure.js';
 import { abortable } from '../wait.js';
 import { inSession, readWithin, stillIn } from '../within-session.js';
 import { awaitTurn, type Turn } from './await-turn.js';
@@ -75,7 +76,7 @@ function waitInHerd(
       const place = await inSession(client, turn.signal, (session) =>
         takeTurnIn(session, client, spec, turn),
       );
-      return new Grant(client, recipe, path, place);
+      return new Tenure(client, recipe, path, place).grant();
     },
     (grant) => grant.abandon(),
   );
@@ -107,7 +108,7 @@ async function takeTurnIn(
         if (!seen.children.includes(name)) return undefined;
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
-          return { session, nodes: [path], pzxid: seen.stat.pzxid };
+          return { session, nodes: [path], pzxid: seen.stat.pzxid, others: [] };
         }
         if (!ahead) {
           // A pause may have outlived the session between the answer and this line: ask once more.

@@ -1,0 +1,173 @@
+import type { ZkClient } from '../client/index.js';
+import { Bound } from './bound.js';
+import { runDetached } from './chain.js';
+import { Company } from './company.js';
+import type { Grant } from './grant.js';
+import { OwnerWaiter, type Want } from './owner.js';
+import { type Place, takeTurn } from './queue.js';
+import { type QueueNode, queueOf, type QueueSpec } from './queue-names.js';
+import { Stay } from './stay.js';
+import { Tenure } from './tenure.js';
+import { busy, cancelled } from './wait.js';
+
+/*
+ * All that one process wants of one lock that readers share. They share a single znode too, as long as no
+ * writer stands behind it: from then on no reader joins, or writers would starve, and the next ones queue
+ * up behind that writer with another znode.
+ */
+
+export interface ReadersSpec extends Omit<QueueSpec, 'data'> {
+  isWriter(node: QueueNode): boolean;
+}
+
+const readers = new WeakMap<ZkClient, Map<string, Readers>>();
+
+/** The readers of this lock in this process. They are there as long as any of them holds or waits. */
+export function readersOf(client: ZkClient, spec: ReadersSpec): Readers {
+  let siblings = readers.get(client);
+  if (!siblings) readers.set(client, (siblings = new Map()));
+  return siblings.get(spec.parent) ?? new Readers(client, spec, siblings);
+}
+
+class Readers {
+  private readonly waiters = new Set<OwnerWaiter>();
+  private shared: SharedPlace | undefined;
+  private serving = false;
+  /** It is known that writers are before those who wait. */
+  private blocked = false;
+  private turn = new AbortController();
+
+  constructor(
+    private readonly client: ZkClient,
+    private readonly spec: ReadersSpec,
+    private readonly siblings: Map<string, Readers>,
+  ) {}
+
+  acquire(want: Want): Promise<Grant> {
+    const { wanted, wait, signal } = want;
+    if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    const grant = this.shared?.join(want.linger);
+    if (grant) return Promise.resolve(grant);
+    if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
+    const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
+    this.waiters.add(waiter);
+    if (!this.serving) this.start();
+    return waiter.promise;
+  }
+
+  private start(): void {
+    this.serving = true;
+    this.siblings.set(this.spec.parent, this);
+    // The loop outlives this caller and must not count as a holder of what the caller holds.
+    runDetached(() => void this.serve());
+  }
+
+  /** One place after another, each for all who wait by then. */
+  private async serve(): Promise<void> {
+    for (let first = this.first; first; first = this.first) {
+      const turn = (this.turn = new AbortController());
+      try {
+        const place = await takeTurn(
+          this.client,
+          { ...this.spec, data: first.data },
+          { signal: turn.signal, onBlocked: () => this.onBlocked() },
+        );
+        this.share(new SharedPlace(this.client, this.spec, place));
+      } catch (error) {
+        if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
+      }
+    }
+    this.serving = false;
+    this.forget();
+  }
+
+  private share(place: SharedPlace): void {
+    this.blocked = false;
+    this.shared = place;
+    void place.over.then(() => {
+      if (this.shared === place) this.shared = undefined;
+      this.forget();
+    });
+    for (const waiter of this.waiters) waiter.resolve(place.admit(waiter.want.linger));
+    // Nobody is left of those who waited.
+    place.close();
+  }
+
+  private onBlocked(): void {
+    this.blocked = true;
+    for (const waiter of this.waiters) waiter.blocked();
+  }
+
+  private get first(): OwnerWaiter | undefined {
+    const [first] = this.waiters;
+    return first;
+  }
+
+  private leave(waiter: OwnerWaiter): void {
+    this.waiters.delete(waiter);
+    if (this.waiters.size > 0) return;
+    this.blocked = false;
+    this.turn.abort();
+  }
+
+  private forget(): void {
+    if (!this.serving && !this.shared) this.siblings.delete(this.spec.parent);
+  }
+}
+
+/** One znode, and the readers who hold the lock by it. */
+class SharedPlace {
+  private readonly tenure: Tenure;
+  private readonly company: Company;
+  private readonly stay: Stay;
+  private readonly bound = new Bound();
+  private linger = 0;
+
+  constructor(client: ZkClient, spec: ReadersSpec, place: Place) {
+    const { parent } = spec;
+    this.tenure = new Tenure(client, 'read', parent, place, () => this.onFree());
+    this.company = new Company(client, place.session, parent, {
+      others: place.others.some((node) => spec.isWriter(node)),
+      isOther: (children) => queueOf(spec, children).some((node) => spec.isWriter(node)),
+      onArrival: () => this.stay.yieldToOthers(),
+    });
+    this.stay = new Stay(this.tenure, this.company);
+  }
+
+  get over(): Promise<void> {
+    return this.tenure.over;
+  }
+
+  /** Undefined where a writer waits, or may do so for long enough. */
+  join(linger: number): Grant | undefined {
+    const { tenure, company, bound } = this;
+    if (!tenure.grantsOn || company.others) return undefined;
+    if (!company.alone) {
+      void company.look();
+      if (bound.reached) return undefined;
+    }
+    bound.count();
+    return this.admit(linger);
+  }
+
+  admit(linger: number): Grant {
+    this.stay.end();
+    this.linger = linger;
+    return this.tenure.share();
+  }
+
+  /** After this turn: readers that came in one go leave in one go, and come again. */
+  private onFree(): Promise<void> {
+    return new Promise((resolve) => {
+      setImmediate(() => {
+        if (!this.tenure.occupied) this.stay.begin(this.linger);
+        resolve(this.tenure.givenBack);
+      });
+    });
+  }
+
+  /** Whoever it was made for has left. */
+  close(): void {
+    if (!this.tenure.occupied) void this.tenure.giveBack();
+  }
+}
