@@ -20,6 +20,8 @@ export interface NewNode {
   readonly suffix: string;
   readonly data: Uint8Array;
   readonly mode: 'ephemeral' | 'ephemeral-sequential';
+  /** Called, before it is made, with what its name begins with. */
+  readonly onNamed?: (prefix: string) => void;
   /** Ends a wait for the connection. What may have been made by then is deleted in the background. */
   readonly signal?: AbortSignal;
 }
@@ -32,9 +34,10 @@ export interface NewNode {
 export async function enqueue(
   client: ZkClient,
   session: Session,
-  { parent, suffix, data, mode, signal }: NewNode,
+  { parent, suffix, data, mode, onNamed, signal }: NewNode,
 ): Promise<{ name: string; listing: Listing | undefined }> {
   const id = `_c_${randomUUID()}-`;
+  onNamed?.(id);
   for (;;) {
     const [created, listed] = await Promise.allSettled([
       session.create(`${parent}/${id}${suffix}`, data, { mode }),

@@ -1,14 +1,34 @@
 import type { ZkClient } from '../client/index.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Bound } from './bound.js';
 import { Company } from './company.js';
-import type { OwnerSpec, OwnerWaiter } from './owner.js';
+import type { Grant, Recipe } from './grant.js';
 import type { Place } from './queue.js';
-import { queueOf } from './queue-names.js';
 import { Stay } from './stay.js';
 import { Tenure } from './tenure.js';
 
 /** Milliseconds: the znode says of a shorter hold by another caller only whose process it is. */
 const DESCRIBE_AFTER = 50;
+
+/** Whose turn it is in this process. */
+export interface Next {
+  /** What the znode is to say about it. */
+  readonly data: Uint8Array;
+  readonly linger: number;
+  take(grant: Grant): void;
+}
+
+/** What is handed over, and where those are who want it elsewhere. */
+export interface HandOverSpec {
+  readonly recipe: Recipe;
+  readonly path: string;
+  /** The directory in which others wait. */
+  readonly queue: string;
+  /** Whether these children of that directory include others. */
+  isOther(children: readonly string[]): boolean;
+  /** Who waits longest here, of those who can take it. */
+  next(): Next | undefined;
+}
 
 /**
  * The grants that one znode gives to the callers of an owner, one after another: until others have
@@ -26,20 +46,18 @@ export class Turns {
 
   /**
    * @param said the data that the znode was made with
-   * @param first who waits longest
    */
   constructor(
     client: ZkClient,
-    spec: OwnerSpec,
+    private readonly spec: HandOverSpec,
     private readonly place: Place,
     private said: Uint8Array,
-    private readonly first: () => OwnerWaiter | undefined,
   ) {
-    const { recipe, parent } = spec;
-    this.tenure = new Tenure(client, recipe, parent, place, () => this.next());
-    this.company = new Company(client, place.session, parent, {
+    const { recipe, path, queue } = spec;
+    this.tenure = new Tenure(client, recipe, path, place, () => this.next());
+    this.company = new Company(client, place.session, queue, {
       others: place.others.length > 0,
-      isOther: (children) => queueOf(spec, children).length > 1,
+      isOther: (children) => spec.isOther(children),
       onArrival: () => this.stay.yieldToOthers(),
     });
     this.stay = new Stay(this.tenure, this.company);
@@ -66,7 +84,7 @@ export class Turns {
   private next(): void {
     this.stay.end();
     const { tenure, company, bound } = this;
-    const waiter = this.first();
+    const waiter = this.spec.next();
     if (!tenure.grantsOn) return this.giveBack();
     if (!waiter) return this.stay.begin(this.linger);
     if (this.given === 0) return this.give(waiter);
@@ -75,18 +93,20 @@ export class Turns {
       if (company.others) return this.giveBack();
       if (!company.alone) return this.nextAfter(company.look());
       bound.startAgain();
+      // Grants follow each other in one turn of the event loop: it has to hear of newcomers, and of time.
+      return this.nextAfter(nextTurn());
     }
     this.give(waiter);
   }
 
-  private give(waiter: OwnerWaiter): void {
+  private give(waiter: Next): void {
     const grant = this.tenure.grant();
     this.bound.count();
     // From the second one on it matters who else waits: known by the time the bound is reached.
     if (++this.given === 2) void this.company.look();
-    this.linger = waiter.want.linger;
+    this.linger = waiter.linger;
     this.describe(waiter.data);
-    waiter.resolve(grant);
+    waiter.take(grant);
   }
 
   private nextAfter(step: Promise<void>): void {

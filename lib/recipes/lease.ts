@@ -66,7 +66,7 @@ export interface AcquireOptions {
   fairness?: Fairness;
   /**
    * Milliseconds that the znode stays after the release, so that the next caller of this process has the
-   * lock without a round trip. Whoever wants it elsewhere has it at once. Default 0.
+   * lock without a round trip. Whoever wants it elsewhere has it at once. Permits do not linger. Default 0.
    */
   linger?: number;
   /** What others see of this holder. Default: its host and process id alone. */

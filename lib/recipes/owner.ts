@@ -1,11 +1,11 @@
 import type { ZkClient } from '../client/index.js';
 import { runDetached } from './chain.js';
 import type { Grant, Recipe } from './grant.js';
-import { Turns } from './hand-over.js';
+import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import { takeTurn } from './queue.js';
-import type { QueueSpec } from './queue-names.js';
+import { queueOf, type QueueSpec } from './queue-names.js';
 import { busy, cancelled, Waiter, type Wanted } from './wait.js';
 
 /*
@@ -44,12 +44,20 @@ export function ownerOf(client: ZkClient, spec: OwnerSpec): Owner {
   return siblings.get(idOf(spec)) ?? new Owner(client, spec, siblings);
 }
 
-export class OwnerWaiter extends Waiter<Grant> {
+export class OwnerWaiter extends Waiter<Grant> implements Next {
   constructor(
     readonly want: Want,
     onEnd: (waiter: OwnerWaiter) => void,
   ) {
     super(want.wanted, want.wait, want.signal, want.data, (waiter) => onEnd(waiter as OwnerWaiter));
+  }
+
+  get linger(): number {
+    return this.want.linger;
+  }
+
+  take(grant: Grant): void {
+    this.resolve(grant);
   }
 }
 
@@ -102,7 +110,7 @@ class Owner {
             },
           },
         );
-        this.turns = new Turns(this.client, this.spec, place, data, () => this.first);
+        this.turns = new Turns(this.client, this.handOver, place, data);
         await this.turns.over;
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -111,6 +119,17 @@ class Owner {
     }
     this.serving = false;
     this.siblings.delete(idOf(this.spec));
+  }
+
+  private get handOver(): HandOverSpec {
+    const { spec } = this;
+    return {
+      recipe: spec.recipe,
+      path: spec.parent,
+      queue: spec.parent,
+      isOther: (children) => queueOf(spec, children).length > 1,
+      next: () => this.first,
+    };
   }
 
   private get first(): OwnerWaiter | undefined {

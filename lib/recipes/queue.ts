@@ -1,5 +1,5 @@
 import { NodeError, type Session, type ZkClient } from '../client/index.js';
-import { enqueue, type Listing } from './enqueue.js';
+import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { freshNode, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
 import { abortable } from './wait.js';
 import { inSession, readWithin, stillIn } from './within-session.js';
@@ -19,6 +19,8 @@ export interface TurnOptions {
   signal: AbortSignal;
   /** Called whenever somebody stands before us. */
   onBlocked: () => void;
+  /** As in {@link NewNode}, for each node that we queue up by. */
+  onNamed?: NewNode['onNamed'];
 }
 
 /** What gives the right: nodes of ours, in the one session that made them. */
@@ -47,7 +49,7 @@ async function takeTurnIn(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked }: TurnOptions,
+  { signal, onBlocked, onNamed }: TurnOptions,
 ): Promise<Place | undefined> {
   const { parent, marker: suffix, data } = spec;
   const created = await enqueue(client, session, {
@@ -55,6 +57,7 @@ async function takeTurnIn(
     suffix,
     data,
     mode: 'ephemeral-sequential',
+    onNamed,
     signal,
   });
   const path = `${parent}/${created.name}`;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ZkClient } from '../client/index.js';
 import { Bound } from './bound.js';
 import { runDetached } from './chain.js';
@@ -46,6 +47,7 @@ class Readers {
   acquire(want: Want): Promise<Grant> {
     const { wanted, wait, signal } = want;
     if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    if (this.shared?.rests()) return nextTurn().then(() => this.acquire(want));
     const grant = this.shared?.join(want.linger);
     if (grant) return Promise.resolve(grant);
     if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
@@ -136,6 +138,13 @@ class SharedPlace {
 
   get over(): Promise<void> {
     return this.tenure.over;
+  }
+
+  /** Readers follow each other in one turn of the event loop: it has to hear of writers, and of time. */
+  rests(): boolean {
+    if (!this.company.alone || !this.bound.reached) return false;
+    this.bound.startAgain();
+    return true;
   }
 
   /** Undefined where a writer waits, or may do so for long enough. */

@@ -1,18 +1,14 @@
-import { SessionExpiredError } from '../client/errors.js';
-import type { Session, Watch, ZkClient } from '../client/index.js';
-import { enqueue, type Listing } from './enqueue.js';
-import { type Grant, grantOf } from './grant.js';
+import type { ZkClient } from '../client/index.js';
+import type { Grant } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
-import { Mutex } from './mutex.js';
 import { childrenOf, type Seat } from './participants.js';
+import { LEASES, PermitDoor } from './permit-door.js';
+import { permitQueueOf, type PermitWant } from './permit-queue.js';
 import { PermitLimit, type Permits } from './permits.js';
-import type { Place } from './queue.js';
 import { inOrder, type QueueNode, queueOf } from './queue-names.js';
-import { Tenure } from './tenure.js';
-import { abortable, cancelled, checkAcquire, Waiter } from './wait.js';
-import { readWithin, stillIn } from './within-session.js';
+import { cancelled, checkAcquire, Waiter } from './wait.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):
@@ -39,14 +35,6 @@ export interface PermitOptions extends AcquireOptions {
   count?: number;
 }
 
-/** What a waiter takes to the door: its end, and what others see of it there. */
-type Asking = Pick<AcquireOptions, 'details'> & { signal: AbortSignal };
-
-const MARKER = 'lease-';
-const LEASES = [MARKER];
-/** Milliseconds between two looks of a mere try at whether permits are left. */
-const TRY_AGAIN = 20;
-
 /**
  * A number of permits on the znode `path`, shared with every Curator `InterProcessSemaphoreV2` there.
  * Permits belong to leases, not to a call chain: asking again inside takes more of them.
@@ -57,20 +45,23 @@ export class Semaphore extends Lock<PermitOptions> {
   override readonly noun: Lock['noun'] = 'semaphore';
   private readonly limit: PermitLimit;
   private readonly leases: string;
+  private readonly door: PermitDoor;
+  /** What its lease nodes say where the caller has no details. */
+  private readonly plain: Uint8Array;
 
   constructor(client: ZkClient, path: string, { permits, ...options }: SemaphoreOptions) {
     super(client, path, options);
     this.limit = new PermitLimit(client, path, permits);
     this.leases = `${path}/leases`;
+    this.door = new PermitDoor(this, this.limit);
+    this.plain = holderData(undefined, this.limit.fixed);
   }
 
   /** As {@link acquire}, with a lease for each permit, to give them back one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
-    const grants = await this.takePlaces(options, ({ nodes, ...place }) =>
-      nodes.map((node) => ({ ...place, nodes: [node] })),
-    );
+    const grants = await this.takePlaces(options, true);
     return grants.map((grant) => {
       grant.limit(options);
       return grant.lease(this.key);
@@ -80,7 +71,7 @@ export class Semaphore extends Lock<PermitOptions> {
   /** How many permits nobody holds at present. */
   async available(): Promise<number> {
     const value = await this.limit.read();
-    return Math.max(0, value - (await this.taken()));
+    return Math.max(0, value - (await this.door.taken()));
   }
 
   protected override heldByChain(): Grant | undefined {
@@ -88,7 +79,7 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   protected override async take(options: PermitOptions): Promise<Grant> {
-    const [grant] = await this.takePlaces(options, (place) => [place]);
+    const [grant] = await this.takePlaces(options, false);
     return grant!;
   }
 
@@ -103,7 +94,7 @@ export class Semaphore extends Lock<PermitOptions> {
       childrenOf(this.client, this.leases),
       childrenOf(this.client, door),
       this.limit.read(),
-      this.checkNeighbours(),
+      this.door.checkNeighbours(),
     ]);
     const nodes = inOrder(queueOf({ parent: this.leases, markers: LEASES }, leases));
     const queue = inOrder(queueOf({ parent: door, markers: ['lock-'] }, doors));
@@ -144,157 +135,35 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   private async takePlaces(
-    { count = 1, wait = Infinity, signal, details }: PermitOptions,
-    parts: (place: Place) => Place[],
+    { count = 1, wait = Infinity, signal, details, fairness }: PermitOptions,
+    each: boolean,
   ): Promise<Grant[]> {
     this.limit.checkCount(count);
     if (signal?.aborted) throw cancelled(this, signal);
-    const data = holderData(details, this.limit.fixed);
+    const data = details === undefined ? this.plain : holderData(details, this.limit.fixed);
+    const want = { wanted: this, wait, signal, data, details, count, each };
+    // A number that may change is looked at for each grant, and a try asks for itself.
+    if (wait === 0 || fairness === 'strict' || this.limit.fixed === undefined) {
+      return this.takeAlone(want);
+    }
+    return permitQueueOf(this.door).acquire(want);
+  }
+
+  /** By lease nodes of its own. */
+  private takeAlone({ wanted, wait, signal, data, details, count, each }: PermitWant) {
     const endUse = this.limit.agree();
     const turn = new AbortController();
-    const waiter = new Waiter<Grant[]>(this, wait, signal, data, () => turn.abort());
-    this.serve(waiter, count, { signal: turn.signal, details })
+    const waiter = new Waiter<Grant[]>(wanted, wait, signal, data, () => turn.abort());
+    const asking = { count, data, details, signal: turn.signal, waiter };
+    this.door
+      .take(asking)
       .then((place) => {
-        const grants = parts(place).map((part) =>
-          new Tenure(this.client, 'semaphore', this.path, part).grant(),
-        );
+        const grants = this.door.grants(place, each);
         if (!waiter.resolve(grants)) for (const grant of grants) grant.abandon();
         return Promise.all(grants.map(({ tenure }) => tenure.over));
       })
       .catch((error: unknown) => waiter.reject(error))
       .finally(endUse);
     return waiter.promise;
-  }
-
-  private async serve(waiter: Waiter<Grant[]>, count: number, asking: Asking): Promise<Place> {
-    const { signal } = asking;
-    await this.checkNeighbours();
-    for (;;) {
-      const door = await this.passDoor(waiter, count, asking);
-      try {
-        const place = await this.ask(grantOf(door)!, waiter, count, signal);
-        if (place) return place;
-      } catch (error) {
-        if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
-      } finally {
-        void door.release();
-      }
-    }
-  }
-
-  /** The right to ask. Even a try waits for it while permits are left: whoever has it will be through soon. */
-  private async passDoor(waiter: Waiter<Grant[]>, count: number, asking: Asking): Promise<Lease> {
-    const mutex = new Mutex(this.client, `${this.path}/locks`, { key: this.key });
-    if (waiter.patient) return mutex.acquire(asking);
-    for (;;) {
-      if ((await this.available()) < count) waiter.blocked();
-      asking.signal.throwIfAborted();
-      const door = await mutex.tryAcquire({ ...asking, wait: TRY_AGAIN });
-      if (door) return door;
-    }
-  }
-
-  /** Undefined where what had been made is gone: ask again. */
-  private async ask(
-    door: Grant,
-    waiter: Waiter<Grant[]>,
-    count: number,
-    signal: AbortSignal,
-  ): Promise<Place | undefined> {
-    const { session } = door.tenure.place;
-    const created = await this.createLeases(session, waiter.data, count);
-    const names = created.map(({ name }) => name);
-    const nodes = names.map((name) => `${this.leases}/${name}`);
-    const attempt = AbortSignal.any([signal, door.signal]);
-    let granted: Listing | undefined;
-    try {
-      await this.checkAgreement(created.at(-1)?.listing, names);
-      [granted] = await Promise.all([
-        this.withinLimit(session, names, waiter, attempt),
-        // Again, now that our own are there: of two recipes that start at once, the later one sees the other.
-        this.checkNeighbours(),
-      ]);
-      // The session may have ended between the two answers.
-      if (!session.trusted) granted = undefined;
-    } catch (error) {
-      if (signal.aborted || !door.lost) throw error;
-      // Without the door somebody else may ask: start again behind it.
-    } finally {
-      if (!granted) for (const node of nodes) void session.discard(node);
-    }
-    return granted && { session, nodes, pzxid: granted.stat.pzxid, others: [] };
-  }
-
-  private async createLeases(session: Session, data: Uint8Array, count: number) {
-    const node = {
-      parent: this.leases,
-      suffix: MARKER,
-      data,
-      mode: 'ephemeral-sequential',
-    } as const;
-    const results = await Promise.allSettled(
-      Array.from({ length: count }, () => enqueue(this.client, session, node)),
-    );
-    const made = results.filter((result) => result.status === 'fulfilled');
-    const failed = results.find((result) => result.status === 'rejected');
-    if (failed) {
-      for (const { value } of made) void session.discard(`${this.leases}/${value.name}`);
-      throw failed.reason;
-    }
-    return made.map(({ value }) => value);
-  }
-
-  /** Resolves when all of `names` are within the limit; undefined where one of them is gone. */
-  private async withinLimit(
-    session: Session,
-    names: readonly string[],
-    waiter: Waiter<Grant[]>,
-    signal: AbortSignal,
-  ): Promise<Listing | undefined> {
-    for (;;) {
-      signal.throwIfAborted();
-      // The children are watched, since any lease's end may let us in: a watch on one of them would
-      // miss the others.
-      const list = () => session.children(this.leases, { watch: true });
-      const listing = await readWithin(this.client, session, list, signal);
-      let limit: { value: number; watch: Watch | undefined } | undefined;
-      try {
-        limit = await this.limit.watched();
-        if (!names.every((name) => listing.children.includes(name))) return undefined;
-        if (
-          queueOf({ parent: this.leases, markers: LEASES }, listing.children).length <= limit.value
-        ) {
-          if (session.trusted) return listing;
-          await stillIn(this.client, session, signal);
-          continue;
-        }
-        waiter.blocked();
-        const changes = [listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])];
-        await abortable(Promise.race(changes), signal);
-      } finally {
-        listing.watch.remove();
-        limit?.watch?.remove();
-      }
-    }
-  }
-
-  private async taken(): Promise<number> {
-    const children = await childrenOf(this.client, this.leases);
-    return queueOf({ parent: this.leases, markers: LEASES }, children).length;
-  }
-
-  /** Other locks on the same path would not see this one. */
-  private async checkNeighbours(): Promise<void> {
-    const children = await childrenOf(this.client, this.path);
-    const others = children.filter((name) => name !== 'locks' && name !== 'leases');
-    queueOf({ parent: this.path, markers: [] }, others);
-  }
-
-  private async checkAgreement(
-    listing: Listing | undefined,
-    own: readonly string[],
-  ): Promise<void> {
-    const other = listing?.children.find((name) => !own.includes(name));
-    if (other) await this.limit.checkAgainst(`${this.leases}/${other}`);
   }
 }

@@ -3,8 +3,10 @@ import {
   currentLease,
   LeaseLostError,
   LockBusyError,
+  LockTimeoutError,
   Mutex,
   ReadWriteLock,
+  Semaphore,
   type Lease,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
@@ -366,6 +368,34 @@ describe('a write lock whose holder reads too', () => {
   });
 });
 
+describe('a loop that never waits for anything else', () => {
+  it.each(['mutex', 'read lock', 'lingering'])(
+    'leaves the event loop its turns: %s',
+    async (kind) => {
+      const client = await connect();
+      const path = server.path('loop');
+      const lock =
+        kind === 'read lock' ? new ReadWriteLock(client, path).read : new Mutex(client, path);
+      const options = { linger: kind === 'lingering' ? 30_000 : 0 };
+      const kept = kind === 'read lock' ? await lock.acquire() : undefined;
+      let turns = 0;
+      let over = false;
+      const tick = () => {
+        turns++;
+        if (!over) setImmediate(tick);
+      };
+      setImmediate(tick);
+      const loops = Array.from({ length: 4 }, async () => {
+        for (let i = 0; i < 1000; i++) await lock.withLock(() => {}, options);
+      });
+      await Promise.all(loops);
+      over = true;
+      expect(turns).toBeGreaterThan(5);
+      await kept?.release();
+    },
+  );
+});
+
 describe('reentrancy under hand-over', () => {
   it('stays exact', async () => {
     const path = server.path('reentrant');
@@ -385,5 +415,76 @@ describe('reentrancy under hand-over', () => {
         }),
       ),
     );
+  });
+});
+
+describe('permits handed over within a process', () => {
+  it('need no more lease nodes than there are permits, and none of the door', async () => {
+    const path = server.path('permits');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(client, path, { permits: 4 });
+    let inside = 0;
+    let most = 0;
+    let visits = 0;
+    const work = Promise.all(
+      Array.from({ length: 32 }, async () => {
+        for (let i = 0; i < 20; i++) {
+          await semaphore.withLock(async () => {
+            most = Math.max(most, ++inside);
+            visits++;
+            await new Promise((resolve) => setImmediate(resolve));
+            inside--;
+          });
+        }
+      }),
+    );
+    const leases = await nodesDuring(observer, `${path}/leases`, work);
+    expect(visits).toBe(640);
+    expect(most).toBeLessThanOrEqual(4);
+    // A handful of callers asks at the door while the first permits come.
+    expect(leases.size).toBeLessThan(100);
+    await nothingLeft(server, observer, `${path}/locks`, `${path}/leases`);
+  });
+
+  it('go to other processes before long, and are never more than there are', async () => {
+    const path = server.path('permits-bound');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    let inside = 0;
+    const visits = clients.map(() => 0);
+    await Promise.all(
+      clients.flatMap((client, index) =>
+        Array.from({ length: 8 }, async (_, caller) => {
+          const semaphore = new Semaphore(client, path, { permits: 3 });
+          const count = caller % 4 === 0 ? 2 : 1;
+          for (let i = 0; i < 10; i++) {
+            await semaphore.withLock(
+              async () => {
+                inside += count;
+                expect(inside).toBeLessThanOrEqual(3);
+                visits[index]!++;
+                await new Promise((resolve) => setImmediate(resolve));
+                inside -= count;
+              },
+              { count },
+            );
+          }
+        }),
+      ),
+    );
+    expect(visits).toEqual([80, 80, 80]);
+    await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
+  });
+
+  it('are asked for anew where the first one leaves and the next wants fewer', async () => {
+    const path = server.path('permits-fewer');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 2 }).acquire();
+    const semaphore = new Semaphore(other, path, { permits: 2 });
+    const both = semaphore.acquire({ count: 2, wait: 100 });
+    const one = semaphore.acquire();
+    await expect(both).rejects.toThrow(LockTimeoutError);
+    await (await one).release();
+    await held.release();
+    await nothingLeft(server, holder, `${path}/locks`, `${path}/leases`);
   });
 });

@@ -450,7 +450,7 @@ describe('semaphore', () => {
     const waiting = [one, two, two].map((client) =>
       new Semaphore(client, path, { permits: count(client) }).acquire(),
     );
-    await queued(one, `${path}/locks`, 2);
+    await queued(one, `${path}/locks`, 3);
     await queued(one, `${path}/leases`, 2);
     await count(operator).set(4);
     const leases = await Promise.all(waiting);
