@@ -3,16 +3,27 @@ import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-// Integration and interop files run twice: once against the embedded server, once against a real ZooKeeper.
-// test/support/servers.ts reads ZK_SERVER; scripts/test.mjs leaves the real one's projects out where no JVM is.
-const onServer = (name: string, folder: string, server: 'embedded' | 'real') => ({
+// Integration files run four times: against the embedded server and a real ZooKeeper, over the native and
+// the wire transport. test/support/servers.ts reads ZK_SERVER, and an omitted option `transport` means what
+// the other variable says; scripts/test.mjs leaves out what this machine cannot run.
+const over = (
+  transport: 'native' | 'wire',
+  name: string,
+  server: 'embedded' | 'real',
+  files: { include: string[]; exclude?: string[] },
+) => ({
   extends: true as const,
-  test: {
-    name,
-    include: [`test/${folder}/**/*.test.ts`],
-    env: { ZK_SERVER: server },
-  },
+  test: { name, ...files, env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport } },
 });
+
+const integration = ['test/integration/**/*.test.ts'];
+const interop = ['test/interop/**/*.test.ts'];
+/** Of the wire transport alone. */
+const wireOnly = ['test/integration/wire-*.test.ts'];
+/** No client of ours takes part. */
+const withoutClient = ['test/integration/server-parity.test.ts'];
+/** Our client beside Curator's; the others are strangers' clients on the embedded server. */
+const besideCurator = ['test/interop/curator.test.ts', 'test/interop/leader.test.ts'];
 
 export default defineConfig({
   resolve: {
@@ -41,10 +52,13 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
-      onServer('interop', 'interop', 'real'),
-      onServer('interop-embedded', 'interop', 'embedded'),
-      onServer('embedded', 'integration', 'embedded'),
-      onServer('real', 'integration', 'real'),
+      over('native', 'interop', 'real', { include: interop }),
+      over('wire', 'interop-embedded', 'embedded', { include: interop }),
+      over('wire', 'interop-wire', 'real', { include: besideCurator }),
+      over('native', 'embedded', 'embedded', { include: integration, exclude: wireOnly }),
+      over('native', 'real', 'real', { include: integration, exclude: wireOnly }),
+      over('wire', 'embedded-wire', 'embedded', { include: integration, exclude: withoutClient }),
+      over('wire', 'real-wire', 'real', { include: integration, exclude: withoutClient }),
     ],
   },
 });

@@ -136,7 +136,7 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   }
   return {
     client,
-    embedded: embeddedOf(embedded, client.connectString),
+    embedded: embeddedOf(embedded, client),
     defaults,
     elections: new Map(elections.map(entryOf)),
     participantId,
@@ -154,7 +154,7 @@ function entryOf(election: ElectionAtStart): [string, ElectionOptions] {
 
 function embeddedOf(
   embedded: unknown,
-  connectString: unknown,
+  { connectString, tls }: ZkSettings['client'],
 ): EmbeddedZooKeeperOptions | undefined {
   if (embedded === undefined || embedded === false) return undefined;
   if (embedded !== true && (typeof embedded !== 'object' || embedded === null)) {
@@ -163,6 +163,9 @@ function embeddedOf(
   if (connectString !== undefined) {
     const expected = 'left out with embedded, whose server has an address of its own';
     throw new BadOptionError('connectString', connectString, expected);
+  }
+  if (tls !== undefined) {
+    throw new BadOptionError('tls', tls, 'left out with embedded, whose server has none');
   }
   return embedded === true ? {} : embedded;
 }

@@ -7,8 +7,14 @@ import { startVitest } from 'vitest/node';
 execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
 execFileSync('npm', ['run', '--silent', 'build:sample'], { stdio: 'inherit' });
 
-const projects = ['unit', 'embedded', 'interop-embedded', 'e2e'];
+const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
 const leftOut = [];
+const native = await import('zookeeper').then(
+  () => true,
+  () => false,
+);
+if (native) projects.push('embedded');
+else leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
 add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
 add(
   ['java', 'javac'],
@@ -32,13 +38,13 @@ await vitest.close();
 for (const what of leftOut) console.log(`Left out: ${what}.`);
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 
-/** A project that needs programs, and jars of Debian's packages. */
+/** A project, over both transports, that needs programs, and jars of Debian's packages. */
 function add(programs, jars, project, what) {
   const missing = [
     ...programs.filter((program) => !runs(program)),
     ...jars.map((jar) => `/usr/share/java/${jar}.jar`).filter((jar) => !existsSync(jar)),
   ];
-  if (missing.length === 0) projects.push(project);
+  if (missing.length === 0) projects.push(`${project}-wire`, ...(native ? [project] : []));
   else leftOut.push(`${what} (missing here: ${missing.join(', ')})`);
 }
 

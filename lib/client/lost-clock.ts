@@ -43,6 +43,10 @@ export class LostClock {
 
   /** Milliseconds left; none or less: the session is lost. */
   get left(): number {
-    return this.#limit - this.age;
+    return this.leftAt(instant());
+  }
+
+  leftAt(now: Instant): number {
+    return this.#limit - elapsed(this.#latest, now);
   }
 }

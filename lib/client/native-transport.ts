@@ -54,7 +54,11 @@ class NativeTransport implements Transport {
   /** These two are known once it is attached. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
-  readonly capabilities: Capabilities = { aclOnCreate: false, removeWatch: false };
+  readonly capabilities: Capabilities = {
+    aclOnCreate: false,
+    removeWatch: false,
+    promptClose: false,
+  };
   readonly #native: Native;
   readonly #request: ConnectRequest;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
@@ -179,10 +183,11 @@ class NativeTransport implements Transport {
     return false;
   }
 
-  async close(): Promise<void> {
-    if (this.#phase === 'over') return;
+  async close(): Promise<boolean> {
+    if (this.#phase === 'over') return false;
     this.#phase = 'over';
     this.#native.close();
+    return true;
   }
 
   abandon(): void {

@@ -1,7 +1,7 @@
-import type { ConnectionOptions } from 'node:tls';
 import { parseConnectString, type Host } from './connect-string.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.js';
+import { checkTls, type TlsOptions } from './tls.js';
 import { checkTransport, type TransportName } from './transports.js';
 import type { Acl, Auth } from './types.js';
 import {
@@ -53,10 +53,10 @@ export interface ZkClientOptions {
   /** What carries the sessions. Default: native where the npm package `zookeeper` loads, else wire. */
   transport?: TransportName;
   /**
-   * Encrypts the connections, as Node's `tls.connect` takes it: `ca`, and for a server that asks for
-   * a certificate `cert` and `key`. The wire transport alone can; `{}` trusts Node's own authorities.
+   * Encrypts the connections: what Node's `tls.connect` takes, such as `ca`, and `cert` and `key` for an
+   * ensemble that asks for them. `{}` trusts Node's own authorities. The wire transport alone can.
    */
-  tls?: ConnectionOptions;
+  tls?: TlsOptions;
 }
 
 /** @publicApi */
@@ -73,7 +73,7 @@ export interface NormalizedOptions {
   readonly retry: RetryFunction;
   readonly policy: ConnectionPolicy;
   readonly transport: TransportName | undefined;
-  readonly tls: ConnectionOptions | undefined;
+  readonly tls: TlsOptions | undefined;
 }
 
 const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
@@ -113,15 +113,12 @@ export function normalizeOptions(options: unknown): NormalizedOptions {
 }
 
 function checkTransportOptions({ transport, tls }: Record<string, unknown>) {
-  if (tls !== undefined && !isRecord(tls)) {
-    throw new BadOptionError('tls', tls, "an object of Node's TLS options");
-  }
   if (transport === 'native' && tls !== undefined) {
     throw new BadOptionError('transport', transport, "'wire' with tls, which native cannot do");
   }
   return {
     transport: transport === undefined ? undefined : checkTransport(transport),
-    tls: tls as ConnectionOptions | undefined,
+    tls: tls === undefined ? undefined : checkTls(tls),
   };
 }
 

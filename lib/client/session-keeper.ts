@@ -236,7 +236,7 @@ export class SessionKeeper {
           credentials: () => credentials,
           listener: NOBODY,
           signal: AbortSignal.timeout(BURIAL_LIMIT),
-          use: async (transport) => transport.close(),
+          use: async (transport) => void (await transport.close()),
         })
         // One try is what it is worth: the session ends by itself.
         .catch(() => {})

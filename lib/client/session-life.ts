@@ -1,6 +1,7 @@
 import { joinPath } from './connect-string.js';
 import {
   ConnectionError,
+  NodeError,
   NotAuthorizedError,
   SessionExpiredError,
   type CoordinationError,
@@ -77,12 +78,7 @@ export abstract class SessionLife {
   }
 
   get alive(): boolean {
-    if (this.#trust.end) return false;
-    if (!this.#credentials || this.#clock.left > 0) return true;
-    const silence = (this.#clock.age / 1000).toFixed(1);
-    const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
-    this.#finish(new SessionExpiredError(message), false);
-    return false;
+    return this.#aliveAt(instant());
   }
 
   protected get capabilities(): Capabilities | undefined {
@@ -142,7 +138,13 @@ export abstract class SessionLife {
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
         if (this.#trust.end) return fail(this.#trust.end);
-        if (code !== Code.Ok) return fail(replyError(code, 'sync', '/'));
+        if (code !== Code.Ok) {
+          const cause = replyError(code, 'sync', '/');
+          // Another server may well do it.
+          return fail(
+            cause instanceof NodeError ? new ConnectionError(cause.message, { cause }) : cause,
+          );
+        }
         signal.removeEventListener('abort', abort);
         this.#clock.answered(sentAt);
         this.#adopt(transport);
@@ -172,11 +174,10 @@ export abstract class SessionLife {
     this.#transport = undefined;
     this.#finish(reason, true);
     if (!transport) return 'away';
-    // The native client's close() blocks the event loop until the server answers: ask first whether it
-    // does. The last discards are answered before this is.
-    if (await answersWithin(limit, transport)) {
-      await transport.close();
-      return 'told';
+    // Where close() may block the event loop until the server answers, ask first whether it does. The last
+    // discards are answered before this is.
+    if (transport.capabilities.promptClose || (await answersWithin(limit, transport))) {
+      if (await transport.close()) return 'told';
     }
     transport.abandon();
     return 'unanswered';
@@ -198,27 +199,27 @@ export abstract class SessionLife {
     convert: (result: T) => R,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
-      // Reads the clock: nothing is sent for a session that ran out of time.
-      if (!this.alive) return reject(this.#trust.end);
+      const sentAt = instant();
+      // Nothing is sent for a session that ran out of time.
+      if (!this.#aliveAt(sentAt)) return reject(this.#trust.end);
+      const transport = this.#transport;
+      if (transport) {
+        this.#pending.add(reject);
+        const sent = send(transport, (code, result) => {
+          // Not pending any more: the end of the session rejected it.
+          if (!this.#pending.delete(reject)) return;
+          if (isAnswer(code)) this.#clock.answered(sentAt);
+          if (code === Code.Ok) resolve(convert(result));
+          else reject(replyError(code, operation, path));
+        });
+        if (sent || !this.#pending.delete(reject)) return;
+      }
       // In the next turn, where this client hears of a broken connection: whoever asked again at once
       // would find all as it was, ask again, and keep that turn from coming until the session is lost.
-      const refuse = () =>
-        setImmediate(
-          reject,
-          new ConnectionError(`${operation} ${path}: not connected to any server`),
-        );
-      const transport = this.#transport;
-      if (!transport) return refuse();
-      this.#pending.add(reject);
-      const sentAt = instant();
-      const sent = send(transport, (code, result) => {
-        // Not pending any more: the end of the session rejected it.
-        if (!this.#pending.delete(reject)) return;
-        if (isAnswer(code)) this.#clock.answered(sentAt);
-        if (code === Code.Ok) resolve(convert(result));
-        else reject(replyError(code, operation, path));
-      });
-      if (!sent && this.#pending.delete(reject)) refuse();
+      setImmediate(
+        reject,
+        new ConnectionError(`${operation} ${path}: not connected to any server`),
+      );
     });
   }
 
@@ -226,6 +227,15 @@ export abstract class SessionLife {
     if (!this.alive) return Promise.resolve();
     this.#discards.add(full);
     return new Promise((resolve) => this.#sendDiscard(full, resolve));
+  }
+
+  #aliveAt(now: Instant): boolean {
+    if (this.#trust.end) return false;
+    if (!this.#credentials || this.#clock.leftAt(now) > 0) return true;
+    const silence = (this.#clock.age / 1000).toFixed(1);
+    const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
+    this.#finish(new SessionExpiredError(message), false);
+    return false;
   }
 
   #sendDiscard(full: string, done: () => void): void {

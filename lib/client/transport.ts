@@ -76,6 +76,8 @@ export interface Capabilities {
   readonly aclOnCreate: boolean;
   /** The server can be told to forget a watch. */
   readonly removeWatch: boolean;
+  /** close() never blocks, whatever the server does. */
+  readonly promptClose: boolean;
 }
 
 /**
@@ -110,10 +112,11 @@ export interface Transport {
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 
   /**
-   * Ends the session on the server, and resolves when it has answered or after a second at most. May
-   * block for a round trip: only on a connection that answered just now.
+   * Ends the session on the server, and resolves when it has answered or after a second at most, with
+   * whether it did. May block for a round trip without `promptClose`: then only on a connection that
+   * answered just now.
    */
-  close(): Promise<void>;
+  close(): Promise<boolean>;
   /** Drops the connection without a word and without blocking; the session lives on until it times out. */
   abandon(): void;
 }

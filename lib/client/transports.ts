@@ -1,10 +1,10 @@
-import { connect as connectTls, type ConnectionOptions } from 'node:tls';
-import { isIP } from 'node:net';
 import { BadOptionError } from './errors.js';
 import { loadBinding } from './native-binding.js';
 import { connectNative } from './native-transport.js';
+import { openTls } from './streams.js';
+import type { TlsOptions } from './tls.js';
 import type { Connect } from './transport.js';
-import { connectWire, type Open } from './wire-transport.js';
+import { connectWire } from './wire-transport.js';
 
 /**
  * What carries a client's sessions: `'native'`, the C client of the npm package `zookeeper`, or
@@ -32,7 +32,7 @@ let preferred: Promise<TransportName> | undefined;
  */
 export async function chooseTransport(
   name: TransportName | undefined,
-  tls: ConnectionOptions | undefined,
+  tls: TlsOptions | undefined,
 ): Promise<Chosen> {
   const chosen = name ?? (tls ? 'wire' : await (preferred ??= preference()));
   if (chosen === 'wire') {
@@ -67,14 +67,4 @@ async function loadFailure(): Promise<Error | undefined> {
   } catch (error) {
     return error as Error;
   }
-}
-
-function openTls(options: ConnectionOptions): Open {
-  return ({ ip, port, host }) => {
-    // The certificate is the name's, where the user wrote a name.
-    const servername = isIP(host) ? undefined : host;
-    const socket = connectTls({ host: ip, port, servername, ...options });
-    socket.setNoDelay();
-    return socket;
-  };
 }

@@ -18,6 +18,8 @@ const INT32_MAX = 0x7fff_ffff;
 /** What ZooKeeper refuses in a path: control characters, surrogates and private use, specials. */
 const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
 
+const DOTS = /\/\.\.?(?:\/|$)/;
+
 /** A znode for a recipe: the root is nobody's. */
 export function checkBelowRoot(path: unknown): void {
   if (checkPath(path) === '/') throw new BadOptionError('path', path, 'a znode below the root');
@@ -34,10 +36,8 @@ export function checkPath(path: unknown, option = 'path'): string {
       'a znode path of characters that ZooKeeper allows (no control, private or astral ones)',
     );
   }
-  for (const part of path.slice(1).split('/')) {
-    if (part === '') throw refuse('a znode path without empty parts');
-    if (part === '.' || part === '..') throw refuse("a znode path without '.' and '..' parts");
-  }
+  if (path.includes('//')) throw refuse('a znode path without empty parts');
+  if (DOTS.test(path)) throw refuse("a znode path without '.' and '..' parts");
   return path;
 }
 
@@ -53,6 +53,8 @@ export function checkData(data: unknown, option = 'data'): Buffer {
 
 /** `fullPath` with its chroot: what travels. */
 export function checkSize(fullPath: string, data: Buffer | undefined): void {
+  // UTF-8 makes at most three bytes of a UTF-16 unit.
+  if (fullPath.length * 3 + (data?.length ?? 0) <= MAX_REQUEST) return;
   const pathBytes = Buffer.byteLength(fullPath);
   const bytes = pathBytes + (data?.length ?? 0);
   if (bytes <= MAX_REQUEST) return;

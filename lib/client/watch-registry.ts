@@ -19,6 +19,9 @@ export class WatchRegistry {
   /** How many answers are awaited that set a watch, by kind and path. */
   readonly #asked = new Map<string, number>();
 
+  /** Of those, the ones that nobody waits for unless the answer comes out well. */
+  readonly #kept = new Set<string>();
+
   readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {
     data: new Map(),
     children: new Map(),
@@ -33,8 +36,9 @@ export class WatchRegistry {
     this.#asked.set(id, (this.#asked.get(id) ?? 0) + 1);
     return () => {
       const left = this.#asked.get(id)! - 1;
-      if (left > 0) this.#asked.set(id, left);
-      else this.#asked.delete(id);
+      if (left > 0) return void this.#asked.set(id, left);
+      this.#asked.delete(id);
+      if (this.#kept.delete(id) && !this.#watches[kind].has(path)) this.unwanted(kind, path);
     };
   }
 
@@ -53,7 +57,9 @@ export class WatchRegistry {
         if (!present?.delete(fire) || present.size > 0) return;
         byPath.delete(path);
         // The server has one watch for all: one that is being set would be forgotten with this one.
-        if (!this.#asked.has(`${kind}:${path}`)) this.unwanted(kind, path);
+        const id = `${kind}:${path}`;
+        if (this.#asked.has(id)) this.#kept.add(id);
+        else this.unwanted(kind, path);
       },
     };
   }

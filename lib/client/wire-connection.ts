@@ -9,7 +9,6 @@ import {
   OpCode,
   ProtocolError,
   Reader,
-  ReplyHeader,
   RequestHeader,
   type ValueOf,
   WatcherEvent,
@@ -34,10 +33,11 @@ export interface WireEvents {
   down(cause: Error | undefined): void;
 }
 
-interface Pending {
+interface Pending<A = unknown> {
   readonly xid: number;
-  /** Called with the answer where `code` is 0. */
-  settle(code: number, answer: Reader | undefined): void;
+  /** Of an answer without an error. */
+  read(from: Reader): A;
+  reply(code: number, answer: A | undefined): void;
 }
 
 /**
@@ -85,8 +85,8 @@ export class WireConnection {
     type: number,
     asking: Codec<Q>,
     question: Q,
-    answering: Codec<A>,
-    reply: (code: number, answer: A | undefined) => void,
+    read: Pending<A>['read'],
+    reply: Pending<A>['reply'],
   ): boolean {
     if (this.#over || this.stream.destroyed) return false;
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
@@ -94,10 +94,7 @@ export class WireConnection {
       RequestHeader.write({ xid, type }, to);
       asking.write(question, to);
     });
-    this.#pending.push({
-      xid,
-      settle: (code, answer) => reply(code, answer && answering.read(answer)),
-    });
+    this.#pending.push({ xid, read, reply });
     return true;
   }
 
@@ -141,7 +138,10 @@ export class WireConnection {
       this.#greeted = true;
       return this.events.greeted(ConnectResponse.read(from));
     }
-    const { xid, zxid, err } = ReplyHeader.read(from);
+    const xid = from.int();
+    const zxid = from.long();
+    const err = from.int();
+    if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
     if (zxid > this.lastZxid) this.lastZxid = zxid;
     switch (xid) {
       case Xid.watchEvent: {
@@ -151,20 +151,22 @@ export class WireConnection {
       case Xid.auth:
         return this.events.authenticated(err);
       default:
-        this.#next(xid).settle(err, err === Code.Ok ? from : undefined);
+        this.#answer(xid, err, from);
     }
   }
 
-  #next(xid: number): Pending {
+  #answer(xid: number, code: number, from: Reader): void {
     const next = this.#pending[this.#settled];
     if (next?.xid !== xid) {
       throw new ProtocolError(`an answer to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
+    // Before it counts as settled: what cannot be read fails with the connection that it breaks.
+    const answer = code === Code.Ok ? next.read(from) : undefined;
     if (++this.#settled >= 1024 && this.#settled * 2 > this.#pending.length) {
       this.#pending = this.#pending.slice(this.#settled);
       this.#settled = 0;
     }
-    return next;
+    next.reply(code, answer);
   }
 
   #onClose(cause: Error | undefined): void {
@@ -178,6 +180,6 @@ export class WireConnection {
     const unanswered = this.#pending.slice(this.#settled);
     this.#pending = [];
     this.#settled = 0;
-    for (const { settle } of unanswered) settle(Code.ConnectionLoss, undefined);
+    for (const { reply } of unanswered) reply(Code.ConnectionLoss, undefined);
   }
 }

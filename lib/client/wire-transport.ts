@@ -1,24 +1,19 @@
-import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import {
   type Acl as AclRecord,
   type Codec,
-  Create2Response,
   CreateFlag,
   CreateRequest,
   DeleteRequest,
   Empty,
   EventType,
-  GetChildren2Response,
-  GetDataResponse,
   OpCode,
   PathRequest,
-  PathResponse,
+  Permission,
+  type Reader,
   ReadRequest,
   SetACLRequest,
   SetDataRequest,
-  type Stat as StatRecord,
-  StatResponse,
   WatcherType,
   WatchesRequest,
 } from '../protocol/index.js';
@@ -26,10 +21,11 @@ import { unreachable } from './addresses.js';
 import { detached } from './detached.js';
 import { ConnectionError, NotAuthorizedError, SessionExpiredError } from './errors.js';
 import { permissionBits } from './permissions.js';
+import { type Open, openTcp } from './streams.js';
+import { tlsAdvice } from './tls.js';
 import {
   type Capabilities,
   Code,
-  type Address,
   type Connect,
   type ConnectRequest,
   type Credentials,
@@ -40,12 +36,20 @@ import {
   type WatchKind,
 } from './transport.js';
 import type { Acl, Stat } from './types.js';
+import {
+  hexadecimal,
+  readContent,
+  readListing,
+  readNothing,
+  readPath,
+  readStat,
+} from './wire-answers.js';
 import { type Greeting, WireConnection } from './wire-connection.js';
 
 /** How long a server may take to answer the end of its session, milliseconds. */
 const CLOSE_LIMIT = 1000;
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
-const OPEN_ACL: readonly Acl[] = [{ scheme: 'world', id: 'anyone', permissions: 'rwcda' }];
+const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
 const EVENTS: Readonly<Record<EventType, NodeEvent>> = {
   [EventType.created]: 'created',
@@ -53,11 +57,6 @@ const EVENTS: Readonly<Record<EventType, NodeEvent>> = {
   [EventType.dataChanged]: 'changed',
   [EventType.childrenChanged]: 'child',
 };
-
-/** Opens the stream to a server. */
-export type Open = (address: Address) => Duplex;
-
-export const openTcp: Open = ({ ip, port }) => connectTcp({ host: ip, port, noDelay: true });
 
 /** Attaches a session over a stream of bytes, in this process's own words. */
 export function connectWire(open: Open = openTcp): Connect {
@@ -74,7 +73,7 @@ interface Settle {
 }
 
 class WireTransport implements Transport {
-  readonly capabilities: Capabilities = { aclOnCreate: true, removeWatch: true };
+  readonly capabilities: Capabilities = { aclOnCreate: true, removeWatch: true, promptClose: true };
   readonly #connection: WireConnection;
   readonly #request: ConnectRequest;
   readonly #settle: Settle;
@@ -123,39 +122,28 @@ class WireTransport implements Transport {
     path: string,
     data: Buffer,
     flags: number,
-    acl: readonly Acl[] = OPEN_ACL,
+    acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    const question = { path, data, acl: acl.map(toAclRecord), flags };
-    const result = (answer: { path: string }) => answer.path;
-    return flags === CreateFlag.container
-      ? this.#ask(OpCode.createContainer, CreateRequest, question, Create2Response, result, reply)
-      : this.#ask(OpCode.create, CreateRequest, question, PathResponse, result, reply);
+    const type = flags === CreateFlag.container ? OpCode.createContainer : OpCode.create;
+    const question = { path, data, acl: acl?.map(toAclRecord) ?? OPEN_ACL, flags };
+    return this.#ask(type, CreateRequest, question, readPath, reply);
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#ask(OpCode.delete, DeleteRequest, { path, version }, Empty, nothing, reply);
+    return this.#ask(OpCode.delete, DeleteRequest, { path, version }, readNothing, reply);
   }
 
   get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
-    return this.#ask(
-      OpCode.getData,
-      ReadRequest,
-      { path, watch },
-      GetDataResponse,
-      // A copy: what the answer holds is a view of all that came with it.
-      ({ data, stat }) => ({ data: Buffer.from(data ?? []), stat: toStat(stat) }),
-      reply,
-    );
+    return this.#ask(OpCode.getData, ReadRequest, { path, watch }, readContent, reply);
   }
 
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    const question = { path, data, version };
-    return this.#ask(OpCode.setData, SetDataRequest, question, StatResponse, statOf, reply);
+    return this.#ask(OpCode.setData, SetDataRequest, { path, data, version }, readStat, reply);
   }
 
   exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
-    return this.#ask(OpCode.exists, ReadRequest, { path, watch }, StatResponse, statOf, reply);
+    return this.#ask(OpCode.exists, ReadRequest, { path, watch }, readStat, reply);
   }
 
   children(
@@ -163,42 +151,39 @@ class WireTransport implements Transport {
     watch: boolean,
     reply: Reply<{ children: string[]; stat: Stat }>,
   ): boolean {
-    return this.#ask(
-      OpCode.getChildren2,
-      ReadRequest,
-      { path, watch },
-      GetChildren2Response,
-      ({ children, stat }) => ({ children: [...children], stat: toStat(stat) }),
-      reply,
-    );
+    return this.#ask(OpCode.getChildren2, ReadRequest, { path, watch }, readListing, reply);
   }
 
   sync(path: string, reply: Reply<void>): boolean {
-    return this.#ask(OpCode.sync, PathRequest, { path }, PathResponse, nothing, reply);
+    return this.#ask(OpCode.sync, PathRequest, { path }, readNothing, reply);
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
     const question = { path, acl: acl.map(toAclRecord), version };
-    return this.#ask(OpCode.setACL, SetACLRequest, question, StatResponse, nothing, reply);
+    return this.#ask(OpCode.setACL, SetACLRequest, question, readNothing, reply);
   }
 
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
     const question = { path, type: WatcherType[kind] };
-    return this.#ask(OpCode.removeWatches, WatchesRequest, question, Empty, nothing, reply);
+    return this.#ask(OpCode.removeWatches, WatchesRequest, question, readNothing, reply);
   }
 
-  async close(): Promise<void> {
-    if (this.#phase === 'over') return;
+  async close(): Promise<boolean> {
+    if (this.#phase === 'over') return false;
     this.#end('over');
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, CLOSE_LIMIT);
-      const done = () => {
+    const answered = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_LIMIT, false);
+      const done = (code: number) => {
         clearTimeout(timer);
-        resolve();
+        resolve(code === Code.Ok);
       };
-      if (!this.#connection.request(OpCode.closeSession, Empty, undefined, Empty, done)) done();
+      const { closeSession } = OpCode;
+      if (!this.#connection.request(closeSession, Empty, undefined, readNothing, done)) {
+        done(Code.ConnectionLoss);
+      }
     });
     this.#connection.drop();
+    return answered;
   }
 
   abandon(): void {
@@ -207,18 +192,17 @@ class WireTransport implements Transport {
     this.#connection.drop();
   }
 
-  #ask<Q, A, T>(
+  #ask<Q, T>(
     type: number,
     asking: Codec<Q>,
     question: Q,
-    answering: Codec<A>,
-    result: (answer: A) => T,
+    read: (from: Reader) => T,
     reply: Reply<T>,
   ): boolean {
     if (this.#phase !== 'up') return false;
-    return this.#connection.request(type, asking, question, answering, (code, answer) =>
-      reply(code, (code === Code.Ok ? result(answer as A) : undefined) as T),
-    );
+    // Without an answer the code says so, and nobody looks at the result.
+    const settle = reply as (code: number, answer: T | undefined) => void;
+    return this.#connection.request(type, asking, question, read, settle);
   }
 
   #onGreeting(greeting: Greeting): void {
@@ -274,27 +258,15 @@ class WireTransport implements Transport {
     }
     if (cause && 'syscall' in cause && cause.syscall === 'connect')
       return unreachable(address, cause);
-    return new ConnectionError(`${address.label} did not attach a session: ${why}`, { cause });
+    const advice = cause && tlsAdvice(cause);
+    const said = advice ? `${why.trim()}; ${advice}` : why;
+    return new ConnectionError(`${address.label} did not attach a session: ${said}`, { cause });
   }
 
   #end(next: 'up' | 'over'): void {
     this.#phase = next;
     this.#request.signal.removeEventListener('abort', this.#onAbort);
   }
-}
-
-function nothing(): void {}
-
-function statOf({ stat }: { stat: StatRecord }): Stat {
-  return toStat(stat);
-}
-
-function toStat({ ephemeralOwner, ...stat }: StatRecord): Stat {
-  return { ...stat, ephemeralOwner: hexadecimal(ephemeralOwner) };
-}
-
-function hexadecimal(id: bigint): string {
-  return BigInt.asUintN(64, id).toString(16);
 }
 
 function toAclRecord({ scheme, id, permissions }: Acl): AclRecord {

@@ -51,15 +51,16 @@ export function vector<T>(item: Codec<T>): Codec<readonly T[]> {
 export function record<F extends Record<string, Codec<unknown>>>(
   fields: F,
 ): Codec<{ [K in keyof F]: ValueOf<F[K]> }> {
-  const entries = Object.entries(fields);
+  const names = Object.keys(fields);
+  const codecs = Object.values(fields);
   return {
     read(from) {
       const value: Record<string, unknown> = {};
-      for (const [name, codec] of entries) value[name] = codec.read(from);
+      for (let i = 0; i < names.length; i++) value[names[i]] = codecs[i].read(from);
       return value as { [K in keyof F]: ValueOf<F[K]> };
     },
     write(value, to) {
-      for (const [name, codec] of entries) codec.write(value[name], to);
+      for (let i = 0; i < names.length; i++) codecs[i].write(value[names[i]], to);
     },
   };
 }

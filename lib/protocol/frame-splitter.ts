@@ -18,20 +18,25 @@ export class FrameSplitter {
 
   /** The next four bytes without consuming them. */
   peek(): Buffer | undefined {
-    return this.#available < 4 ? undefined : this.#view(4);
+    if (this.#available < 4) return undefined;
+    this.#join(4);
+    return this.#chunks[0].subarray(this.#offset, this.#offset + 4);
   }
 
   /** The next whole frame without its length, a view of the received bytes. */
   next(): Buffer | undefined {
     if (this.#available < 4) return undefined;
-    const length = this.#view(4).readInt32BE(0);
+    this.#join(4);
+    const length = this.#chunks[0].readInt32BE(this.#offset);
     if (length < 0 || length > this.maxLength) {
       throw new ProtocolError(`a frame of length ${length}, at most ${this.maxLength} is allowed`);
     }
     if (this.#available < 4 + length) return undefined;
-    const frame = this.#view(4 + length).subarray(4);
-    this.#offset += 4 + length;
+    this.#join(4 + length);
+    const start = this.#offset + 4;
+    this.#offset = start + length;
     this.#available -= 4 + length;
+    const frame = this.#chunks[0].subarray(start, this.#offset);
     if (this.#offset === this.#chunks[0].length) {
       this.#chunks.shift();
       this.#offset = 0;
@@ -39,13 +44,11 @@ export class FrameSplitter {
     return frame;
   }
 
-  // Chunks are joined only when a frame that is there as a whole spans them: once a frame.
-  #view(length: number): Buffer {
-    if (this.#chunks[0].length - this.#offset < length) {
-      this.#chunks[0] = this.#chunks[0].subarray(this.#offset);
-      this.#offset = 0;
-      this.#chunks = [Buffer.concat(this.#chunks)];
-    }
-    return this.#chunks[0].subarray(this.#offset, this.#offset + length);
+  /** The next bytes in one chunk. Joined only when a frame that is there as a whole spans chunks: once a frame. */
+  #join(length: number): void {
+    if (this.#chunks[0].length - this.#offset >= length) return;
+    this.#chunks[0] = this.#chunks[0].subarray(this.#offset);
+    this.#offset = 0;
+    this.#chunks = [Buffer.concat(this.#chunks)];
   }
 }

@@ -40,7 +40,7 @@ export class Company {
   /** Resolves when it is known, or cannot be. What is known is known until somebody comes. */
   look(): Promise<void> {
     if (this.state !== 'unknown') return Promise.resolve();
-    this.looking ??= this.ask().finally(() => (this.looking = undefined));
+    this.looking ??= this.ask();
     return this.looking;
   }
 
@@ -53,6 +53,8 @@ export class Company {
     try {
       const list = () => this.session.children(this.parent, { watch: true });
       const { children, watch } = await readWithin(this.client, this.session, list);
+      // Here, not when this has settled: somebody may have come already, and then it is looked again.
+      this.looking = undefined;
       if (this.over || this.about.isOther(children)) {
         this.state = 'others';
         return watch.remove();

@@ -13,6 +13,10 @@ export interface RealZooKeeperOptions {
   tickTime?: number;
   minSessionTimeout?: number;
   maxSessionTimeout?: number;
+  /** Further lines of zoo.cfg. */
+  config?: Record<string, string | number | boolean>;
+  /** Further options of the JVM. */
+  jvm?: string[];
 }
 
 /** Apache ZooKeeper from Debian's jars: one standalone server on loopback, on a data directory of its own. */
@@ -22,6 +26,7 @@ export class RealZooKeeper {
   private constructor(
     readonly port: number,
     private readonly directory: string,
+    private readonly jvm: readonly string[],
   ) {}
 
   static isInstalled(): boolean {
@@ -32,6 +37,7 @@ export class RealZooKeeper {
     const directory = await mkdtemp(join(tmpdir(), 'zookeeper-'));
     const port = await freePort();
     const { tickTime = 500, minSessionTimeout = 1000, maxSessionTimeout = 60_000 } = options;
+    const { config = {}, jvm = [] } = options;
     await writeFile(
       join(directory, 'zoo.cfg'),
       [
@@ -45,9 +51,10 @@ export class RealZooKeeper {
         `minSessionTimeout=${minSessionTimeout}`,
         `maxSessionTimeout=${maxSessionTimeout}`,
         'extendedTypesEnabled=true',
+        ...Object.entries(config).map(([name, value]) => `${name}=${value}`),
       ].join('\n'),
     );
-    const server = new RealZooKeeper(port, directory);
+    const server = new RealZooKeeper(port, directory, jvm);
     await server.start();
     return server;
   }
@@ -68,6 +75,7 @@ export class RealZooKeeper {
         '-Dzookeeper.forceSync=no',
         '-Dzookeeper.extendedTypesEnabled=true',
         '-Dznode.container.checkIntervalMs=500',
+        ...this.jvm,
         '-cp',
         `${JARS}/zookeeper.jar:${JARS}/zookeeper-jute.jar:${JARS}/*`,
         'org.apache.zookeeper.server.quorum.QuorumPeerMain',

@@ -138,6 +138,28 @@ describe('the registry of watches', () => {
     expect(registry.size).toBe(0);
   });
 
+  test('tells of a watch that nobody waits for once nobody is setting it either', () => {
+    const unwanted: string[] = [];
+    const registry = new WatchRegistry((kind, path) => unwanted.push(`${kind} ${path}`));
+    const first = registry.add('data', '/a');
+    const answered = [registry.ask('data', '/a'), registry.ask('data', '/a')];
+    registry.ask('children', '/a');
+    first.remove();
+    answered[0]();
+    expect(unwanted).toEqual([]);
+    answered[1]();
+    expect(unwanted).toEqual(['data /a']);
+
+    const second = registry.add('data', '/a');
+    const asked = registry.ask('data', '/a');
+    second.remove();
+    const third = registry.add('data', '/a');
+    asked();
+    expect(unwanted).toHaveLength(1);
+    third.remove();
+    expect(unwanted).toHaveLength(2);
+  });
+
   test('a removed watch takes none with it that was added after it fired', () => {
     const registry = new WatchRegistry(() => {});
     const old = registry.add('data', '/a');

@@ -58,10 +58,11 @@ class FakeTransport implements Transport {
   sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
   setAcl = () => false;
   removeWatch = () => false;
-  readonly capabilities = { aclOnCreate: false, removeWatch: false };
+  readonly capabilities = { aclOnCreate: false, removeWatch: false, promptClose: false };
 
-  async close(): Promise<void> {
+  async close(): Promise<boolean> {
     this.ended = 'closed';
+    return true;
   }
 
   abandon(): void {

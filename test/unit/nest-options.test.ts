@@ -34,6 +34,13 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
   it.each<[string, unknown, RegExp]>([
     ['an empty connectString', { connectString: '' }, /connectString.*""/],
     ['no connectString', {}, /connectString.*undefined/],
+    ['an unknown transport', { connectString, transport: 'udp' }, /transport.*"udp"/],
+    [
+      'tls with the native transport',
+      { connectString, transport: 'native', tls: {} },
+      /transport.*'wire' with tls/,
+    ],
+    ['tls with an embedded server', { embedded: true, tls: {} }, /tls.*embedded/],
     ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
     ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
     ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],

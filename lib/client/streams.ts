@@ -1,0 +1,35 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import type { TlsOptions } from './tls.js';
+import type { Address } from './transport.js';
+
+/** Opens the stream of bytes to a server. */
+export type Open = (address: Address) => Duplex;
+
+const READ_SIZE = 64 * 1024;
+
+export const openTcp: Open = ({ ip, port }) => {
+  const socket: Socket = connectTcp({
+    host: ip,
+    port,
+    noDelay: true,
+    // Node makes a buffer of that size for whatever comes in, if only a short answer: with one for all
+    // a request costs a quarter less.
+    onread: {
+      buffer: Buffer.allocUnsafeSlow(READ_SIZE),
+      callback: (length, buffer) => socket.emit('data', Buffer.copyBytesFrom(buffer, 0, length)),
+    },
+  });
+  return socket;
+};
+
+export function openTls(options: TlsOptions): Open {
+  return ({ ip, port, host }) => {
+    // The certificate is the name's, where the user wrote a name.
+    const servername = isIP(host) ? undefined : host;
+    const socket = connectTls({ servername, ...options, host: ip, port });
+    socket.setNoDelay();
+    return socket;
+  };
+}

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import {
+  ConnectRequest,
+  ConnectResponse,
+  FrameSplitter,
+  Reader,
+  ReplyHeader,
+  RequestHeader,
+  type ValueOf,
+  WatcherEvent,
+  Writer,
+  Xid,
+} from '../../lib/protocol/index.js';
+
+type Greeting = ValueOf<typeof ConnectResponse>;
+
+export interface Asked {
+  readonly xid: number;
+  readonly type: number;
+  readonly from: Reader;
+}
+
+/** What the server does; without `onConnect` it makes a session, without `onRequest` it says nothing more. */
+export interface Script {
+  onConnect?(peer: Peer): void;
+  onRequest?(peer: Peer, asked: Asked): void;
+}
+
+/** One connection, from the server's side. */
+export class Peer {
+  hello!: ValueOf<typeof ConnectRequest>;
+  readonly asked: Asked[] = [];
+  readonly closed: Promise<unknown>;
+
+  constructor(readonly socket: net.Socket) {
+    this.closed = new Promise((resolve) => socket.once('close', resolve));
+  }
+
+  greet(greeting: Partial<Greeting> = {}): void {
+    const { timeout, sessionId, password } = this.hello;
+    const known = sessionId === 0n ? 0x1234n : sessionId;
+    const usual = { protocolVersion: 0, timeout, sessionId: known, password, readOnly: false };
+    this.send((to) => ConnectResponse.write({ ...usual, ...greeting }, to));
+  }
+
+  reply(xid: number, body: (to: Writer) => void = () => {}, header = { zxid: 1, err: 0 }): void {
+    this.send((to) => {
+      ReplyHeader.write({ xid, ...header }, to);
+      body(to);
+    });
+  }
+
+  refuse(xid: number, err: number): void {
+    this.reply(xid, undefined, { zxid: 1, err });
+  }
+
+  event(type: number, path: string): void {
+    this.reply(Xid.watchEvent, (to) => WatcherEvent.write({ type, state: 3, path }, to), {
+      zxid: -1,
+      err: 0,
+    });
+  }
+
+  send(body: (to: Writer) => void): void {
+    const writer = new Writer();
+    writer.frame(body);
+    if (this.socket.writable) this.socket.write(writer.take());
+  }
+}
+
+/** A server of ZooKeeper's protocol that says what a test wants it to say. */
+export class ScriptedServer implements AsyncDisposable {
+  readonly peers: Peer[] = [];
+  readonly #server: net.Server;
+
+  private constructor(readonly script: Script) {
+    this.#server = net.createServer((socket) => this.#onConnection(socket));
+  }
+
+  static async start(script: Script = {}): Promise<ScriptedServer> {
+    const server = new ScriptedServer(script);
+    await once(server.#server.listen(0, '127.0.0.1'), 'listening');
+    return server;
+  }
+
+  get port(): number {
+    return (this.#server.address() as net.AddressInfo).port;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    for (const { socket } of this.peers) socket.destroy();
+    await closed;
+  }
+
+  #onConnection(socket: net.Socket): void {
+    const peer = new Peer(socket);
+    this.peers.push(peer);
+    const splitter = new FrameSplitter(0x7fff_ffff);
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      splitter.push(chunk);
+      for (let frame = splitter.next(); frame; frame = splitter.next()) {
+        this.#onFrame(peer, new Reader(frame));
+      }
+    });
+  }
+
+  #onFrame(peer: Peer, from: Reader): void {
+    if (!peer.hello) {
+      peer.hello = ConnectRequest.read(from);
+      if (this.script.onConnect) this.script.onConnect(peer);
+      else peer.greet();
+      return;
+    }
+    const asked = { ...RequestHeader.read(from), from };
+    peer.asked.push(asked);
+    this.script.onRequest?.(peer, asked);
+  }
+}
