@@ -1,0 +1,98 @@
+// npm run bench -- [--cases a,b] [--seconds 1] [--repetitions 3] [--json] [--write]
+// This library's locks beside Apache Curator, kazoo, node-redlock on Redis and the bare native client,
+// in one run on one ZooKeeper, in turns. Whoever hands a lock on within a process is measured with a
+// prober in another process that wants the same lock once in a while: exits 0 only when that was served
+// in time and nobody was ever in a critical section together with another, under tokens that rise.
+// --write brings docs/performance.md up to date.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { setMaxListeners } from 'node:events';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { percentile } from '../scripts/failover/judge.mjs';
+import { Bench } from './measure.mjs';
+import { readOptions } from './options.mjs';
+import { measureSync } from './servers.mjs';
+import { ratiosOf, rounded, summarize } from './summary.mjs';
+import { ALL_OURS, OURS, Systems } from './systems.mjs';
+import { printCase, printSetting } from './table.mjs';
+import { writeDocument } from './document.mjs';
+
+const options = checkedOptions();
+const stop = new AbortController();
+setMaxListeners(0, stop.signal);
+const interrupt = () => stop.abort(new Error('interrupted'));
+process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+
+const directory = await mkdtemp(join(tmpdir(), 'bench-'));
+const systems = new Systems(stop.signal);
+
+async function measure() {
+  const setting = await settingOf();
+  if (!options.json) printSetting(setting);
+  const bench = new Bench(systems, { ...options, directory });
+  const cases = {};
+  const ratios = {};
+  for (const spec of options.cases) {
+    const runs = await bench.measure(spec);
+    cases[spec.name] = summarize(runs);
+    ratios[spec.name] = ratiosOf(runs);
+    if (!options.json) printCase(spec, cases[spec.name], ratios[spec.name]);
+  }
+  const { failures, remarks } = bench;
+  if (!options.json) for (const remark of remarks) console.log(`No result: ${remark}.`);
+  return { cases, ratios, setting: { ...setting, loadAfter: load() }, remarks, failures };
+}
+
+async function settingOf() {
+  const syncs = await measureSync();
+  const all = [...new Set(options.cases.flatMap((spec) => spec.systems))];
+  const missing = all.filter((system) => Systems.missing(system));
+  const processors = cpus();
+  return {
+    processors: `${processors.length} × ${processors[0]?.model ?? 'unknown'}`,
+    node: process.version,
+    loadBefore: load(),
+    forceSync: 'yes',
+    fsync: { p50: rounded(percentile(syncs, 0.5)), p99: rounded(percentile(syncs, 0.99)) },
+    seconds: options.seconds,
+    repetitions: options.repetitions,
+    ratiosOf: OURS,
+    leftOut: Object.fromEntries(missing.map((system) => [system, Systems.missing(system)])),
+  };
+}
+
+function load() {
+  return rounded(loadavg()[0]);
+}
+
+function checkedOptions() {
+  try {
+    return readOptions();
+  } catch (error) {
+    console.error(error.message);
+    process.exit(2);
+  }
+}
+
+function unlessStopped(work) {
+  return new Promise((resolve, reject) => {
+    stop.signal.addEventListener('abort', () => reject(stop.signal.reason), { once: true });
+    work.then(resolve, reject);
+  });
+}
+
+try {
+  if (ALL_OURS.every((system) => Systems.missing(system))) throw new Error('nothing can run here');
+  const report = await unlessStopped(measure());
+  if (options.json) console.log(JSON.stringify(report));
+  if (options.write) await writeDocument(report, options.cases);
+  for (const failure of report.failures) console.error(`FAILED: ${failure}`);
+  process.exitCode = report.failures.length === 0 ? 0 : 1;
+} catch (error) {
+  console.error(`FAILED: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  await systems.stop();
+  await rm(directory, { recursive: true, force: true });
+  process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
+}

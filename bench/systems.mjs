@@ -1,0 +1,225 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ZkClient } from 'nestjs-zookeeper/recipes';
+import { hasReal } from '../scripts/failover/servers.mjs';
+import { Peer } from './peer.mjs';
+import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
+
+const WORKERS = fileURLToPath(new URL('workers/', import.meta.url));
+const JARS = [
+  'curator-client',
+  'curator-framework',
+  'curator-recipes',
+  'zookeeper',
+  'zookeeper-jute',
+  'guava',
+  'slf4j-api',
+  'slf4j-nop',
+].map((name) => `/usr/share/java/${name}.jar`);
+
+/** The row that stands for this library in ratios. */
+export const OURS = 'ours (native)';
+export const ALL_OURS = [OURS, 'ours (wire)', 'ours (embedded)'];
+
+const withZooKeeper = hasReal();
+const withNative = await loads('zookeeper');
+const python = ['python3', '/usr/bin/python3'].find((program) =>
+  runs(program, '-c', 'import kazoo'),
+);
+
+const SERVERS = { zookeeper: startZooKeeper, embedded: startEmbedded, redis: startRedis };
+
+/**
+ * Each system: the server that it is on, how its process is started there, the system whose process
+ * probes its locks (by default its own, false for none), and why it cannot run here, if so.
+ */
+const SYSTEMS = {
+  [OURS]: ours('zookeeper', 'native'),
+  'ours (wire)': ours('zookeeper', 'wire'),
+  'ours (embedded)': ours('embedded', withNative ? 'native' : 'wire'),
+  curator: {
+    server: 'zookeeper',
+    // Its locks and ours are the same znodes.
+    prober: OURS,
+    missing: missingJava('javac', JARS),
+    command: (address, classes) => [
+      'java',
+      ...['-Xmx1g', '-cp', [classes, ...JARS].join(':'), 'CuratorBench', address],
+    ],
+  },
+  kazoo: {
+    server: 'zookeeper',
+    missing: withZooKeeper ? !python && 'no Python 3 that has kazoo' : 'no ZooKeeper',
+    command: (address) => [python, join(WORKERS, 'kazoo_bench.py'), address],
+  },
+  redlock: {
+    server: 'redis',
+    missing: await missingRedlock(),
+    command: (address) => node('redlock.mjs', address.split(':')[1]),
+  },
+  raw: {
+    server: 'zookeeper',
+    // It excludes nobody.
+    prober: false,
+    missing: withZooKeeper ? !withNative && 'no package zookeeper' : 'no ZooKeeper',
+    command: (address) => node('raw.mjs', address),
+  },
+};
+
+/** The servers and processes of one run, started when they are first needed. */
+export class Systems {
+  #servers = new Map();
+  #peers = new Map();
+  #clients = new Map();
+  #running = new Set();
+  #classes;
+
+  constructor(signal) {
+    this.signal = signal;
+  }
+
+  /** Why a system is left out; undefined for one that can run. */
+  static missing(system) {
+    return SYSTEMS[system].missing || undefined;
+  }
+
+  /** A process of the system; the same one for the same `role`. */
+  peer(system, role) {
+    const id = `${system}, ${role}`;
+    if (!this.#peers.has(id)) this.#peers.set(id, this.#start(system, id));
+    return this.#peers.get(id);
+  }
+
+  /** Another process that can want the same locks; undefined where there are none. */
+  async prober(system) {
+    const { prober = system } = SYSTEMS[system];
+    return prober ? this.peer(prober, 'prober') : undefined;
+  }
+
+  /** Makes the parents of so many locks, which all systems on ZooKeeper would otherwise have to make on their way. */
+  async prepare(system, path, keys) {
+    const { server } = SYSTEMS[system];
+    if (server === 'redis') return;
+    const client = await this.#client(server);
+    await client.ensureContainers(path);
+    await Promise.all(Array.from({ length: keys }, (_, key) => client.create(`${path}/${key}`)));
+  }
+
+  /** A process for one measurement alone, of another program than the system's own where one is given. */
+  single(system, program) {
+    return this.#start(system, system, program);
+  }
+
+  async release(peer) {
+    this.#running.delete(peer);
+    this.#peers.delete(peer.name);
+    await peer.stop();
+  }
+
+  /** All processes that the system has here. */
+  async releaseAll(system) {
+    const ofSystem = [...this.#running].filter(({ name }) => name.startsWith(`${system}, `));
+    await Promise.all(ofSystem.map((peer) => this.release(peer)));
+  }
+
+  async stop() {
+    await Promise.all([...this.#running].map((peer) => peer.stop()));
+    const clients = await Promise.allSettled(this.#clients.values());
+    await Promise.all(clients.map(({ value }) => value?.close()));
+    // What is still starting as well.
+    const servers = await Promise.allSettled(this.#servers.values());
+    await Promise.all(servers.map(({ value }) => value?.stop()));
+    if (this.#classes) await rm(await this.#classes, { recursive: true, force: true });
+  }
+
+  async #start(system, name, program) {
+    const { server, transport, command } = SYSTEMS[system];
+    const address = await this.#address(server);
+    const classes = system === 'curator' ? await (this.#classes ??= compile()) : undefined;
+    this.signal.throwIfAborted();
+    const peer = new Peer(
+      name,
+      program ? node(program, transport, address) : command(address, classes),
+    );
+    this.#running.add(peer);
+    await peer.ready;
+    return peer;
+  }
+
+  #client(server) {
+    const connect = async () => {
+      const client = new ZkClient({
+        connectString: await this.#address(server),
+        transport: 'wire',
+      });
+      await client.connect();
+      return client;
+    };
+    if (!this.#clients.has(server)) this.#clients.set(server, connect());
+    return this.#clients.get(server);
+  }
+
+  async #address(server) {
+    this.signal.throwIfAborted();
+    if (!this.#servers.has(server)) this.#servers.set(server, SERVERS[server](this.signal));
+    return `127.0.0.1:${(await this.#servers.get(server)).port}`;
+  }
+}
+
+function ours(server, transport) {
+  return {
+    server,
+    transport,
+    missing:
+      (server === 'zookeeper' && !withZooKeeper && 'no ZooKeeper') ||
+      (transport === 'native' && !withNative && 'no package zookeeper'),
+    command: (address) => node('ours.mjs', transport, address),
+  };
+}
+
+function node(program, ...args) {
+  return [process.execPath, '--expose-gc', join(WORKERS, program), ...args];
+}
+
+async function compile() {
+  const classes = await mkdtemp(join(tmpdir(), 'bench-curator-'));
+  const files = await readdir(WORKERS);
+  const sources = files.filter((file) => file.endsWith('.java')).map((file) => join(WORKERS, file));
+  execFileSync('javac', ['-cp', JARS.join(':'), '-d', classes, ...sources]);
+  return classes;
+}
+
+function missingJava(program, jars) {
+  if (!withZooKeeper) return 'no ZooKeeper';
+  if (!runs(program, '-version')) return `no ${program}`;
+  const jar = jars.find((file) => !existsSync(file));
+  return jar && `no ${jar}`;
+}
+
+async function missingRedlock() {
+  if (!runs('redis-server', '--version')) return 'no redis-server';
+  for (const name of ['redlock', 'ioredis']) if (!(await loads(name))) return `no package ${name}`;
+  return undefined;
+}
+
+async function loads(name) {
+  try {
+    await import(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function runs(program, ...args) {
+  try {
+    execFileSync(program, args, { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}

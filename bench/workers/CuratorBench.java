@@ -1,0 +1,182 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * Apache Curator's locks under load. Lines and answers are those of ../peer.mjs, parameters those of drive.mjs:
+ * a thread for each caller; with several clients each has its own session and its share of the callers.
+ */
+public final class CuratorBench {
+    /** Every tenth of one caller's turns is a writer's. */
+    private static final int WRITE_EVERY = 10;
+
+    private final String connectString;
+    private final List<CuratorFramework> clients = new ArrayList<>();
+
+    /** Takes the lock, notes the time, gives it back. Returns that time. */
+    interface Cycle {
+        long run(CuratorFramework client, String path, int turn) throws Exception;
+    }
+
+    private CuratorBench(String connectString) {
+        this.connectString = connectString;
+    }
+
+    public static void main(String[] args) throws Exception {
+        CuratorBench bench = new CuratorBench(args[0]);
+        // Beside the reading: whoever asked for this process may be gone before it has connected.
+        new Thread(bench::connect).start();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ");
+            Map<String, String> parameters = new HashMap<>();
+            for (String word : Arrays.asList(words).subList(2, words.length)) {
+                int at = word.indexOf('=');
+                parameters.put(word.substring(0, at), word.substring(at + 1));
+            }
+            try {
+                String result = words[1].equals("elect") ? bench.elect(parameters) : bench.run(parameters);
+                System.out.println(words[0] + " ok " + result);
+            } catch (Exception e) {
+                System.out.println(words[0] + " error " + e.toString().replace('\n', ' '));
+            }
+        }
+        System.exit(0);
+    }
+
+    private void connect() {
+        try {
+            client(0);
+            System.out.println("ready");
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private synchronized CuratorFramework client(int index) throws InterruptedException {
+        while (clients.size() <= index) {
+            CuratorFramework client = CuratorFrameworkFactory.builder()
+                .connectString(connectString)
+                .sessionTimeoutMs(30_000)
+                .connectionTimeoutMs(10_000)
+                .retryPolicy(new ExponentialBackoffRetry(100, 5))
+                .build();
+            client.start();
+            client.blockUntilConnected();
+            clients.add(client);
+        }
+        return clients.get(index);
+    }
+
+    private String run(Map<String, String> parameters) throws Exception {
+        int callers = Integer.parseInt(parameters.get("callers"));
+        int keys = Integer.parseInt(parameters.get("keys"));
+        int sessions = Integer.parseInt(parameters.getOrDefault("sessions", "1"));
+        double pace = Double.parseDouble(parameters.getOrDefault("pace", "0"));
+        Cycle cycle = cycle(parameters);
+        long from = nanoseconds(parameters.get("from"));
+        long until = nanoseconds(parameters.get("until"));
+        ExecutorService threads = Executors.newFixedThreadPool(callers);
+        List<Future<Times>> running = new ArrayList<>();
+        for (int index = 0; index < callers; index++) {
+            int caller = index;
+            CuratorFramework client = client(caller % sessions);
+            running.add(threads.submit(() -> {
+                Times times = new Times();
+                for (int turn = 0; System.nanoTime() < until; turn++) {
+                    if (pace > 0) {
+                        Thread.sleep((long) (pace * (0.5 + ThreadLocalRandom.current().nextDouble())));
+                    }
+                    long asked = System.nanoTime();
+                    int key = (int) ((caller + (long) turn * callers) % keys);
+                    long granted = cycle.run(client, parameters.get("path") + "/" + key, turn);
+                    times.add(asked, granted, System.nanoTime(), from, until);
+                }
+                return times;
+            }));
+        }
+        Times all = new Times();
+        long[] shares = new long[sessions];
+        for (int caller = 0; caller < callers; caller++) {
+            Times times = running.get(caller).get();
+            shares[caller % sessions] += times.count();
+            all.addAll(times);
+        }
+        threads.shutdown();
+        return all.toJson(shares);
+    }
+
+    /** With an object of its own for each turn: whoever waits on a common one wakes at every release. */
+    private static Cycle cycle(Map<String, String> parameters) {
+        switch (parameters.get("lock")) {
+            case "mutex":
+                return (client, path, turn) -> hold(new InterProcessMutex(client, path));
+            case "read":
+                return (client, path, turn) -> hold(new InterProcessReadWriteLock(client, path).readLock());
+            case "read-write":
+                return (client, path, turn) -> {
+                    InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, path);
+                    return hold(turn % WRITE_EVERY == WRITE_EVERY - 1 ? lock.writeLock() : lock.readLock());
+                };
+            case "semaphore": {
+                int permits = Integer.parseInt(parameters.get("permits"));
+                return (client, path, turn) -> {
+                    InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, permits);
+                    Lease lease = semaphore.acquire();
+                    long granted = System.nanoTime();
+                    semaphore.returnLease(lease);
+                    return granted;
+                };
+            }
+            default:
+                throw new IllegalArgumentException(parameters.get("lock"));
+        }
+    }
+
+    private static long hold(InterProcessLock lock) throws Exception {
+        lock.acquire();
+        long granted = System.nanoTime();
+        lock.release();
+        return granted;
+    }
+
+    /** As election.mjs: the leader leaves and joins again, as a new latch. */
+    private String elect(Map<String, String> parameters) throws Exception {
+        int participants = Integer.parseInt(parameters.get("participants"));
+        for (int index = 0; index < participants; index++) {
+            client(index);
+        }
+        Elections elections = new Elections(clients.subList(0, participants), parameters.get("path"));
+        long from = nanoseconds(parameters.get("from"));
+        long until = nanoseconds(parameters.get("until"));
+        Times times = new Times();
+        while (System.nanoTime() < until) {
+            long asked = System.nanoTime();
+            long elected = elections.resign();
+            times.add(asked, elected, elected, from, until);
+        }
+        elections.close();
+        return times.toJson(new long[] {times.count()});
+    }
+
+    /** Its clock is the one of clock.mjs, on Linux. */
+    private static long nanoseconds(String milliseconds) {
+        return (long) (Double.parseDouble(milliseconds) * 1e6);
+    }
+}

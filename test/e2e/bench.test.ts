@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+interface Row {
+  opsPerSecond: number;
+  p50: number;
+  p99: number;
+  spread: number[];
+  longestWait: number;
+  prober?: { p50: number; longestWait: number };
+}
+
+interface Report {
+  cases: Record<string, Record<string, Row>>;
+  ratios: Record<string, Record<string, number>>;
+  setting: { ratiosOf: string; fsync: { p50: number }; leftOut: Record<string, string> };
+  failures: string[];
+}
+
+const SCRIPT = fileURLToPath(new URL('../../bench/bench.mjs', import.meta.url));
+const OURS = 'ours (native)';
+const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
+const BRIEFLY = ['--seconds', '0.2', '--repetitions', '1'];
+
+function start(...args: string[]) {
+  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const output = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
+  return { child, ended };
+}
+
+/** A process and all that it started, and they. */
+function familyOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return [pid, ...children.split(' ').filter(Boolean).map(Number).flatMap(familyOf)];
+}
+
+describe('npm run bench', () => {
+  it('measures all that is there, and prints one object', async () => {
+    const cases = ['uncontended', 'hot-64'];
+    const { code, stdout, stderr } = await start('--json', '--cases', cases.join(), ...BRIEFLY)
+      .ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { ratios, setting, failures, ...report } = JSON.parse(stdout) as Report;
+    expect(Object.keys(report.cases)).toEqual(cases);
+    expect(failures).toEqual([]);
+    expect(setting.ratiosOf).toBe(OURS);
+    expect(setting.fsync.p50).toBeGreaterThan(0);
+    for (const name of cases) {
+      const rows = report.cases[name]!;
+      for (const [system, row] of Object.entries(rows)) {
+        expect(setting.leftOut).not.toHaveProperty([system]);
+        expect(row.opsPerSecond, `${name}, ${system}`).toBeGreaterThan(0);
+        expect(row.p99, `${name}, ${system}`).toBeGreaterThanOrEqual(row.p50);
+        expect(row.spread, `${name}, ${system}`).toEqual([row.opsPerSecond, row.opsPerSecond]);
+      }
+      const compared = PEERS.filter((peer) => peer in rows && OURS in rows);
+      expect(Object.keys(ratios[name]!)).toEqual(compared);
+      for (const peer of compared) {
+        const ratio = rows[OURS]!.opsPerSecond / rows[peer]!.opsPerSecond;
+        expect(ratios[name]![peer]! / ratio).toBeCloseTo(1, 2);
+      }
+    }
+    // The one that runs wherever this test does, and with somebody who comes in between.
+    const { prober, longestWait } = report.cases['hot-64']!['ours (embedded)']!;
+    expect(longestWait).toBeGreaterThan(0);
+    expect(prober!.longestWait).toBeGreaterThan(0);
+    expect(report.cases.uncontended!['ours (embedded)']).not.toHaveProperty('prober');
+  }, 120_000);
+
+  it.each([
+    ['--cases', 'hot-65'],
+    ['--seconds', '0'],
+    ['--repetitions', '1.5'],
+    ['--write', '--cases=hot-64'],
+    ['--loud'],
+    ['5'],
+  ])('refuses %s %s', async (...args) => {
+    const { code, stdout, stderr } = await start(...args).ended;
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(args[0]);
+  });
+
+  it.each(['SIGINT', 'SIGKILL'] as const)('leaves nothing behind after %s', async (signal) => {
+    const { child, ended } = start('--json', '--cases', 'hot-64', '--seconds', '20');
+    const load = (pid: number) =>
+      readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('workers/ours.mjs');
+    let started: number[] = [];
+    const isLoaded = () => (started = familyOf(child.pid!)).some(load);
+    await expect.poll(isLoaded, { timeout: 20_000 }).toBe(true);
+    child.kill(signal);
+    const { code, stderr } = await ended;
+    if (signal === 'SIGINT') {
+      expect({ code, stderr }).toEqual({ code: 1, stderr: 'FAILED: interrupted\n' });
+    }
+    await expect.poll(() => started.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]);
+  });
+});
