@@ -17,6 +17,7 @@ const over = (
 });
 
 const integration = ['test/integration/**/*.test.ts'];
+const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
 /** Of the wire transport alone. */
 const wireOnly = ['test/integration/wire-*.test.ts'];
@@ -52,6 +53,8 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
+      over('native', 'faults', 'real', { include: faults }),
+      over('wire', 'faults-wire', 'real', { include: faults }),
       over('native', 'interop', 'real', { include: interop }),
       over('wire', 'interop-embedded', 'embedded', { include: interop }),
       over('wire', 'interop-wire', 'real', { include: besideCurator }),

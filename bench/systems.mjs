@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
-import { hasReal } from '../scripts/failover/servers.mjs';
+import { hasReal } from '../scripts/faults/real-server.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
 

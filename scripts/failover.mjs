@@ -12,10 +12,11 @@
 // at most.
 import { setMaxListeners } from 'node:events';
 import { parseArgs } from 'node:util';
+import { hasReal } from './faults/real-server.mjs';
+import { startServer } from './faults/servers.mjs';
 import { afflict, KINDS } from './failover/faults.mjs';
 import { Fleet } from './failover/fleet.mjs';
 import { judge, percentile } from './failover/judge.mjs';
-import { hasReal, startServer } from './failover/servers.mjs';
 
 const SESSION_TIMEOUT = 2_000;
 const TICK_TIME = 500;

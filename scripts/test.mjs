@@ -16,6 +16,7 @@ const native = await import('zookeeper').then(
 if (native) projects.push('embedded');
 else leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
 add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
+add(['java'], ['zookeeper'], 'faults', 'the tests on an ensemble');
 add(
   ['java', 'javac'],
   ['zookeeper', 'curator-recipes'],

@@ -9,56 +9,30 @@ const MAX_REAPED = 16;
  * `mkdir -p` with containers, by full path since the chroot may be missing too. From the deepest
  * upwards, because usually all but the last are there.
  *
- * @param unsure full paths whose create was sent without an answer; kept by the caller over its retries,
- *   so that a directory that was made after all does not go without its ACL
+ * @param acl of each that it makes, in a session that can create with one
  */
 export async function ensureContainers(
   session: LiveSession,
   path: string,
   acl: readonly Acl[] | undefined,
-  unsure: Set<string>,
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
-    const outcome = await make(session, path, acl, unsure);
-    if (outcome === 'there') return;
-    if (outcome === 'made') {
-      if (!acl || session.createsWithAcl) return;
-      // Version 0: an ACL that somebody set since then stays.
-      const refusal = await refusalOf(session.setContainerAcl(path, acl, 0));
-      if (refusal?.code !== 'NO_NODE') return;
-    }
-    // Its parent is missing, or it was reaped before it had its ACL.
+    if ((await refusalOf(session.createContainer(path, acl))) !== 'NO_NODE') return;
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, -101, 'create');
-    await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl, unsure);
+    await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl);
   }
 }
 
-async function make(
-  session: LiveSession,
-  path: string,
-  acl: readonly Acl[] | undefined,
-  unsure: Set<string>,
-): Promise<'made' | 'there' | 'no parent'> {
-  const wasUnsure = unsure.delete(path);
-  unsure.add(path);
-  const refusal = await refusalOf(session.createContainer(path, acl), ['NODE_EXISTS', 'NO_NODE']);
-  unsure.delete(path);
-  if (!refusal) return 'made';
-  if (refusal.code === 'NO_NODE') return 'no parent';
-  return wasUnsure ? 'made' : 'there';
-}
-
-/** What the server said no with, where that is one of the answers asked for. */
-async function refusalOf(
-  operation: Promise<unknown>,
-  answers: readonly NodeErrorCode[] = ['NO_NODE', 'BAD_VERSION'],
-): Promise<NodeError | undefined> {
+/** Why the server made no container: there is one, or there is none above it. */
+async function refusalOf(creation: Promise<unknown>): Promise<NodeErrorCode | undefined> {
   try {
-    await operation;
+    await creation;
     return undefined;
   } catch (error) {
-    if (error instanceof NodeError && answers.includes(error.code)) return error;
+    if (error instanceof NodeError && ['NODE_EXISTS', 'NO_NODE'].includes(error.code)) {
+      return error.code;
+    }
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { checkFunction } from './validation.js';
 
 /** A set of listeners: each runs in the asynchronous context it was added in, and one that throws or rejects harms no other. */
 export class Listeners<T> {
@@ -6,6 +7,7 @@ export class Listeners<T> {
   readonly #untold: T[] = [];
 
   add(listener: (value: T) => void): () => void {
+    checkFunction(listener, 'listener');
     const bound = AsyncResource.bind(listener, 'ZooKeeperListener');
     this.#listeners.add(bound);
     return () => void this.#listeners.delete(bound);
@@ -13,6 +15,7 @@ export class Listeners<T> {
 
   /** For what has happened already: calls one listener with it, after the present code. */
   soon(listener: (value: T) => void, value: T): () => void {
+    checkFunction(listener, 'listener');
     let removed = false;
     queueMicrotask(() => {
       if (!removed) call(listener, value);

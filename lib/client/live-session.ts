@@ -145,34 +145,18 @@ export class LiveSession extends SessionLife implements Session {
     return this.discardFully(this.#full(path));
   }
 
-  /** Whether createContainer sets an ACL. */
+  /** Whether createContainer can set an ACL. */
   get createsWithAcl(): boolean {
     return this.capabilities?.aclOnCreate ?? false;
   }
 
-  /** By full path, for ensureContainers: the chroot too may be missing. */
+  /** By full path, for ensureContainers: the chroot too may be missing. @param acl checked, and only where it can be set */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
     return this.request(
       'create',
       full,
       (transport, reply: Reply<string>) =>
-        transport.create(
-          full,
-          checkData(undefined),
-          checkMode('container'),
-          this.createsWithAcl ? acl : undefined,
-          reply,
-        ),
-      same,
-    );
-  }
-
-  /** By full path, with an ACL that was checked. */
-  setContainerAcl(full: string, acl: readonly Acl[], version: number): Promise<void> {
-    return this.request(
-      'set the ACL of',
-      full,
-      (transport, reply: Reply<void>) => transport.setAcl(full, acl, version, reply),
+        transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
       same,
     );
   }

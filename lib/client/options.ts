@@ -40,7 +40,7 @@ export interface ZkClientOptions {
   namespace?: string;
   /** Credentials, presented on every connection. Default: none. */
   auth?: Auth[];
-  /** Set on every directory that the client makes for its recipes. Default: ZooKeeper's open ACL. */
+  /** That of every directory that the client makes for its recipes. Default: ZooKeeper's open ACL. */
   acl?: Acl[];
   /** How trouble with the connection is met; default `{ type: 'exponential' }`. */
   retry?: RetryPolicy;

@@ -1,6 +1,6 @@
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import { BadOptionError } from './errors.js';
-import { isRecord } from './validation.js';
+import { isRecord, withheld } from './validation.js';
 
 /**
  * What Node's `tls.connect` takes, except where to: that is the connect string's.
@@ -13,7 +13,8 @@ const WHERE = ['host', 'port', 'path', 'socket', 'lookup'] as const;
 
 /** With keys and certificates read, once for all connections. */
 export function checkTls(tls: unknown): TlsOptions {
-  if (!isRecord(tls)) throw new BadOptionError('tls', tls, "an object of Node's TLS options");
+  if (!isRecord(tls))
+    throw new BadOptionError('tls', withheld(tls), "an object of Node's TLS options");
   for (const name of WHERE) {
     if (name in tls) throw new BadOptionError(`tls.${name}`, tls[name], 'left to connectString');
   }

@@ -72,7 +72,7 @@ export type WatchKind = 'data' | 'children';
 
 /** What a transport can do beyond what every one can. */
 export interface Capabilities {
-  /** A node is created with its ACL, instead of an open one that is replaced a round trip later. */
+  /** A node can be created with an ACL. */
   readonly aclOnCreate: boolean;
   /** The server can be told to forget a watch. */
   readonly removeWatch: boolean;

@@ -126,7 +126,7 @@ function checkAclEntry(entry: unknown, option: string): Acl {
       }
       throw new BadOptionError(
         `${option}.id`,
-        id,
+        withheld(id),
         "'user:' and the base64 of sha1('user:password')",
       );
     case 'ip':
@@ -138,27 +138,34 @@ function checkAclEntry(entry: unknown, option: string): Acl {
 }
 
 export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
-  if (!Array.isArray(auth)) throw new BadOptionError(option, auth, 'an array of credentials');
+  if (!Array.isArray(auth)) {
+    throw new BadOptionError(option, withheld(auth), 'an array of credentials');
+  }
   return auth.map((entry: unknown, index) => {
     const at = `${option}[${index}]`;
     if (!isRecord(entry)) {
-      throw new BadOptionError(at, entry, "credentials { scheme: 'digest', user, password }");
+      const expected = "credentials { scheme: 'digest', user, password }";
+      throw new BadOptionError(at, withheld(entry), expected);
     }
     const { scheme, user, password } = entry;
     if (scheme !== 'digest') throw new BadOptionError(`${at}.scheme`, scheme, "'digest'");
     if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
-      throw new BadOptionError(`${at}.user`, user, "a name without ':'");
+      throw new BadOptionError(`${at}.user`, withheld(user), "a name without ':'");
     }
-    // Not the value itself: the message goes to a log.
     if (typeof password !== 'string' || password === '' || password.includes('\0')) {
       throw new BadOptionError(
         `${at}.password`,
-        `<${typeof password}>`,
+        withheld(password),
         'a non-empty string without NUL',
       );
     }
     return { scheme, user, password };
   });
+}
+
+/** What errors say of a value that is or may hold a secret, since their messages go to logs. */
+export function withheld(value: unknown): string {
+  return `<${typeof value}>`;
 }
 
 /** A duration that a timer can hold. */
@@ -181,8 +188,8 @@ export function checkNames(options: object, known: readonly string[]): void {
     const meant = known.find((candidate) => looksLike(candidate, name));
     const hint = meant ? `${meant} is what it is called` : `there are ${known.join(', ')}`;
     // Not the value itself: an option that does not exist may well be a password.
-    const value = typeof (options as Record<string, unknown>)[name];
-    throw new BadOptionError(name, `<${value}>`, `left out, as there is no such option (${hint})`);
+    const value = withheld((options as Record<string, unknown>)[name]);
+    throw new BadOptionError(name, value, `left out, as there is no such option (${hint})`);
   }
 }
 
@@ -197,9 +204,18 @@ export function checkOptions<T extends object>(
   known: readonly (keyof T & string)[],
 ): Partial<T> {
   if (options === undefined) return {};
-  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+  checkRecord(options);
   checkNames(options, known);
   return options;
+}
+
+/** Options of whatever names. */
+export function checkRecord(options: unknown): void {
+  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+}
+
+export function checkFunction(fn: unknown, option: string): void {
+  if (typeof fn !== 'function') throw new BadOptionError(option, fn, 'a function');
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

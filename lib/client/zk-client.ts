@@ -1,5 +1,6 @@
 import { joinPath } from './connect-string.js';
 import { ensureContainers } from './containers.js';
+import { DirectoryMaker } from './directory-maker.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import { elapsed, instant } from './lost-clock.js';
@@ -37,6 +38,7 @@ export class ZkClient {
   readonly policy: ConnectionPolicy;
   readonly #options: NormalizedOptions;
   readonly #keeper: SessionKeeper;
+  readonly #directoryMaker: DirectoryMaker;
   #transport: Chosen | undefined;
 
   /**
@@ -51,6 +53,11 @@ export class ZkClient {
       const chosen = (this.#transport ??= await chooseTransport(transport, tls));
       return chosen.connect(request);
     });
+    const forDirectories: ZkClientOptions = { ...options, transport: 'wire' };
+    this.#directoryMaker = new DirectoryMaker(
+      () => new ZkClient(forDirectories),
+      this.#keeper.stopping,
+    );
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
   }
@@ -162,14 +169,18 @@ export class ZkClient {
 
   /**
    * Makes a directory and those above it, as far as they are missing, as containers: ZooKeeper removes
-   * a container some time after its last child. Sets the option `acl` on each one that it makes, right
-   * after making it. Counterpart of Curator's ensureContainers.
+   * a container some time after its last child. Each one that it makes has the option `acl` from the
+   * beginning. The native transport cannot do that: for it a wire session of its own makes them.
+   * Counterpart of Curator's ensureContainers.
    */
   async ensureContainers(path: string): Promise<void> {
-    const full = joinPath(this.#options.chroot, checkPath(path));
+    const { chroot, acl } = this.#options;
+    const full = joinPath(chroot, checkPath(path));
     checkSize(full, undefined);
-    const unsure = new Set<string>();
-    return this.#read((session) => ensureContainers(session, full, this.#options.acl, unsure));
+    if (acl && !(await this.#keeper.session()).createsWithAcl) {
+      return this.#directoryMaker.ensureContainers(path);
+    }
+    return this.#read((session) => ensureContainers(session, full, acl));
   }
 
   /** What may be repeated whatever became of the last try. */

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { checkBelowRoot } from '../client/validation.js';
+import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
 import { wait as pause } from '../client/wait.js';
 import { runDetached } from './chain.js';
 import { IllegalStateError } from './errors.js';
@@ -74,16 +74,18 @@ export abstract class Candidate {
   constructor(
     readonly client: ZkClient,
     readonly path: string,
-    { id = THIS_PROCESS, key = path, onError = warn }: CandidateOptions = {},
+    options: CandidateOptions = {},
   ) {
     checkBelowRoot(path);
+    checkRecord(options);
+    const { id = THIS_PROCESS, key = path, onError = warn } = options;
     if (typeof id !== 'string' || Buffer.byteLength(id) > LONGEST_ID) {
       throw new BadOptionError('id', id, `a string of at most ${LONGEST_ID} bytes`);
     }
     if (typeof key !== 'string' || key === '') {
       throw new BadOptionError('key', key, 'a non-empty string');
     }
-    if (typeof onError !== 'function') throw new BadOptionError('onError', onError, 'a function');
+    checkFunction(onError, 'onError');
     this.id = id;
     this.key = key;
     this.report = onError;
@@ -120,6 +122,7 @@ export abstract class Candidate {
    * longer. Returns what removes the listener. Curator's LeaderLatchListener.
    */
   onChange(listener: (term: Term | undefined) => void): () => void {
+    checkFunction(listener, 'listener');
     let leads = this.hasLeadership;
     return this.changes.add((term) => {
       // A listener before this one may have ended the term already: then this one hears nothing of it.

@@ -42,6 +42,8 @@ export class Grant {
   }
 
   get signal(): AbortSignal {
+    // The clock is read for whoever asks for the signal after a pause, too.
+    void this.held;
     return this.loss.signal;
   }
 

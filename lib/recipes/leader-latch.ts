@@ -41,13 +41,9 @@ export class LeaderLatch extends Candidate {
   protected override readonly marker = 'latch-';
   private readonly closeMode: CloseMode;
 
-  constructor(
-    client: ZkClient,
-    path: string,
-    { closeMode = 'silent', ...options }: LeaderLatchOptions = {},
-  ) {
+  constructor(client: ZkClient, path: string, options: LeaderLatchOptions = {}) {
     super(client, path, options);
-    this.closeMode = checkCloseMode(closeMode);
+    this.closeMode = checkCloseMode(options.closeMode ?? 'silent');
   }
 
   /**
@@ -58,8 +54,9 @@ export class LeaderLatch extends Candidate {
    *   from taking part: ConnectionError once the retry policy gives up, NotAuthorizedError,
    *   ForeignNodeError
    */
-  async await({ wait, signal }: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
-    checkAcquire({ wait, signal });
+  async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
+    checkAcquire(options);
+    const { wait, signal } = options;
     const deadline = performance.now() + (wait ?? Infinity);
     for (;;) {
       if (this.state === 'latent') throw this.illegal('is not started');

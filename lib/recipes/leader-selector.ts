@@ -1,5 +1,6 @@
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { checkFunction } from '../client/validation.js';
 import { Candidate, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './chain.js';
 import type { LeaseTerm, Term } from './term.js';
@@ -50,12 +51,11 @@ export class LeaderSelector extends Candidate {
     client: ZkClient,
     path: string,
     private readonly takeLeadership: TakeLeadership,
-    { autoRequeue = false, ...options }: LeaderSelectorOptions = {},
+    options: LeaderSelectorOptions = {},
   ) {
     super(client, path, options);
-    if (typeof takeLeadership !== 'function') {
-      throw new BadOptionError('takeLeadership', takeLeadership, 'a function');
-    }
+    const { autoRequeue = false } = options;
+    checkFunction(takeLeadership, 'takeLeadership');
     if (typeof autoRequeue !== 'boolean') {
       throw new BadOptionError('autoRequeue', autoRequeue, 'true or false');
     }

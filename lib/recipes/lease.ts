@@ -17,7 +17,11 @@ export interface Lease extends AsyncDisposable {
    * integer. Concurrent readers may have the same; a semaphore's names a grant and fences nothing.
    */
   readonly fencingToken: bigint;
-  /** Aborts, with a {@link LeaseLostError} as its reason, the moment the lease can no longer be trusted. */
+  /**
+   * Aborts, with a {@link LeaseLostError} as its reason, the moment the lease can no longer be trusted.
+   * After a pause of the process it has aborted for whoever reads this property anew; one that was read
+   * before the pause aborts a turn of the event loop later.
+   */
   readonly signal: AbortSignal;
   /**
    * Aborts, with a {@link LockRevokedError} as its reason, when somebody asks for the lock. A request,

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkBelowRoot } from '../client/validation.js';
+import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
 import { runHolding } from './chain.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
 import type { Grant } from './grant.js';
@@ -50,9 +50,11 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   constructor(
     readonly client: ZkClient,
     readonly path: string,
-    { key = path, reentrant = true }: LockOptions = {},
+    options: LockOptions = {},
   ) {
     checkBelowRoot(path);
+    checkRecord(options);
+    const { key = path, reentrant = true } = options;
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
     this.key = key;
     this.reentrant = reentrant;
@@ -60,6 +62,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** Runs `fn` as the holder of the lock and releases it when `fn` has settled. */
   async withLock<T>(fn: (lease: Lease) => T | Promise<T>, options?: Options): Promise<T> {
+    checkFunction(fn, 'fn');
     const entry = await this.enter(options);
     try {
       return await entry.run(() => fn(entry.lease));
@@ -94,6 +97,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
   async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
+    checkAcquire(options);
     try {
       return await this.acquire({ ...options, wait: options.wait ?? 0 });
     } catch (error) {

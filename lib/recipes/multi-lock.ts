@@ -1,4 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
+import { checkFunction } from '../client/validation.js';
 import { runHolding } from './chain.js';
 import { grantOf, isFirst } from './grant.js';
 import { LockBusyError } from './errors.js';
@@ -36,7 +37,11 @@ export class MultiLock {
       throw new BadOptionError('locks', locks, 'at least one lock');
     }
     const paths = new Set<string>();
-    for (const { path } of locks) {
+    for (const lock of locks) {
+      if (typeof (lock as Lock | null | undefined)?.acquire !== 'function') {
+        throw new BadOptionError('locks', lock, 'locks');
+      }
+      const { path } = lock;
       if (paths.has(path)) throw new BadOptionError('locks', path, 'of different paths');
       paths.add(path);
     }
@@ -50,6 +55,7 @@ export class MultiLock {
     fn: (lease: MultiLease) => T | Promise<T>,
     options?: AcquireOptions,
   ): Promise<T> {
+    checkFunction(fn, 'fn');
     const entry = await this.enter(options);
     try {
       return await entry.run(() => fn(entry.lease));
@@ -75,11 +81,39 @@ export class MultiLock {
   }
 
   private async takeAll(
-    { holdAtLeast, holdAtMost, ...options }: AcquireOptions,
+    wanted: AcquireOptions,
     take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
   ): Promise<MultiLease> {
-    checkAcquire({ holdAtLeast, holdAtMost, ...options });
+    checkAcquire(wanted);
+    const { holdAtLeast, holdAtMost, ...options } = wanted;
     const deadline = performance.now() + (options.wait ?? Infinity);
+    for (;;) {
+      const taken = await this.takeEach(options, deadline, take);
+      const leases = [...taken.values()];
+      // The wait for the last may have outlived the session of the first: somebody else may have had that
+      // lock since, below the highest of these tokens, which would fence nothing then.
+      if (leases.every((lease) => lease.held)) {
+        for (const lease of leases) {
+          // Only now: one that is given back for want of the others must not stay taken, and the wait
+          // for the others is no time of holding.
+          if (isFirst(lease)) grantOf(lease)!.limit({ holdAtLeast, holdAtMost });
+          // Whoever has one of them next needs a token above the highest of these: not one by hand-over.
+          grantOf(lease)?.tenure.endAfter();
+        }
+        return new AllLeases(
+          this.locks.map((lock) => taken.get(lock)!),
+          leases,
+        );
+      }
+      await releaseAll(leases);
+    }
+  }
+
+  private async takeEach(
+    options: AcquireOptions,
+    deadline: number,
+    take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
+  ): Promise<Map<Lock, Lease>> {
     const taken = new Map<Lock, Lease>();
     try {
       for (const lock of this.inOrder) {
@@ -91,15 +125,7 @@ export class MultiLock {
         });
         taken.set(lock, await taking);
       }
-      for (const lease of taken.values()) {
-        // Only now: one that is given back for want of the others must not stay taken, and the wait
-        // for the others is no time of holding.
-        if (isFirst(lease)) grantOf(lease)!.limit({ holdAtLeast, holdAtMost });
-      }
-      return new AllLeases(
-        this.locks.map((lock) => taken.get(lock)!),
-        [...taken.values()],
-      );
+      return taken;
     } catch (error) {
       // Its caller is to hear why it failed, not what else did.
       await releaseAll([...taken.values()], error).catch((failures: AggregateError) =>
@@ -111,7 +137,7 @@ export class MultiLock {
 }
 
 class AllLeases implements MultiLease {
-  readonly signal: AbortSignal;
+  private readonly loss: AbortSignal;
   private request: AbortSignal | undefined;
   private returned: Promise<void> | undefined;
 
@@ -119,7 +145,7 @@ class AllLeases implements MultiLease {
     readonly leases: readonly Lease[],
     private readonly inOrder: readonly Lease[],
   ) {
-    this.signal = AbortSignal.any(leases.map((lease) => lease.signal));
+    this.loss = AbortSignal.any(leases.map((lease) => lease.signal));
   }
 
   get key(): string {
@@ -136,6 +162,12 @@ class AllLeases implements MultiLease {
    */
   get fencingToken(): bigint {
     return this.leases.map((lease) => lease.fencingToken).reduce((a, b) => (a > b ? a : b));
+  }
+
+  get signal(): AbortSignal {
+    // As a lease's: it aborts this one, where it is lost.
+    void this.held;
+    return this.loss;
   }
 
   get revocation(): AbortSignal {

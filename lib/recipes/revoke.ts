@@ -1,5 +1,6 @@
 import { NodeError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { checkRecord } from '../client/validation.js';
 import { REVOKE_MESSAGE } from './node-watch.js';
 import type { Participant } from './participants.js';
 
@@ -13,9 +14,13 @@ import type { Participant } from './participants.js';
  *
  * @publicApi
  */
-export async function revoke(client: ZkClient, { path }: Pick<Participant, 'path'>): Promise<void> {
+export async function revoke(
+  client: ZkClient,
+  participant: Pick<Participant, 'path'>,
+): Promise<void> {
+  checkRecord(participant);
   try {
-    await client.set(path, REVOKE_MESSAGE);
+    await client.set(participant.path, REVOKE_MESSAGE);
   } catch (error) {
     if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
   }

@@ -49,9 +49,9 @@ export class Semaphore extends Lock<PermitOptions> {
   /** What its lease nodes say where the caller has no details. */
   private readonly plain: Uint8Array;
 
-  constructor(client: ZkClient, path: string, { permits, ...options }: SemaphoreOptions) {
+  constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
     super(client, path, options);
-    this.limit = new PermitLimit(client, path, permits);
+    this.limit = new PermitLimit(client, path, options?.permits);
     this.leases = `${path}/leases`;
     this.door = new PermitDoor(this, this.limit);
     this.plain = holderData(undefined, this.limit.fixed);

@@ -22,7 +22,10 @@ export interface Term {
   readonly fencingToken: bigint;
   /** By this machine's clock. */
   readonly leaderSince: Date;
-  /** Aborts, with a {@link NotLeaderError} as its reason, the moment the leadership is lost or given up. */
+  /**
+   * Aborts, with a {@link NotLeaderError} as its reason, the moment the leadership is lost or given up.
+   * After a pause as {@link Lease.signal}.
+   */
   readonly signal: AbortSignal;
   /** True until the leadership is lost or given up. */
   readonly active: boolean;
@@ -61,16 +64,18 @@ export class LeaseTerm implements Term {
   }
 
   get signal(): AbortSignal {
+    // As a lease's: it aborts this one, where it is lost.
+    void this.lease.held;
     return this.ending.signal;
   }
 
   get active(): boolean {
-    return this.lease.held && !this.signal.aborted;
+    return this.lease.held && !this.ending.signal.aborted;
   }
 
   /** From here on nobody may act as the leader, though the place is taken until it is given back. */
   end(how: string, cause?: Error): void {
-    if (this.signal.aborted) return;
+    if (this.ending.signal.aborted) return;
     const message = `the leadership of election ${JSON.stringify(this.election)} was ${how}`;
     this.ending.abort(new NotLeaderError(message, { key: this.election, cause }));
   }

@@ -1,4 +1,5 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
+import { checkRecord } from '../client/validation.js';
 import type { AcquireOptions } from './lease.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 
@@ -12,10 +13,9 @@ export interface Wanted {
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
-export function checkAcquire(
-  { wait, signal, holdAtLeast, holdAtMost, fairness, linger }: AcquireOptions,
-  named = (option: string) => option,
-): void {
+export function checkAcquire(options: AcquireOptions, named = (option: string) => option): void {
+  checkRecord(options);
+  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger } = options;
   checkMilliseconds(named('wait'), wait, 0, '0 or more milliseconds, or Infinity');
   checkMilliseconds(named('linger'), linger, 0, '0 or more milliseconds');
   if ((linger ?? 0) > LONGEST_TIMER) {

@@ -113,9 +113,10 @@ export class LockService extends LeaseService {
   }
 
   /** Whether a lease of the key that this service gave out is held now, by anybody in this process. */
-  held(key: string, { path }: Pick<LockOptions, 'path'> = {}): boolean {
+  held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    return this.turnstile.leases.has(this.pathOf(key, path));
+    checkOptions('options', query, QUERY_OPTIONS);
+    return this.turnstile.leases.has(this.pathOf(key, query.path));
   }
 
   /** Who holds the lock and who waits for it, in their order, over all processes. */

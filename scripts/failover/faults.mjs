@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { expireSession } from './expire-session.mjs';
-import { waitedForProcessor } from './processor.mjs';
+import { expireSession } from '../faults/expire-session.mjs';
+import { waitedForProcessor } from '../faults/processor.mjs';
 
 /** Milliseconds of quiet before each fault, at most: it shall meet the server's ticks and the leader's writes anywhere. */
 const LONGEST_QUIET = 100;
@@ -42,13 +42,15 @@ const FAULTS = {
   async drops(fleet, leader, index) {
     const { succeeded } = fleet.fault('drops', leader);
     if (index % 2 === 0) {
-      leader.link.cut();
+      await leader.link.down();
       await delay(fleet.sessionTimeout / 4);
-      leader.link.restore();
+      await leader.link.up();
     } else {
       leader.link.silence();
       await succeeded();
-      leader.link.restore();
+      leader.link.speak();
+      // What was held back belongs to connections that both sides have given up by now.
+      leader.link.cut();
     }
   },
 };

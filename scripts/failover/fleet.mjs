@@ -1,8 +1,7 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { now } from './clock.mjs';
-import { Link } from './link.mjs';
+import { Child } from '../faults/child.mjs';
+import { now } from '../faults/clock.mjs';
+import { Link } from '../faults/link.mjs';
 
 const PROGRAM = fileURLToPath(new URL('instance.mjs', import.meta.url));
 const INSTANCES = 3;
@@ -36,7 +35,7 @@ export class Fleet {
   /** A new process, which connects and takes part by itself. */
   async add() {
     const id = `instance-${++this.#count}`;
-    const link = await Link.to(this.server.port, this.latency);
+    const link = await Link.to(this.server.port, { latency: this.latency });
     const instance = new Instance(id, link, [link.connectString, this.sessionTimeout, PATH, id]);
     this.#instances.add(instance);
     instance.onNews = (message) => this.#take(instance, message);
@@ -129,52 +128,12 @@ export class Fleet {
 }
 
 /** A process of instance.mjs. */
-class Instance {
+class Instance extends Child {
   /** Of its present term. */
   token;
-  killed = false;
-  onNews = () => {};
-  #answers = new Map();
-  #tickets = 0;
-  #child;
 
   constructor(id, link, args) {
-    this.id = id;
+    super(id, PROGRAM, args);
     this.link = link;
-    this.#child = fork(PROGRAM, args, {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      // Tokens are bigints.
-      serialization: 'advanced',
-    });
-    this.exited = once(this.#child, 'exit');
-    this.#child.on('message', (message) => this.#take(message));
-    void this.exited.then(() => {
-      for (const { reject } of this.#answers.values()) reject(new Error(`${id} is gone`));
-    });
-  }
-
-  get pid() {
-    return this.#child.pid;
-  }
-
-  ask(request) {
-    const ticket = ++this.#tickets;
-    return new Promise((resolve, reject) => {
-      this.#answers.set(ticket, { resolve, reject });
-      this.#child.send({ ticket, request }, (error) => error && reject(error));
-    }).finally(() => this.#answers.delete(ticket));
-  }
-
-  async kill() {
-    this.killed = true;
-    this.#child.kill('SIGKILL');
-    await this.exited;
-  }
-
-  #take(message) {
-    if (message.type !== 'answer') return this.onNews(message);
-    const { resolve, reject } = this.#answers.get(message.ticket);
-    if (message.failure) reject(new Error(`${this.id}: ${message.failure}`));
-    else resolve(message.result);
   }
 }

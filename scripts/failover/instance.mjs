@@ -1,7 +1,8 @@
 // One instance: a client, a latch, and, while it leads, writes under its fencing token. It tells its
 // parent what happens to it and does what that asks for.
 import { LeaderLatch, ZkClient } from 'nestjs-zookeeper/recipes';
-import { now } from './clock.mjs';
+import { answer, tell } from '../faults/child-side.mjs';
+import { now } from '../faults/clock.mjs';
 
 /** Milliseconds between two writes of a leader. */
 const WRITE_EVERY = 20;
@@ -27,16 +28,7 @@ const requests = {
   },
 };
 
-// Whose parent is gone has nobody to stop it. It may have gone before this line.
-process.on('disconnect', () => process.exit());
-if (!process.connected) process.exit();
-process.on('message', async ({ ticket, request }) => {
-  try {
-    tell({ type: 'answer', ticket, result: await requests[request]() });
-  } catch (error) {
-    tell({ type: 'answer', ticket, failure: String(error) });
-  }
-});
+answer(requests);
 
 latch.onChange((term) => term && lead(term));
 await client.connect();
@@ -54,8 +46,4 @@ function lead(term) {
     // Not here: telling takes time, and the node is about to be deleted.
     setImmediate(() => tell({ type: 'ended', token, at }));
   });
-}
-
-function tell(message) {
-  process.send(message);
 }

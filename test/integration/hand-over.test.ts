@@ -4,6 +4,7 @@ import {
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
+  MultiLock,
   Mutex,
   ReadWriteLock,
   Semaphore,
@@ -415,6 +416,27 @@ describe('reentrancy under hand-over', () => {
         }),
       ),
     );
+  });
+});
+
+describe('the locks of a multi-lock', () => {
+  it('are not handed over: whoever has one of them next has a token above the highest', async () => {
+    const [a, b] = [server.path('multi-a'), server.path('multi-b')];
+    const client = await connect();
+    const mutexes = () => [a, b].map((path) => new Mutex(client, path));
+    await new Mutex(client, a).withLock(() => {});
+    const held = await new Mutex(client, a).acquire();
+    // The second one's zxid is above the first one's by then.
+    const both = new MultiLock(mutexes()).acquire();
+    const next = new Mutex(client, a).acquire();
+    await held.release();
+    const lease = await both;
+    const { fencingToken } = lease;
+    await lease.release();
+    const later = await next;
+    expect(later.fencingToken).toBeGreaterThan(fencingToken);
+    await later.release();
+    await nothingLeft(server, client, a, b);
   });
 });
 

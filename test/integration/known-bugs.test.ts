@@ -395,6 +395,23 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await nothingLeft(server, other, path + queue, path + held);
     await client.close();
   });
+
+  it('retries that ran out after a lost answer: leaves no node', async () => {
+    const path = server.path('retries-ran-out');
+    await using link = await Link.to(server.port);
+    const client = await connect({
+      connectString: link.connectString,
+      retry: { type: 'fixed', delay: 20, maxAttempts: 3 },
+    });
+    const other = await connect();
+    const { acquiring } = await acquireUnanswered(link, client, other, path);
+    await link.down();
+    await expect(acquiring).rejects.toMatchObject({ code: 'CONNECTION' });
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    await nothingLeft(server, other, path + queue, path + held);
+    await client.close();
+  });
 });
 
 const reentrant: [string, (client: ZkClient, path: string) => Lock][] = [

@@ -19,7 +19,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../support/clients.js';
-import { failureOf, nodesUnder, nothingLeft, queued } from '../support/recipe-nodes.js';
+import { failureOf, nodesUnder, nothingLeft, observed, queued } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();
@@ -96,6 +96,27 @@ describe('a multi-lock', () => {
     );
     await failureOf(new MultiLock([...locks, stub(`${base}/\u{1f601}`, fail)]).acquire());
     expect(taken).toEqual(['Z', 'a', 'a/b', 'b', 'é', '\uffee', '\u{1f600}']);
+  });
+
+  it('begins again where it lost one while it waited for another', async () => {
+    const [a, b] = paths('lost-while-waiting') as [string, string];
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const blocking = await new Mutex(other, b).acquire();
+    const waiting = observed(new MultiLock(mutexes(client, [a, b])).acquire());
+    await queued(other, b, 2);
+    await expire(client, server);
+    // Somebody else has the first lock, while the second one is waited for in a new session.
+    const between = await new Mutex(other, a).acquire();
+    await queued(other, b, 2);
+    await blocking.release();
+    await queued(other, a, 2);
+    expect(waiting.settled).toBe(false);
+    await between.release();
+    const lease = await waiting.promise;
+    expect(lease.leases.map(({ held }) => held)).toEqual([true, true]);
+    expect(lease.leases[0]!.fencingToken).toBeGreaterThan(between.fencingToken);
+    await lease.release();
+    await nothingLeft(server, other, a, b);
   });
 
   it('stops at the first failure and gives back what it had taken', async () => {
@@ -283,6 +304,7 @@ describe('the lease of a multi-lock', () => {
     const locks = ['/a', '/b', '/c'].map((path) =>
       stub(path, async () => ({
         path,
+        held: true,
         signal: new AbortController().signal,
         release: () => {
           released.push(path);

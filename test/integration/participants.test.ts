@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
@@ -83,6 +84,8 @@ describe('the participants of a mutex', () => {
     const names = async () =>
       (await new Mutex(other, path).participants()).map(({ details }) => details?.name);
     expect(await names()).toEqual(['first', 'elsewhere']);
+    // Held for long enough for others to be next.
+    await delay(15);
     await lease.release();
     const theirs = await elsewhere;
     expect(await names()).toEqual(['elsewhere', 'second']);

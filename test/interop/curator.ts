@@ -96,6 +96,11 @@ export class Curator implements AsyncDisposable {
     return (await this.ask('acquire-revocable', name, lock, PATIENCE))[0] === 'true';
   }
 
+  /** Once more, on the thread of that name. */
+  async acquireAgain(name: string, wait = PATIENCE): Promise<boolean> {
+    return (await this.ask('acquire-again', name, wait))[0] === 'true';
+  }
+
   async release(name: string): Promise<void> {
     await this.ask('release', name);
   }

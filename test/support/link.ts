@@ -41,6 +41,10 @@ export class Link implements AsyncDisposable {
   speak = () => this.#call('speak');
   /** What the server says on the present connections is lost from now on, what the client says arrives. */
   deafen = () => this.#call('deafen');
+  /** What the client says on the present connections is lost from now on, what the server says arrives. */
+  mute = () => this.#call('mute');
+  /** Lets the next request of each connection through and breaks the connection instead of the answer. */
+  dropReply = () => this.#call('dropReply');
   /** Connections made so far. */
   accepted = () => this.#call('accepted') as Promise<number>;
 

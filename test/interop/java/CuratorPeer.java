@@ -93,6 +93,8 @@ public final class CuratorPeer {
                 }
                 return String.valueOf(holder.acquire(Long.parseLong(words.get(2))));
             }
+            case "acquire-again":
+                return String.valueOf(holders.get(words.get(0)).acquire(Long.parseLong(words.get(1))));
             case "release":
                 holders.remove(words.get(0)).release();
                 return "";

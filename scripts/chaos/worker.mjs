@@ -1,0 +1,206 @@
+// One worker: takes and gives back leases of every recipe in several loops, takes part in two elections,
+// and writes to its parent's store under its tokens as long as it believes that it may. It writes down
+// all that happens to it; checker.mjs says what an event is.
+import { setMaxListeners } from 'node:events';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  CoordinationError,
+  LeaderLatch,
+  LeaderSelector,
+  MultiLock,
+  Mutex,
+  NonReentrantMutex,
+  ReadWriteLock,
+  Semaphore,
+  ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { grantOf } from '../../dist/recipes/grant.js';
+import { answer, tell } from '../faults/child-side.mjs';
+import { now } from '../faults/clock.mjs';
+import { PERMITS, ROOT } from './keys.mjs';
+import { Random } from './random.mjs';
+
+const { connectString, sessionTimeout, transport, worker, life, file, seed } = JSON.parse(
+  process.argv[2],
+);
+
+const random = new Random(seed);
+const history = openSync(file, 'a');
+const client = new ZkClient({
+  connectString,
+  sessionTimeout,
+  transport,
+  // One that was stopped as it stands takes connections and never says a word.
+  connectTimeout: sessionTimeout / 4,
+  retry: { type: 'fixed', delay: 50, maxAttempts: 20 },
+});
+const finishing = new AbortController();
+// Every wait listens to it.
+setMaxListeners(0, finishing.signal);
+/** What is held at present, by the ids of its leases. */
+const present = new Map();
+let count = 0;
+
+const path = (name) => `${ROOT}/${name}`;
+const mutex = (name) => new Mutex(client, path(name), { key: name });
+const pages = new ReadWriteLock(client, path('pages'), { key: 'pages' });
+const seats = new Semaphore(client, path('seats'), { permits: PERMITS, key: 'seats' });
+const both = new MultiLock([mutex('left'), pages.write, mutex('right')]);
+
+const JOBS = [
+  job(mutex(`own-${worker}`), 'exclusive'),
+  job(mutex('till'), 'exclusive'),
+  job(mutex('till'), 'exclusive'),
+  job(mutex('left'), 'exclusive'),
+  job(mutex('right'), 'exclusive'),
+  job(new NonReentrantMutex(client, path('door'), { key: 'door' }), 'exclusive'),
+  job(pages.read, 'read'),
+  job(pages.read, 'read'),
+  job(pages.write, 'write'),
+  job(seats, 'permit'),
+  job(seats, 'permit'),
+  job(both, 'exclusive'),
+  // Held for so long that most faults of its holder meet it.
+  job(mutex('vault'), 'exclusive', 2 * sessionTimeout),
+];
+
+const latch = new LeaderLatch(client, path('latch'), { id: worker, onError });
+latch.onChange((term) => {
+  if (term) void lead('latch', term).then(() => term.active && latch.resign());
+});
+const selector = new LeaderSelector(
+  client,
+  path('selector'),
+  async (term) => {
+    await lead('selector', term);
+  },
+  { id: worker, autoRequeue: true, onError },
+);
+
+answer({
+  async finish() {
+    finishing.abort();
+    await Promise.all([...loops, latch.close(), selector.close()]);
+  },
+  async credentials() {
+    return (await client.session()).credentials;
+  },
+  async block(milliseconds) {
+    while (present.size === 0) await delay(1);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+    // The first code that runs after the pause.
+    for (const [id, lease] of present) {
+      const at = now();
+      const aborted = lease.signal.aborted;
+      const { held } = lease;
+      note({ type: 'woke', id, held, aborted, abortedThen: lease.signal.aborted, at });
+    }
+  },
+});
+
+tell({ type: 'ready' });
+await client.connect();
+note({ type: 'connected', transport: client.transport, at: now() });
+latch.start();
+selector.start();
+const loops = JOBS.map((work) => work());
+await Promise.all(loops);
+
+/** @param longest milliseconds that it is held, at most */
+function job(lock, mode, longest = 40) {
+  return async () => {
+    while (!finishing.signal.aborted) {
+      const options = {
+        wait: random.of([0, random.between(50, 500), 10_000]),
+        signal: finishing.signal,
+      };
+      const permits = mode === 'permit' ? random.whole(1, 2) : undefined;
+      if (permits) options.count = permits;
+      try {
+        const lease = await lock.acquire(options);
+        await use(lease, mode, permits, longest);
+      } catch (error) {
+        onError(error);
+        await delay(20);
+      }
+      await delay(random.between(5, 40));
+    }
+  };
+}
+
+/** Holds a lease for a while. A multi-lock's is one for each of its locks, all under its highest token. */
+async function use(lease, mode, permits, longest) {
+  const parts = (lease.leases ?? [lease]).map((part) => {
+    const [key, taken] = [part.key, part.key === 'pages' && mode === 'exclusive' ? 'write' : mode];
+    return begin(part, key, taken, permits);
+  });
+  const writes = mode === 'exclusive' || mode === 'write';
+  await work(lease, parts, writes, random.between(0, longest));
+  const at = now();
+  for (const { id } of parts) end(id, { type: 'releasing', at });
+  await lease.release();
+}
+
+async function lead(election, term) {
+  // Of a term there is no public lease.
+  const part = begin(term.lease, election, 'exclusive');
+  await work(term.lease, [part], true, random.between(50, 800));
+  end(part.id, { type: 'releasing', at: now() });
+}
+
+function begin(lease, key, mode, permits = 1) {
+  const id = `${worker}.${life}.${++count}`;
+  const at = now();
+  const { held, fencingToken: token } = lease;
+  note({ type: 'granted', id, key, mode, count: permits, token: String(token), held, at });
+  present.set(id, lease);
+  lease.signal.addEventListener('abort', () => {
+    end(id, { type: 'told', why: lease.signal.reason.message, at: now() });
+  });
+  tell({ type: 'granted' });
+  void locate(id, lease);
+  return { id, key };
+}
+
+function end(id, event) {
+  if (present.delete(id)) note({ id, ...event });
+}
+
+/** Where in the queue its node stands: the number of its name, in the life of the directory that it is in. */
+async function locate(id, lease) {
+  const { nodes } = grantOf(lease).tenure.place;
+  const directory = nodes[0].slice(0, nodes[0].lastIndexOf('/'));
+  const stat = await client.exists(directory).catch(() => undefined);
+  // It may be another directory where the lease was lost meanwhile.
+  if (!stat || !lease.held) return;
+  const sequences = nodes.map((node) => Number(node.slice(-10)));
+  note({ type: 'place', id, directory: stat.czxid, sequences });
+}
+
+async function work(lease, parts, writes, milliseconds) {
+  const until = now() + milliseconds;
+  while (now() < until && !finishing.signal.aborted) {
+    if (writes) {
+      for (const { id, key } of parts) {
+        const at = now();
+        // Asked before each piece of work, as everybody should.
+        if (!lease.held) return;
+        note({ type: 'write', id, at });
+        tell({ type: 'write', id, key, token: lease.fencingToken });
+      }
+    }
+    await delay(10);
+  }
+}
+
+function onError(error) {
+  const expected = error instanceof CoordinationError;
+  if (!expected) note({ type: 'broken', why: String(error?.stack ?? error), at: now() });
+}
+
+function note(event) {
+  writeSync(history, `${JSON.stringify(event)}\n`);
+}
+
+process.on('exit', () => closeSync(history));

@@ -1,0 +1,74 @@
+import { inspect } from 'node:util';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CoordinationError, MisuseError, ZkClient } from 'nestjs-zookeeper';
+import { clientOn, recipesOn } from '../support/fuzz-calls.js';
+import { servicesOn } from '../support/fuzz-service-calls.js';
+import type { Call, FuzzTarget } from '../support/fuzz-values.js';
+import { useServer } from '../support/servers.js';
+
+// What a caller may hand in is anything. It is refused by an error of ours before it can do harm.
+
+const server = useServer();
+/** Milliseconds: what has not settled by then hangs. */
+const PATIENCE = 5_000;
+/** Of each group. */
+const CALLS = 10_000;
+
+const target = {} as FuzzTarget;
+beforeAll(async () => {
+  target.client = new ZkClient({ connectString: server.connectString, sessionTimeout: 20_000 });
+  await target.client.connect();
+  target.root = server.path('fuzz');
+});
+afterAll(() => target.client.close());
+
+/** Gives back what a call was given. */
+async function undo(result: unknown): Promise<void> {
+  const list = Array.isArray(result) ? result : [result];
+  for (const item of list as { release?: () => Promise<void>; watch?: { remove(): void } }[]) {
+    if (typeof item?.release === 'function') await item.release();
+    item?.watch?.remove?.();
+  }
+}
+
+async function outcome(call: Call, args: unknown[]): Promise<unknown> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const result = await Promise.race([
+      (async () => call(...(args as never[])))(),
+      new Promise((_, reject) => {
+        timer = setTimeout(reject, PATIENCE, new Error(`nothing for ${PATIENCE} ms`));
+      }),
+    ]);
+    await undo(result);
+    return undefined;
+  } catch (error) {
+    const typed = error instanceof CoordinationError || error instanceof MisuseError;
+    return typed ? undefined : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+describe.each([
+  ['recipes', recipesOn(target)],
+  ['client', clientOn(target)],
+  ['services and decorators', servicesOn(target)],
+])('the arguments of the %s', (_name, entries) => {
+  it('are refused by errors of ours, or are right', { timeout: 240_000 }, async () => {
+    const call = fc.nat(entries.length - 1).chain((index) => {
+      const [, , ...args] = entries[index]!;
+      return fc.tuple(fc.constant(index), fc.tuple(...args));
+    });
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const failures = new Set<string>();
+    for (const [index, args] of fc.sample(call, { numRuns: CALLS, seed })) {
+      const [name, entry] = entries[index]!;
+      const failure = await outcome(entry, args);
+      if (failure !== undefined) failures.add(`${name}: ${inspect(failure).slice(0, 200)}`);
+    }
+    expect({ seed, failures: [...failures] }).toEqual({ seed, failures: [] });
+    expect(target.client.state).toBe('CONNECTED');
+  });
+});

@@ -1,0 +1,134 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  LeaseLostError,
+  LockTimeoutError,
+  MultiLock,
+  Mutex,
+  Semaphore,
+} from 'nestjs-zookeeper/recipes';
+import { stateOf, useClients } from '../support/clients.js';
+import { Link } from '../support/link.js';
+import { failureOf } from '../support/recipe-nodes.js';
+import { useServer } from '../support/servers.js';
+import { Curator } from './curator.js';
+
+// What Curator 5.4 does in a scenario, and what we do in the same one. docs/reliability.md has the table.
+
+const server = useServer();
+const connect = useClients(server);
+const peers: Curator[] = [];
+afterEach(() => Promise.all(peers.splice(0).map((peer) => peer[Symbol.asyncDispose]())));
+
+async function curator(connectString = server.connectString, sessionTimeout?: number) {
+  const peer = await Curator.start(connectString, sessionTimeout);
+  peers.push(peer);
+  return peer;
+}
+
+describe('CURATOR-206: the holder of a lock that was lost with its session enters it again', () => {
+  it('Curator lets it in, beside the next holder', async () => {
+    const path = server.path('theirs-206');
+    await using link = await Link.to(server.port);
+    const peer = await curator(link.connectString, 2000);
+    const other = await connect();
+    expect(await peer.acquire('holder', `mutex:${path}`)).toBe(true);
+    await link.down();
+    const lease = await new Mutex(other, path).acquire();
+    await link.up();
+    expect(await peer.acquireAgain('holder')).toBe(true);
+    expect(lease.held).toBe(true);
+    await lease.release();
+  });
+
+  it('we refuse it', async () => {
+    const path = server.path('ours-206');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
+    const other = await connect();
+    const mutex = new Mutex(client, path);
+    await mutex.withLock(async () => {
+      await link.down();
+      const lease = await new Mutex(other, path).acquire();
+      await link.up();
+      await stateOf(client, 'CONNECTED');
+      expect(await failureOf(mutex.withLock(() => undefined))).toBeInstanceOf(LeaseLostError);
+      expect(lease.held).toBe(true);
+      await lease.release();
+    });
+  });
+});
+
+describe('two clients want two of two permits each', () => {
+  it('Curator gives each of them one, and both give up', async () => {
+    const path = server.path('theirs-permits');
+    const peer = await curator();
+    let deadlocks = 0;
+    for (let round = 0; round < 20 && deadlocks === 0; round++) {
+      const lock = `semaphore:${path}:2:2`;
+      const granted = await Promise.all(
+        ['a', 'b'].map((name) => peer.acquire(`${name}-${round}`, lock, 1000)),
+      );
+      if (!granted.includes(true)) deadlocks++;
+      for (const [index, name] of ['a', 'b'].entries()) {
+        if (granted[index]) await peer.release(`${name}-${round}`);
+      }
+    }
+    expect(deadlocks).toBe(1);
+  });
+
+  it('we give both to one of them, and then to the other', async () => {
+    const path = server.path('ours-permits');
+    const clients = await Promise.all([connect(), connect()]);
+    for (let round = 0; round < 20; round++) {
+      await Promise.all(
+        clients.map((client) =>
+          new Semaphore(client, path, { permits: 2 }).withLock(() => undefined, {
+            count: 2,
+            wait: 1000,
+          }),
+        ),
+      );
+    }
+  });
+});
+
+describe('a multi-lock of three is waited for 400 ms, while the first two become free one after the other', () => {
+  /** How long `wait` took while the locks at `paths` are released at 300 and 600 ms, the last one never. */
+  async function timed(paths: string[], wait: () => Promise<unknown>): Promise<number> {
+    const other = await connect();
+    const held = await Promise.all(paths.map((path) => new Mutex(other, path).acquire()));
+    const start = performance.now();
+    const waiting = wait().then(() => performance.now() - start);
+    for (const lease of held.slice(0, 2)) {
+      await delay(300);
+      await lease.release();
+    }
+    const took = await waiting;
+    await held[2]!.release();
+    return took;
+  }
+
+  const paths = (name: string) => {
+    const base = server.path(name);
+    return ['a', 'b', 'c'].map((part) => `${base}/${part}`);
+  };
+
+  it('Curator waits 400 ms for each', async () => {
+    const all = paths('theirs-multi');
+    const peer = await curator();
+    const lock = all.map((path) => `mutex:${path}`).join();
+    const took = await timed(all, () => peer.acquire('holder', lock, 400));
+    expect(took).toBeGreaterThan(900);
+  });
+
+  it('we wait 400 ms', async () => {
+    const all = paths('ours-multi');
+    const client = await connect();
+    const multi = new MultiLock(all.map((path) => new Mutex(client, path)));
+    const took = await timed(all, async () =>
+      expect(await failureOf(multi.acquire({ wait: 400 }))).toBeInstanceOf(LockTimeoutError),
+    );
+    expect(took).toBeLessThan(700);
+  });
+});

@@ -1,0 +1,94 @@
+import fc from 'fast-check';
+import type { ZkClient } from 'nestjs-zookeeper';
+
+// What a caller may hand in.
+
+const throwing = {
+  toString(): string {
+    throw new Error('toString');
+  },
+  valueOf(): number {
+    throw new Error('valueOf');
+  },
+};
+export const junk = fc.oneof(
+  fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true }),
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    '',
+    '/',
+    'x',
+    '/x/',
+    '/../x',
+    '/nul\0',
+    '/\u{1f600}',
+    Number.NaN,
+    -1,
+    -0,
+    0.5,
+    2 ** 31,
+    Number.MAX_VALUE,
+    Infinity,
+    -Infinity,
+    1n,
+    Symbol('junk'),
+    throwing,
+    new Proxy({}, {}),
+    Object.create(null),
+    () => undefined,
+    async () => undefined,
+    new Uint16Array(2),
+    new AbortController().signal,
+    AbortSignal.abort(),
+    'x'.repeat(1_100_000),
+  ),
+);
+
+/** Either something that is right, or anything. */
+export const maybe = (...right: unknown[]) =>
+  fc.oneof({ arbitrary: fc.constantFrom(...right), weight: 3 }, { arbitrary: junk, weight: 2 });
+export const optional = (fields: Record<string, fc.Arbitrary<unknown>>) =>
+  fc.oneof(
+    { arbitrary: fc.record(fields, { requiredKeys: [] }), weight: 4 },
+    { arbitrary: junk, weight: 1 },
+  );
+
+/** Where something is put only by the fuzz: whatever is in it is gone with the test. */
+export const somePath = fc.oneof(
+  { arbitrary: fc.constantFrom('a', 'b', 'c').map((name) => ({ below: name })), weight: 3 },
+  { arbitrary: junk, weight: 1 },
+);
+export const waiting = {
+  wait: maybe(0, 1, 20, undefined),
+  signal: maybe(undefined),
+  holdAtLeast: maybe(0, 1),
+  holdAtMost: maybe(1, 50, Infinity),
+  details: optional({ name: maybe('n'), text: maybe('t'), data: junk }),
+};
+export const acquiring = optional(waiting);
+export const work = maybe(() => 1);
+
+export type Call = (...args: never[]) => unknown;
+export type Entry = readonly [name: string, call: Call, ...args: fc.Arbitrary<unknown>[]];
+
+export const data = maybe('x', new Uint8Array(2), undefined);
+export const version = maybe(-1, 0);
+export const acl = maybe([{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }]);
+export const watch = optional({ watch: maybe(true, false) });
+export const permits = optional({ ...waiting, permits: maybe(2), count: maybe(1, 2), path: junk });
+export const key = maybe('k', 'l');
+export const candidate = optional({ id: maybe('me'), key: maybe('e'), onError: maybe(() => {}) });
+
+/** What the calls are made on: there once the tests run. */
+export interface FuzzTarget {
+  client: ZkClient;
+  /** Of all paths that are right. */
+  root: string;
+}
+
+/** Below the fuzz's own root, where it is a path of ours. */
+export function place({ root }: FuzzTarget, recipe: string, path: unknown): string {
+  const below = (path as { below?: string } | null | undefined)?.below;
+  return typeof below === 'string' ? `${root}/${recipe}/${below}` : (path as string);
+}
