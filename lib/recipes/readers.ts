@@ -47,14 +47,23 @@ class Readers {
   acquire(want: Want): Promise<Grant> {
     const { wanted, wait, signal } = want;
     if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
-    if (this.shared?.rests()) return nextTurn().then(() => this.acquire(want));
     const grant = this.shared?.join(want.linger);
     if (grant) return Promise.resolve(grant);
     if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
+    void this.joinOrQueue(waiter);
+    return waiter.promise;
+  }
+
+  private async joinOrQueue(waiter: OwnerWaiter): Promise<void> {
+    for (let first = this.shared?.first(); first; first = this.shared?.first()) {
+      await first;
+      if (waiter.over) return;
+      const grant = this.shared?.join(waiter.linger);
+      if (grant) return waiter.take(grant);
+    }
     this.waiters.add(waiter);
     if (!this.serving) this.start();
-    return waiter.promise;
   }
 
   private start(): void {
@@ -140,21 +149,20 @@ class SharedPlace {
     return this.tenure.over;
   }
 
-  /** Readers follow each other in one turn of the event loop: it has to hear of writers, and of time. */
-  rests(): boolean {
-    if (!this.company.alone || !this.bound.reached) return false;
-    this.bound.startAgain();
-    return true;
-  }
-
-  /** Undefined where a writer waits, or may do so for long enough. */
-  join(linger: number): Grant | undefined {
+  /** What has to come before anybody may join; undefined where nobody may any more. */
+  first(): Promise<void> | undefined {
     const { tenure, company, bound } = this;
     if (!tenure.grantsOn || company.others) return undefined;
-    if (!company.alone) {
-      void company.look();
-      if (bound.reached) return undefined;
-    }
+    if (!company.alone) return company.look();
+    bound.startAgain();
+    // Readers follow each other in one turn of the event loop: it has to hear of writers, and of time.
+    return nextTurn();
+  }
+
+  /** Undefined where a writer waits or may do so, and where it is time for others in this process. */
+  join(linger: number): Grant | undefined {
+    const { tenure, company, bound } = this;
+    if (!tenure.grantsOn || !company.alone || bound.reached) return undefined;
     bound.count();
     return this.admit(linger);
   }

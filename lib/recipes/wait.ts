@@ -81,6 +81,11 @@ export class Waiter<T> {
     signal?.addEventListener('abort', this.onAbort);
   }
 
+  /** It has ended, and nobody takes a value. */
+  get over(): boolean {
+    return !this.waiting;
+  }
+
   /** More than a mere try. */
   get patient(): boolean {
     return this.wait > 0;
