@@ -1,8 +1,8 @@
 import { probe } from './addresses.js';
 import { detached } from './detached.js';
-import { ConnectionError, NotAuthorizedError, SessionExpiredError } from './errors.js';
 import { loadBinding, toNativeAcl, toStat, type Native } from './native-binding.js';
 import { NextTurn } from './next-turn.js';
+import { refusalOf } from './refusal.js';
 import {
   type Capabilities,
   Code,
@@ -56,7 +56,6 @@ class NativeTransport implements Transport {
   timeout = 0;
   readonly capabilities: Capabilities = {
     aclOnCreate: false,
-    removeWatch: false,
     promptClose: false,
   };
   readonly #native: Native;
@@ -179,10 +178,6 @@ class NativeTransport implements Transport {
     );
   }
 
-  removeWatch(): boolean {
-    return false;
-  }
-
   async close(): Promise<boolean> {
     if (this.#phase === 'over') return false;
     this.#phase = 'over';
@@ -270,17 +265,7 @@ class NativeTransport implements Transport {
     if (this.#phase !== 'handshake') return;
     this.#endHandshake('over');
     this.#drop();
-    const { address, credentials } = this.#request;
-    const errors = {
-      disconnected: () => new ConnectionError(`${address.label} did not attach a session: ${why}`),
-      expired: () =>
-        new SessionExpiredError(
-          `session ${credentials?.id ?? ''} is over: ${address.label} does not know it`,
-        ),
-      unauthorized: () =>
-        new NotAuthorizedError(`${address.label} refused the credentials in auth`),
-    };
-    this.#settle.reject(errors[reason]());
+    this.#settle.reject(refusalOf(this.#request, reason, why));
   }
 
   #endHandshake(next: 'up' | 'over'): void {

@@ -1,4 +1,5 @@
 import { joinPath } from './connect-string.js';
+import { Discards } from './discards.js';
 import {
   ConnectionError,
   NodeError,
@@ -52,8 +53,7 @@ export abstract class SessionLife {
     transport: () => this.#transport,
     stalled: () => this.#leaveStalled(),
   });
-  /** Full paths of ephemeral nodes that must go. */
-  readonly #discards = new Set<string>();
+  readonly #discards = new Discards(this.#clock);
   /** What rejects the requests in flight. */
   readonly #pending = new Set<(reason: CoordinationError) => void>();
   #transport: Transport | undefined;
@@ -224,9 +224,7 @@ export abstract class SessionLife {
   }
 
   protected discardFully(full: string): Promise<void> {
-    if (!this.alive) return Promise.resolve();
-    this.#discards.add(full);
-    return new Promise((resolve) => this.#sendDiscard(full, resolve));
+    return this.alive ? this.#discards.add(full, this.#transport) : Promise.resolve();
   }
 
   #aliveAt(now: Instant): boolean {
@@ -238,23 +236,9 @@ export abstract class SessionLife {
     return false;
   }
 
-  #sendDiscard(full: string, done: () => void): void {
-    const sentAt = instant();
-    const sent = this.#transport?.delete(full, -1, (code) => {
-      // Any answer settles it: what a server refuses to delete goes with the session.
-      if (isAnswer(code)) {
-        this.#clock.answered(sentAt);
-        this.#discards.delete(full);
-      }
-      done();
-    });
-    if (!sent) done();
-  }
-
   /** Nobody waits for the watch any more. */
   #unwatch(kind: WatchKind, full: string): void {
-    const transport = this.#transport;
-    if (transport?.capabilities.removeWatch) transport.removeWatch(full, kind, () => {});
+    this.#transport?.removeWatch?.(full, kind, () => {});
   }
 
   #adopt(transport: Transport): void {
@@ -263,7 +247,7 @@ export abstract class SessionLife {
     this.#vigil.start(transport.timeout);
     // In this order, and before anybody else can send: a node that must go is gone before a create that
     // the reconnection lets through, and before its owner looks again because of a watch.
-    for (const full of this.#discards) this.#sendDiscard(full, () => {});
+    this.#discards.sendAll(transport);
     this.#options.observer.attached();
     this.watches.fireAll();
   }

@@ -74,8 +74,6 @@ export type WatchKind = 'data' | 'children';
 export interface Capabilities {
   /** A node can be created with an ACL. */
   readonly aclOnCreate: boolean;
-  /** The server can be told to forget a watch. */
-  readonly removeWatch: boolean;
   /** close() never blocks, whatever the server does. */
   readonly promptClose: boolean;
 }
@@ -108,8 +106,8 @@ export interface Transport {
   children(path: string, watch: boolean, reply: Reply<{ children: string[]; stat: Stat }>): boolean;
   sync(path: string, reply: Reply<void>): boolean;
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
-  /** Asked only of a transport that can. */
-  removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean;
+  /** Tells the server to forget a watch, where the transport can. */
+  removeWatch?(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 
   /**
    * Ends the session on the server, and resolves when it has answered or after a second at most, with

@@ -19,8 +19,8 @@ import {
 } from '../protocol/index.js';
 import { unreachable } from './addresses.js';
 import { detached } from './detached.js';
-import { ConnectionError, NotAuthorizedError, SessionExpiredError } from './errors.js';
 import { permissionBits } from './permissions.js';
+import { refusalOf } from './refusal.js';
 import { type Open, openTcp } from './streams.js';
 import { tlsAdvice } from './tls.js';
 import {
@@ -73,7 +73,7 @@ interface Settle {
 }
 
 class WireTransport implements Transport {
-  readonly capabilities: Capabilities = { aclOnCreate: true, removeWatch: true, promptClose: true };
+  readonly capabilities: Capabilities = { aclOnCreate: true, promptClose: true };
   readonly #connection: WireConnection;
   readonly #request: ConnectRequest;
   readonly #settle: Settle;
@@ -248,19 +248,12 @@ class WireTransport implements Transport {
   }
 
   #refusal(reason: DownReason, why: string, cause: Error | undefined): Error {
-    const { address, credentials } = this.#request;
-    if (reason === 'unauthorized') {
-      return new NotAuthorizedError(`${address.label} refused the credentials in auth`);
+    if (cause && 'syscall' in cause && cause.syscall === 'connect') {
+      return unreachable(this.#request.address, cause);
     }
-    if (reason === 'expired' && credentials) {
-      const { id } = credentials;
-      return new SessionExpiredError(`session ${id} is over: ${address.label} does not know it`);
-    }
-    if (cause && 'syscall' in cause && cause.syscall === 'connect')
-      return unreachable(address, cause);
     const advice = cause && tlsAdvice(cause);
     const said = advice ? `${why.trim()}; ${advice}` : why;
-    return new ConnectionError(`${address.label} did not attach a session: ${said}`, { cause });
+    return refusalOf(this.#request, reason, said, cause);
   }
 
   #end(next: 'up' | 'over'): void {
