@@ -3,6 +3,7 @@ import type { ZkClient } from '../client/index.js';
 import { wait as pause } from '../client/wait.js';
 import { Candidate, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
+import { LATCH } from './leader-participants.js';
 import type { AcquireOptions } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
 import { checkAcquire, LONGEST_TIMER } from './wait.js';
@@ -38,7 +39,7 @@ export interface LeaderLatchOptions extends CandidateOptions {
  * @publicApi
  */
 export class LeaderLatch extends Candidate {
-  protected override readonly marker = 'latch-';
+  protected override readonly marker = LATCH;
   private readonly closeMode: CloseMode;
 
   constructor(client: ZkClient, path: string, options: LeaderLatchOptions = {}) {

@@ -18,11 +18,16 @@ export interface LeaderParticipant {
   readonly session: string;
 }
 
+export const LATCH = 'latch-';
+export const SELECTOR = 'lock-';
+/** Of both: whoever takes no part does not know which of them the others use. */
+const MARKERS = [LATCH, SELECTOR];
+
 /** The participants of the election at `parent`, in the order in which they lead. */
 export async function readCandidates(
   client: ZkClient,
   parent: string,
-  markers: readonly string[],
+  markers: readonly string[] = MARKERS,
 ): Promise<LeaderParticipant[]> {
   const queue = queueOf({ parent, markers }, await childrenOf(client, parent));
   const read = await Promise.all(

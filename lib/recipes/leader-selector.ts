@@ -3,6 +3,7 @@ import type { ZkClient } from '../client/index.js';
 import { checkFunction } from '../client/validation.js';
 import { Candidate, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './chain.js';
+import { SELECTOR } from './leader-participants.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*
@@ -44,7 +45,7 @@ export class CancelLeadership extends CoordinationError {
  * @publicApi
  */
 export class LeaderSelector extends Candidate {
-  protected override readonly marker = 'lock-';
+  protected override readonly marker = SELECTOR;
   private readonly autoRequeue: boolean;
 
   constructor(

@@ -22,9 +22,6 @@ import {
 import type { Holding } from './holding.js';
 import { checkKey, electionPath } from './lock-key.js';
 
-/** Of latches and selectors: whoever takes no part does not know which of them the others use. */
-const MARKERS = ['latch-', 'lock-'];
-
 /** @publicApi */
 export interface LeadershipChange {
   readonly election: string;
@@ -140,7 +137,7 @@ export class LeaderService {
     const { path: asked } = { ...this.elections.get(election), ...options };
     const path = this.pathOf(election, asked ?? present?.path);
     if (this.client.state === 'CONNECTING') await this.client.connect();
-    return readCandidates(this.client, path, MARKERS);
+    return readCandidates(this.client, path);
   }
 
   /**
