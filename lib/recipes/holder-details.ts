@@ -20,12 +20,18 @@ export interface HolderDetails {
 const LONGEST = 4096;
 
 const HERE = { host: hostname(), pid: process.pid };
-const PLAIN: Uint8Array = Buffer.from(JSON.stringify(HERE));
+const plain = new Map<number | undefined, Uint8Array>();
 
 /** The data of a node of ours. Curator puts the host's address there. */
 export function holderData(details: HolderDetails | undefined, permits?: number): Uint8Array {
-  if (details === undefined && permits === undefined) return PLAIN;
-  return encode(details === undefined ? {} : details, permits, 'details');
+  return details === undefined ? plainData(permits) : encode(details, permits, 'details');
+}
+
+/** Without details it is the same again and again: made once for each number of permits. */
+function plainData(permits: number | undefined): Uint8Array {
+  let data = plain.get(permits);
+  if (!data) plain.set(permits, (data = encode({}, permits, 'details')));
+  return data;
 }
 
 /** @param option what errors call the details */

@@ -13,10 +13,10 @@ import { Tenure } from './tenure.js';
 import { abortable, type Waiter } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
-export const LEASE = 'lease-';
+const LEASE = 'lease-';
 export const LEASES = [LEASE];
 const DOOR = 'lock-';
-const DOORS = [DOOR];
+export const DOORS = [DOOR];
 /** Milliseconds between two looks of a mere try at whether permits are left. */
 const TRY_AGAIN = 20;
 
@@ -37,7 +37,7 @@ export class PermitDoor {
   readonly path: string;
   /** The queue at the door. */
   readonly queue: string;
-  private readonly leases: string;
+  readonly leases: string;
 
   constructor(
     readonly semaphore: Lock,

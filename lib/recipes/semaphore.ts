@@ -4,7 +4,7 @@ import { holderData } from './holder-details.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
 import { childrenOf, type Seat } from './participants.js';
-import { LEASES, PermitDoor } from './permit-door.js';
+import { DOORS, LEASES, PermitDoor } from './permit-door.js';
 import { permitQueueOf, type PermitWant } from './permit-queue.js';
 import { PermitLimit, type Permits } from './permits.js';
 import { inOrder, type QueueNode, queueOf } from './queue-names.js';
@@ -44,17 +44,12 @@ export interface PermitOptions extends AcquireOptions {
 export class Semaphore extends Lock<PermitOptions> {
   override readonly noun: Lock['noun'] = 'semaphore';
   private readonly limit: PermitLimit;
-  private readonly leases: string;
   private readonly door: PermitDoor;
-  /** What its lease nodes say where the caller has no details. */
-  private readonly plain: Uint8Array;
 
   constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
     super(client, path, options);
     this.limit = new PermitLimit(client, path, options?.permits);
-    this.leases = `${path}/leases`;
     this.door = new PermitDoor(this, this.limit);
-    this.plain = holderData(undefined, this.limit.fixed);
   }
 
   /** As {@link acquire}, with a lease for each permit, to give them back one by one. */
@@ -88,22 +83,22 @@ export class Semaphore extends Lock<PermitOptions> {
    * permits is by now, but for those of the one who asks where there are more of them than permits.
    */
   protected override async seats(): Promise<Seat[]> {
-    const door = `${this.path}/locks`;
+    const { queue: door, leases: directory } = this.door;
     // In this order: whoever left the door between the two lists holds, or its lease nodes are gone.
     const [leases, doors, value] = await Promise.all([
-      childrenOf(this.client, this.leases),
+      childrenOf(this.client, directory),
       childrenOf(this.client, door),
       this.limit.read(),
       this.door.checkNeighbours(),
     ]);
-    const nodes = inOrder(queueOf({ parent: this.leases, markers: LEASES }, leases));
-    const queue = inOrder(queueOf({ parent: door, markers: ['lock-'] }, doors));
+    const nodes = inOrder(queueOf({ parent: directory, markers: LEASES }, leases));
+    const queue = inOrder(queueOf({ parent: door, markers: DOORS }, doors));
     const [first, ...behind] = queue;
     const asked = first ? await this.askedBy(`${door}/${first.name}`, nodes) : new Set();
     return [
       ...nodes.map((node) => ({
         node,
-        parent: this.leases,
+        parent: directory,
         state:
           nodes.length > value && asked.has(node) ? ('waiting' as const) : ('holding' as const),
         mode: 'permit' as const,
@@ -123,7 +118,7 @@ export class Semaphore extends Lock<PermitOptions> {
    * two threads of one Curator client queue, the second is taken to ask for what the first one holds.
    */
   private async askedBy(door: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
-    const paths = leases.map(({ name }) => `${this.leases}/${name}`);
+    const paths = leases.map(({ name }) => `${this.door.leases}/${name}`);
     const [asker, ...stats] = await Promise.all(
       [door, ...paths].map((path) => this.client.exists(path)),
     );
@@ -140,7 +135,7 @@ export class Semaphore extends Lock<PermitOptions> {
   ): Promise<Grant[]> {
     this.limit.checkCount(count);
     if (signal?.aborted) throw cancelled(this, signal);
-    const data = details === undefined ? this.plain : holderData(details, this.limit.fixed);
+    const data = holderData(details, this.limit.fixed);
     const want = { wanted: this, wait, signal, data, details, count, each };
     // A number that may change is looked at for each grant, and a try asks for itself.
     if (wait === 0 || fairness === 'strict' || this.limit.fixed === undefined) {
