@@ -458,8 +458,14 @@ describe('a session that ends', () => {
       write.withLock(({ held: writing }) => writing),
     ];
     await queued(holder, path, 3);
+    const before = await nodesUnder(holder, path);
     await expire(waiter, server);
-    await queued(holder, path, 1);
+    // The holder's node stays, and the waiters' are others.
+    await expect
+      .poll(async () => (await nodesUnder(holder, path)).filter((node) => !before.includes(node)), {
+        interval: 5,
+      })
+      .toHaveLength(2);
     await queued(holder, path, 3);
     await held.release();
     expect(await Promise.all(both)).toEqual([true, true]);
