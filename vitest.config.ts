@@ -3,9 +3,9 @@ import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-// Integration files run four times: against the embedded server and a real ZooKeeper, over the native and
-// the wire transport. test/support/servers.ts reads ZK_SERVER, and an omitted option `transport` means what
-// the other variable says; scripts/test.mjs leaves out what this machine cannot run.
+// Integration files run on the embedded server and a real ZooKeeper, over the native and the wire
+// transport. test/support/servers.ts reads ZK_SERVER, and an omitted option `transport` means what
+// the other variable says; scripts/test.mjs says which run when.
 const over = (
   transport: 'native' | 'wire',
   name: string,

@@ -1,7 +1,15 @@
-// The README's test command: builds, then runs every Vitest project this machine can run.
+// The README's test command: builds, then runs the Vitest projects that this machine can run. What runs on a
+// server and over a transport runs on both servers and over both transports: on a real ZooKeeper over the
+// native one, on the embedded server over the wire. With --all also the other way round.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
+
+const { values, positionals: files } = parseArgs({
+  options: { all: { type: 'boolean', default: false } },
+  allowPositionals: true,
+});
 
 // The embedded server's worker runs from dist, the sample's instances from dist-sample.
 execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
@@ -13,9 +21,11 @@ const native = await import('zookeeper').then(
   () => true,
   () => false,
 );
-if (native) projects.push('embedded');
-else leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
+if (!native) {
+  leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
+}
 add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
+if (native && (values.all || !projects.includes('real'))) projects.push('embedded');
 add(['java'], ['zookeeper'], 'faults', 'the tests on an ensemble');
 add(
   ['java', 'javac'],
@@ -28,10 +38,7 @@ if (process.env.CI && leftOut.length > 0) {
   process.exit(1);
 }
 
-const vitest = await startVitest('test', process.argv.slice(2), {
-  project: projects,
-  watch: false,
-});
+const vitest = await startVitest('test', files, { project: projects, watch: false });
 const tests = vitest.state.getTestModules().flatMap((module) => [...module.children.allTests()]);
 const count = (state) => tests.filter((test) => test.result().state === state).length;
 await vitest.close();
@@ -39,14 +46,16 @@ await vitest.close();
 for (const what of leftOut) console.log(`Left out: ${what}.`);
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 
-/** A project, over both transports, that needs programs, and jars of Debian's packages. */
+/** A project that needs programs, and jars of Debian's packages. */
 function add(programs, jars, project, what) {
   const missing = [
     ...programs.filter((program) => !runs(program)),
     ...jars.map((jar) => `/usr/share/java/${jar}.jar`).filter((jar) => !existsSync(jar)),
   ];
-  if (missing.length === 0) projects.push(`${project}-wire`, ...(native ? [project] : []));
-  else leftOut.push(`${what} (missing here: ${missing.join(', ')})`);
+  if (missing.length === 0) {
+    if (native) projects.push(project);
+    if (values.all || !native) projects.push(`${project}-wire`);
+  } else leftOut.push(`${what} (missing here: ${missing.join(', ')})`);
 }
 
 function runs(program) {

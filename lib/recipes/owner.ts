@@ -6,7 +6,7 @@ import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import { takeTurn } from './queue.js';
 import { queueOf, type QueueSpec } from './queue-names.js';
-import { busy, cancelled, Waiter, type Wanted } from './wait.js';
+import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
 /*
  * All that one process wants of one exclusive lock (lock cohorting: Dice, Marathe and Shavit). Its
@@ -139,7 +139,7 @@ class Owner {
 
   private leave(waiter: OwnerWaiter): void {
     this.waiters.delete(waiter);
-    if (this.waiters.size === 0) this.turn.abort();
+    if (this.waiters.size === 0) this.turn.abort(NOBODY_WAITS);
   }
 }
 

@@ -5,7 +5,7 @@ import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import type { HolderDetails } from './holder-details.js';
 import type { PermitDoor } from './permit-door.js';
 import type { Place } from './queue.js';
-import { Waiter, type Wanted } from './wait.js';
+import { NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
 /*
  * All that one process wants of one semaphore. Its callers wait here, first in first out; one of them at
@@ -150,7 +150,7 @@ class PermitQueue {
   private leave(waiter: PermitWaiter): void {
     this.waiters.delete(waiter);
     // Whoever is first by now may want another number of permits, or nobody wants any.
-    if (this.first?.want.count !== this.askedFor) this.turn.abort();
+    if (this.first?.want.count !== this.askedFor) this.turn.abort(NOBODY_WAITS);
   }
 
   private endIfIdle(): void {

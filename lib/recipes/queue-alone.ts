@@ -5,7 +5,7 @@ import type { Lock } from './lock.js';
 import { takeTurn } from './queue.js';
 import type { QueueSpec } from './queue-names.js';
 import { Tenure } from './tenure.js';
-import { cancelled, Waiter } from './wait.js';
+import { cancelled, NOBODY_WAITS, Waiter } from './wait.js';
 
 /** One caller's wait in the ensemble's queue, by a node of its own. */
 export async function queueAlone(
@@ -18,7 +18,7 @@ export async function queueAlone(
   const { client, path } = lock;
   const data = holderData(details);
   const turn = new AbortController();
-  const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn.abort());
+  const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn.abort(NOBODY_WAITS));
   takeTurn(
     client,
     { ...names, parent: path, data },

@@ -9,7 +9,7 @@ import { type Place, takeTurn } from './queue.js';
 import { type QueueNode, queueOf, type QueueSpec } from './queue-names.js';
 import { Stay } from './stay.js';
 import { Tenure } from './tenure.js';
-import { busy, cancelled } from './wait.js';
+import { busy, cancelled, NOBODY_WAITS } from './wait.js';
 
 /*
  * All that one process wants of one lock that readers share. They share a single znode too, as long as no
@@ -118,7 +118,7 @@ class Readers {
     this.waiters.delete(waiter);
     if (this.waiters.size > 0) return;
     this.blocked = false;
-    this.turn.abort();
+    this.turn.abort(NOBODY_WAITS);
   }
 
   private forget(): void {

@@ -8,7 +8,7 @@ import { DOORS, LEASES, PermitDoor } from './permit-door.js';
 import { permitQueueOf, type PermitWant } from './permit-queue.js';
 import { PermitLimit, type Permits } from './permits.js';
 import { inOrder, type QueueNode, queueOf } from './queue-names.js';
-import { cancelled, checkAcquire, Waiter } from './wait.js';
+import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './wait.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):
@@ -148,7 +148,7 @@ export class Semaphore extends Lock<PermitOptions> {
   private takeAlone({ wanted, wait, signal, data, details, count, each }: PermitWant) {
     const endUse = this.limit.agree();
     const turn = new AbortController();
-    const waiter = new Waiter<Grant[]>(wanted, wait, signal, data, () => turn.abort());
+    const waiter = new Waiter<Grant[]>(wanted, wait, signal, data, () => turn.abort(NOBODY_WAITS));
     const asking = { count, data, details, signal: turn.signal, waiter };
     this.door
       .take(asking)

@@ -12,6 +12,9 @@ export interface Wanted {
 /** Node's longest timer, 24.8 days: a longer wait ends there too. */
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** Why nobody waits for a turn. One for all: the reason that abort() makes by itself costs more than a hand-over. */
+export const NOBODY_WAITS = new Error('nobody waits any more');
+
 /** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
 export function checkAcquire(options: AcquireOptions, named = (option: string) => option): void {
   checkRecord(options);
