@@ -51,17 +51,18 @@ class Readers {
     if (grant) return Promise.resolve(grant);
     if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
-    void this.joinOrQueue(waiter);
+    if (this.shared) void this.joinOrQueue(waiter, this.shared);
+    else this.queue(waiter);
     return waiter.promise;
   }
 
-  private async joinOrQueue(waiter: OwnerWaiter): Promise<void> {
-    for (let first = this.shared?.first(); first; first = this.shared?.first()) {
-      await first;
-      if (waiter.over) return;
-      const grant = this.shared?.join(waiter.linger);
-      if (grant) return waiter.take(grant);
-    }
+  private async joinOrQueue(waiter: OwnerWaiter, place: SharedPlace): Promise<void> {
+    const joined = await place.joinLater(waiter);
+    if (joined) waiter.take(joined);
+    else if (!waiter.over) this.queue(waiter);
+  }
+
+  private queue(waiter: OwnerWaiter): void {
     this.waiters.add(waiter);
     if (!this.serving) this.start();
   }
@@ -133,6 +134,8 @@ class SharedPlace {
   private readonly stay: Stay;
   private readonly bound = new Bound();
   private linger = 0;
+  /** Who wants to join as soon as it may be. */
+  private coming = 0;
 
   constructor(client: ZkClient, spec: ReadersSpec, place: Place) {
     const { parent } = spec;
@@ -149,8 +152,25 @@ class SharedPlace {
     return this.tenure.over;
   }
 
+  /** Joins when it is known that nobody may mind; undefined where somebody does. The place is kept meanwhile. */
+  async joinLater(waiter: OwnerWaiter): Promise<Grant | undefined> {
+    this.coming++;
+    try {
+      for (let first = this.first(); first; first = this.first()) {
+        await first;
+        if (waiter.over) return undefined;
+        const grant = this.join(waiter.linger);
+        if (grant) return grant;
+      }
+      return undefined;
+    } finally {
+      this.coming--;
+      this.leaveIfFree();
+    }
+  }
+
   /** What has to come before anybody may join; undefined where nobody may any more. */
-  first(): Promise<void> | undefined {
+  private first(): Promise<void> | undefined {
     const { tenure, company, bound } = this;
     if (!tenure.grantsOn || company.others) return undefined;
     if (!company.alone) return company.look();
@@ -177,10 +197,16 @@ class SharedPlace {
   private onFree(): Promise<void> {
     return new Promise((resolve) => {
       setImmediate(() => {
-        if (!this.tenure.occupied) this.stay.begin(this.linger);
+        this.leaveIfFree();
         resolve(this.tenure.givenBack);
       });
     });
+  }
+
+  private leaveIfFree(): void {
+    const { tenure, stay, coming } = this;
+    if (coming > 0 || tenure.occupied || tenure.givenBack || stay.active) return;
+    stay.begin(this.linger);
   }
 
   /** Whoever it was made for has left. */

@@ -273,6 +273,24 @@ describe('readers of one process', () => {
     await nothingLeft(server, observer, path);
   });
 
+  it('keep it for those of them who come again at once', async () => {
+    const path = server.path('again');
+    const client = await connect();
+    const { read } = new ReadWriteLock(client, path);
+    const held = await read.acquire();
+    const before = await client.exists(path);
+    await held.release();
+    let grants = 0;
+    await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (grants++ < 400) await read.withLock(() => {});
+      }),
+    );
+    const after = await client.exists(path);
+    // A znode made and one deleted, where each eight of them might have had one of their own.
+    expect(after!.cversion - before!.cversion).toBeLessThan(10);
+  });
+
   it('do not join once a writer stands behind them', async () => {
     const path = server.path('writer');
     const [client, other] = await Promise.all([connect(), connect()]);
