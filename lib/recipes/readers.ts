@@ -57,9 +57,8 @@ class Readers {
   }
 
   private async joinOrQueue(waiter: OwnerWaiter, place: SharedPlace): Promise<void> {
-    const joined = await place.joinLater(waiter);
-    if (joined) waiter.take(joined);
-    else if (!waiter.over) this.queue(waiter);
+    await place.joinLater(waiter);
+    if (!waiter.over) this.queue(waiter);
   }
 
   private queue(waiter: OwnerWaiter): void {
@@ -135,7 +134,10 @@ class SharedPlace {
   private readonly bound = new Bound();
   private linger = 0;
   /** Who wants to join as soon as it may be. */
-  private coming = 0;
+  private readonly coming = new Set<OwnerWaiter>();
+  private admitting: Promise<void> | undefined;
+  /** Lets go on who waits for the place to be given back: it is not. */
+  private keep: (() => void) | undefined;
 
   constructor(client: ZkClient, spec: ReadersSpec, place: Place) {
     const { parent } = spec;
@@ -152,21 +154,28 @@ class SharedPlace {
     return this.tenure.over;
   }
 
-  /** Joins when it is known that nobody may mind; undefined where somebody does. The place is kept meanwhile. */
-  async joinLater(waiter: OwnerWaiter): Promise<Grant | undefined> {
-    this.coming++;
-    try {
-      for (let first = this.first(); first; first = this.first()) {
-        await first;
-        if (waiter.over) return undefined;
-        const grant = this.join(waiter.linger);
-        if (grant) return grant;
+  /** Lets the waiter join when it is known that nobody minds; resolves when it is, or when somebody does. */
+  joinLater(waiter: OwnerWaiter): Promise<void> {
+    this.coming.add(waiter);
+    this.admitting ??= this.admitComing();
+    return this.admitting;
+  }
+
+  /** All of them before any of them goes on: the place is free only when they all have left again. */
+  private async admitComing(): Promise<void> {
+    const { coming } = this;
+    for (let first = this.first(); first && coming.size > 0; first = this.first()) {
+      await first;
+      for (const waiter of coming) {
+        const grant = waiter.over ? undefined : this.join(waiter.linger);
+        if (!grant && !waiter.over) break;
+        coming.delete(waiter);
+        if (grant) waiter.take(grant);
       }
-      return undefined;
-    } finally {
-      this.coming--;
-      this.leaveIfFree();
     }
+    coming.clear();
+    this.admitting = undefined;
+    this.leaveIfFree();
   }
 
   /** What has to come before anybody may join; undefined where nobody may any more. */
@@ -190,12 +199,14 @@ class SharedPlace {
   admit(linger: number): Grant {
     this.stay.end();
     this.linger = linger;
+    this.keep?.();
     return this.tenure.share();
   }
 
   /** After this turn: readers that came in one go leave in one go, and come again. */
   private onFree(): Promise<void> {
     return new Promise((resolve) => {
+      this.keep = resolve;
       setImmediate(() => {
         this.leaveIfFree();
         resolve(this.tenure.givenBack);
@@ -205,7 +216,7 @@ class SharedPlace {
 
   private leaveIfFree(): void {
     const { tenure, stay, coming } = this;
-    if (coming > 0 || tenure.occupied || tenure.givenBack || stay.active) return;
+    if (coming.size > 0 || tenure.occupied || tenure.givenBack || stay.active) return;
     stay.begin(this.linger);
   }
 
