@@ -51,14 +51,9 @@ class Readers {
     if (grant) return Promise.resolve(grant);
     if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
-    if (this.shared) void this.joinOrQueue(waiter, this.shared);
+    if (this.shared) this.shared.joinLater(waiter);
     else this.queue(waiter);
     return waiter.promise;
-  }
-
-  private async joinOrQueue(waiter: OwnerWaiter, place: SharedPlace): Promise<void> {
-    await place.joinLater(waiter);
-    if (!waiter.over) this.queue(waiter);
   }
 
   private queue(waiter: OwnerWaiter): void {
@@ -83,7 +78,7 @@ class Readers {
           { ...this.spec, data: first.data },
           { signal: turn.signal, onBlocked: () => this.onBlocked() },
         );
-        this.share(new SharedPlace(this.client, this.spec, place));
+        this.share(new SharedPlace(this.client, this.spec, place, (waiter) => this.queue(waiter)));
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       }
@@ -135,11 +130,16 @@ class SharedPlace {
   private linger = 0;
   /** Who wants to join as soon as it may be. */
   private readonly coming = new Set<OwnerWaiter>();
-  private admitting: Promise<void> | undefined;
+  private admitting = false;
   /** Lets go on who waits for the place to be given back: it is not. */
   private keep: (() => void) | undefined;
 
-  constructor(client: ZkClient, spec: ReadersSpec, place: Place) {
+  constructor(
+    client: ZkClient,
+    spec: ReadersSpec,
+    place: Place,
+    private readonly onRefused: (waiter: OwnerWaiter) => void,
+  ) {
     const { parent } = spec;
     this.tenure = new Tenure(client, 'read', parent, place, () => this.onFree());
     this.company = new Company(client, place.session, parent, {
@@ -154,16 +154,16 @@ class SharedPlace {
     return this.tenure.over;
   }
 
-  /** Lets the waiter join when it is known that nobody minds; resolves when it is, or when somebody does. */
-  joinLater(waiter: OwnerWaiter): Promise<void> {
+  /** Lets the waiter join as soon as it is known that nobody minds, or sends it to the queue. */
+  joinLater(waiter: OwnerWaiter): void {
     this.coming.add(waiter);
-    this.admitting ??= this.admitComing();
-    return this.admitting;
+    if (!this.admitting) void this.admitComing();
   }
 
   /** All of them before any of them goes on: the place is free only when they all have left again. */
   private async admitComing(): Promise<void> {
     const { coming } = this;
+    this.admitting = true;
     for (let first = this.first(); first && coming.size > 0; first = this.first()) {
       await first;
       for (const waiter of coming) {
@@ -173,9 +173,11 @@ class SharedPlace {
         if (grant) waiter.take(grant);
       }
     }
+    this.admitting = false;
+    const refused = [...coming].filter(({ over }) => !over);
     coming.clear();
-    this.admitting = undefined;
     this.leaveIfFree();
+    for (const waiter of refused) this.onRefused(waiter);
   }
 
   /** What has to come before anybody may join; undefined where nobody may any more. */
