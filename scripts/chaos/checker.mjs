@@ -97,12 +97,12 @@ function nextOf(keys) {
   const next = new Map();
   for (const [key, leases] of keys) {
     if (sharingOf(key) === 'permits') continue;
-    const sorted = inOrder(leases);
-    for (const [index, lease] of sorted.entries()) {
-      next.set(
-        lease,
-        sorted.slice(index + 1).find((later) => excludes(lease, later)),
-      );
+    let follower;
+    let exclusive;
+    for (const lease of inOrder(leases).reverse()) {
+      next.set(lease, lease.mode === 'read' ? exclusive : follower);
+      follower = lease;
+      if (lease.mode !== 'read') exclusive = lease;
     }
   }
   return next;
@@ -186,12 +186,13 @@ function order(keys) {
 
 function shares({ quiets, rounds, leases }) {
   const workers = Object.keys(rounds[0]?.healed ?? {});
+  const granted = grantTimes(leases);
   return collect(quiets.entries(), (_, { from, until, disturbed }, { made, violation }) => {
     if (disturbed) return;
-    const granted = leases.filter((lease) => lease.granted >= from && lease.granted <= until);
     for (const worker of workers) {
       made();
-      const count = granted.filter((lease) => lease.worker === worker).length;
+      const times = granted.get(worker) ?? [];
+      const count = times.filter((at) => at >= from && at <= until).length;
       if (count < LEAST_GRANTS) violation(`${worker} had ${count} grants in ${ms(until - from)}`);
     }
   });
@@ -218,23 +219,35 @@ function shortInterruptions({ faults, leases }, setting) {
 }
 
 function recoveries({ rounds, leases }, setting) {
+  const granted = grantTimes(leases);
   return collect(rounds.entries(), (_, { healed, waited }, { made, violation }) => {
     // What it took while its processes were ready and no processor was free is not the library's.
     const limit = recoveryLimit(setting) + waited;
-    for (const [worker, took] of Object.entries(recoveryTimes({ healed, leases }))) {
+    for (const [worker, took] of Object.entries(recoveryTimes(healed, granted))) {
       made();
       if (took > limit) violation(`${worker} worked again after ${ms(took)}, not ${ms(limit)}`);
     }
   });
 }
 
+/** When each worker was granted what it held, in order. */
+export function grantTimes(leases) {
+  const held = leases.filter((lease) => lease.held).sort((a, b) => a.granted - b.granted);
+  const times = new Map();
+  for (const [worker, own] of groupBy(held, (lease) => lease.worker)) {
+    times.set(
+      worker,
+      own.map(({ granted }) => granted),
+    );
+  }
+  return times;
+}
+
 /** Milliseconds from when all was well for a worker to its next grant. Infinity where it had none. */
-export function recoveryTimes({ healed, leases }) {
+export function recoveryTimes(healed, granted) {
   const times = Object.entries(healed).map(([worker, since]) => {
-    const grants = leases
-      .filter((lease) => lease.worker === worker && lease.held && lease.granted >= since)
-      .map(({ granted }) => granted - since);
-    return [worker, grants.reduce((a, b) => Math.min(a, b), Infinity)];
+    const next = granted.get(worker)?.find((at) => at >= since);
+    return [worker, next === undefined ? Infinity : next - since];
   });
   return Object.fromEntries(times.filter(([worker]) => healed[worker] !== null));
 }

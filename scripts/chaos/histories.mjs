@@ -12,7 +12,7 @@ export function readHistories(directory) {
       const lines = readFileSync(join(directory, file), 'utf8').split('\n');
       // Empty, or what a process that was killed could not finish.
       lines.pop();
-      return lines.map((line) => ({ ...by, ...JSON.parse(line) }));
+      return lines.map((line) => Object.assign(JSON.parse(line), by));
     });
   return assemble(events);
 }

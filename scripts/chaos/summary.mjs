@@ -1,12 +1,11 @@
-import { recoveryTimes } from './checker.mjs';
+import { grantTimes, recoveryTimes } from './checker.mjs';
 import { recoveryLimit } from './keys.mjs';
 
 /** The figures of a run. */
 export function summarize(history, checks, setting) {
   const { leases, stored, faults, rounds, woke } = history;
-  const recoveries = rounds.flatMap(({ healed }) =>
-    Object.values(recoveryTimes({ healed, leases })),
-  );
+  const granted = grantTimes(leases);
+  const recoveries = rounds.flatMap(({ healed }) => Object.values(recoveryTimes(healed, granted)));
   const count = (list) => list.length;
   return {
     seed: setting.seed,
