@@ -67,10 +67,12 @@ class PermitQueue {
     private readonly siblings: Map<string, PermitQueue>,
   ) {}
 
-  async acquire(want: PermitWant): Promise<Grant[]> {
-    // The same number for all, as long as any of them holds or waits.
-    this.endUse ??= this.door.limit.agree();
-    this.siblings.set(idOf(this.door), this);
+  acquire(want: PermitWant): Promise<Grant[]> {
+    if (!this.endUse) {
+      // The same number for all, as long as any of them holds or waits.
+      this.endUse = this.door.limit.agree();
+      this.siblings.set(idOf(this.door), this);
+    }
     const waiter = new PermitWaiter(want, (ended) => this.leave(ended));
     this.waiters.add(waiter);
     if (!this.serving) {
