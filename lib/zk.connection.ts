@@ -10,6 +10,7 @@ import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/inde
 import type { Elections } from './decorators/elections.js';
 import type { ErrorMapping } from './decorators/error-mapping.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
+import { onDeadlock } from './recipes/index.js';
 import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
 import { SemaphoreService } from './services/semaphore.service.js';
@@ -41,6 +42,7 @@ export class ZkConnection
   private readonly turnstile = new Turnstile();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
+  private forgetDeadlocks = () => {};
 
   private constructor(
     name: string,
@@ -150,6 +152,7 @@ export class ZkConnection
       );
     }
     await this.client.close();
+    this.forgetDeadlocks();
     await this.server?.stop();
   }
 
@@ -159,6 +162,8 @@ export class ZkConnection
         `embedded ZooKeeper on ${this.server.connectString}, for development and tests: production runs on an ensemble`,
       );
     }
+    const { client } = this;
+    this.forgetDeadlocks = onDeadlock(({ message }) => this.logger.warn(message), { client });
     this.client.onState(({ state, sessionId, reason }) => {
       const session = sessionId ? ` session 0x${sessionId}` : '';
       if (state === 'SUSPENDED' || state === 'LOST') {

@@ -19,6 +19,7 @@ interface Answer {
 const ANSWERS: Readonly<Record<string, Answer>> = {
   BUSY: { status: 409, message: 'Busy with other requests' },
   TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
+  DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },
   CONNECTION: { status: 503, message: 'The coordination service is unavailable' },
   SESSION_EXPIRED: { status: 503, message: 'The coordination service is unavailable' },
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },

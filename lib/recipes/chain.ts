@@ -16,7 +16,7 @@ export interface Holding {
   readonly lease: Lease;
 }
 
-interface Link {
+export interface Link {
   readonly lease?: Lease;
   /** One, or those of a multi-lock. */
   readonly holdings: readonly Holding[];
@@ -51,6 +51,20 @@ export function grantInChain(
     }
   }
   return undefined;
+}
+
+/** The calls that the caller runs inside of; undefined outside of all leases and terms. */
+export function chainNow(): Link | undefined {
+  return chain.getStore();
+}
+
+/** What a chain holds at this moment. */
+export function heldIn(chain: Link): Holding[] {
+  const held: Holding[] = [];
+  for (let link: Link | undefined = chain; link; link = link.outer) {
+    held.push(...link.holdings.filter(({ grant }) => grant.held));
+  }
+  return held;
 }
 
 /**

@@ -1,4 +1,5 @@
-import { CoordinationError } from '../client/errors.js';
+import { CoordinationError, type CoordinationErrorOptions } from '../client/errors.js';
+import type { DeadlockMember } from './deadlock/report.js';
 
 /**
  * The lock was taken and the caller would not wait (`wait: 0`).
@@ -82,4 +83,23 @@ export class ForeignNodeError extends CoordinationError {
  */
 export class SequenceExhaustedError extends CoordinationError {
   readonly code = 'SEQUENCE_EXHAUSTED';
+}
+
+/**
+ * The wait was refused (`onDeadlock: 'refuse'`): it closed a cycle of waits that would never end. Give
+ * back what is held, and try again.
+ *
+ * @publicApi
+ */
+export class DeadlockError extends CoordinationError {
+  readonly code = 'DEADLOCK';
+
+  constructor(
+    message: string,
+    /** Who holds what and waits for what: each for what the next one holds, the last for the first. */
+    readonly cycle: readonly DeadlockMember[],
+    options: CoordinationErrorOptions,
+  ) {
+    super(message, options);
+  }
 }

@@ -40,8 +40,9 @@ export class Turns {
   private readonly bound = new Bound();
   private given = 0;
   private linger = 0;
+  private said: Uint8Array;
   private readonly stay: Stay;
-  private version = 0;
+  private version: number;
   private describing: NodeJS.Timeout | undefined;
 
   /**
@@ -51,9 +52,11 @@ export class Turns {
     client: ZkClient,
     private readonly spec: HandOverSpec,
     private readonly place: Place,
-    private said: Uint8Array,
+    said: Uint8Array,
   ) {
     const { recipe, path, queue } = spec;
+    this.said = place.said?.data ?? said;
+    this.version = place.said?.version ?? 0;
     this.tenure = new Tenure(client, recipe, path, place, () => this.next());
     this.company = new Company(client, place.session, queue, {
       others: place.others.length > 0,
@@ -68,6 +71,10 @@ export class Turns {
   /** Resolves when the znode's deletion was sent. */
   get over(): Promise<void> {
     return this.tenure.over;
+  }
+
+  get node(): string {
+    return this.place.nodes[0]!;
   }
 
   /** Nobody has the lock, and nobody is about to: the znode stays for who comes next. */

@@ -2,7 +2,9 @@ export * from '../client/index.js';
 export type { CandidateOptions, CandidateState } from './candidate.js';
 export { Candidate } from './candidate.js';
 export { currentLease, currentTerm, runDetached } from './chain.js';
+export { type Deadlock, type DeadlockMember, onDeadlock } from './deadlock/report.js';
 export {
+  DeadlockError,
   ForeignNodeError,
   IllegalStateError,
   LeaseLostError,

@@ -73,6 +73,13 @@ export interface AcquireOptions {
    * lock without a round trip. Whoever wants it elsewhere has it at once. Permits do not linger. Default 0.
    */
   linger?: number;
+  /**
+   * What becomes of a wait that closes a deadlock: a cycle of call chains, here or in other processes, each
+   * of which waits for what the next one holds. `'report'`, the default, goes on waiting; `'refuse'` rejects
+   * with a {@link DeadlockError}, one wait of the cycle: of those that may be refused, as a rule the latest. Either way
+   * it is told to {@link onDeadlock}.
+   */
+  onDeadlock?: 'report' | 'refuse';
   /** What others see of this holder. Default: its host and process id alone. */
   details?: HolderDetails;
 }

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
-import { runHolding } from './chain.js';
+import { type Holding, runHolding } from './chain.js';
 import { grantOf, isFirst } from './grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
@@ -67,7 +67,7 @@ export class MultiLock {
   /** As {@link Lock.enter}: those that the call chain holds already are entered again. */
   async enter(options: AcquireOptions = {}): Promise<Entry & { readonly lease: MultiLease }> {
     const lease = await this.takeAll(options, async (lock, rest) => (await lock.enter(rest)).lease);
-    const holdings = lease.leases.map((part) => ({ grant: grantOf(part)!, lease: part }));
+    const holdings = holdingsOf(lease.leases);
     return {
       lease,
       run: (fn) => runHolding(lease, holdings, fn),
@@ -118,7 +118,11 @@ export class MultiLock {
     try {
       for (const lock of this.inOrder) {
         const wait = Math.max(0, deadline - performance.now());
-        const taking = take(lock, { ...options, wait }).catch((error: unknown) => {
+        const [held] = taken.values();
+        const ask = () => take(lock, { ...options, wait });
+        // It waits as the holder of those before: a deadlock may go through them.
+        const asking = held ? runHolding(held, holdingsOf([...taken.values()]), ask) : ask();
+        const taking = asking.catch((error: unknown) => {
           // The wait for the others may have left this one none: it was not a mere try for that.
           if (error instanceof LockBusyError && options.wait) throw timedOut(lock, options.wait);
           throw error;
@@ -134,6 +138,13 @@ export class MultiLock {
       throw error;
     }
   }
+}
+
+function holdingsOf(leases: readonly Lease[]): Holding[] {
+  return leases.flatMap((lease) => {
+    const grant = grantOf(lease);
+    return grant ? [{ grant, lease }] : [];
+  });
 }
 
 class AllLeases implements MultiLease {

@@ -1,5 +1,7 @@
 import type { ZkClient } from '../client/index.js';
 import { runDetached } from './chain.js';
+import { type Line, lookAfter } from './deadlock/detector.js';
+import type { WaitingNode } from './deadlock/waiting-node.js';
 import type { Grant, Recipe } from './grant.js';
 import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import { holderData } from './holder-details.js';
@@ -26,13 +28,14 @@ export interface Want {
   /** What the waiter's node is to say about it. */
   readonly data: Uint8Array;
   readonly linger: number;
+  readonly onDeadlock: AcquireOptions['onDeadlock'];
 }
 
 export function wantOf(
   wanted: Wanted,
-  { wait = Infinity, signal, details, linger = 0 }: AcquireOptions,
+  { wait = Infinity, signal, details, linger = 0, onDeadlock }: AcquireOptions,
 ): Want {
-  return { wanted, wait, signal, data: holderData(details), linger };
+  return { wanted, wait, signal, data: holderData(details), linger, onDeadlock };
 }
 
 const owners = new WeakMap<ZkClient, Map<string, Owner>>();
@@ -61,18 +64,23 @@ export class OwnerWaiter extends Waiter<Grant> implements Next {
   }
 }
 
-class Owner {
-  private readonly waiters = new Set<OwnerWaiter>();
+class Owner implements Line {
+  waiting: WaitingNode | undefined;
+  readonly waiters = new Set<OwnerWaiter>();
   private turns: Turns | undefined;
   private serving = false;
   /** Aborted when the last waiter leaves: then nobody wants the turn that is being waited for. */
   private turn = new AbortController();
 
   constructor(
-    private readonly client: ZkClient,
+    readonly client: ZkClient,
     private readonly spec: OwnerSpec,
     private readonly siblings: Map<string, Owner>,
   ) {}
+
+  get behind(): string | undefined {
+    return this.turns?.node;
+  }
 
   acquire(want: Want): Promise<Grant> {
     const { wanted, wait, signal } = want;
@@ -82,6 +90,7 @@ class Owner {
       return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
     this.waiters.add(waiter);
+    lookAfter(waiter, this, want.onDeadlock);
     if (turns) turns.goOn();
     else if (!this.serving) this.start();
     return waiter.promise;
@@ -105,7 +114,8 @@ class Owner {
           { ...this.spec, data },
           {
             signal: turn.signal,
-            onBlocked: () => {
+            onBlocked: (node) => {
+              this.waiting = node;
               for (const waiter of this.waiters) waiter.blocked();
             },
           },

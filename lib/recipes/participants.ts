@@ -40,7 +40,7 @@ export interface Seat {
 
 /** Reads what the nodes of a queue say about those who made them; without those that are gone by then. */
 export async function readParticipants(
-  client: ZkClient,
+  client: Pick<ZkClient, 'get'>,
   seats: readonly Seat[],
 ): Promise<Participant[]> {
   const read = await Promise.all(seats.map((seat) => readParticipant(client, seat)));
@@ -58,7 +58,7 @@ export async function childrenOf(client: ZkClient, path: string): Promise<readon
 }
 
 async function readParticipant(
-  client: ZkClient,
+  client: Pick<ZkClient, 'get'>,
   { node, parent, state, mode }: Seat,
 ): Promise<Participant | undefined> {
   const path = `${parent}/${node.name}`;
@@ -68,7 +68,7 @@ async function readParticipant(
 
 /** Undefined where the node is gone. */
 export async function readNode(
-  client: ZkClient,
+  client: Pick<ZkClient, 'get'>,
   path: string,
 ): Promise<{ data: Buffer; stat: Stat } | undefined> {
   try {

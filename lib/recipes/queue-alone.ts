@@ -1,3 +1,4 @@
+import { type Line, lookAfter } from './deadlock/detector.js';
 import type { Grant, Recipe } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
@@ -11,7 +12,7 @@ import { cancelled, NOBODY_WAITS, Waiter } from './wait.js';
 export async function queueAlone(
   lock: Lock,
   recipe: Recipe,
-  { wait = Infinity, signal, details }: AcquireOptions,
+  { wait = Infinity, signal, details, onDeadlock }: AcquireOptions,
   names: Omit<QueueSpec, 'parent' | 'data'>,
 ): Promise<Grant> {
   if (signal?.aborted) throw cancelled(lock, signal);
@@ -19,10 +20,18 @@ export async function queueAlone(
   const data = holderData(details);
   const turn = new AbortController();
   const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn.abort(NOBODY_WAITS));
+  const line: Line = { client, waiters: [waiter], waiting: undefined, behind: undefined };
+  lookAfter(waiter, line, onDeadlock);
   takeTurn(
     client,
     { ...names, parent: path, data },
-    { signal: turn.signal, onBlocked: () => waiter.blocked() },
+    {
+      signal: turn.signal,
+      onBlocked: (node) => {
+        line.waiting = node;
+        waiter.blocked();
+      },
+    },
   ).then(
     (place) => {
       const grant = new Tenure(client, recipe, path, place).grant();

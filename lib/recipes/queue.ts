@@ -1,4 +1,5 @@
 import { NodeError, type Session, type ZkClient } from '../client/index.js';
+import { WaitingNode } from './deadlock/waiting-node.js';
 import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { freshNode, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
 import { abortable } from './wait.js';
@@ -17,8 +18,8 @@ import { inSession, readWithin, stillIn } from './within-session.js';
 export interface TurnOptions {
   /** Aborts when nobody wants the turn anymore. */
   signal: AbortSignal;
-  /** Called whenever somebody stands before us. */
-  onBlocked: () => void;
+  /** Called whenever somebody stands before us, with our node. */
+  onBlocked: (node: WaitingNode) => void;
   /** As in {@link NewNode}, for each node that we queue up by. */
   onNamed?: NewNode['onNamed'];
 }
@@ -31,6 +32,8 @@ export interface Place {
   readonly pzxid: number;
   /** Who stood behind us in that listing. */
   readonly others: readonly QueueNode[];
+  /** What the node says, where that was changed while it waited, and the version of it. */
+  readonly said?: { readonly data: Uint8Array; readonly version: number };
 }
 
 /**
@@ -61,6 +64,7 @@ async function takeTurnIn(
     signal,
   });
   const path = `${parent}/${created.name}`;
+  let waiting: WaitingNode | undefined;
   const list = () => readWithin(client, session, () => session.children(parent), signal);
   try {
     const own = freshNode(spec, created.name);
@@ -71,13 +75,17 @@ async function takeTurnIn(
       const queue = queueOf(spec, listing.children);
       const ahead = spec.nodeAhead(queue, own);
       if (ahead) {
-        onBlocked();
+        onBlocked((waiting ??= new WaitingNode(session, path, data)));
         // A mere try is over: it needs no watch.
         signal.throwIfAborted();
         await deletionOf(`${parent}/${ahead.name}`, client, session, signal);
+      } else if (waiting?.busy) {
+        // From here on the node's data is its holder's.
+        await waiting.busy;
       } else if (session.trusted) {
         const others = queue.filter(({ name }) => name !== own.name);
-        return { session, nodes: [path], pzxid: listing.stat.pzxid, others };
+        const said = waiting && { data: waiting.said, version: waiting.version };
+        return { session, nodes: [path], pzxid: listing.stat.pzxid, others, said };
       } else {
         // A pause may have outlived the session between the answer and this line: ask once more.
         await stillIn(client, session, signal);
@@ -88,6 +96,8 @@ async function takeTurnIn(
     // The queue itself is gone, and our node with it.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
+  } finally {
+    if (waiting) waiting.over = true;
   }
 }
 

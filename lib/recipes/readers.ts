@@ -3,6 +3,8 @@ import type { ZkClient } from '../client/index.js';
 import { Bound } from './bound.js';
 import { runDetached } from './chain.js';
 import { Company } from './company.js';
+import { type Line, lookAfter } from './deadlock/detector.js';
+import type { WaitingNode } from './deadlock/waiting-node.js';
 import type { Grant } from './grant.js';
 import { OwnerWaiter, type Want } from './owner.js';
 import { type Place, takeTurn } from './queue.js';
@@ -30,8 +32,11 @@ export function readersOf(client: ZkClient, spec: ReadersSpec): Readers {
   return siblings.get(spec.parent) ?? new Readers(client, spec, siblings);
 }
 
-class Readers {
-  private readonly waiters = new Set<OwnerWaiter>();
+class Readers implements Line {
+  waiting: WaitingNode | undefined;
+  /** Who cannot join waits in the queue. */
+  readonly behind = undefined;
+  readonly waiters = new Set<OwnerWaiter>();
   private shared: SharedPlace | undefined;
   private serving = false;
   /** It is known that writers are before those who wait. */
@@ -39,7 +44,7 @@ class Readers {
   private turn = new AbortController();
 
   constructor(
-    private readonly client: ZkClient,
+    readonly client: ZkClient,
     private readonly spec: ReadersSpec,
     private readonly siblings: Map<string, Readers>,
   ) {}
@@ -58,6 +63,7 @@ class Readers {
 
   private queue(waiter: OwnerWaiter): void {
     this.waiters.add(waiter);
+    lookAfter(waiter, this, waiter.want.onDeadlock);
     if (!this.serving) this.start();
   }
 
@@ -76,7 +82,7 @@ class Readers {
         const place = await takeTurn(
           this.client,
           { ...this.spec, data: first.data },
-          { signal: turn.signal, onBlocked: () => this.onBlocked() },
+          { signal: turn.signal, onBlocked: (node) => this.onBlocked(node) },
         );
         this.share(new SharedPlace(this.client, this.spec, place, (waiter) => this.queue(waiter)));
       } catch (error) {
@@ -99,8 +105,9 @@ class Readers {
     place.close();
   }
 
-  private onBlocked(): void {
+  private onBlocked(node: WaitingNode): void {
     this.blocked = true;
+    this.waiting = node;
     for (const waiter of this.waiters) waiter.blocked();
   }
 

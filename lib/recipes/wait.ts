@@ -1,5 +1,6 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import { checkRecord } from '../client/validation.js';
+import type { Link } from './chain.js';
 import type { AcquireOptions } from './lease.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 
@@ -18,7 +19,7 @@ export const NOBODY_WAITS = new Error('nobody waits any more');
 /** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
 export function checkAcquire(options: AcquireOptions, named = (option: string) => option): void {
   checkRecord(options);
-  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger } = options;
+  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
   checkMilliseconds(named('wait'), wait, 0, '0 or more milliseconds, or Infinity');
   checkMilliseconds(named('linger'), linger, 0, '0 or more milliseconds');
   if ((linger ?? 0) > LONGEST_TIMER) {
@@ -26,6 +27,9 @@ export function checkAcquire(options: AcquireOptions, named = (option: string) =
   }
   if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
     throw new BadOptionError(named('fairness'), fairness, "'handover' or 'strict'");
+  }
+  if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
+    throw new BadOptionError(named('onDeadlock'), onDeadlock, "'report' or 'refuse'");
   }
   checkMilliseconds(named('holdAtLeast'), holdAtLeast, 0, '0 or more milliseconds');
   checkMilliseconds(named('holdAtMost'), holdAtMost, 1, '1 or more milliseconds, or Infinity');
@@ -64,13 +68,18 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
  */
 export class Waiter<T> {
   readonly promise: Promise<T>;
+  /** The call chain that waits, where it may hold something: see deadlock/. */
+  chain: Link | undefined;
+  onDeadlock: AcquireOptions['onDeadlock'];
+  /** Called when it has ended, before anybody hears of it. */
+  onOver: (() => void) | undefined;
   private settle!: { resolve: (value: T) => void; reject: (error: unknown) => void };
   private timer: NodeJS.Timeout | undefined;
   private waiting = true;
 
   constructor(
-    private readonly wanted: Wanted,
-    private readonly wait: number,
+    readonly wanted: Wanted,
+    readonly wait: number,
     private readonly signal: AbortSignal | undefined,
     /** What the waiter's node is to say about it. */
     readonly data: Uint8Array,
@@ -119,6 +128,7 @@ export class Waiter<T> {
     this.waiting = false;
     clearTimeout(this.timer);
     this.signal?.removeEventListener('abort', this.onAbort);
+    this.onOver?.();
     this.onEnd(this);
     return true;
   }

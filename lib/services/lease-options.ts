@@ -35,6 +35,8 @@ export interface LeaseDefaults {
   fairness?: Fairness;
   /** Milliseconds; default 0. */
   linger?: number;
+  /** Default `'report'`. */
+  onDeadlock?: AcquireOptions['onDeadlock'];
   /** What others see of this application's holders; what a call says is added to it. */
   details?: HolderDetails;
 }
@@ -47,6 +49,7 @@ export const LEASE_OPTIONS = [
   'holdAtMost',
   'fairness',
   'linger',
+  'onDeadlock',
   'details',
   'onRevoke',
 ] as const satisfies (keyof LeaseOptions)[];
@@ -57,6 +60,7 @@ const DEFAULTS = [
   'fairness',
   'linger',
   'details',
+  'onDeadlock',
 ] satisfies (keyof LeaseDefaults)[];
 
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {

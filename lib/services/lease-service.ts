@@ -88,13 +88,23 @@ export abstract class LeaseService {
       holdAtMost = defaults.holdAtMost,
       fairness = defaults.fairness,
       linger = defaults.linger,
+      onDeadlock = defaults.onDeadlock,
     } = options;
     const details = defaults.details
       ? { ...defaults.details, ...options.details }
       : options.details;
     return this.turnstile.pass({ key, noun, reenters, signal }, async (cancel) => {
       await this.connected(key, cancel);
-      return how({ wait, holdAtLeast, holdAtMost, fairness, linger, details, signal: cancel });
+      return how({
+        wait,
+        holdAtLeast,
+        holdAtMost,
+        fairness,
+        linger,
+        onDeadlock,
+        details,
+        signal: cancel,
+      });
     });
   }
 

@@ -99,7 +99,7 @@ function nextOf(keys) {
     if (sharingOf(key) === 'permits') continue;
     let follower;
     let exclusive;
-    for (const lease of inOrder(leases).reverse()) {
+    for (const lease of inOrder(leases).toReversed()) {
       next.set(lease, lease.mode === 'read' ? exclusive : follower);
       follower = lease;
       if (lease.mode !== 'read') exclusive = lease;

@@ -123,6 +123,11 @@ describe('the packed tarball', () => {
     });
   });
 
+  it('brings its command line', async () => {
+    const { stdout } = await run('npx', ['nestjs-zookeeper', '--help'], { cwd: directory });
+    expect(stdout).toMatch(/^Usage: nestjs-zookeeper/);
+  });
+
   it.each(['nodenext', 'commonjs'])('carries its types into a %s project', async (module) => {
     await writeFile(join(directory, 'orders.ts'), TYPED);
     const { stdout } = await run(

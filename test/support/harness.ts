@@ -5,6 +5,7 @@ const harness = (file: string) =>
 
 export interface Child {
   onNews: (message: Record<string, unknown>) => void;
+  readonly pid: number;
   readonly exited: Promise<unknown>;
   ask<T>(request: string, argument?: unknown): Promise<T>;
   pause(): void;

@@ -6,6 +6,7 @@ import {
   BadOptionError,
   ConnectionError,
   type CoordinationError,
+  DeadlockError,
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
@@ -44,6 +45,7 @@ describe('over HTTP', () => {
   it.each<[number, CoordinationError]>([
     [409, new LockBusyError('busy')],
     [503, new LockTimeoutError('timeout')],
+    [503, new DeadlockError('deadlock', [], {})],
     [503, new ConnectionError('no answer from 10.0.0.7:2181')],
     [503, new SessionExpiredError('expired')],
     [503, new ShuttingDownError('closing')],
@@ -58,7 +60,8 @@ describe('over HTTP', () => {
       code: error.code,
       message: expect.any(String) as string,
     });
-    expect(response.headers['Retry-After']).toBe(error.code === 'TIMEOUT' ? '1' : undefined);
+    const again = error.code === 'TIMEOUT' || error.code === 'DEADLOCK';
+    expect(response.headers['Retry-After']).toBe(again ? '1' : undefined);
   });
 
   it.each([new LockBusyError('busy'), new LockTimeoutError('timeout'), new LeaseLostError('lost')])(

@@ -1,0 +1,45 @@
+// A process that takes one lock inside of another, for tests of deadlocks between processes.
+import { Mutex, onDeadlock, ZkClient } from 'nestjs-zookeeper/recipes';
+import { answer, tell } from '../../scripts/faults/child-side.mjs';
+
+const { connectString, transport, root, name } = JSON.parse(process.argv[2]);
+const client = new ZkClient({ connectString, transport, sessionTimeout: 4000 });
+const lock = (key) => new Mutex(client, `${root}/${key}`, { key });
+const details = { name, text: `of ${name}` };
+
+/** Since when the inner lock is waited for. */
+let since;
+let outer;
+let goOn;
+
+onDeadlock(({ cycle, message }) => {
+  tell({ type: 'deadlock', cycle, message, since, at: Date.now() });
+});
+
+answer({
+  async hold(key) {
+    await client.connect();
+    await new Promise((held) => {
+      outer = lock(key).withLock(
+        async () => {
+          const inner = await new Promise((resolve) => {
+            goOn = resolve;
+            held();
+          });
+          return lock(inner.key).withLock(() => 'done', { details, ...inner.options });
+        },
+        { details },
+      );
+    });
+  },
+  /** Asks for another one inside; resolves with how that ended. */
+  async cross(inner) {
+    since = Date.now();
+    goOn(inner);
+    try {
+      return await outer;
+    } catch (error) {
+      return error.code;
+    }
+  },
+});
