@@ -37,7 +37,7 @@ export function transportException(error: CoordinationError, host: ArgumentsHost
   const { status, message, retryAfter } = answer;
   const payload = { status: 'error', code: error.code, message };
   // Not imported above: an application without such a transport need not have its package.
-  switch (host.getType()) {
+  switch (host.getType<string>()) {
     case 'rpc':
       return import('@nestjs/microservices').then(
         ({ RpcException }) => new RpcException({ ...payload, retryAfter }),
@@ -45,6 +45,12 @@ export function transportException(error: CoordinationError, host: ArgumentsHost
     case 'ws':
       return import('@nestjs/websockets').then(
         ({ WsException }) => new WsException({ ...payload, retryAfter }),
+      );
+    case 'graphql':
+      // Its servers pass on the extensions. Nest would take the code for its own, were there a statusCode.
+      return Object.assign(
+        new HttpException({ code: error.code, message }, status, { cause: error }),
+        { extensions: { code: error.code, status, retryAfter } },
       );
     case 'http':
       if (retryAfter) setHeader(host, 'Retry-After', String(retryAfter));

@@ -19,9 +19,13 @@ export function injectService(target: object, injected: Injected): symbol {
     Object.defineProperty(target, property, {
       configurable: true,
       get: () => undefined,
-      // Nest assigns; an enumerable property would show up in logs, copies and comparisons.
+      // Nest assigns, Nest 11 twice; an enumerable property would show up in logs, copies and comparisons.
       set(this: object, service: unknown) {
-        Object.defineProperty(this, property, { value: service, configurable: true });
+        Object.defineProperty(this, property, {
+          value: service,
+          configurable: true,
+          writable: true,
+        });
       },
     });
   }

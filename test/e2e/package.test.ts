@@ -171,6 +171,8 @@ describe('the packed tarball', () => {
       'README.md',
       'README.zh-CN.md',
       'package.json',
+      'schematics/collection.json',
+      'schematics/nest-add.cjs',
     ]);
   });
 });

@@ -146,8 +146,12 @@ describe('over another transport', () => {
     expect(await emitted).toEqual(['exception', payload]);
   });
 
-  it('GraphQL is given the HTTP exception to report', () => {
+  it('GraphQL is given an exception to report, with the extensions that its caller reads', () => {
     const exception = new ZkExceptionFilter().catch(error, hostOf('graphql', {}, {}, {}, {}));
     expect((exception as HttpException).getStatus()).toBe(503);
+    expect(exception).toMatchObject({
+      message: payload.message,
+      extensions: { code: 'TIMEOUT', status: 503, retryAfter: 1 },
+    });
   });
 });

@@ -1,0 +1,98 @@
+// npm run check:package
+// What npm would publish: its papers, its types and entry points by publint and are-the-types-wrong, its
+// size, and a publish that stops short of the registry. Exits with 1 where anything is wrong.
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { inScratch, pack, root, run } from './packed.mjs';
+
+/** Bytes, with some room to grow. */
+const BUDGET = { packed: 240_000, unpacked: 800_000 };
+/** Bytes of JavaScript that an import of each entry point loads of this package. */
+const ENTRY_BUDGET = {
+  '.': 400_000,
+  './recipes': 290_000,
+  './embedded': 40_000,
+  './testing': 250_000,
+  './teaching': 250_000,
+};
+
+const failures = [];
+const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+await checkPapers();
+await checkDist();
+await checkEntries();
+await inScratch(checkTarball);
+for (const failure of failures) console.error(`FAILED: ${failure}`);
+process.exitCode = failures.length === 0 ? 0 : 1;
+
+async function checkPapers() {
+  const { version, repository, license, publishConfig, engines } = manifest;
+  if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
+    failures.push(`version ${version} is not semantic`);
+  const changelog = await readFile(join(root, 'CHANGELOG.md'), 'utf8');
+  if (!changelog.includes(`\n## [${version}]`)) failures.push(`CHANGELOG.md has no [${version}]`);
+  if (!/^git\+https:\/\/\S+\.git$/.test(repository?.url)) failures.push('repository has no url');
+  if (!publishConfig?.provenance) failures.push('publishConfig.provenance is not set');
+  if (!license || !engines?.node) failures.push('license or engines.node is missing');
+}
+
+/** A stale file in dist would be published. */
+async function checkDist() {
+  for (const file of await readdir(join(root, 'dist'), { recursive: true })) {
+    const source = join(root, 'lib', file.replace(/(\.d)?\.[jt]s$/, '.ts'));
+    if (!existsSync(source)) failures.push(`dist/${file} has no source in lib: remove dist, build`);
+  }
+}
+
+async function checkEntries() {
+  for (const [entry, target] of Object.entries(manifest.exports)) {
+    if (typeof target === 'string') continue;
+    withinBudget(entry, await bytesLoadedBy(join(root, target.default)), ENTRY_BUDGET[entry]);
+  }
+}
+
+/** Static imports alone: what is imported later or run in a worker costs nothing at the start. */
+async function bytesLoadedBy(file, seen = new Set()) {
+  if (seen.has(file)) return 0;
+  seen.add(file);
+  const source = await readFile(file, 'utf8');
+  let bytes = Buffer.byteLength(source);
+  for (const [, specifier] of source.matchAll(/^(?:import|export)[^'";]*? from '(\.[^']+)'/gm)) {
+    bytes += await bytesLoadedBy(resolve(dirname(file), specifier), seen);
+  }
+  return bytes;
+}
+
+async function checkTarball(directory) {
+  const tarball = await pack(directory);
+  const { stdout } = await run('tar', ['-tvzf', tarball]);
+  const sizes = stdout.match(/^\S+\s+\S+\s+\d+/gm).map((line) => Number(line.split(/\s+/).at(-1)));
+  withinBudget('packed', (await stat(tarball)).size, BUDGET.packed);
+  withinBudget(
+    'unpacked',
+    sizes.reduce((sum, size) => sum + size, 0),
+    BUDGET.unpacked,
+  );
+  await tool('publint', ['run', tarball, '--strict']);
+  await tool('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--format', 'ascii']);
+  await attempt('npm', ['publish', '--dry-run', '--ignore-scripts'], { cwd: root });
+}
+
+function withinBudget(what, bytes, budget) {
+  console.log(`${what.padEnd(12)}${String(bytes).padStart(9)} of ${budget} bytes`);
+  if (!(bytes <= budget)) failures.push(`${what} is over its budget`);
+}
+
+function tool(name, args) {
+  return attempt(join(root, 'node_modules/.bin', name), args, { cwd: root });
+}
+
+async function attempt(file, args, options) {
+  try {
+    await run(file, args, options);
+    console.log(`ok          ${[file, ...args].join(' ').replaceAll(`${root}/`, '')}`);
+  } catch (error) {
+    failures.push(error.message);
+  }
+}

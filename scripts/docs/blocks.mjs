@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../packed.mjs';
+
+/** Before a block that goes on where the one above it ended. */
+const CONTINUES = '<!-- continues -->';
+
+/** The pages that the repository's front page leads to. */
+export function pages() {
+  const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
+  const names = ['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
+  return [...names, ...guides.map((file) => `docs/${file}`)].map((name) => ({
+    name,
+    text: readFileSync(join(root, name), 'utf8'),
+  }));
+}
+
+/** The code blocks of a page: their language, the line their code begins in, their code. */
+export function blocksOf({ name, text }) {
+  const blocks = [];
+  for (const match of text.matchAll(/^```(\w*)\n(.*?)^```$/gms)) {
+    const before = text.slice(0, match.index);
+    const line = before.split('\n').length + 1;
+    const [, language, code] = match;
+    if (before.trimEnd().endsWith(CONTINUES)) {
+      const above = blocks.at(-1);
+      const between = line - above.line - above.code.split('\n').length + 1;
+      above.code += '\n'.repeat(between) + code;
+    } else blocks.push({ page: name, language, line, code });
+  }
+  return blocks;
+}

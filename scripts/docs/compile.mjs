@@ -1,0 +1,60 @@
+import { join } from 'node:path';
+import ts from 'typescript';
+import { root } from '../packed.mjs';
+
+/** Blocks are compiled as files of this directory: what they leave out is declared in it. */
+const CONTEXT = join(import.meta.dirname, 'context');
+
+/** What the compiler says of the TypeScript blocks, with the pages' own lines. */
+export function compile(blocks) {
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
+  const { options } = ts.convertCompilerOptionsFromJson(
+    // Without the paths the package's name leads to what it publishes.
+    { ...config.compilerOptions, paths: {}, noUnusedLocals: false, noUnusedParameters: false },
+    root,
+  );
+  const files = new Map(
+    blocks.map((block, index) => [
+      join(CONTEXT, `block-${index}.ts`),
+      { block, text: module(block) },
+    ]),
+  );
+  const host = ts.createCompilerHost(options);
+  const { fileExists, readFile, getSourceFile } = host;
+  host.fileExists = (file) => files.has(file) || fileExists(file);
+  host.readFile = (file) => files.get(file)?.text ?? readFile(file);
+  host.getSourceFile = (file, ...rest) =>
+    files.has(file)
+      ? ts.createSourceFile(file, files.get(file).text, ...rest)
+      : getSourceFile(file, ...rest);
+  const program = ts.createProgram([join(CONTEXT, 'globals.d.ts'), ...files.keys()], options, host);
+  return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
+    const message = ts.flattenDiagnosticMessageText(messageText, '\n');
+    if (!file) return message;
+    const { line } = file.getLineAndCharacterOfPosition(start);
+    return `${files.get(file.fileName)?.block.page ?? file.fileName}:${line + 1} ${message}`;
+  });
+}
+
+export function toJavaScript({ code }) {
+  return ts.transpile(code, { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext });
+}
+
+/** A block that is part of a class, or of a method, is given the rest. Its lines stay where they are. */
+function module({ line, code }) {
+  const [before, after] = isMembers(code)
+    ? ['class Example extends Context {', '}']
+    : isBody(code)
+      ? ['export async function example(this: Context) {', '}']
+      : ['', ''];
+  const whole = code.replace(/^ *…$/gm, '');
+  return `${'\n'.repeat(line - 2)}${before}\n${whole}${after}\nexport {};\n`;
+}
+
+function isMembers(code) {
+  return code.startsWith('@') && !/^(export )?class /m.test(code);
+}
+
+function isBody(code) {
+  return code.includes('this.') && !code.includes('class ');
+}

@@ -1,0 +1,4 @@
+export declare class StockService {
+  take(): Promise<void>;
+  left(): Promise<number>;
+}

@@ -1,0 +1,45 @@
+// The packed tarball, and what is done with it in directories of its own.
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+export const root = join(import.meta.dirname, '..');
+
+const execute = promisify(execFile);
+
+/** Runs a program to its end, at most `timeout` ms; what it printed is part of the error where it fails. */
+export async function run(file, args, { timeout = 300_000, ...options } = {}) {
+  try {
+    return await execute(file, args, { timeout, maxBuffer: 2 ** 26, ...options });
+  } catch (error) {
+    const { killed, stdout = '', stderr = '' } = error;
+    const ending = killed ? `did not end within ${timeout / 1000} s` : 'failed';
+    const message = `${[file, ...args].join(' ')} ${ending}\n${stdout}${stderr}`;
+    throw Object.assign(new Error(message), { stdout });
+  }
+}
+
+/** Gives `use` a directory of its own under the system's temporary one, and removes it. */
+export async function inScratch(use) {
+  const directory = await mkdtemp(join(tmpdir(), 'nestjs-zookeeper-'));
+  try {
+    return await use(directory);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** Packs dist as it is; the path of the tarball. */
+export async function pack(directory) {
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', directory];
+  const { stdout } = await run('npm', args, { cwd: root });
+  const [{ filename }] = Object.values(JSON.parse(stdout));
+  return join(directory, filename);
+}
+
+export function install(directory, ...packages) {
+  const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages];
+  return run('npm', args, { cwd: directory });
+}

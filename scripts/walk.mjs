@@ -1,0 +1,98 @@
+// npm run walk
+// The README's "Five minutes", step by step as they stand there: a new Nest application, the package as it
+// would be published, the files pasted, two requests at once. Exits with 1 where one is not excluded.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { inScratch, pack, root, run } from './packed.mjs';
+
+const START_LIMIT = 60_000;
+
+const [commands, controller, module, requests] = await quickStart();
+
+await inScratch(walk).then(
+  () => console.log('One ran, the other was excluded.'),
+  ({ message }) => {
+    console.error(`FAILED: ${message}`);
+    process.exitCode = 1;
+  },
+);
+
+async function walk(directory) {
+  const tarball = await pack(directory);
+  step(commands);
+  const install = commands.replace('install nestjs-zookeeper', `install ${tarball}`);
+  await shell(install.replace('new shop', 'new shop --skip-git'), directory);
+  const app = join(directory, 'shop');
+  await addByNest(app);
+  await writeFile(join(app, 'src/reports.controller.ts'), controller);
+  await writeFile(join(app, 'src/app.module.ts'), module);
+  step('npm start');
+  const port = await freePort();
+  const server = spawn('npm', ['start'], {
+    cwd: app,
+    env: { ...process.env, PORT: String(port) },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    detached: true,
+  });
+  try {
+    await listening(server, port);
+    step(requests);
+    const { stdout } = await shell(requests.replaceAll(':3000', `:${port}`), app);
+    console.log(stdout);
+    const excluded = stdout.match(/"code":"BUSY"/g)?.length;
+    const ran = stdout.match(/"fencingToken":"\d+"/g)?.length;
+    if (ran !== 1 || excluded !== 1) throw new Error('the two requests did not exclude each other');
+  } finally {
+    const closed = once(server, 'close');
+    process.kill(-server.pid);
+    await closed;
+  }
+}
+
+async function quickStart() {
+  const readme = await readFile(join(root, 'README.md'), 'utf8');
+  const [, section] = /^## Five minutes\n(.*?)^## /ms.exec(readme);
+  return [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
+}
+
+/** The schematic, by the CLI of the fresh application. */
+async function addByNest(app) {
+  const add = 'npx nest add nestjs-zookeeper';
+  step(add);
+  await shell(`${add} --skip-install`, app);
+  const added = await readFile(join(app, 'src/app.module.ts'), 'utf8');
+  if (!added.includes('imports: [ZkModule.forRoot(')) throw new Error(`not added:\n${added}`);
+  await shell('npx tsc --noEmit', app);
+}
+
+function shell(command, cwd) {
+  // npx asks before it installs the CLI: a person says yes.
+  return run('bash', ['-ec', command], { cwd, env: { ...process.env, npm_config_yes: 'true' } });
+}
+
+async function listening(server, port) {
+  const deadline = performance.now() + START_LIMIT;
+  while (performance.now() < deadline && server.exitCode === null) {
+    const answer = await fetch(`http://localhost:${port}`).catch(() => undefined);
+    if (answer) return;
+    await delay(200);
+  }
+  throw new Error('the application did not start');
+}
+
+async function freePort() {
+  const server = createServer().listen(0);
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+function step(command) {
+  console.log(`$ ${command.trim().replaceAll('\n', '\n$ ')}`);
+}

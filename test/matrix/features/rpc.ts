@@ -1,0 +1,81 @@
+import type { INestApplication } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  type MicroserviceOptions,
+  Payload,
+  Transport,
+} from '@nestjs/microservices';
+import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
+import { firstValueFrom } from 'rxjs';
+import { checkHandlers, Refusal } from '../support/handlers.js';
+import { type Check, ELECTION } from '../support/instances.js';
+import { Shop } from '../support/shop.js';
+
+const shop = new Shop();
+const ports = new WeakMap<INestApplication, number>();
+
+@Controller()
+class Goods {
+  @MessagePattern('sell')
+  @DistributedLock((id: number) => `goods-${id}`)
+  async sell(@Payload() _id: number) {
+    return shop.sell();
+  }
+
+  @DistributedLock('stock', { wait: 0 })
+  @MessagePattern('attempt')
+  async attempt() {
+    return shop.sell();
+  }
+
+  @MessagePattern('patience')
+  @DistributedLock('stock', { wait: 50 })
+  async patience() {
+    return shop.sell();
+  }
+
+  @MessagePattern('lead')
+  @LeaderOnly(ELECTION)
+  async lead() {
+    return shop.lead();
+  }
+
+  @MessagePattern('hold')
+  @DistributedLock('stock')
+  async hold() {
+    return shop.hold();
+  }
+}
+
+export const check: Check = (platform) =>
+  checkHandlers(platform, {
+    shop,
+    metadata: { controllers: [Goods] },
+    async listen(app) {
+      const service = app.connectMicroservice<MicroserviceOptions>({
+        transport: Transport.TCP,
+        options: { host: '127.0.0.1', port: 0 },
+      });
+      await app.startAllMicroservices();
+      await app.init();
+      ports.set(app, service.unwrap<{ address(): { port: number } }>().address().port);
+    },
+    async call(app, operation) {
+      const client = ClientProxyFactory.create({
+        transport: Transport.TCP,
+        options: { host: '127.0.0.1', port: ports.get(app)! },
+      });
+      try {
+        return await firstValueFrom(client.send<unknown>(operation, 7));
+      } catch (error) {
+        const { code, retryAfter } = error as { code: string; retryAfter?: number };
+        throw new Refusal(code, retryAfter ? { retryAfter } : {});
+      } finally {
+        await client.close();
+      }
+    },
+    hearsHangUp: false,
+    refusals: { TIMEOUT: { retryAfter: 1 } },
+  });

@@ -1,0 +1,22 @@
+import { describe, expect, it } from 'vitest';
+import { injectedService, injectService } from '../../lib/decorators/injected-service.js';
+import { LeaderSpec } from '../../lib/decorators/leader-spec.js';
+
+describe("a decorator's service", () => {
+  class Jobs {}
+  const spec = new LeaderSpec(Jobs.prototype, 'run', { election: 'boss' });
+  const property = injectService(Jobs.prototype, spec);
+
+  it('may be injected more than once, as Nest 11 does', () => {
+    const jobs = new Jobs() as Record<symbol, unknown>;
+    jobs[property] = 'first';
+    jobs[property] = 'second';
+    expect(injectedService(jobs, property, spec)).toBe('second');
+  });
+
+  it('does not show among the properties of the instance', () => {
+    const jobs = new Jobs() as Record<symbol, unknown>;
+    jobs[property] = 'service';
+    expect({ ...jobs }).toEqual({});
+  });
+});
