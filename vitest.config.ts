@@ -32,7 +32,7 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       {
-        find: /^nestjs-zookeeper\/(recipes|embedded|testing)$/,
+        find: /^nestjs-zookeeper\/(recipes|embedded|testing|opentelemetry)$/,
         replacement: source('lib/$1/index.ts'),
       },
       {

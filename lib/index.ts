@@ -35,6 +35,7 @@ export type { AcquirePermitOptions, SemaphoreQuery } from './services/semaphore-
 export { SemaphoreService } from './services/semaphore.service.js';
 export { ZkModule } from './zk.module.js';
 export type {
+  WarnAfter,
   ZkModuleAsyncOptions,
   ZkModuleExtras,
   ZkModuleOptions,

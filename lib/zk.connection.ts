@@ -13,9 +13,11 @@ import type { EmbeddedZooKeeper } from './embedded/index.js';
 import { onDeadlock } from './recipes/index.js';
 import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
+import { Overdue } from './services/overdue.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { Turnstile } from './services/turnstile.js';
 import type { Ensemble } from './zk.ensemble.js';
+import { logLeaders, logLeases, logStates } from './zk.log.js';
 import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';
 
@@ -42,7 +44,7 @@ export class ZkConnection
   private readonly turnstile = new Turnstile();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
-  private forgetDeadlocks = () => {};
+  private endLog: (() => void)[] = [];
 
   private constructor(
     name: string,
@@ -152,7 +154,7 @@ export class ZkConnection
       );
     }
     await this.client.close();
-    this.forgetDeadlocks();
+    for (const end of this.endLog) end();
     await this.server?.stop();
   }
 
@@ -162,16 +164,16 @@ export class ZkConnection
         `embedded ZooKeeper on ${this.server.connectString}, for development and tests: production runs on an ensemble`,
       );
     }
-    const { client } = this;
-    this.forgetDeadlocks = onDeadlock(({ message }) => this.logger.warn(message), { client });
-    this.client.onState(({ state, sessionId, reason }) => {
-      const session = sessionId ? ` session 0x${sessionId}` : '';
-      if (state === 'SUSPENDED' || state === 'LOST') {
-        this.logger.warn(`${state}${session}${reason ? `: ${reason.message}` : ''}`);
-      } else {
-        this.logger.log(`${state}${session}`);
-      }
-    });
+    const { client, logger, turnstile } = this;
+    const { warnAfter, logLeases: leasesToo } = this.settings;
+    const overdue = new Overdue(turnstile, warnAfter, (line) => logger.warn(line));
+    this.endLog = [
+      () => overdue.stop(),
+      logStates(client, logger),
+      logLeaders(client, logger),
+      onDeadlock(({ message }) => logger.warn(message), { client }),
+      ...(leasesToo ? [logLeases(client, logger)] : []),
+    ];
   }
 }
 

@@ -12,10 +12,20 @@ import {
 } from './services/leader-options.js';
 import { checkKey } from './services/lock-key.js';
 import { checkLeaseDefaults, checkOptions, type LeaseDefaults } from './services/lease-options.js';
+import type { Limits } from './services/overdue.js';
 
 /** Node's longest timer. */
 const LONGEST_TIMEOUT = 2 ** 31 - 1;
 const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
+const DEFAULT_WARN_AFTER = 30_000;
+
+/** @publicApi */
+export interface WarnAfter {
+  /** Milliseconds that something was waited for. Infinity: never. Default 30,000. */
+  wait?: number;
+  /** Milliseconds that something was held. Infinity: never. Default 30,000. */
+  hold?: number;
+}
 
 /** @publicApi */
 export interface ZkNestOptions {
@@ -38,6 +48,10 @@ export interface ZkNestOptions {
    * leases before it gives them back. Default 10,000.
    */
   shutdownTimeout?: number;
+  /** When the log warns of a lock or semaphore, by its key and with who holds it. */
+  warnAfter?: WarnAfter;
+  /** True logs each grant and each release too, at the level `debug`. Default false. */
+  logLeases?: boolean;
   /** What handlers fail with in place of the errors of their locks; see {@link ErrorMapping}. */
   mapError?: ErrorMapping;
 }
@@ -66,6 +80,8 @@ export const ZK_OPTIONS: readonly string[] = [
     'participantId',
     'lazyConnection',
     'shutdownTimeout',
+    'warnAfter',
+    'logLeases',
     'mapError',
   ] satisfies (keyof ZkNestOptions)[]),
   'embedded',
@@ -103,6 +119,8 @@ export interface ZkSettings {
   readonly participantId: string | undefined;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
+  readonly warnAfter: Limits;
+  readonly logLeases: boolean;
   readonly mapError: ErrorMapping | undefined;
 }
 
@@ -114,6 +132,8 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     participantId,
     lazyConnection = false,
     shutdownTimeout = DEFAULT_SHUTDOWN_TIMEOUT,
+    warnAfter = {},
+    logLeases = false,
     mapError,
     embedded,
     ...client
@@ -131,6 +151,9 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     const expected = `0 to ${LONGEST_TIMEOUT} milliseconds`;
     throw new BadOptionError('shutdownTimeout', shutdownTimeout, expected);
   }
+  if (typeof logLeases !== 'boolean') {
+    throw new BadOptionError('logLeases', logLeases, 'true or false');
+  }
   if (mapError !== undefined && typeof mapError !== 'function') {
     throw new BadOptionError('mapError', mapError, 'a function');
   }
@@ -142,8 +165,25 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     participantId,
     lazyConnection,
     shutdownTimeout,
+    warnAfter: limitsOf(warnAfter),
+    logLeases,
     mapError,
   };
+}
+
+function limitsOf(warnAfter: WarnAfter): Limits {
+  checkOptions('warnAfter', warnAfter, ['wait', 'hold']);
+  const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
+  for (const [option, value] of Object.entries({ wait, hold })) {
+    if (typeof value !== 'number' || !(value > 0)) {
+      throw new BadOptionError(
+        `warnAfter.${option}`,
+        value,
+        'more than 0 milliseconds, or Infinity',
+      );
+    }
+  }
+  return { wait, hold };
 }
 
 function entryOf(election: ElectionAtStart): [string, ElectionOptions] {

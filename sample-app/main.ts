@@ -34,6 +34,7 @@ Of the watch there are 5, the camera is not on sale. Who does not pay in time lo
 
   curl -X POST ${url}/orders/1/pay
   curl ${url}/leader
+  curl ${url}/metrics
 
 The whole flash sale: npm run seckill
 `);

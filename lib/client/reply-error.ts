@@ -40,9 +40,13 @@ export function replyError(code: number, operation: string, path: string): Coord
   if (nodeError) return new NodeError(nodeError, path, code, operation);
   switch (code) {
     case Code.NoAuth:
-      return new NotAuthorizedError(`${what}: the ACL of the znode refuses it (${code})`);
+      return new NotAuthorizedError(
+        `${what}: the ACL of the znode refuses it (${code}); connect with an auth that it names`,
+      );
     case Code.AuthFailed:
-      return new NotAuthorizedError(`${what}: the ensemble refused the credentials (${code})`);
+      return new NotAuthorizedError(
+        `${what}: the ensemble refused the credentials in auth (${code})`,
+      );
     case Code.SessionExpired:
       return new SessionExpiredError(`${what}: the session expired (${code})`);
     case Code.SessionMoved:

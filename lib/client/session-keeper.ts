@@ -84,7 +84,9 @@ export class SessionKeeper {
       if (session?.alive && session.connected) return session;
       const delay = this.#started && this.#options.retry(attempt, elapsed(since));
       if (delay === undefined) {
-        const why = this.#started ? '' : ': connect() has not succeeded yet';
+        const why = this.#started
+          ? ' within the retry policy'
+          : ': connect() has not succeeded yet';
         throw new ConnectionError(`no connection to ${this.#hosts.label}${why}`, {
           cause: this.#lastFailure,
         });

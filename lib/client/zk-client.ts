@@ -1,3 +1,4 @@
+import { tellConnection } from '../diagnostics/tell.js';
 import { joinPath } from './connect-string.js';
 import { ensureContainers } from './containers.js';
 import { DirectoryMaker } from './directory-maker.js';
@@ -53,6 +54,7 @@ export class ZkClient {
       const chosen = (this.#transport ??= await chooseTransport(transport, tls));
       return chosen.connect(request);
     });
+    this.#keeper.machine.listen((change) => tellConnection(this, change));
     const forDirectories: ZkClientOptions = { ...options, transport: 'wire' };
     this.#directoryMaker = new DirectoryMaker(
       () => new ZkClient(forDirectories),

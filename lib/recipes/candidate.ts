@@ -5,6 +5,7 @@ import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
 import { wait as pause } from '../client/wait.js';
+import { tellElected, tellTermOver } from '../diagnostics/tell.js';
 import { runDetached } from './chain.js';
 import { IllegalStateError } from './errors.js';
 import { type LeaderParticipant, readCandidates } from './leader-participants.js';
@@ -218,8 +219,10 @@ export abstract class Candidate {
       this.present = term;
       // The first of the signal's listeners: nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
+        tellTermOver(this, term);
         if (!this.quiet) this.changes.emit(undefined);
       });
+      tellElected(this, term);
       this.news.emit();
       this.changes.emit(term);
       await this.lead(term);

@@ -1,3 +1,5 @@
+import type { GrantKind } from '../diagnostics/index.js';
+import type { OpenHold } from '../diagnostics/tell.js';
 import { LeaseLostError, type LockRevokedError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import type { Tenure } from './tenure.js';
@@ -21,10 +23,13 @@ export class Grant {
   private keepUntil = 0;
   private keeping: NodeJS.Timeout | undefined;
   private timeLimit: NodeJS.Timeout | undefined;
+  /** Where anybody listens. */
+  telling: OpenHold | undefined;
 
   constructor(
     readonly tenure: Tenure,
     readonly fencingToken: bigint,
+    readonly kind: GrantKind = 'cold',
   ) {}
 
   get held(): boolean {
@@ -105,6 +110,7 @@ export class Grant {
     if (this.state !== 'held') return;
     this.state = state;
     this.reason = reason;
+    this.telling?.end(reason);
   }
 
   tellLoss(): void {

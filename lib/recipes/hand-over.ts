@@ -1,5 +1,6 @@
 import type { ZkClient } from '../client/index.js';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { GrantKind } from '../diagnostics/index.js';
 import { Bound } from './bound.js';
 import { Company } from './company.js';
 import type { Grant, Recipe } from './grant.js';
@@ -41,6 +42,8 @@ export class Turns {
   private given = 0;
   private linger = 0;
   private said: Uint8Array;
+  /** Of the next grant. */
+  private kind: GrantKind = 'cold';
   private readonly stay: Stay;
   private version: number;
   private describing: NodeJS.Timeout | undefined;
@@ -84,7 +87,9 @@ export class Turns {
 
   /** Somebody came to wait. */
   goOn(): void {
-    if (this.idle) this.next();
+    if (!this.idle) return;
+    this.kind = 'lingering';
+    this.next();
   }
 
   /** The lock is free. */
@@ -107,7 +112,8 @@ export class Turns {
   }
 
   private give(waiter: Next): void {
-    const grant = this.tenure.grant();
+    const grant = this.tenure.grant(this.kind);
+    this.kind = 'handed-over';
     this.bound.count();
     // From the second one on it matters who else waits: known by the time the bound is reached.
     if (++this.given === 2) void this.company.look();

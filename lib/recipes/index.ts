@@ -1,4 +1,5 @@
 export * from '../client/index.js';
+export type * from '../diagnostics/index.js';
 export type { CandidateOptions, CandidateState } from './candidate.js';
 export { Candidate } from './candidate.js';
 export { currentLease, currentTerm, runDetached } from './chain.js';
@@ -24,6 +25,7 @@ export {
   type LeaderSelectorOptions,
   type TakeLeadership,
 } from './leader-selector.js';
+export type { Recipe } from './grant.js';
 export type { HolderDetails } from './holder-details.js';
 export { type Entry, Lock, type LockOptions } from './lock.js';
 export { Mutex } from './mutex.js';

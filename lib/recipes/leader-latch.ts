@@ -60,7 +60,7 @@ export class LeaderLatch extends Candidate {
     const { wait, signal } = options;
     const deadline = performance.now() + (wait ?? Infinity);
     for (;;) {
-      if (this.state === 'latent') throw this.illegal('is not started');
+      if (this.state === 'latent') throw this.illegal('is not started: call start() first');
       this.closing.signal.throwIfAborted();
       if (signal?.aborted) throw this.cancelled(signal);
       if (this.term) return this.term;

@@ -1,9 +1,10 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
+import { telling, tellReentry } from '../diagnostics/tell.js';
 import { runHolding } from './chain.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
-import type { Grant } from './grant.js';
+import type { Grant, Recipe } from './grant.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { type Participant, readParticipants, type Seat } from './participants.js';
 import { revoke } from './revoke.js';
@@ -45,6 +46,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   readonly key: string;
   /** What errors call it. */
   readonly noun: 'lock' | 'semaphore' = 'lock';
+  /** Whose rights exclude or share each other at the path. */
+  abstract readonly recipe: Recipe;
   protected readonly reentrant: boolean;
 
   constructor(
@@ -76,6 +79,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     checkAcquire(options);
     const outer = this.heldByChain();
     if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
+    if (outer) tellReentry(this);
     const grant = outer ?? (await this.granted(options));
     const lease = grant.lease(this.key);
     return {
@@ -135,7 +139,11 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  private async granted(options: Options): Promise<Grant> {
+  private granted(options: Options): Promise<Grant> {
+    return telling(this, () => this.takeConnected(options));
+  }
+
+  private async takeConnected(options: Options): Promise<Grant> {
     // Trouble with the connection is bounded by the retry policy, and by that of each caller alone.
     if (!this.client.connected) await this.client.session({ signal: options.signal });
     const grant = await this.take(options);

@@ -28,6 +28,8 @@ const NAMES = { marker: MARKER, markers: MARKERS, nodeAhead: lastBefore };
  * @publicApi
  */
 export class Mutex extends Lock {
+  override readonly recipe = 'mutex';
+
   protected override heldByChain(): Grant | undefined {
     return reentryInChain(this.client, this.path, 'mutex');
   }

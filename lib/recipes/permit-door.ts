@@ -1,5 +1,6 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
+import { untold } from '../diagnostics/tell.js';
 import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { type Grant, grantOf } from './grant.js';
 import type { AcquireOptions, Lease } from './lease.js';
@@ -89,7 +90,7 @@ export class PermitDoor {
       const place = await takeTurn(client, names, { signal, onBlocked: () => {}, onNamed });
       return new Tenure(client, 'mutex', parent, place).grant().lease(key);
     }
-    const mutex = new Mutex(client, parent, { key });
+    const mutex = untold(new Mutex(client, parent, { key }));
     for (;;) {
       const left = (await this.limit.read()) - (await this.taken());
       if (left < count) waiter.blocked();

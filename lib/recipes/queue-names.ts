@@ -39,7 +39,7 @@ export function queueOf(
       queue.push(node);
     } else if (FOREIGN.test(name)) {
       throw new ForeignNodeError(
-        `${parent}/${name} belongs to another recipe: two recipes on one path do not exclude each other`,
+        `${parent}/${name} belongs to another recipe, and two recipes on one path do not exclude each other: use another path`,
       );
     }
   }

@@ -1,5 +1,6 @@
 import { BadOptionError, SessionExpiredError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { telling } from '../diagnostics/tell.js';
 import { grantInChain, reentryInChain } from './chain.js';
 import { enqueue } from './enqueue.js';
 import { LeaseLostError } from './errors.js';
@@ -64,6 +65,8 @@ export class ReadWriteLock {
 
 /** @publicApi */
 export class WriteLock extends Lock {
+  override readonly recipe = 'write';
+
   protected override heldByChain(): Grant | undefined {
     const writing = reentryInChain(this.client, this.path, 'write');
     if (!writing && grantInChain(this.client, this.path, 'read')) {
@@ -85,13 +88,15 @@ export class WriteLock extends Lock {
 
 /** @publicApi */
 export class ReadLock extends Lock {
+  override readonly recipe = 'read';
+
   /** The read lock for the holder of a write lease on the same path, without a wait. */
   async acquireBeside(lease: Lease): Promise<Lease> {
     const writing = grantOf(lease);
     if (writing?.tenure.recipe !== 'write' || writing.tenure.path !== this.path) {
       throw new BadOptionError('lease', lease, `a write lease on ${this.path}`);
     }
-    return (await this.besideWriter(writing, {})).lease(this.key);
+    return (await telling(this, () => this.besideWriter(writing, {}))).lease(this.key);
   }
 
   protected override heldByChain(): Grant | undefined {

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ZkClient } from '../client/index.js';
+import type { GrantKind } from '../diagnostics/index.js';
 import { Bound } from './bound.js';
 import { runDetached } from './chain.js';
 import { Company } from './company.js';
@@ -140,6 +141,8 @@ class SharedPlace {
   private admitting = false;
   /** Lets go on who waits for the place to be given back: it is not. */
   private keep: (() => void) | undefined;
+  /** Of the next grant, unless the node lingers. */
+  private kind: GrantKind = 'cold';
 
   constructor(
     client: ZkClient,
@@ -206,10 +209,12 @@ class SharedPlace {
   }
 
   admit(linger: number): Grant {
+    const kind = this.stay.active ? 'lingering' : this.kind;
+    this.kind = 'shared';
     this.stay.end();
     this.linger = linger;
     this.keep?.();
-    return this.tenure.share();
+    return this.tenure.share(kind);
   }
 
   /** After this turn: readers that came in one go leave in one go, and come again. */

@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import { telling } from '../diagnostics/tell.js';
 import type { Grant } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions, Lease } from './lease.js';
@@ -43,6 +44,7 @@ export interface PermitOptions extends AcquireOptions {
  */
 export class Semaphore extends Lock<PermitOptions> {
   override readonly noun: Lock['noun'] = 'semaphore';
+  override readonly recipe = 'semaphore';
   private readonly limit: PermitLimit;
   private readonly door: PermitDoor;
 
@@ -56,7 +58,7 @@ export class Semaphore extends Lock<PermitOptions> {
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
-    const grants = await this.takePlaces(options, true);
+    const grants = await telling(this, () => this.takePlaces(options, true));
     return grants.map((grant) => {
       grant.limit(options);
       return grant.lease(this.key);

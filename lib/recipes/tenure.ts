@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import type { GrantKind } from '../diagnostics/index.js';
 import { LeaseLostError, LockRevokedError } from './errors.js';
 import { GRANTS_PER_ZXID, fencingToken } from './fencing-token.js';
 import { Grant, type Recipe } from './grant.js';
@@ -71,15 +72,15 @@ export class Tenure {
   }
 
   /** The next grant, with a token above those before it. */
-  grant(): Grant {
-    const grant = new Grant(this, fencingToken(this.base, this.granted++));
+  grant(kind?: GrantKind): Grant {
+    const grant = new Grant(this, fencingToken(this.base, this.granted++), kind);
     this.holding.add(grant);
     return grant;
   }
 
   /** One of many grants at a time: they exclude nobody of each other, and have one token. */
-  share(): Grant {
-    const grant = new Grant(this, fencingToken(this.base));
+  share(kind: GrantKind): Grant {
+    const grant = new Grant(this, fencingToken(this.base), kind);
     this.holding.add(grant);
     return grant;
   }

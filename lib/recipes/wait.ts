@@ -137,16 +137,16 @@ export class Waiter<T> {
 export function busy({ noun, key }: Wanted): LockBusyError {
   const message =
     noun === 'semaphore'
-      ? `too few permits of semaphore ${quote(key)} are left`
-      : `lock ${quote(key)} is taken`;
+      ? `too few permits of semaphore ${quote(key)} are left; a wait above 0 queues up for them`
+      : `lock ${quote(key)} is taken; a wait above 0 queues up for it`;
   return new LockBusyError(message, { key });
 }
 
 export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError {
   const message =
     noun === 'semaphore'
-      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms`
-      : `lock ${quote(key)} was not granted within ${wait} ms`;
+      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms; participants() tells who holds them`
+      : `lock ${quote(key)} was not granted within ${wait} ms; participants() tells who holds it`;
   return new LockTimeoutError(message, { key });
 }
 

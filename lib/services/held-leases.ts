@@ -6,6 +6,10 @@ export class HeldLeases {
   private readonly leases = new Set<Lease>();
   private onEmpty: (() => void) | undefined;
 
+  [Symbol.iterator](): Iterator<Lease> {
+    return this.leases.values();
+  }
+
   add(lease: Lease): void {
     this.leases.add(lease);
   }

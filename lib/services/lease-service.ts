@@ -1,7 +1,13 @@
 import { AsyncResource } from 'node:async_hooks';
 import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { type AcquireOptions, type Entry, type Lease, revoke } from '../recipes/index.js';
+import {
+  type AcquireOptions,
+  type Entry,
+  type Lease,
+  type Lock,
+  revoke,
+} from '../recipes/index.js';
 import type { Participant } from '../recipes/index.js';
 import { abortable, cancelled, type Wanted } from '../recipes/wait.js';
 import { checkLeaseDefaults, type LeaseDefaults, type LeaseOptions } from './lease-options.js';
@@ -12,6 +18,7 @@ import type { Turnstile } from './turnstile.js';
 export interface Asked<Options extends LeaseOptions> {
   readonly key: string;
   readonly reenters: boolean;
+  readonly locks: readonly Pick<Lock, 'participants'>[];
   readonly options: Options;
 }
 
@@ -79,7 +86,7 @@ export abstract class LeaseService {
   }
 
   protected async take<T>(
-    { key, reenters, options }: Asked<LeaseOptions>,
+    { key, reenters, locks, options }: Asked<LeaseOptions>,
     how: (options: AcquireOptions) => Promise<T>,
   ): Promise<T> {
     const { defaults, noun } = this;
@@ -93,7 +100,7 @@ export abstract class LeaseService {
     const details = defaults.details
       ? { ...defaults.details, ...options.details }
       : options.details;
-    return this.turnstile.pass({ key, noun, reenters, signal }, async (cancel) => {
+    return this.turnstile.pass({ key, noun, reenters, locks, signal }, async (cancel) => {
       await this.connected(key, cancel);
       return how({
         wait,

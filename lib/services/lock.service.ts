@@ -154,6 +154,7 @@ export class LockService extends LeaseService {
     const asked = {
       key: [keys].flat().join(', '),
       reenters: locks.every(({ path }) => this.holds(path)),
+      locks,
       options,
     };
     return { asked, lock: typeof keys === 'string' ? locks[0]! : new MultiLock(locks) };

@@ -116,8 +116,14 @@ export class SemaphoreService extends LeaseService {
   private ask(key: string, options: AcquirePermitOptions) {
     checkKey(key);
     checkSemaphoreOptions(options);
-    const asked: Asked<AcquirePermitOptions> = { key, reenters: false, options };
-    return { asked, semaphore: this.semaphore(key, options), count: options.count };
+    const semaphore = this.semaphore(key, options);
+    const asked: Asked<AcquirePermitOptions> = {
+      key,
+      reenters: false,
+      locks: [semaphore],
+      options,
+    };
+    return { asked, semaphore, count: options.count };
   }
 
   private semaphore(key: string, { permits, path: exact }: SemaphoreQuery): Semaphore {

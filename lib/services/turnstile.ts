@@ -1,4 +1,5 @@
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
+import type { Lock } from '../recipes/index.js';
 import { HeldLeases } from './held-leases.js';
 
 /** What is asked for, as far as a shutdown goes. */
@@ -9,6 +10,8 @@ export interface Passage {
   /** The caller holds it already and takes nothing new: refusing that would break what a shutdown waits for. */
   readonly reenters: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Which say who holds it. */
+  readonly locks: readonly Pick<Lock, 'participants'>[];
 }
 
 /**
@@ -17,7 +20,8 @@ export interface Passage {
  */
 export class Turnstile {
   readonly leases = new HeldLeases();
-  private readonly waits = new Set<AbortController>();
+  /** Those who wait now, each by what cancels its wait. */
+  readonly waits = new Map<AbortController, Omit<Passage, 'signal'>>();
   private refusal: ShuttingDownError | undefined;
 
   /** `take` gets a signal that the caller's own aborts, and a shutdown. */
@@ -35,7 +39,7 @@ export class Turnstile {
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    this.waits.add(cancel);
+    this.waits.set(cancel, asked);
     try {
       return await take(cancel.signal);
     } catch (error) {
@@ -51,7 +55,7 @@ export class Turnstile {
   /** From now on whoever asks, and whoever waits, gets a ShuttingDownError. Idempotent. */
   refuse(): void {
     this.refusal ??= new ShuttingDownError('the application is shutting down');
-    for (const wait of this.waits) wait.abort(this.refusal);
+    for (const wait of this.waits.keys()) wait.abort(this.refusal);
   }
 
   /**

@@ -3,10 +3,11 @@ import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ZkModule } from 'nestjs-zookeeper';
 import { dataSourceOptions } from './database.js';
-import { GoodsStockController } from './goods-stock.controller.js';
+import { GoodsStockController, PATIENCE } from './goods-stock.controller.js';
 import { GoodsStock } from './goods-stock.entity.js';
 import { GoodsStockService } from './goods-stock.service.js';
 import { LeaderController } from './leader.controller.js';
+import { MetricsController } from './metrics.controller.js';
 import { Order } from './order.entity.js';
 import { OrdersController } from './orders.controller.js';
 import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
@@ -14,7 +15,7 @@ import { Transactions } from './transactions.js';
 import { UnpaidOrdersService } from './unpaid-orders.service.js';
 
 @Module({
-  controllers: [GoodsStockController, OrdersController, LeaderController],
+  controllers: [GoodsStockController, OrdersController, LeaderController, MetricsController],
   providers: [GoodsStockService, Transactions, UnpaidOrdersService],
 })
 export class ShopModule {
@@ -24,7 +25,13 @@ export class ShopModule {
     return {
       module: ShopModule,
       imports: [
-        ZkModule.forRoot({ ...server, sessionTimeout, namespace: 'seckill' }),
+        ZkModule.forRoot({
+          ...server,
+          sessionTimeout,
+          namespace: 'seckill',
+          // A long line of buyers is what a flash sale is for.
+          warnAfter: { wait: PATIENCE },
+        }),
         ScheduleModule.forRoot(),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),
         TypeOrmModule.forFeature([GoodsStock, Order]),

@@ -74,6 +74,18 @@ describe('the shop of npm start', () => {
     expect(body.message).toMatch(/^the body must be \{ "stock": n \}/);
   });
 
+  it('tells Prometheus what its locks do', async () => {
+    await reset(2).expect(200);
+    const { text, type } = await http.get('/metrics').expect(200);
+    expect(type).toBe('text/plain');
+    expect(text).toMatch(/^zookeeper_lock_grants_total\{.*kind="cold".*\} [1-9]/m);
+    expect(text).toMatch(/^zookeeper_lock_waiters\{.*recipe="mutex".*\} 0$/m);
+    expect(text).toMatch(/^zookeeper_lock_wait_duration_bucket\{.*outcome="granted".*le="1"/m);
+    expect(text).toMatch(/^zookeeper_lock_hold_duration_count\{.*end="released".*\} [1-9]/m);
+    expect(text).toMatch(/^zookeeper_leader_changes_total\{.*change="elected".*\} 1$/m);
+    expect(text).toMatch(/^zookeeper_connection_count\{.*state="CONNECTED".*\} 1$/m);
+  });
+
   it('sells no piece twice to buyers at once in one process', async () => {
     await reset(10);
     const answers = await Promise.all(

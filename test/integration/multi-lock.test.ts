@@ -144,7 +144,8 @@ describe('a multi-lock', () => {
     expect(await failureOf(multi.acquire({ wait: 10 }))).toMatchObject({
       code: 'TIMEOUT',
       key: 'beds',
-      message: 'no permit of semaphore "beds" was granted within 10 ms',
+      message:
+        'no permit of semaphore "beds" was granted within 10 ms; participants() tells who holds them',
     });
     await held.release();
   });

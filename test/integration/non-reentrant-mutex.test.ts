@@ -87,7 +87,9 @@ describe('a non-reentrant mutex', () => {
     const error = await failureOf(mutex.acquire({ wait: 40 }));
     expect(error).toBeInstanceOf(LockTimeoutError);
     // A semaphore by its nodes alone.
-    expect((error as Error).message).toBe(`lock "${path}" was not granted within 40 ms`);
+    expect((error as Error).message).toBe(
+      `lock "${path}" was not granted within 40 ms; participants() tells who holds it`,
+    );
     expect(await mutex.tryAcquire()).toBeUndefined();
     await lease.release();
     await nothingLeft(server, holder, ...queues(path));

@@ -424,7 +424,7 @@ describe('a try for a permit', () => {
     expect(await failureOf(semaphore.acquire({ wait: 0 }))).toMatchObject({
       code: 'BUSY',
       key: 'beds',
-      message: 'too few permits of semaphore "beds" are left',
+      message: 'too few permits of semaphore "beds" are left; a wait above 0 queues up for them',
     });
     await queued(holder, `${path}/leases`, 2);
     await held.release();
@@ -447,7 +447,8 @@ describe('a wait for a permit', () => {
     expect(first).toMatchObject({
       code: 'TIMEOUT',
       key: 'beds',
-      message: 'no permit of semaphore "beds" was granted within 60 ms',
+      message:
+        'no permit of semaphore "beds" was granted within 60 ms; participants() tells who holds them',
     });
     await queued(holder, `${path}/leases`, 1);
     await held.release();

@@ -9,7 +9,7 @@ import ts from 'typescript';
 const LIMIT = 15_000;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** lib/client, and the protocol it speaks, as JavaScript, for programs that run in a process of their own. */
+/** lib/client, what it tells and the protocol it speaks, as JavaScript, for programs that run in a process of their own. */
 export class CompiledClient implements AsyncDisposable {
   private constructor(readonly directory: string) {}
 
@@ -19,7 +19,7 @@ export class CompiledClient implements AsyncDisposable {
     // Below the package, so that it finds the package's dependencies.
     const directory = await mkdtemp(join(cache, 'client-'));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
-    for (const folder of ['client', 'protocol']) {
+    for (const folder of ['client', 'diagnostics', 'protocol']) {
       await mkdir(join(directory, folder));
       const source = join(root, 'lib', folder);
       for (const file of await readdir(source)) {

@@ -43,6 +43,15 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     ['tls with an embedded server', { embedded: true, tls: {} }, /tls.*embedded/],
     ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
     ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
+    ['a warnAfter that is a number', { connectString, warnAfter: 5 }, /warnAfter.*5/],
+    ['an unknown warning', { connectString, warnAfter: { waits: 5 } }, /waits.*left out/],
+    ['a warning at once', { connectString, warnAfter: { wait: 0 } }, /warnAfter\.wait.*0/],
+    [
+      'a warning after no number',
+      { connectString, warnAfter: { hold: '5' } },
+      /warnAfter\.hold.*"5"/,
+    ],
+    ['a logLeases of a level', { connectString, logLeases: 'debug' }, /logLeases.*"debug"/],
     ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],
     [
       'a default wait that is none',

@@ -1,0 +1,9 @@
+export type {
+  ConnectionMessage,
+  GrantKind,
+  Hold,
+  HoldMessage,
+  LeaderMessage,
+  Wait,
+  WaitMessage,
+} from './messages.js';

@@ -1,0 +1,4 @@
+export {
+  ZookeeperInstrumentation,
+  type ZookeeperInstrumentationConfig,
+} from './zookeeper-instrumentation.js';

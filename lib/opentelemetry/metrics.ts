@@ -1,0 +1,127 @@
+import type { Meter, ObservableResult } from '@opentelemetry/api';
+import type { ConnectionState, ZkClient } from '../client/index.js';
+import { connections, holds, leaders, listen, waits } from '../diagnostics/channels.js';
+import type { HoldMessage, Wait, WaitMessage } from '../diagnostics/index.js';
+import {
+  CONNECTION_STATE,
+  ELECTION,
+  GRANT_KIND,
+  HOLD_END,
+  LEADER_CHANGE,
+  RECIPE,
+  WAIT_OUTCOME,
+} from './attributes.js';
+
+/** Seconds. From a hand-over in the process to what somebody should be told of. */
+const BOUNDARIES = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
+
+/** Counts and measures all that is told, until what it returns is called. */
+export function measure(meter: Meter): () => void {
+  const stops = [measureWaits(meter), measureHolds(meter), countConnections(meter)];
+  const changes = meter.createCounter('zookeeper.leader.changes', {
+    description: 'Terms of this process that began or ended',
+    unit: '{change}',
+  });
+  stops.push(
+    listen(leaders, ({ event, term }) =>
+      changes.add(1, { [ELECTION]: term.election, [LEADER_CHANGE]: event }),
+    ),
+  );
+  return () => stops.forEach((stop) => stop());
+}
+
+function measureWaits(meter: Meter): () => void {
+  const waiting = new Set<Wait>();
+  const duration = meter.createHistogram('zookeeper.lock.wait.duration', {
+    description: 'How long callers waited, whatever came of it',
+    unit: 's',
+    advice: { explicitBucketBoundaries: BOUNDARIES },
+  });
+  const grants = meter.createCounter('zookeeper.lock.grants', {
+    description: 'Grants, by how they came about',
+    unit: '{grant}',
+  });
+  const timeouts = meter.createCounter('zookeeper.lock.timeouts', {
+    description: 'Waits that ended with their deadline',
+    unit: '{timeout}',
+  });
+  const waiters = meter.createObservableUpDownCounter('zookeeper.lock.waiters', {
+    description: 'Callers that wait now',
+    unit: '{waiter}',
+  });
+  const observe = (result: ObservableResult) => {
+    const counts = new Map<string, number>();
+    for (const { lock } of waiting) counts.set(lock.recipe, (counts.get(lock.recipe) ?? 0) + 1);
+    for (const recipe of seen) result.observe(counts.get(recipe) ?? 0, { [RECIPE]: recipe });
+  };
+  /** Recipes that were waited for: they are told of when nobody waits, too. */
+  const seen = new Set<string>();
+
+  const onWait = (message: WaitMessage) => {
+    const { event, wait } = message;
+    const { recipe } = wait.lock;
+    if (event === 'began') {
+      seen.add(recipe);
+      waiting.add(wait);
+      return;
+    }
+    if (event === 'granted') grants.add(1, { [RECIPE]: recipe, [GRANT_KIND]: message.kind });
+    if (event === 'timed-out') timeouts.add(1, { [RECIPE]: recipe });
+    // Not of a re-entry, nor of what began before anybody listened.
+    if (!waiting.delete(wait)) return;
+    duration.record(message.duration / 1000, { [RECIPE]: recipe, [WAIT_OUTCOME]: event });
+  };
+
+  waiters.addCallback(observe);
+  const stop = listen(waits, onWait);
+  return () => {
+    stop();
+    waiters.removeCallback(observe);
+  };
+}
+
+function measureHolds(meter: Meter): () => void {
+  const duration = meter.createHistogram('zookeeper.lock.hold.duration', {
+    description: 'How long grants were held',
+    unit: 's',
+    advice: { explicitBucketBoundaries: BOUNDARIES },
+  });
+  const losses = meter.createCounter('zookeeper.lock.losses', {
+    description: 'Grants that were lost before they were released',
+    unit: '{loss}',
+  });
+  return listen(holds, (message: HoldMessage) => {
+    const { event, hold } = message;
+    if (event === 'began') return;
+    const { recipe } = hold.lock;
+    duration.record(message.duration / 1000, { [RECIPE]: recipe, [HOLD_END]: event });
+    if (event === 'lost') losses.add(1, { [RECIPE]: recipe });
+  });
+}
+
+/** Clients of this process, by their state. One that is closed is none. */
+function countConnections(meter: Meter): () => void {
+  const states = new Map<ZkClient, ConnectionState>();
+  const seen = new Set<ConnectionState>();
+  const count = meter.createObservableUpDownCounter('zookeeper.connection.count', {
+    description: 'Connections to an ensemble, by their state',
+    unit: '{connection}',
+  });
+  const observe = (result: ObservableResult) => {
+    const present = [...states.values()];
+    for (const state of seen) {
+      const those = present.filter((other) => other === state);
+      result.observe(those.length, { [CONNECTION_STATE]: state });
+    }
+  };
+  count.addCallback(observe);
+  const stop = listen(connections, ({ client, state }) => {
+    if (state === 'CLOSED') return void states.delete(client);
+    seen.add(state);
+    states.set(client, state);
+  });
+  return () => {
+    stop();
+    count.removeCallback(observe);
+  };
+}

@@ -1,0 +1,64 @@
+import { type Attributes, type Span, SpanStatusCode, type Tracer } from '@opentelemetry/api';
+import { holds, listen, waits } from '../diagnostics/channels.js';
+import type { Hold, HoldMessage, Wait, WaitMessage } from '../diagnostics/index.js';
+import {
+  ERROR_TYPE,
+  FENCING_TOKEN,
+  GRANT_KIND,
+  HOLD_END,
+  KEY,
+  PATH,
+  RECIPE,
+  WAIT_OUTCOME,
+} from './attributes.js';
+
+/**
+ * A span for each wait and each hold, both children of the span that the caller is in. Stops when what it
+ * returns is called.
+ */
+export function traceLocks(tracer: Tracer): () => void {
+  const spans = new WeakMap<Wait | Hold, Span>();
+
+  /** The message is told in the caller's context, which the span takes its parent from. */
+  const begin = (name: string, of: Wait | Hold, attributes: Attributes) => {
+    const { key, path, recipe } = of.lock;
+    const about = { [KEY]: key, [PATH]: path, [RECIPE]: recipe, ...attributes };
+    spans.set(of, tracer.startSpan(name, { attributes: about }));
+  };
+
+  const onWait = (message: WaitMessage) => {
+    if (message.event === 'began') return begin('zookeeper.lock.wait', message.wait, {});
+    // None for a re-entry, and for what began before anybody listened.
+    const span = spans.get(message.wait);
+    if (!span) return;
+    span.setAttribute(WAIT_OUTCOME, message.event);
+    if (message.event === 'granted') span.setAttribute(GRANT_KIND, message.kind);
+    else if (message.event === 'timed-out' || message.event === 'failed') fail(span, message.error);
+    span.end();
+  };
+
+  const onHold = (message: HoldMessage) => {
+    const { event, hold } = message;
+    if (event === 'began') {
+      const { kind, fencingToken } = hold;
+      const attributes = { [GRANT_KIND]: kind, [FENCING_TOKEN]: String(fencingToken) };
+      return begin('zookeeper.lock.hold', hold, attributes);
+    }
+    const span = spans.get(hold);
+    if (!span) return;
+    span.setAttribute(HOLD_END, event);
+    if (event === 'lost') fail(span, message.reason);
+    span.end();
+  };
+
+  const stops = [listen(waits, onWait), listen(holds, onHold)];
+  return () => stops.forEach((stop) => stop());
+}
+
+function fail(span: Span, error: unknown): void {
+  const exception = error instanceof Error ? error : new Error(String(error));
+  const { code = '_OTHER' } = exception as { code?: string };
+  span.setAttribute(ERROR_TYPE, code);
+  span.recordException(exception);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: exception.message });
+}

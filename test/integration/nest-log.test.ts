@@ -1,0 +1,148 @@
+import { hostname } from 'node:os';
+import { Logger } from '@nestjs/common';
+import { LeaderService, LockService, LockTimeoutError, SemaphoreService } from 'nestjs-zookeeper';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { failureOf } from '../support/recipe-nodes.js';
+import { loseSession, untilLeading, useApps } from '../support/nest-apps.js';
+import { useServer } from '../support/servers.js';
+
+const server = useServer();
+const apps = useApps(server);
+const never = { wait: Infinity, hold: Infinity };
+
+let lines: string[] = [];
+const about = (what: string) => lines.filter((line) => line.includes(what));
+
+beforeEach(() => {
+  lines = [];
+  for (const level of ['log', 'warn', 'debug'] as const) {
+    vi.spyOn(Logger.prototype, level).mockImplementation(function (this: Logger, line: unknown) {
+      const { context } = this as unknown as { context: string };
+      if (context.startsWith('ZkModule')) lines.push(`${level} ${String(line)}`);
+    });
+  }
+});
+afterEach(() => vi.restoreAllMocks());
+
+describe('the log warns', () => {
+  it('once of what is waited for too long, with its key and who holds it', async () => {
+    const [holder, waiter] = [
+      await apps.start({}, { warnAfter: never, defaults: { details: { name: 'till-1' } } }),
+      await apps.start({}, { warnAfter: { wait: 60, hold: Infinity } }),
+    ];
+    const held = await holder.get(LockService).acquire('gold');
+    const locks = waiter.get(LockService);
+    const waiting = [1, 2].map(() => locks.withLock('gold', () => {}));
+    await expect.poll(() => about('gold')).toHaveLength(1);
+    expect(lines.at(-1)).toContain(
+      `warn lock "gold" has been waited for by 2 callers of this process for more than 60 ms; held by ${hostname()}:${process.pid} (till-1) since 20`,
+    );
+    // Long enough for several looks.
+    expect(await failureOf(locks.acquire('gold', { wait: 200 }))).toBeInstanceOf(LockTimeoutError);
+    expect(about('gold')).toHaveLength(1);
+    await held.release();
+    await Promise.all(waiting);
+
+    await using _again = await holder.get(LockService).acquire('gold');
+    const cancelling = new AbortController();
+    const later = failureOf(locks.acquire('gold', { signal: cancelling.signal }));
+    await expect.poll(() => about('gold')).toHaveLength(2);
+    expect(lines.at(-1)).toContain('by 1 caller of');
+    cancelling.abort();
+    await later;
+  });
+
+  it('of permits that are waited for, and of several locks', async () => {
+    const holder = await apps.start({}, { warnAfter: never });
+    const app = await apps.start({}, { warnAfter: { wait: 50 } });
+    const [locks, semaphores] = [app.get(LockService), app.get(SemaphoreService)];
+    const permits = await holder.get(SemaphoreService).acquire('pool', { permits: 2, count: 2 });
+    const held = await holder.get(LockService).acquire('b');
+    const waiting = [
+      semaphores.withPermit('pool', { permits: 2 }, () => {}),
+      locks.withLock(['a', 'b'], () => {}),
+    ];
+    await expect.poll(() => about('semaphore "pool"')).toHaveLength(1);
+    await expect.poll(() => about('lock "a, b"')).toHaveLength(1);
+    for (const line of lines.filter((one) => one.includes('waited for'))) {
+      expect(line).toContain(`held by ${hostname()}:${process.pid}`);
+    }
+    await Promise.all([permits.release(), held.release()]);
+    await Promise.all(waiting);
+  });
+
+  it('once of what is held for too long, however often it is entered, and says what to do', async () => {
+    const app = await apps.start({}, { warnAfter: { hold: 60 } });
+    const locks = app.get(LockService);
+    await locks.withLock('slow', (lease) =>
+      locks.withLock('slow', async () => {
+        await expect.poll(() => about('slow')).toHaveLength(1);
+        const { path, fencingToken } = lease;
+        expect(lines.at(-1)).toBe(
+          `warn "slow" (${path}) has been held by this process for more than 60 ms, fencing token ${fencingToken}; holdAtMost would bound it, warnAfter.hold says what is usual`,
+        );
+        await failureOf(locks.withLock('other', () => locks.acquire('slow', { wait: 200 })));
+        expect(about('"slow" (')).toHaveLength(1);
+      }),
+    );
+  });
+
+  it('of nothing that goes on quickly, and never where it is not to', async () => {
+    const app = await apps.start({}, { warnAfter: { wait: 20_000, hold: Infinity } });
+    const locks = app.get(LockService);
+    const held = await locks.acquire('quick');
+    expect(await locks.tryAcquire('quick', { wait: 300 })).toBeUndefined();
+    await held.release();
+    expect(about('quick')).toEqual([]);
+  });
+});
+
+describe('the log tells', () => {
+  it('who leads, and how it ends', async () => {
+    const app = await apps.start({}, { participantId: 'me' });
+    const leaders = app.get(LeaderService);
+    const { fencingToken } = await untilLeading(leaders, 'job');
+    await loseSession(server, app.client);
+    await expect.poll(() => about('was lost')).not.toEqual([]);
+    await untilLeading(leaders, 'job');
+    await app.close();
+    expect(about('election "job"')).toEqual([
+      `log leads election "job" as me, fencing token ${fencingToken}`,
+      expect.stringMatching(/^warn the leadership of election "job" was lost: /),
+      expect.stringMatching(/^log leads election "job" as me, fencing token /),
+      'log the leadership of election "job" was given up',
+    ]);
+  });
+
+  it('of one connection alone, and of each lease where it is asked to', async () => {
+    const [app, other] = [await apps.start({}, { logLeases: true }), await apps.start({})];
+    await other.get(LockService).withLock('elsewhere', () => {});
+    const locks = app.get(LockService);
+    const { fencingToken } = await locks.withLock('gold', async (lease) => {
+      await locks.withLock('gold', () => {});
+      await locks.tryAcquire('gold', { wait: 0 }).catch(() => {});
+      return lease;
+    });
+    await expect(
+      locks.withLock('silver', () =>
+        failureOf(other.get(LockService).acquire('silver', { wait: 0 })),
+      ),
+    ).resolves.toBeDefined();
+    const leases = lines.filter((line) => line.startsWith('debug'));
+    expect(leases).toEqual([
+      expect.stringMatching(/^debug lock "gold" granted, cold, after \d+\.\d ms$/),
+      'debug lock "gold" granted, re-entered, after 0.0 ms',
+      expect.stringMatching(
+        new RegExp(
+          `^debug lock "gold" released after \\d+\\.\\d ms, fencing token ${fencingToken}$`,
+        ),
+      ),
+      expect.stringMatching(/^debug lock "silver" granted, cold, /),
+      expect.stringMatching(/^debug lock "silver" released /),
+    ]);
+    await app.close();
+    lines = [];
+    await other.get(LockService).withLock('gold', () => {});
+    expect(lines).toEqual([]);
+  });
+});

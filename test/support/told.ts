@@ -1,0 +1,50 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type {
+  ConnectionMessage,
+  HoldMessage,
+  LeaderMessage,
+  WaitMessage,
+} from 'nestjs-zookeeper/recipes';
+import { afterEach } from 'vitest';
+
+interface Messages {
+  wait: WaitMessage;
+  hold: HoldMessage;
+  connection: ConnectionMessage;
+  leader: LeaderMessage;
+}
+
+/** What is told on channels until the test's end. */
+export function useChannels() {
+  const stops: (() => void)[] = [];
+  afterEach(() => stops.splice(0).forEach((stop) => stop()));
+
+  const listen = <C extends keyof Messages>(
+    channel: C,
+    listener: (message: Messages[C]) => void,
+  ): void => {
+    const name = `nestjs-zookeeper:${channel}`;
+    const onMessage = (message: unknown) => listener(message as Messages[C]);
+    subscribe(name, onMessage);
+    stops.push(() => unsubscribe(name, onMessage));
+  };
+
+  return {
+    listen,
+    /** Messages about waits and holds in a line each, in their order. */
+    story: (): string[] => {
+      const lines: string[] = [];
+      listen('wait', (message) => {
+        const kind = message.event === 'granted' ? ` ${message.kind}` : '';
+        lines.push(`wait ${message.event}${kind}`);
+      });
+      listen('hold', ({ event }) => lines.push(`hold ${event}`));
+      return lines;
+    },
+    messages: <C extends keyof Messages>(channel: C): Messages[C][] => {
+      const messages: Messages[C][] = [];
+      listen(channel, (message) => messages.push(message));
+      return messages;
+    },
+  };
+}
