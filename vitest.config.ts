@@ -32,7 +32,7 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       {
-        find: /^nestjs-zookeeper\/(recipes|embedded|testing|opentelemetry)$/,
+        find: /^nestjs-zookeeper\/(recipes|embedded|opentelemetry|terminus|testing)$/,
         replacement: source('lib/$1/index.ts'),
       },
       {
@@ -53,6 +53,7 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
+      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
       over('native', 'faults', 'real', { include: faults }),
       over('wire', 'faults-wire', 'real', { include: faults }),
       over('native', 'interop', 'real', { include: interop }),

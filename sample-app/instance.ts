@@ -1,5 +1,6 @@
 // One process of the seckill: it lives as long as its channel to the process that forked it.
-import type { FromInstance } from './seckill/instances.js';
+import { ZkClient } from 'nestjs-zookeeper';
+import type { FromInstance, ToInstance } from './seckill/instances.js';
 import type { ShopSettings } from './shop/settings.js';
 import { startShop } from './shop/start-shop.js';
 
@@ -22,7 +23,17 @@ try {
   };
   if (!process.connected) close();
   process.once('disconnect', close);
+  const client = app.get(ZkClient);
+  const tellConnection = () => {
+    const { state, sessionId: session } = client;
+    if (process.connected) {
+      process.send!({ connection: { state, session } } satisfies FromInstance);
+    }
+  };
+  process.on('message', (told: ToInstance) => Object.assign(settings, told));
   process.send?.({ url } satisfies FromInstance);
+  tellConnection();
+  client.onState(tellConnection);
 } catch (error) {
   const failure = error instanceof Error ? error.message : String(error);
   process.send?.({ failure } satisfies FromInstance, () => process.exit(1));

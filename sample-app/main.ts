@@ -1,11 +1,15 @@
+import { startLive } from './live/start-live.js';
 import { prepareDatabase, temporaryDatabase } from './shop/database.js';
 import { defaults, type ShopSettings } from './shop/settings.js';
-import { startShop } from './shop/start-shop.js';
 
-const { PORT = '3000', ZOOKEEPER, DATABASE, PAY_WITHIN } = process.env;
+const { PORT = '3000', HOST = '127.0.0.1', ZOOKEEPER, DATABASE, PAY_WITHIN } = process.env;
+
+/** Milliseconds: for so long the page shows how a dead instance keeps the lock. */
+const SESSION_TIMEOUT = 6_000;
 
 const settings: ShopSettings = {
   ...defaults,
+  sessionTimeout: SESSION_TIMEOUT,
   zookeeper: ZOOKEEPER,
   database: DATABASE ?? temporaryDatabase(),
   ...(PAY_WITHIN && { payWithin: Number(PAY_WITHIN) * 1000 }),
@@ -16,7 +20,9 @@ await prepareDatabase(settings, [
   { goodsNo: 'watch', stock: 5 },
   { goodsNo: 'camera', stock: 20, isActive: false },
 ]);
-const { app, url } = await startShop(settings, {
+const { app, url } = await startLive(settings, {
+  instances: 3,
+  host: HOST,
   port: Number(PORT),
   logLevels: ['fatal', 'error', 'warn', 'log'],
 });
@@ -25,6 +31,7 @@ app.enableShutdownHooks([], { useProcessExit: true });
 console.log(`
 The shop is open at ${url}. Try:
 
+  a browser there: the flash sale as it happens
   curl ${url}/goods-stock/phone
   curl -X POST ${url}/goods-stock/phone/purchase
   curl -X POST ${url}/goods-stock/phone/purchase-unlocked

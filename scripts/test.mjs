@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
+import { CHROMIUM } from './browser.mjs';
 
 const { values, positionals: files } = parseArgs({
   options: { all: { type: 'boolean', default: false } },
@@ -33,6 +34,9 @@ add(
   'interop',
   'the tests beside Apache Curator',
 );
+if (CHROMIUM) projects.push('browser');
+else
+  leftOut.push('the tests of the live page (missing here: Chromium; CHROMIUM names its program)');
 if (process.env.CI && leftOut.length > 0) {
   console.error(`CI has to run everything, but would leave out ${leftOut.join('; ')}.`);
   process.exit(1);

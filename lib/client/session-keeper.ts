@@ -64,6 +64,11 @@ export class SessionKeeper {
     return this.#stopping.signal;
   }
 
+  /** Of the present session, attached or not; undefined where there is none. */
+  get sessionId(): string | undefined {
+    return this.#session?.alive ? this.#session.id : undefined;
+  }
+
   /** Resolves with the first session; where the retry policy gives up, nothing is left running. */
   start(): Promise<void> {
     if (this.stopping.aborted) return Promise.reject(this.stopping.reason);

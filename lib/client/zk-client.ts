@@ -73,6 +73,11 @@ export class ZkClient {
     return this.#keeper.machine.state;
   }
 
+  /** Of the present session, hexadecimal, connected or suspended; undefined where there is none. */
+  get sessionId(): string | undefined {
+    return this.#keeper.sessionId;
+  }
+
   /** Whether a connection stands: state CONNECTED or RECONNECTED. */
   get connected(): boolean {
     return this.state === 'CONNECTED' || this.state === 'RECONNECTED';

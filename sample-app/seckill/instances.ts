@@ -1,10 +1,20 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import type { ConnectionState } from 'nestjs-zookeeper';
 import type { ShopSettings } from '../shop/settings.js';
 
-/** What an instance tells its parent, once. */
-export type FromInstance = { url: string } | { failure: string };
+/** Its ZooKeeper client's. */
+export interface Connection {
+  state: ConnectionState;
+  session?: string;
+}
+
+/** What an instance tells its parent: first whether it is up, then each change of its connection. */
+export type FromInstance = { url: string } | { failure: string } | { connection: Connection };
+
+/** What it can be told. */
+export type ToInstance = Pick<ShopSettings, 'delay'>;
 
 export interface InstanceOptions {
   /** The built `instance.js`. */
@@ -18,12 +28,17 @@ const GRACE = 5_000;
 
 /** One process of the shop. */
 export class Instance implements AsyncDisposable {
+  connection: Connection = { state: 'CONNECTING' };
   private stopping = false;
 
-  private constructor(
-    private readonly child: ChildProcess,
-    readonly url: string,
-  ) {}
+  url = '';
+
+  private constructor(private readonly child: ChildProcess) {
+    child.on('message', (message: FromInstance) => {
+      if ('connection' in message) this.connection = message.connection;
+      if ('url' in message) this.url = message.url;
+    });
+  }
 
   static async start(
     settings: ShopSettings,
@@ -35,6 +50,7 @@ export class Instance implements AsyncDisposable {
       // stdout is kept for the figures.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
+    const instance = new Instance(child);
     const told = once(child, 'message', { signal }) as Promise<[FromInstance]>;
     const ended = once(child, 'exit', { signal }).then(([code, killedBy]) => {
       throw new Error(`an instance ended at its start (${code ?? killedBy})`);
@@ -42,7 +58,7 @@ export class Instance implements AsyncDisposable {
     try {
       const [message] = await Promise.race([told, ended]);
       if ('failure' in message) throw new Error(message.failure);
-      return new Instance(child, message.url);
+      return instance;
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
@@ -64,6 +80,15 @@ export class Instance implements AsyncDisposable {
     this.child.once('exit', (code, signal) => {
       if (!this.stopping) listener(signal ?? code!);
     });
+  }
+
+  tell(settings: ToInstance): void {
+    this.child.send(settings);
+  }
+
+  /** Without a chance to tidy up. */
+  kill(): void {
+    this.child.kill('SIGKILL');
   }
 
   async stop(): Promise<void> {

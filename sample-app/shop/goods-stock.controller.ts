@@ -26,6 +26,20 @@ export class GoodsStockController {
     return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
   }
 
+  /** An instance with nobody left in line keeps the lock for its next buyer, until another asks. */
+  @Post('purchase-lingering')
+  @DistributedLock(goodsKey, { wait: PATIENCE, linger: 500 })
+  purchaseLingering(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
+    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+  }
+
+  /** In the order in which the buyers came, over all instances: a znode for each of them. */
+  @Post('purchase-strict')
+  @DistributedLock(goodsKey, { wait: PATIENCE, fairness: 'strict' })
+  purchaseStrict(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
+    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+  }
+
   @Post('reset')
   @HttpCode(200)
   @DistributedLock(goodsKey, { wait: PATIENCE })

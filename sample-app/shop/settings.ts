@@ -17,4 +17,7 @@ export const defaults = {
   sessionTimeout: 10_000,
 } as const satisfies Partial<ShopSettings>;
 
+/** Of the shop's locks and elections in ZooKeeper. */
+export const NAMESPACE = 'seckill';
+
 export const SHOP_SETTINGS = Symbol('SHOP_SETTINGS');

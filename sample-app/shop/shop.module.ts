@@ -10,7 +10,7 @@ import { LeaderController } from './leader.controller.js';
 import { MetricsController } from './metrics.controller.js';
 import { Order } from './order.entity.js';
 import { OrdersController } from './orders.controller.js';
-import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
+import { NAMESPACE, SHOP_SETTINGS, type ShopSettings } from './settings.js';
 import { Transactions } from './transactions.js';
 import { UnpaidOrdersService } from './unpaid-orders.service.js';
 
@@ -28,7 +28,7 @@ export class ShopModule {
         ZkModule.forRoot({
           ...server,
           sessionTimeout,
-          namespace: 'seckill',
+          namespace: NAMESPACE,
           // A long line of buyers is what a flash sale is for.
           warnAfter: { wait: PATIENCE },
         }),

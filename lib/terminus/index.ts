@@ -1,0 +1,1 @@
+export { ZkHealthIndicator, type ZkHealthOptions } from './zk-health.indicator.js';

@@ -1,0 +1,42 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  All,
+  BadGatewayException,
+  Controller,
+  Req,
+  Res,
+  ServiceUnavailableException,
+} from '@nestjs/common';
+import { Fleet } from './fleet.js';
+
+const HEADERS = ['content-type', 'retry-after'];
+
+/** Hands whatever else is asked of this address to the first instance that lives. */
+@Controller()
+export class DoorController {
+  constructor(private readonly fleet: Fleet) {}
+
+  @All('*path')
+  async pass(
+    @Req() request: IncomingMessage & { originalUrl: string; body?: unknown },
+    @Res() response: ServerResponse,
+  ): Promise<void> {
+    const [shop] = this.fleet.alive;
+    if (!shop) throw new ServiceUnavailableException('no instance is alive');
+    const answer = await fetch(shop.instance.url + request.originalUrl, {
+      method: request.method,
+      ...(request.body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(request.body),
+      }),
+    }).catch((cause: unknown) => {
+      throw new BadGatewayException('the instance died meanwhile', { cause });
+    });
+    response.statusCode = answer.status;
+    for (const name of HEADERS) {
+      const value = answer.headers.get(name);
+      if (value !== null) response.setHeader(name, value);
+    }
+    response.end(Buffer.from(await answer.arrayBuffer()));
+  }
+}

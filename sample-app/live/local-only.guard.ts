@@ -1,0 +1,40 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
+import { type CanActivate, type ExecutionContext, ForbiddenException } from '@nestjs/common';
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/**
+ * Everybody may look; only who sits at this machine may change anything. The peer's address alone would
+ * not do: any web page that is open on this machine can send requests from here, and with a name of its
+ * own that resolves to this machine even read the answers.
+ */
+export class LocalOnlyGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<IncomingMessage>();
+    if (request.method === 'GET' || request.method === 'HEAD' || isLocal(request)) return true;
+    throw new ForbiddenException('only pages of this machine, seen on this machine, may do that');
+  }
+}
+
+export function isLocal({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): boolean {
+  const { host, origin } = headers;
+  return (
+    isLoopback(socket.remoteAddress) &&
+    isLoopbackName(host) &&
+    (origin === undefined || origin === `http://${host}`)
+  );
+}
+
+function isLoopbackName(host: string | undefined): boolean {
+  const url = `http://${host}`;
+  if (!host || !URL.canParse(url)) return false;
+  const name = new URL(url).hostname.replace(/^\[|\]$/g, '');
+  return name === 'localhost' || isLoopback(name);
+}
+
+function isLoopback(address = ''): boolean {
+  return loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}

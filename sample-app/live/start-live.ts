@@ -1,0 +1,41 @@
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ServerResponse } from 'node:http';
+import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import type { ListenOptions } from '../shop/start-shop.js';
+import type { ShopSettings } from '../shop/settings.js';
+import { Fleet } from './fleet.js';
+import { LiveModule } from './live.module.js';
+
+const PAGE = fileURLToPath(new URL('../page', import.meta.url));
+const CHARTS = dirname(createRequire(import.meta.url).resolve('uplot'));
+
+/** Nothing from elsewhere, and in no frame of another page, which could have its visitors click here. */
+const POLICY = "default-src 'self'; frame-ancestors 'none'";
+
+/** Several instances of the shop, each a process, and the page before them. */
+export async function startLive(
+  settings: ShopSettings,
+  { instances, host, port, logLevels }: ListenOptions & { instances: number; host: string },
+): Promise<{ app: NestExpressApplication; url: string }> {
+  // Its thread ends with this process.
+  const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
+  const zookeeper = settings.zookeeper ?? server!.connectString;
+  const shop = { ...settings, zookeeper };
+  const module = LiveModule.forRoot(shop, () => Fleet.start(instances, shop, server));
+  const app = await NestFactory.create<NestExpressApplication>(module, {
+    logger: logLevels,
+    abortOnError: false,
+    // Whoever watches would hold up the end.
+    forceCloseConnections: true,
+  });
+  const setHeaders = (response: ServerResponse) =>
+    response.setHeader('Content-Security-Policy', POLICY);
+  app.useStaticAssets(PAGE, { setHeaders });
+  app.useStaticAssets(CHARTS, { prefix: '/uplot', index: false });
+  await app.listen(port, host);
+  return { app, url: (await app.getUrl()).replace('[::1]', 'localhost') };
+}

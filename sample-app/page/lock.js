@@ -1,0 +1,42 @@
+import { classOf, count, nameOf } from './names.js';
+
+const queue = document.querySelector('#queue');
+const token = document.querySelector('#token');
+const leading = document.querySelector('#leader');
+const more = document.querySelector('#more');
+
+/** The queue of the lock's znodes, the holder first. */
+export function showLock({ queue: { total, first }, goods, run, instances, leader }) {
+  leading.textContent = leader ? nameOf(leader) : 'nobody yet';
+  token.textContent = goods.fence === '0' ? 'none yet' : goods.fence;
+  queue.replaceChildren(
+    ...(first.length > 0 ? first.map((seat) => item(seat, instances)) : [nobody()]),
+  );
+  const shown = first.length;
+  const unlocked = run && !run.over && run.order.mode === 'none';
+  more.textContent = unlocked
+    ? 'The buyers of this sale do not ask for it.'
+    : total > shown
+      ? `and ${count(total - shown)} more wait`
+      : '';
+}
+
+function item({ instance, state, node }, instances) {
+  const one = instances.find(({ number }) => number === instance);
+  const line = document.createElement('li');
+  line.className = `${state} ${instance ? classOf(instance) : ''}`;
+  line.dataset.instance = instance ?? '';
+  line.title = node;
+  const small = document.createElement('small');
+  const gone = !one || one.life === 'dead' ? ', dead' : '';
+  small.textContent = (state === 'holding' ? 'holds' : 'waits') + gone;
+  line.append(nameOf(instance), small);
+  return line;
+}
+
+function nobody() {
+  const line = document.createElement('li');
+  line.className = 'nobody';
+  line.textContent = 'Nobody holds it.';
+  return line;
+}

@@ -1,0 +1,72 @@
+// Reads the server's events, hands them to the parts of the page, and does what its buttons say.
+import { Chart } from './chart.js';
+import { Instances } from './instances.js';
+import { Story } from './story.js';
+import { showLock } from './lock.js';
+import { showSale } from './sale.js';
+
+const HINTS = {
+  none: 'Every buyer reads the stock, takes a while, and writes what was read less one.',
+  lock: 'One buyer at a time, over all instances. A process hands the lock on to its next buyer.',
+  lingering: 'As the lock, and an instance whose buyers are done keeps it until another asks.',
+  strict: 'One buyer at a time, in the order in which they came: a znode for each of them.',
+};
+
+const form = document.querySelector('#order');
+const refused = document.querySelector('#refused');
+const link = document.querySelector('#link');
+const chart = new Chart(document.querySelector('#chart'));
+const story = new Story(document.querySelector('#log'));
+const instances = new Instances(document.querySelector('#instances'), post);
+let canControl = false;
+
+form.addEventListener('change', () => showHint());
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  const { mode, buyers, items, from, to } = Object.fromEntries(new FormData(form));
+  const delay = [Number(from), Number(to)];
+  void post('sale', { mode, buyers: Number(buyers), items: Number(items), delay });
+});
+showHint();
+
+const events = new EventSource('live/events');
+events.addEventListener('hello', ({ data }) => {
+  const hello = JSON.parse(data);
+  canControl = hello.canControl;
+  instances.allow(hello);
+  chart.restart(hello.history);
+  showHint();
+  link.textContent = 'live';
+  link.classList.add('live');
+});
+events.addEventListener('now', ({ data }) => {
+  const now = JSON.parse(data);
+  chart.add(now.run);
+  showSale(now);
+  showLock(now);
+  instances.show(now);
+  story.tell(now);
+  form.querySelector('#start').disabled = !canControl || (now.run && !now.run.over);
+});
+events.addEventListener('error', () => {
+  link.textContent = 'no connection';
+  link.classList.remove('live');
+});
+
+function showHint() {
+  const elsewhere = canControl ? '' : ' The buttons work on the shop’s own machine only.';
+  form.querySelector('#hint').textContent = HINTS[form.elements.mode.value] + elsewhere;
+}
+
+async function post(path, body) {
+  refused.hidden = true;
+  const answer = await fetch(`live/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body ?? {}),
+  }).catch(() => undefined);
+  if (answer?.ok) return;
+  const { message = 'The shop does not answer.' } = (await answer?.json()) ?? {};
+  refused.textContent = message;
+  refused.hidden = false;
+}
