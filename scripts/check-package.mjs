@@ -7,7 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { inScratch, pack, root, run } from './packed.mjs';
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 240_000, unpacked: 800_000 };
+const BUDGET = { packed: 250_000, unpacked: 850_000 };
 /** Bytes of JavaScript that an import of each entry point loads of this package. */
 const ENTRY_BUDGET = {
   '.': 400_000,
@@ -15,6 +15,8 @@ const ENTRY_BUDGET = {
   './embedded': 40_000,
   './testing': 250_000,
   './teaching': 250_000,
+  './opentelemetry': 30_000,
+  './terminus': 340_000,
 };
 
 const failures = [];

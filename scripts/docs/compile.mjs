@@ -27,7 +27,8 @@ export function compile(blocks) {
     files.has(file)
       ? ts.createSourceFile(file, files.get(file).text, ...rest)
       : getSourceFile(file, ...rest);
-  const program = ts.createProgram([join(CONTEXT, 'globals.d.ts'), ...files.keys()], options, host);
+  const declared = ['globals.d.ts', 'modules.d.ts'].map((name) => join(CONTEXT, name));
+  const program = ts.createProgram([...declared, ...files.keys()], options, host);
   return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, '\n');
     if (!file) return message;

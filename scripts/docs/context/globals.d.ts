@@ -4,7 +4,9 @@ import type * as common from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import type * as schedule from '@nestjs/schedule';
 import type * as fs from 'node:fs';
+import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import type * as zk from 'nestjs-zookeeper';
+import type * as opentelemetry from 'nestjs-zookeeper/opentelemetry';
 import type { TestZooKeeper } from 'nestjs-zookeeper/testing';
 import type { Repository } from 'typeorm';
 import type * as vitest from 'vitest';
@@ -26,6 +28,7 @@ declare global {
   const Mutex: typeof zk.Mutex;
   const ReadWriteLock: typeof zk.ReadWriteLock;
   const ZkModule: typeof zk.ZkModule;
+  const ZookeeperInstrumentation: typeof opentelemetry.ZookeeperInstrumentation;
 
   const client: zk.ZkClient;
   const locks: zk.LockService;
@@ -34,6 +37,8 @@ declare global {
   const zookeeper: TestZooKeeper;
   const stock: Repository<{ id: string; left: number; fence: string }>;
   const id: string;
+  const tracerProvider: TracerProvider;
+  const meterProvider: MeterProvider;
 
   class Context {
     protected readonly locks: zk.LockService;
