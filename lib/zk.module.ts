@@ -53,11 +53,22 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
  */
 @Module({})
 export class ZkModule extends ConfigurableModuleClass {
+  /**
+   * A connection by options that are known now. Each further one of an application needs a `name`.
+   *
+   * @throws BadOptionError for an unknown option
+   */
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
     checkOptions('options of ZkModule.forRoot', options, [...ZK_OPTIONS, ...EXTRAS]);
     return super.forRoot(options);
   }
 
+  /**
+   * A connection by options that another provider makes.
+   *
+   * @throws BadOptionError for an unknown option, or without exactly one of `useFactory`, `useClass` and
+   *   `useExisting`
+   */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
     checkOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
     const { useFactory, useClass, useExisting } = options;

@@ -19,7 +19,11 @@ const LONGEST_TIMEOUT = 2 ** 31 - 1;
 const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
 const DEFAULT_WARN_AFTER = 30_000;
 
-/** @publicApi */
+/**
+ * After how long the log warns.
+ *
+ * @publicApi
+ */
 export interface WarnAfter {
   /** Milliseconds that something was waited for. Infinity: never. Default 30,000. */
   wait?: number;
@@ -27,7 +31,11 @@ export interface WarnAfter {
   hold?: number;
 }
 
-/** @publicApi */
+/**
+ * What `ZkModule` takes beside the options of its client.
+ *
+ * @publicApi
+ */
 export interface ZkNestOptions {
   /** What the connection's services do where a call or a decorator does not say. */
   defaults?: LeaseDefaults;
@@ -87,7 +95,11 @@ export const ZK_OPTIONS: readonly string[] = [
   'embedded',
 ];
 
-/** @publicApi */
+/**
+ * What stands beside the options of a connection, also where these come later.
+ *
+ * @publicApi
+ */
 export interface ZkModuleExtras {
   /** Tells several connections apart; see getZkClientToken, getLockServiceToken and `connection` of the decorators. */
   name?: string;
@@ -95,12 +107,21 @@ export interface ZkModuleExtras {
   isGlobal?: boolean;
 }
 
-/** @publicApi */
+/**
+ * A class that makes the options, for `useClass` and `useExisting`.
+ *
+ * @publicApi
+ */
 export interface ZkOptionsFactory {
+  /** Called once, when the connection is made. */
   createZkOptions(): Promise<ZkModuleOptions> | ZkModuleOptions;
 }
 
-/** @publicApi */
+/**
+ * What `forRootAsync` takes: how the options are made, and what must be known before.
+ *
+ * @publicApi
+ */
 export type ZkModuleAsyncOptions = Pick<
   ConfigurableModuleAsyncOptions<ZkModuleOptions>,
   'imports' | 'inject' | 'useFactory' | 'provideInjectionTokensFrom'

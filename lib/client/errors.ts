@@ -1,3 +1,4 @@
+/** What a CoordinationError is made of beside its message. */
 export interface CoordinationErrorOptions extends ErrorOptions {
   /** The lock, semaphore or election key the error is about, where there is one. */
   key?: string;
@@ -96,6 +97,7 @@ export class WaitCancelledError extends CoordinationError {
   readonly code = 'CANCELLED';
 }
 
+/** Why ZooKeeper refused an operation, by the names of its own codes. */
 export type NodeErrorCode =
   | 'NO_NODE'
   | 'NODE_EXISTS'

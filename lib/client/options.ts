@@ -59,7 +59,11 @@ export interface ZkClientOptions {
   tls?: TlsOptions;
 }
 
-/** @publicApi */
+/**
+ * See {@link ZkClientOptions.policy}.
+ *
+ * @publicApi
+ */
 export type ConnectionPolicy = 'session' | 'standard';
 
 export interface NormalizedOptions {

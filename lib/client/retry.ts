@@ -37,7 +37,11 @@ export type RetryPolicy =
   | { type: 'none' }
   | RetryFunction;
 
-/** @publicApi */
+/**
+ * A {@link RetryPolicy} of your own; see there.
+ *
+ * @publicApi
+ */
 export type RetryFunction = (attempt: number, elapsedMs: number) => number | undefined;
 
 const FIELDS: Readonly<Record<string, readonly string[]>> = {

@@ -42,22 +42,40 @@ export interface Session {
     data?: string | Uint8Array,
     options?: { mode?: CreateMode },
   ): Promise<string>;
-  /** @param version default -1: any */
+  /**
+   * Deletes a node without children.
+   *
+   * @param version default -1: any
+   */
   delete(path: string, version?: number): Promise<void>;
+  /** Data and stat; with `watch`, what tells of the next change to either. */
   get(path: string, options: { watch: true }): Promise<{ data: Buffer; stat: Stat; watch: Watch }>;
+  /** As above, without a watch. */
   get(path: string, options?: { watch?: false }): Promise<{ data: Buffer; stat: Stat }>;
-  /** @param version default -1: any */
+  /**
+   * Replaces the data of a node that is there.
+   *
+   * @param version default -1: any
+   */
   set(path: string, data: string | Uint8Array, version?: number): Promise<Stat>;
+  /** The stat, undefined where there is no node; with `watch`, what tells when that changes. */
   exists(path: string, options: { watch: true }): Promise<{ stat: Stat | undefined; watch: Watch }>;
+  /** As above, without a watch. */
   exists(path: string, options?: { watch?: false }): Promise<Stat | undefined>;
+  /** Names in no order, and the stat of the parent; with `watch`, what tells of the next one to come or go. */
   children(
     path: string,
     options: { watch: true },
   ): Promise<{ children: string[]; stat: Stat; watch: Watch }>;
+  /** As above, without a watch. */
   children(path: string, options?: { watch?: false }): Promise<{ children: string[]; stat: Stat }>;
   /** What is read after it is at least as new as what any client wrote before it. */
   sync(path: string): Promise<void>;
-  /** @param version the ACL's own version (`Stat.aversion`); default -1: any */
+  /**
+   * Replaces the access list of a node.
+   *
+   * @param version the ACL's own version (`Stat.aversion`); default -1: any
+   */
   setAcl(path: string, acl: Acl[], version?: number): Promise<void>;
 
   /**

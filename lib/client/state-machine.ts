@@ -19,7 +19,11 @@ const TRANSITIONS: Readonly<
   CLOSED: {},
 };
 
-/** @publicApi */
+/**
+ * What {@link ZkClient.onState} tells.
+ *
+ * @publicApi
+ */
 export interface StateChange {
   readonly state: ConnectionState;
   /** The session the change is about, if there is one. */

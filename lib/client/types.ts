@@ -21,11 +21,19 @@ export interface Stat {
   readonly numChildren: number;
 }
 
-/** @publicApi */
+/**
+ * What kind of node ZooKeeper makes: `container` is removed by the servers some time after its last child.
+ *
+ * @publicApi
+ */
 export type CreateMode =
   'persistent' | 'ephemeral' | 'persistent-sequential' | 'ephemeral-sequential' | 'container';
 
-/** @publicApi */
+/**
+ * One entry of an access list: who may do what.
+ *
+ * @publicApi
+ */
 export interface Acl {
   scheme: 'world' | 'auth' | 'digest' | 'ip';
   /** `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an address for ip. */
@@ -34,7 +42,11 @@ export interface Acl {
   permissions: string;
 }
 
-/** @publicApi */
+/**
+ * Credentials.
+ *
+ * @publicApi
+ */
 export interface Auth {
   scheme: 'digest';
   user: string;
@@ -49,7 +61,11 @@ export interface Auth {
  */
 export type WatchEvent = 'created' | 'deleted' | 'changed' | 'child' | 'session';
 
-/** @publicApi */
+/**
+ * A watch that was set on a znode.
+ *
+ * @publicApi
+ */
 export interface Watch {
   /** Resolves with the first event, once; never rejects. */
   readonly fired: Promise<WatchEvent>;

@@ -127,24 +127,35 @@ export class ZkClient {
     return this.#write((session) => session.create(path, data, options));
   }
 
-  /** @param version default -1: any */
+  /**
+   * Deletes a node without children.
+   *
+   * @param version default -1: any
+   */
   async delete(path: string, version = -1): Promise<void> {
     return this.#write((session) => session.delete(path, version));
   }
 
+  /** Data and stat of a node. */
   async get(path: string): Promise<{ data: Buffer; stat: Stat }> {
     return this.#read((session) => session.get(path));
   }
 
-  /** @param version default -1: any */
+  /**
+   * Replaces the data of a node that is there.
+   *
+   * @param version default -1: any
+   */
   async set(path: string, data: string | Uint8Array, version = -1): Promise<Stat> {
     return this.#write((session) => session.set(path, data, version));
   }
 
+  /** The stat of a node; undefined where there is none. */
   async exists(path: string): Promise<Stat | undefined> {
     return this.#read((session) => session.exists(path));
   }
 
+  /** Names in no order, and the stat of the parent. */
   async children(path: string): Promise<{ children: string[]; stat: Stat }> {
     return this.#read((session) => session.children(path));
   }
@@ -154,7 +165,11 @@ export class ZkClient {
     return this.#read((session) => session.sync(path));
   }
 
-  /** @param version the ACL's own version (`Stat.aversion`); default -1: any */
+  /**
+   * Replaces the access list of a node.
+   *
+   * @param version the ACL's own version (`Stat.aversion`); default -1: any
+   */
   async setAcl(path: string, acl: Acl[], version = -1): Promise<void> {
     return this.#write((session) => session.setAcl(path, acl, version));
   }

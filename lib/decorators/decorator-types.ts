@@ -51,11 +51,19 @@ export interface HoldingOptions extends Omit<LeaseOptions, 'signal'> {
   connection?: string;
 }
 
-/** @publicApi */
+/**
+ * What `@DistributedLock` takes beside the key.
+ *
+ * @publicApi
+ */
 export interface DistributedLockOptions
   extends HoldingOptions, Pick<LockOptions, 'mode' | 'reentrant'> {}
 
-/** @publicApi */
+/**
+ * What `@DistributedSemaphore` takes beside the key.
+ *
+ * @publicApi
+ */
 export interface DistributedSemaphoreOptions
   extends HoldingOptions, Pick<AcquirePermitOptions, 'permits' | 'count'> {}
 
@@ -66,6 +74,7 @@ export interface DistributedSemaphoreOptions
  * @publicApi
  */
 export interface KeyFromContext<K extends LockKeys = LockKeys> {
+  /** Makes the key of what the interceptor sees. */
   keyFromContext: (context: ExecutionContext) => K;
 }
 

@@ -9,7 +9,11 @@ import { injectService } from './injected-service.js';
 const LISTENERS = 'nestjs-zookeeper:elections';
 const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
 
-/** @publicApi */
+/**
+ * What `@OnElected` and `@OnResigned` take beside the election.
+ *
+ * @publicApi
+ */
 export interface ElectionListenerOptions {
   /** The `name` of the ZkModule connection to take part on. */
   connection?: string;

@@ -19,7 +19,11 @@ export interface NotLeaderCall {
   leader(): Promise<LeaderParticipant | undefined>;
 }
 
-/** @publicApi */
+/**
+ * What `@LeaderOnly` takes where the name of the election is not enough.
+ *
+ * @publicApi
+ */
 export interface LeaderOnlyOptions {
   election: string;
   /**

@@ -102,6 +102,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     await this.#running().skipClock(ms);
   }
 
+  /** As {@link stop}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }

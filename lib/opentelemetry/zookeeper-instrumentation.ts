@@ -10,7 +10,11 @@ const { version: VERSION } = createRequire(import.meta.url)('nestjs-zookeeper/pa
   version: string;
 };
 
-/** @publicApi */
+/**
+ * What a {@link ZookeeperInstrumentation} takes.
+ *
+ * @publicApi
+ */
 export interface ZookeeperInstrumentationConfig {
   /** False waits for {@link ZookeeperInstrumentation.enable}. Default true. */
   enabled?: boolean;
@@ -57,14 +61,17 @@ export class ZookeeperInstrumentation {
     for (const stop of this.stops.splice(0)) stop();
   }
 
+  /** Called by `registerInstrumentations` and `NodeSDK`. */
   setTracerProvider(tracerProvider: TracerProvider): void {
     this.setConfig({ ...this.config, tracerProvider });
   }
 
+  /** Called by `registerInstrumentations` and `NodeSDK`. */
   setMeterProvider(meterProvider: MeterProvider): void {
     this.setConfig({ ...this.config, meterProvider });
   }
 
+  /** As it was made or set. */
   getConfig(): ZookeeperInstrumentationConfig {
     return this.config;
   }

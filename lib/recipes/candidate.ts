@@ -14,7 +14,11 @@ import { lastBefore } from './queue-names.js';
 import { Tenure } from './tenure.js';
 import { LeaseTerm, type Term } from './term.js';
 
-/** @publicApi */
+/**
+ * What every candidate of an election takes.
+ *
+ * @publicApi
+ */
 export interface CandidateOptions {
   /** By which the others know this participant, such as its address. Default: host name and process id. */
   id?: string;

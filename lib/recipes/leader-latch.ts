@@ -25,7 +25,11 @@ import { checkAcquire, LONGEST_TIMER } from './wait.js';
  */
 export type CloseMode = 'silent' | 'notify';
 
-/** @publicApi */
+/**
+ * What a {@link LeaderLatch} takes beside its path.
+ *
+ * @publicApi
+ */
 export interface LeaderLatchOptions extends CandidateOptions {
   /** Where `close()` says nothing. Default `'silent'`. */
   closeMode?: CloseMode;

@@ -11,7 +11,11 @@ import type { LeaseTerm, Term } from './term.js';
  * and gives it back when that returns; each node says whose it is.
  */
 
-/** @publicApi */
+/**
+ * What a {@link LeaderSelector} takes beside its path.
+ *
+ * @publicApi
+ */
 export interface LeaderSelectorOptions extends CandidateOptions {
   /** Queues up again after each term, until it is closed. Default false: one term for each `requeue()`. */
   autoRequeue?: boolean;

@@ -38,10 +38,18 @@ export interface Lease extends AsyncDisposable {
   release(): Promise<void>;
 }
 
-/** @publicApi */
+/**
+ * Who follows whom; see {@link AcquireOptions.fairness}.
+ *
+ * @publicApi
+ */
 export type Fairness = 'handover' | 'strict';
 
-/** @publicApi */
+/**
+ * What every acquire takes.
+ *
+ * @publicApi
+ */
 export interface AcquireOptions {
   /**
    * Milliseconds to wait for the lock while others hold it: 0 only tries, Infinity waits for ever.

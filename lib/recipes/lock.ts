@@ -10,7 +10,11 @@ import { type Participant, readParticipants, type Seat } from './participants.js
 import { revoke } from './revoke.js';
 import { checkAcquire } from './wait.js';
 
-/** @publicApi */
+/**
+ * What every lock takes beside its path.
+ *
+ * @publicApi
+ */
 export interface LockOptions {
   /** What errors, leases and `currentLease` call the lock. Default: the path. */
   key?: string;
@@ -26,6 +30,7 @@ export interface LockOptions {
  */
 export interface Entry {
   readonly lease: Lease;
+  /** Runs `fn` as the holder. It may be called any number of times. */
   run<T>(fn: () => T): T;
   /** As {@link Lease.release}. */
   release(): Promise<void>;

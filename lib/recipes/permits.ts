@@ -2,7 +2,11 @@ import { BadOptionError, NodeError } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
 import { SharedCount } from './shared-count.js';
 
-/** @publicApi */
+/**
+ * A fixed number of permits, or one in a znode that may change while the semaphore is in use.
+ *
+ * @publicApi
+ */
 export type Permits = number | SharedCount;
 
 /** What this process says of a semaphore at a time: whoever uses it says the same. */

@@ -63,7 +63,11 @@ export class ReadWriteLock {
   }
 }
 
-/** @publicApi */
+/**
+ * The writer's half of a {@link ReadWriteLock}: excludes everybody else.
+ *
+ * @publicApi
+ */
 export class WriteLock extends Lock {
   override readonly recipe = 'write';
 
@@ -86,7 +90,11 @@ export class WriteLock extends Lock {
   }
 }
 
-/** @publicApi */
+/**
+ * The reader's half of a {@link ReadWriteLock}: excludes writers alone.
+ *
+ * @publicApi
+ */
 export class ReadLock extends Lock {
   override readonly recipe = 'read';
 

@@ -24,13 +24,21 @@ import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './wait.js';
  * request never overtakes a large one, which would starve.
  */
 
-/** @publicApi */
+/**
+ * What a {@link Semaphore} takes beside its path.
+ *
+ * @publicApi
+ */
 export interface SemaphoreOptions extends LockOptions {
   /** How many there are: a number that all users of the path agree on, or one that they share. */
   permits: Permits;
 }
 
-/** @publicApi */
+/**
+ * What an acquire of permits takes.
+ *
+ * @publicApi
+ */
 export interface PermitOptions extends AcquireOptions {
   /** How many to take, all or none. Default 1. */
   count?: number;

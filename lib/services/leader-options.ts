@@ -3,7 +3,11 @@ import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.j
 import { checkOptions } from './lease-options.js';
 import { checkKey } from './lock-key.js';
 
-/** @publicApi */
+/**
+ * As what, and by which znode, a process takes part in an election.
+ *
+ * @publicApi
+ */
 export interface ElectionOptions extends Pick<CandidateOptions, 'id'> {
   /**
    * The exact znode instead of `<namespace>/elections/<election>`, to share it with a Curator service.
@@ -11,7 +15,11 @@ export interface ElectionOptions extends Pick<CandidateOptions, 'id'> {
   path?: string;
 }
 
-/** @publicApi */
+/**
+ * What {@link LeaderService.select} takes.
+ *
+ * @publicApi
+ */
 export interface SelectOptions
   extends ElectionOptions, Pick<LeaderSelectorOptions, 'autoRequeue' | 'onError'> {}
 

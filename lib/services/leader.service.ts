@@ -22,7 +22,11 @@ import {
 import type { Holding } from './holding.js';
 import { checkKey, electionPath } from './lock-key.js';
 
-/** @publicApi */
+/**
+ * What {@link LeaderService.changes} tells.
+ *
+ * @publicApi
+ */
 export interface LeadershipChange {
   readonly election: string;
   /** Whether this instance leads. */

@@ -15,7 +15,11 @@ import {
  */
 export type LockMode = 'exclusive' | 'read' | 'write';
 
-/** @publicApi */
+/**
+ * What the methods of {@link LockService} take that acquire.
+ *
+ * @publicApi
+ */
 export interface LockOptions extends LeaseOptions {
   /**
    * Default `'exclusive'`. Inside a `'write'` lock its holder may take the `'read'` lock of the same

@@ -27,7 +27,11 @@ import { Turnstile } from './turnstile.js';
  */
 export type LeaseOf<K extends LockKeys> = K extends string ? Lease : MultiLease;
 
-/** @publicApi */
+/**
+ * Which lock of a key is meant, where nobody acquires it.
+ *
+ * @publicApi
+ */
 export type LockQuery = Pick<LockOptions, 'mode' | 'path'>;
 
 const QUERY_OPTIONS = ['mode', 'path'] satisfies (keyof LockQuery)[];

@@ -6,7 +6,11 @@ import {
   type LeaseOptions,
 } from './lease-options.js';
 
-/** @publicApi */
+/**
+ * Which semaphore is meant, and how many permits it has.
+ *
+ * @publicApi
+ */
 export interface SemaphoreQuery {
   /**
    * How many permits there are: a number that all users of the key agree on, or `'shared'` for the
@@ -17,7 +21,11 @@ export interface SemaphoreQuery {
   path?: string;
 }
 
-/** @publicApi */
+/**
+ * What the methods of {@link SemaphoreService} take that acquire.
+ *
+ * @publicApi
+ */
 export interface AcquirePermitOptions extends LeaseOptions, SemaphoreQuery {
   /** How many permits to take, all or none. Default 1. */
   count?: number;

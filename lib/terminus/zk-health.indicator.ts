@@ -5,7 +5,11 @@ import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../services/lease-options.js';
 import { getZkClientToken } from '../zk.tokens.js';
 
-/** @publicApi */
+/**
+ * Which connection is meant.
+ *
+ * @publicApi
+ */
 export interface ZkHealthOptions {
   /** The `name` of the connection; the default connection where it is left out. */
   connection?: string;

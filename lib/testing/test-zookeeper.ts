@@ -105,6 +105,7 @@ export class TestZooKeeper implements AsyncDisposable {
     return this.server.stop();
   }
 
+  /** As {@link stop}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }

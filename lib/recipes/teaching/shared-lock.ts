@@ -33,7 +33,7 @@ import { awaitTurn, type Turn } from './await-turn.js';
 
 /**
  * Many readers or one writer, **for teaching**: every arrival and every release wakes every waiter.
- * Use {@link ReadWriteLock}.
+ * Use `ReadWriteLock`.
  *
  * @publicApi
  */

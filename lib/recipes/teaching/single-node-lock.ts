@@ -32,12 +32,16 @@ import { deleteOwn, type OwnNode, SingleNodeLease } from './single-node-lease.js
  * `npm run herd` measures both.
  */
 
-/** @publicApi */
+/**
+ * What an acquire takes here.
+ *
+ * @publicApi
+ */
 export type SingleNodeOptions = Pick<AcquireOptions, 'wait' | 'signal'>;
 
 /**
  * An exclusive lock on the ephemeral node `path`, **for teaching**: every release wakes every waiter.
- * Use {@link Mutex}. It knows no re-entrancy: inside of itself it waits for itself.
+ * Use `Mutex`. It knows no re-entrancy: inside of itself it waits for itself.
  *
  * @publicApi
  */
@@ -59,7 +63,7 @@ export class SingleNodeLock {
     }
   }
 
-  /** Takes the lock for whoever releases the lease. Rejects as {@link Mutex.acquire} does. */
+  /** Takes the lock for whoever releases the lease. Rejects as `Mutex.acquire` does. */
   async acquire(options: SingleNodeOptions = {}): Promise<Lease> {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
