@@ -1,9 +1,9 @@
 // npm run chaos -- [--minutes 1] [--seed N] [--server embedded|ensemble] [--transport native|wire]
 //                  [--workers 4] [--report FILE] [--json]
 // Worker processes take and give back leases of every recipe on a few keys and take part in two
-// elections, and write under their fencing tokens to a store in this process, while a nemesis deals
-// faults: it cuts, stalls and slows their network, ends their sessions, blocks, stops and kills them, and
-// restarts, kills and pauses servers. What each process wrote down is checked in the end.
+// elections, nest locks in one order, and write under their fencing tokens to a store in this process,
+// while a nemesis deals faults: it cuts, stalls and slows their network, ends their sessions, blocks, stops
+// and kills them, and restarts, kills and pauses servers. What each process wrote down is checked in the end.
 //
 // The faults are the same for the same seed; what they meet is up to the machine. Exits 0 only without a
 // violation.

@@ -6,6 +6,7 @@ import type { Grant, Recipe } from './grant.js';
 import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
+import { PerClient } from './per-client.js';
 import { takeTurn } from './queue.js';
 import { queueOf, type QueueSpec } from './queue-names.js';
 import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
@@ -38,12 +39,11 @@ export function wantOf(
   return { wanted, wait, signal, data: holderData(details), linger, onDeadlock };
 }
 
-const owners = new WeakMap<ZkClient, Map<string, Owner>>();
+const owners = new PerClient<Owner>();
 
 /** The one owner of this lock in this process. It is there as long as it has or wants the lock. */
 export function ownerOf(client: ZkClient, spec: OwnerSpec): Owner {
-  let siblings = owners.get(client);
-  if (!siblings) owners.set(client, (siblings = new Map()));
+  const siblings = owners.of(client);
   return siblings.get(idOf(spec)) ?? new Owner(client, spec, siblings);
 }
 

@@ -1,8 +1,8 @@
-import type { ZkClient } from '../client/index.js';
 import { runDetached } from './chain.js';
 import type { Grant } from './grant.js';
 import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import type { HolderDetails } from './holder-details.js';
+import { PerClient } from './per-client.js';
 import type { PermitDoor } from './permit-door.js';
 import type { Place } from './queue.js';
 import { NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
@@ -25,12 +25,11 @@ export interface PermitWant {
   readonly each: boolean;
 }
 
-const queues = new WeakMap<ZkClient, Map<string, PermitQueue>>();
+const queues = new PerClient<PermitQueue>();
 
 /** The one queue for these permits in this process. It is there as long as anybody holds or waits. */
 export function permitQueueOf(door: PermitDoor): PermitQueue {
-  let siblings = queues.get(door.client);
-  if (!siblings) queues.set(door.client, (siblings = new Map()));
+  const siblings = queues.of(door.client);
   return siblings.get(idOf(door)) ?? new PermitQueue(door, siblings);
 }
 

@@ -1,5 +1,6 @@
 import { BadOptionError, NodeError } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
+import { PerClient } from './per-client.js';
 import { SharedCount } from './shared-count.js';
 
 /**
@@ -10,7 +11,7 @@ import { SharedCount } from './shared-count.js';
 export type Permits = number | SharedCount;
 
 /** What this process says of a semaphore at a time: whoever uses it says the same. */
-const agreed = new WeakMap<ZkClient, Map<string, { permits: Permits; users: number }>>();
+const agreed = new PerClient<{ permits: Permits; users: number }>();
 
 /** How many permits a semaphore has. */
 export class PermitLimit {
@@ -56,8 +57,7 @@ export class PermitLimit {
    * other does not know of. Returns what ends the use.
    */
   agree(): () => void {
-    let byPath = agreed.get(this.client);
-    if (!byPath) agreed.set(this.client, (byPath = new Map()));
+    const byPath = agreed.of(this.client);
     const present = byPath.get(this.path) ?? { permits: this.permits, users: 0 };
     if (nameOf(present.permits) !== nameOf(this.permits)) {
       throw this.disagreement(`the ${nameOf(present.permits)} that this process uses`);

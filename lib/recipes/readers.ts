@@ -8,6 +8,7 @@ import { type Line, lookAfter } from './deadlock/detector.js';
 import type { WaitingNode } from './deadlock/waiting-node.js';
 import type { Grant } from './grant.js';
 import { OwnerWaiter, type Want } from './owner.js';
+import { PerClient } from './per-client.js';
 import { type Place, takeTurn } from './queue.js';
 import { type QueueNode, queueOf, type QueueSpec } from './queue-names.js';
 import { Stay } from './stay.js';
@@ -24,12 +25,11 @@ export interface ReadersSpec extends Omit<QueueSpec, 'data'> {
   isWriter(node: QueueNode): boolean;
 }
 
-const readers = new WeakMap<ZkClient, Map<string, Readers>>();
+const readers = new PerClient<Readers>();
 
 /** The readers of this lock in this process. They are there as long as any of them holds or waits. */
 export function readersOf(client: ZkClient, spec: ReadersSpec): Readers {
-  let siblings = readers.get(client);
-  if (!siblings) readers.set(client, (siblings = new Map()));
+  const siblings = readers.of(client);
   return siblings.get(spec.parent) ?? new Readers(client, spec, siblings);
 }
 

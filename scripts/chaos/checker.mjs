@@ -1,5 +1,6 @@
+import { collect, groupBy, ms } from './collect.mjs';
 import { countsUntil, excusesOf, interruptionsOf } from './excuses.mjs';
-import { LEAST_GRANTS, PERMITS, recoveryLimit, sharingOf } from './keys.mjs';
+import { LEAST_GRANTS, LOOKED_INTO, PERMITS, recoveryLimit, sharingOf } from './keys.mjs';
 
 /**
  * Looks for all that must never happen in a history that histories.mjs assembled. Returns for each check
@@ -19,6 +20,7 @@ export function check(history, setting) {
     ['every worker is granted its part', shares(history)],
     ['no short interruption ends a lease', shortInterruptions(history, setting)],
     ['every worker recovers in time', recoveries(history, setting)],
+    ['no deadlock is told where there is none', deadlocks(history)],
     ['no znode is left', left(history)],
     ['no error but those of the library', errors(history)],
   ];
@@ -252,6 +254,14 @@ export function recoveryTimes(healed, granted) {
   return Object.fromEntries(times.filter(([worker]) => healed[worker] !== null));
 }
 
+/** All take their locks in the same order. What no detector looked into would show nothing. */
+function deadlocks({ nested, deadlocks }) {
+  return {
+    made: nested.filter(({ from, at }) => at - from >= LOOKED_INTO).length,
+    violations: deadlocks.map(({ worker, message }) => `${worker} was told of a ${message}`),
+  };
+}
+
 function left({ orphans }) {
   return {
     made: 1,
@@ -261,31 +271,4 @@ function left({ orphans }) {
 
 function errors({ broken, leases }) {
   return { made: leases.length, violations: broken.map(({ worker, why }) => `${worker}: ${why}`) };
-}
-
-function collect(groups, look) {
-  let made = 0;
-  const violations = [];
-  for (const [key, group] of groups) {
-    look(key, group, {
-      made: () => made++,
-      violation: (what) => violations.push(what),
-    });
-  }
-  return { made, violations };
-}
-
-function groupBy(list, keyOf) {
-  const groups = new Map();
-  for (const item of list) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group) group.push(item);
-    else groups.set(key, [item]);
-  }
-  return groups;
-}
-
-function ms(value) {
-  return `${value.toFixed(1)} ms`;
 }

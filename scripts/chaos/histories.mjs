@@ -26,6 +26,8 @@ export function readHistories(directory) {
  *   { type: 'write', id, at }                      before it was sent, and after it was asked whether the lease is held
  *   { type: 'releasing' | 'told', id, why, at }    the lease's end, for its holder
  *   { type: 'woke', id, held, aborted, abortedThen, at }    in the first code after its event loop was blocked
+ *   { type: 'nested', from, at }                   a wait for a lock inside of another one, when it ended
+ *   { type: 'deadlock', message, at }              that it was told of one
  *   { type: 'broken', why, at }                    an error of no type of ours
  *
  * with the `worker` and its `life`; and of the process that brings the faults about
@@ -74,6 +76,8 @@ export function assemble(events) {
     rounds: of('round'),
     quiets: of('quiet'),
     woke: of('woke'),
+    nested: of('nested'),
+    deadlocks: of('deadlock'),
     broken: of('broken'),
     transports: [...new Set(of('connected').map(({ transport }) => transport))],
     began: of('began')[0]?.at,

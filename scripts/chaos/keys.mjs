@@ -9,7 +9,7 @@ export const PERMITS = 3;
  * - permits: up to PERMITS at a time.
  */
 export function sharingOf(key) {
-  if (key === 'pages') return 'readers';
+  if (key === 'pages' || key === 'ledger') return 'readers';
   return key === 'seats' ? 'permits' : 'alone';
 }
 
@@ -17,6 +17,12 @@ export function sharingOf(key) {
 export function recoveryLimit({ sessionTimeout, tickTime }) {
   return (sessionTimeout * 4) / 3 + 2 * tickTime;
 }
+
+/**
+ * Milliseconds: a nested wait of a process that runs has been looked into for a deadlock by then, since that
+ * begins 400 after the round that saw it first, and rounds are 200 apart.
+ */
+export const LOOKED_INTO = 800;
 
 /** Grants that every worker gets in the quiet between two rounds of faults, at least. */
 export const LEAST_GRANTS = 3;

@@ -1,9 +1,9 @@
 import { grantTimes, recoveryTimes } from './checker.mjs';
-import { recoveryLimit } from './keys.mjs';
+import { LOOKED_INTO, recoveryLimit } from './keys.mjs';
 
 /** The figures of a run. */
 export function summarize(history, checks, setting) {
-  const { leases, stored, faults, rounds, woke } = history;
+  const { leases, stored, faults, rounds, woke, nested } = history;
   const granted = grantTimes(leases);
   const recoveries = rounds.flatMap(({ healed }) => Object.values(recoveryTimes(healed, granted)));
   const count = (list) => list.length;
@@ -29,6 +29,10 @@ export function summarize(history, checks, setting) {
       abortedOnlyOnceAsked: count(woke.filter(({ held, aborted }) => !held && !aborted)),
       notAborted: count(woke.filter(({ held, abortedThen }) => !held && !abortedThen)),
     },
+    nested: {
+      waits: count(nested),
+      lookedInto: count(nested.filter(({ from, at }) => at - from >= LOOKED_INTO)),
+    },
     recoveries: {
       count: recoveries.length,
       slowest: Math.round(Math.max(0, ...recoveries)),
@@ -48,7 +52,17 @@ function tally(list, kindOf) {
   return counts;
 }
 
-export function toText({ faults, leases, ends, writes, pauses, recoveries, checks, ...run }) {
+export function toText({
+  faults,
+  leases,
+  ends,
+  writes,
+  pauses,
+  nested,
+  recoveries,
+  checks,
+  ...run
+}) {
   const sum = (counts) => Object.values(counts).reduce((a, b) => a + b, 0);
   const list = (counts) =>
     Object.entries(counts)
@@ -71,6 +85,7 @@ export function toText({ faults, leases, ends, writes, pauses, recoveries, check
     `Leases granted: ${sum(leases)} (${list(leases)}); how they ended: ${list(ends)}.`,
     `Writes: ${writes.accepted} accepted, ${writes.refused} refused by their tokens.`,
     `Leases asked in the first code after a pause: ${pauses.asked}, of which ${pauses.lost} were lost.`,
+    `Waits for a lock inside of another one: ${nested.waits}, of which ${nested.lookedInto} were looked into for a deadlock.`,
     `Slowest recovery: ${recoveries.slowest} ms of ${recoveries.count}, limit ${recoveries.limit} ms.`,
   ].join('\n');
 }

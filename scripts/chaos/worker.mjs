@@ -11,6 +11,7 @@ import {
   MultiLock,
   Mutex,
   NonReentrantMutex,
+  onDeadlock,
   ReadWriteLock,
   Semaphore,
   ZkClient,
@@ -46,7 +47,23 @@ const path = (name) => `${ROOT}/${name}`;
 const mutex = (name) => new Mutex(client, path(name), { key: name });
 const pages = new ReadWriteLock(client, path('pages'), { key: 'pages' });
 const seats = new Semaphore(client, path('seats'), { permits: PERMITS, key: 'seats' });
+const ledger = new ReadWriteLock(client, path('ledger'), { key: 'ledger' });
 const both = new MultiLock([mutex('left'), pages.write, mutex('right')]);
+
+/** By rank: whoever holds one of them waits only for those behind it, so that nobody is in a deadlock. */
+const RANKS = [
+  ['hall-1', 'hall-2', 'hall-3'].map((name) => ({ lock: mutex(name), mode: 'exclusive' })),
+  [{ lock: mutex('room'), mode: 'exclusive' }],
+  [
+    { lock: ledger.read, mode: 'read' },
+    { lock: ledger.write, mode: 'write' },
+  ],
+  [{ lock: mutex('drawer'), mode: 'exclusive' }],
+];
+/** Call chains that take two of them. */
+const CHAINS = 4;
+/** Milliseconds that the second one is held, at most: now and then, so that nested waits last. */
+const LONG_HOLD = 1_000;
 
 const JOBS = [
   job(mutex(`own-${worker}`), 'exclusive'),
@@ -63,6 +80,7 @@ const JOBS = [
   job(both, 'exclusive'),
   // Held for so long that most faults of its holder meet it.
   job(mutex('vault'), 'exclusive', 2 * sessionTimeout),
+  ...Array.from({ length: CHAINS }, () => nestedJob()),
 ];
 
 const latch = new LeaderLatch(client, path('latch'), { id: worker, onError });
@@ -77,6 +95,8 @@ const selector = new LeaderSelector(
   },
   { id: worker, autoRequeue: true, onError },
 );
+
+onDeadlock(({ message }) => note({ type: 'deadlock', message, at: now() }));
 
 answer({
   async finish() {
@@ -109,17 +129,52 @@ await Promise.all(loops);
 
 /** @param longest milliseconds that it is held, at most */
 function job(lock, mode, longest = 40) {
+  return repeatedly(async () => {
+    const options = {
+      wait: random.of([0, random.between(50, 500), 10_000]),
+      signal: finishing.signal,
+    };
+    const permits = mode === 'permit' ? random.whole(1, 2) : undefined;
+    if (permits) options.count = permits;
+    const lease = await lock.acquire(options);
+    await use(lease, mode, permits, worked(lease, mode, longest));
+    await lease.release();
+  });
+}
+
+/** Holds one lock and takes a second one inside, both of them as a call chain. */
+function nestedJob() {
+  return repeatedly(async () => {
+    const first = random.whole(0, RANKS.length - 2);
+    const second = random.whole(first + 1, RANKS.length - 1);
+    const [outer, inner] = [first, second].map((rank) => random.of(RANKS[rank]));
+    const { signal } = finishing;
+    await outer.lock.withLock((lease) => use(lease, outer.mode, 1, () => nest(inner)), { signal });
+  });
+}
+
+async function nest({ lock, mode }) {
+  const longest = random.next() < 0.3 ? LONG_HOLD : 40;
+  const options = {
+    wait: random.of([random.between(400, 2_000), 10_000, Infinity]),
+    signal: finishing.signal,
+  };
+  const from = now();
+  // However the wait ends.
+  const entry = await lock.enter(options).finally(() => note({ type: 'nested', from, at: now() }));
+  const { lease } = entry;
+  try {
+    await entry.run(() => use(lease, mode, 1, worked(lease, mode, longest)));
+  } finally {
+    await entry.release();
+  }
+}
+
+function repeatedly(attempt) {
   return async () => {
     while (!finishing.signal.aborted) {
-      const options = {
-        wait: random.of([0, random.between(50, 500), 10_000]),
-        signal: finishing.signal,
-      };
-      const permits = mode === 'permit' ? random.whole(1, 2) : undefined;
-      if (permits) options.count = permits;
       try {
-        const lease = await lock.acquire(options);
-        await use(lease, mode, permits, longest);
+        await attempt();
       } catch (error) {
         onError(error);
         await delay(20);
@@ -129,17 +184,23 @@ function job(lock, mode, longest = 40) {
   };
 }
 
-/** Holds a lease for a while. A multi-lock's is one for each of its locks, all under its highest token. */
-async function use(lease, mode, permits, longest) {
+/** Notes a lease while `act` runs on it. A multi-lock's is one for each of its locks, all under its highest token. */
+async function use(lease, mode, permits, act) {
   const parts = (lease.leases ?? [lease]).map((part) => {
     const [key, taken] = [part.key, part.key === 'pages' && mode === 'exclusive' ? 'write' : mode];
     return begin(part, key, taken, permits);
   });
+  try {
+    await act(parts);
+  } finally {
+    const at = now();
+    for (const { id } of parts) end(id, { type: 'releasing', at });
+  }
+}
+
+function worked(lease, mode, longest) {
   const writes = mode === 'exclusive' || mode === 'write';
-  await work(lease, parts, writes, random.between(0, longest));
-  const at = now();
-  for (const { id } of parts) end(id, { type: 'releasing', at });
-  await lease.release();
+  return (parts) => work(lease, parts, writes, random.between(0, longest));
 }
 
 async function lead(election, term) {

@@ -53,6 +53,7 @@ describe('npm run chaos', () => {
     // With the seed, should there ever be one.
     expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^no two leases overlap +\d+ +0$/m);
+    expect(stdout).toMatch(/^no deadlock is told where there is none +[1-9]\d* +0$/m);
   }, 180_000);
 
   it.each([

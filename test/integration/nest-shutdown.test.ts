@@ -1,5 +1,5 @@
 import { Controller, Get, Injectable, Logger } from '@nestjs/common';
-import { DistributedLock, LockService, ShuttingDownError } from 'nestjs-zookeeper';
+import { DistributedLock, LeaderOnly, LockService, ShuttingDownError } from 'nestjs-zookeeper';
 import request from 'supertest';
 import { describe, expect, it, vi } from 'vitest';
 import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
@@ -74,6 +74,33 @@ describe('an application that shuts down', () => {
     expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*50 ms.*goods/));
     warn.mockRestore();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
+  });
+
+  it('skips what is for the leader, and refuses what nobody else is known to do', async () => {
+    let runs = 0;
+    @Injectable()
+    class Jobs {
+      @LeaderOnly('jobs')
+      async led(): Promise<void> {
+        runs++;
+      }
+
+      @DistributedLock('jobs', { wait: 60_000, onBusy: 'skip' })
+      async locked(): Promise<void> {
+        runs++;
+      }
+    }
+    const app = await apps.start({ providers: [Jobs] });
+    const other = await apps.start({});
+    await using _lease = await other.get(LockService).acquire('jobs');
+    const jobs = app.get(Jobs);
+    const waiting = expect(jobs.locked()).rejects.toThrow(ShuttingDownError);
+    await untilQueued(other.client, 'jobs', 2);
+    await app.close();
+    await waiting;
+    await expect(jobs.locked()).rejects.toThrow(ShuttingDownError);
+    expect(await jobs.led()).toBeUndefined();
+    expect(runs).toBe(0);
   });
 
   it('does so once, however often it is told', async () => {

@@ -1,64 +1,17 @@
 import { describe, expect, it } from 'vitest';
-
-interface Event {
-  type: string;
-  worker?: string;
-  life?: number;
-  id?: string;
-  [detail: string]: unknown;
-}
-
-interface Check {
-  name: string;
-  made: number;
-  violations: string[];
-}
-
-const script = async <T>(name: string) =>
-  (await import(new URL(`../../scripts/chaos/${name}.mjs`, import.meta.url).href)) as T;
-
-const { assemble } = await script<{ assemble(events: Event[]): object }>('histories');
-const { check } = await script<{ check(history: object, setting: object): Check[] }>('checker');
-
-/** Recovery within 2000 × 4/3 + 2 × 250 = 3167 ms. */
-const SETTING = { sessionTimeout: 2_000, tickTime: 250 };
-
-const ended: Event = { type: 'ended', orphans: [], at: 100_000 };
-
-/** What the checks found, by their names; those that found nothing are left out. */
-function violations(...events: Event[]): Record<string, string[]> {
-  const whole = events.some(({ type }) => type === 'ended') ? events : [...events, ended];
-  const checks = check(assemble(whole), SETTING).filter((made) => made.violations.length > 0);
-  return Object.fromEntries(checks.map((made) => [made.name, made.violations]));
-}
-
-/** A lease of the worker that the id begins with. */
-function lease(
-  id: string,
-  token: number,
-  granted: number,
-  until: number | undefined,
-  details: Partial<{ key: string; mode: string; count: number; held: boolean; end: string }> = {},
-): Event[] {
-  const { key = 'till', mode = 'exclusive', count = 1, held = true, end = 'releasing' } = details;
-  const by = { worker: id[0], life: 1, id };
-  const events: Event[] = [
-    { type: 'granted', ...by, key, mode, count, held, token: String(token), at: granted },
-  ];
-  if (until !== undefined) events.push({ type: end, ...by, at: until, why: 'it is lost' });
-  return events;
-}
-
-const write = (id: string, at: number): Event => ({ type: 'write', worker: id[0], id, at });
-const stored = (id: string, token: number, accepted = true): Event => {
-  return { type: 'stored', worker: id[0], id, key: 'till', token: String(token), accepted, at: 0 };
-};
-const fault = (kind: string, worker: string | undefined, from: number, until: number): Event => {
-  return { type: 'fault', kind, worker, from, until, healed: until };
-};
-const place = (id: string, sequence: number, directory = 1): Event => {
-  return { type: 'place', worker: id[0], id, directory, sequences: [sequence] };
-};
+import {
+  assemble,
+  check,
+  ended,
+  type Event,
+  fault,
+  lease,
+  place,
+  SETTING,
+  stored,
+  violations,
+  write,
+} from '../support/chaos-events.js';
 
 describe("the chaos run's checker", () => {
   it('has nothing against leases that follow each other', () => {
@@ -290,6 +243,20 @@ describe("the chaos run's checker", () => {
     // The machine kept it waiting.
     expect(violations(round(50), ...after(3_200))).toEqual({});
     expect(violations(round(0), ...lease('a1', 1, 900, 950))).toHaveProperty([name]);
+  });
+
+  it('finds a deadlock that was told, and counts the waits that were looked into for one', () => {
+    const name = 'no deadlock is told where there is none';
+    const nested = (from: number, at: number): Event => {
+      return { type: 'nested', worker: 'a', from, at };
+    };
+    const waits = [nested(0, 400), nested(0, 800), nested(1_000, 4_000)];
+    expect(violations(...waits)).toEqual({});
+    expect(check(assemble(waits), SETTING)).toContainEqual({ name, made: 2, violations: [] });
+    const told = { type: 'deadlock', worker: 'a', message: 'deadlock: "room" is held', at: 900 };
+    expect(violations(...waits, told)).toEqual({
+      [name]: ['a was told of a deadlock: "room" is held'],
+    });
   });
 
   it('finds znodes that are left, and that nobody looked for any', () => {

@@ -165,12 +165,4 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     if (kind === 'in process') expect(zookeeper.connectString).toBeUndefined();
     else expect(zookeeper.connectString).toMatch(/^127\.0\.0\.1:\d+$/);
   });
-
-  it('is tested within a second', async () => {
-    const started = performance.now();
-    const app = await application();
-    await app.get(Stock).take();
-    await app.close();
-    expect(performance.now() - started).toBeLessThan(1000);
-  });
 });

@@ -1,0 +1,68 @@
+// Events of a chaos run, planted, and what its checker finds in them.
+
+export interface Event {
+  type: string;
+  worker?: string;
+  life?: number;
+  id?: string;
+  [detail: string]: unknown;
+}
+
+interface Check {
+  name: string;
+  made: number;
+  violations: string[];
+}
+
+const script = async <T>(name: string) =>
+  (await import(new URL(`../../scripts/chaos/${name}.mjs`, import.meta.url).href)) as T;
+
+export const { assemble } = await script<{ assemble(events: Event[]): object }>('histories');
+export const { check } = await script<{ check(history: object, setting: object): Check[] }>(
+  'checker',
+);
+
+/** Recovery within 2000 × 4/3 + 2 × 250 = 3167 ms. */
+export const SETTING = { sessionTimeout: 2_000, tickTime: 250 };
+
+export const ended: Event = { type: 'ended', orphans: [], at: 100_000 };
+
+/** What the checks found, by their names; those that found nothing are left out. */
+export function violations(...events: Event[]): Record<string, string[]> {
+  const whole = events.some(({ type }) => type === 'ended') ? events : [...events, ended];
+  const checks = check(assemble(whole), SETTING).filter((made) => made.violations.length > 0);
+  return Object.fromEntries(checks.map((made) => [made.name, made.violations]));
+}
+
+/** A lease of the worker that the id begins with. */
+export function lease(
+  id: string,
+  token: number,
+  granted: number,
+  until: number | undefined,
+  details: Partial<{ key: string; mode: string; count: number; held: boolean; end: string }> = {},
+): Event[] {
+  const { key = 'till', mode = 'exclusive', count = 1, held = true, end = 'releasing' } = details;
+  const by = { worker: id[0], life: 1, id };
+  const events: Event[] = [
+    { type: 'granted', ...by, key, mode, count, held, token: String(token), at: granted },
+  ];
+  if (until !== undefined) events.push({ type: end, ...by, at: until, why: 'it is lost' });
+  return events;
+}
+
+export const write = (id: string, at: number): Event => ({ type: 'write', worker: id[0], id, at });
+export const stored = (id: string, token: number, accepted = true): Event => {
+  return { type: 'stored', worker: id[0], id, key: 'till', token: String(token), accepted, at: 0 };
+};
+export const fault = (
+  kind: string,
+  worker: string | undefined,
+  from: number,
+  until: number,
+): Event => {
+  return { type: 'fault', kind, worker, from, until, healed: until };
+};
+export const place = (id: string, sequence: number, directory = 1): Event => {
+  return { type: 'place', worker: id[0], id, directory, sequences: [sequence] };
+};
