@@ -46,10 +46,6 @@ export class HeldLeases {
     }
     return [...this.leases].filter(isHeld).map((lease) => lease.key);
   }
-
-  async releaseAll(): Promise<void> {
-    await Promise.all([...this.leases].map((lease) => lease.release()));
-  }
 }
 
 /** At least in part: a multi-lock that lost one of its locks still holds the others. */

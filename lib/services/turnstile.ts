@@ -59,14 +59,12 @@ export class Turnstile {
   }
 
   /**
-   * Refuses new holders, waits at most `limit` milliseconds for the present ones, then gives back what
-   * they hold. The keys of those that did not come back in time.
+   * Refuses new holders, and waits at most `limit` milliseconds for the present ones. Resolves with the keys
+   * of what did not come back in time: it ends with the session, and its holders are told by that.
    */
-  async drain(limit: number): Promise<string[]> {
+  drain(limit: number): Promise<string[]> {
     this.refuse();
-    const overdue = await this.leases.drained(limit);
-    await this.leases.releaseAll();
-    return overdue;
+    return this.leases.drained(limit);
   }
 }
 

@@ -1,8 +1,16 @@
 import { Controller, Get, Injectable, Logger } from '@nestjs/common';
-import { DistributedLock, LeaderOnly, LockService, ShuttingDownError } from 'nestjs-zookeeper';
+import {
+  currentLease,
+  DistributedLock,
+  LeaderOnly,
+  LeaseLostError,
+  LockService,
+  ShuttingDownError,
+} from 'nestjs-zookeeper';
 import request from 'supertest';
 import { describe, expect, it, vi } from 'vitest';
 import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
+import { failureOf } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
@@ -69,11 +77,37 @@ describe('an application that shuts down', () => {
     const app = await apps.start({}, { shutdownTimeout: 50 });
     const other = await apps.start({});
     const lease = await app.get(LockService).acquire('goods');
+    const { signal } = lease;
     await app.close();
     expect(lease.held).toBe(false);
+    expect(signal.reason).toBeInstanceOf(LeaseLostError);
+    expect(signal.reason.cause).toBeInstanceOf(ShuttingDownError);
     expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*50 ms.*goods/));
     warn.mockRestore();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
+  });
+
+  it('tells a locked method that it was ended, and its caller that the lease was lost', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    let told: unknown;
+    @Injectable()
+    class Jobs {
+      @DistributedLock('goods')
+      async run(): Promise<void> {
+        const { signal } = currentLease()!;
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        told = signal.reason;
+      }
+    }
+    const app = await apps.start({ providers: [Jobs] }, { shutdownTimeout: 50 });
+    const running = app.get(Jobs).run();
+    const failure = failureOf(running);
+    const other = await apps.start({});
+    await untilQueued(other.client, 'goods', 1);
+    await app.close();
+    expect(await failure).toBe(told);
+    expect(told).toBeInstanceOf(LeaseLostError);
+    warn.mockRestore();
   });
 
   it('skips what is for the leader, and refuses what nobody else is known to do', async () => {
