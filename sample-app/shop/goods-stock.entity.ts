@@ -15,7 +15,7 @@ export class GoodsStock {
   isActive!: boolean;
 
   /**
-   * The fencing token of the last locked write. Only the database compares it: SQLite's driver
+   * The fencing token of the last holder of the lock who came to write. Only the database compares it: SQLite's driver
    * would read it as a double, too short for 64 bits.
    */
   @Column({ type: 'bigint', default: 0, select: false })

@@ -38,6 +38,7 @@ export class GoodsStockService {
    * once write the same number and sell the same piece twice, unless a lock keeps them apart.
    */
   async purchase(goodsNo: string, fencingToken?: bigint) {
+    if (fencingToken !== undefined) await this.takeFence(goodsNo, fencingToken);
     const { stock, isActive } = await this.existing(goodsNo);
     if (!isActive) throw new GoneException(`${goodsNo} is not on sale`);
     if (stock === 0) throw new ConflictException(`${goodsNo} is sold out`);
@@ -54,7 +55,7 @@ export class GoodsStockService {
 
   /** Puts the goods back on the shelf and forgets their orders. The fence only ever rises. */
   async reset(goodsNo: string, stock: number, fencingToken: bigint) {
-    await this.existing(goodsNo);
+    await this.takeFence(goodsNo, fencingToken);
     await this.transactions.run(async (manager) => {
       await writeStock(manager, goodsNo, stock, fencingToken);
       await manager.delete(Order, { goodsNo });
@@ -64,6 +65,7 @@ export class GoodsStockService {
 
   /** Closes the orders that were placed before and are not paid, and returns their pieces to the stock. */
   async closeUnpaid(goodsNo: string, placedBefore: number, fencingToken: bigint) {
+    await this.takeFence(goodsNo, fencingToken);
     await this.transactions.run(async (manager) => {
       const overdue = { goodsNo, state: 'unpaid' as const, placedAt: LessThan(placedBefore) };
       const { affected } = await manager.update(Order, overdue, { state: 'closed' });
@@ -77,6 +79,26 @@ export class GoodsStockService {
     if (!goods) throw new NotFoundException(`there are no goods ${goodsNo}`);
     return goods;
   }
+
+  /**
+   * Before anything is read: from here on the writes of those who held the lock before are refused, those
+   * that came in time are in what is read next.
+   */
+  private async takeFence(goodsNo: string, fencingToken: bigint): Promise<void> {
+    const { affected } = await this.transactions.run((manager) =>
+      manager
+        .createQueryBuilder()
+        .update(GoodsStock)
+        .set({ fence: fencingToken })
+        .where({ goodsNo })
+        .andWhere('fence < :fencingToken', { fencingToken })
+        .execute(),
+    );
+    if (affected === 0) {
+      await this.existing(goodsNo);
+      throw tooLate(goodsNo);
+    }
+  }
 }
 
 /**
@@ -89,18 +111,14 @@ async function writeStock(
   stock: number,
   fencingToken: bigint | undefined,
 ): Promise<void> {
-  const update = manager.createQueryBuilder().update(GoodsStock).where({ goodsNo });
-  if (fencingToken === undefined) {
-    await update.set({ stock }).execute();
-    return;
-  }
-  const { affected } = await update
-    .set({ stock, fence: fencingToken })
-    .andWhere('fence < :fencingToken', { fencingToken })
-    .execute();
-  if (affected === 0) {
-    throw new PreconditionFailedException(
-      `fence: a later holder of the lock has written ${goodsNo}, this write was refused`,
-    );
-  }
+  const update = manager.createQueryBuilder().update(GoodsStock).set({ stock }).where({ goodsNo });
+  if (fencingToken !== undefined) update.andWhere('fence = :fencingToken', { fencingToken });
+  const { affected } = await update.execute();
+  if (affected === 0) throw tooLate(goodsNo);
+}
+
+function tooLate(goodsNo: string): PreconditionFailedException {
+  return new PreconditionFailedException(
+    `fence: a later holder of the lock is at ${goodsNo}, this write was refused`,
+  );
 }

@@ -21,9 +21,10 @@ describe('the goods in stock', () => {
   let close: () => Promise<void>;
   let goods: GoodsStockService;
   let dataSource: DataSource;
-  const settings = { ...defaults, delay: [20, 20] as const, database: '' };
+  const settings = { ...defaults, delay: [20, 20] as [number, number], database: '' };
 
   beforeEach(async () => {
+    settings.delay = [20, 20];
     directory = await mkdtemp(join(tmpdir(), 'goods-stock-'));
     settings.database = join(directory, 'shop.sqlite');
     await prepareDatabase(settings, [
@@ -93,6 +94,18 @@ describe('the goods in stock', () => {
       expect(await fence()).toBe(TOKEN);
     },
   );
+
+  it('refuse the write of a late holder also where the next one has not written yet', async () => {
+    settings.delay = [150, 150];
+    const late = goods.purchase('phone', TOKEN);
+    await expect.poll(fence, { interval: 5 }).toBe(TOKEN);
+    // It reads before the late one writes, and writes after it.
+    settings.delay = [200, 200];
+    const next = goods.purchase('phone', TOKEN + 1n);
+    await expect(late).rejects.toMatchObject({ status: 412 });
+    await next;
+    expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
+  });
 
   it('take the write of the next holder', async () => {
     await goods.purchase('phone', TOKEN);
