@@ -37,12 +37,17 @@ export class Bench {
     const present = spec.systems.filter((system) => !Systems.missing(system));
     const runs = new Map(present.map((system) => [system, []]));
     const counts = spec.counts ?? [undefined];
+    const hung = new Set();
     for (let repetition = 0; repetition < this.repetitions; repetition++) {
       for (const count of counts) {
         // Whoever is first has it quieter or less warm: everybody is first once.
         const turn = repetition % present.length;
         for (const system of [...present.slice(turn), ...present.slice(0, turn)]) {
-          const run = await this.#tried(withCount(spec, count), system);
+          // Whoever hung once would hang again.
+          const run = hung.has(system)
+            ? undefined
+            : await this.#tried(withCount(spec, count), system);
+          if (!run) hung.add(system);
           runs.get(system).push(run && (count === undefined ? run : { count, ...run }));
         }
       }

@@ -8,7 +8,9 @@ export class Listeners<T> {
 
   add(listener: (value: T) => void): () => void {
     checkFunction(listener, 'listener');
-    const bound = AsyncResource.bind(listener, 'ZooKeeperListener');
+    // Not AsyncResource.bind: that gives the function a property, at the cost of a fifth of an acquire's.
+    const context = new AsyncResource('ZooKeeperListener');
+    const bound = (value: T) => context.runInAsyncScope(listener, undefined, value);
     this.#listeners.add(bound);
     return () => void this.#listeners.delete(bound);
   }

@@ -2,10 +2,45 @@
 const MOST_GRANTS = 256;
 const MOST_TIME = 10;
 
+/** Milliseconds: for so long a turn of the event loop hands locks on, all of them together. */
+const LONGEST_TURN = 0.5;
+
+/** The present turn of the event loop, and how many locks are handed on in it, and were in the last one. */
+const loop = { turn: 0, active: 0, lastActive: 1, counting: false };
+
+function turnNow(): number {
+  if (!loop.counting) {
+    loop.counting = true;
+    setImmediate(() => {
+      loop.turn++;
+      loop.lastActive = Math.max(1, loop.active);
+      loop.active = 0;
+      loop.counting = false;
+    }).unref();
+  }
+  return loop.turn;
+}
+
 /** Whether a process has had a lock for long enough, if others wait for it. */
 export class Bound {
   private grants = 0;
   private since = performance.now();
+  private turn = -1;
+  private turnBegan = 0;
+
+  /**
+   * Whether the event loop has to go on before the next grant: it has to hear of time, of newcomers and of
+   * all else, and each lock is to have its part of each turn.
+   */
+  get turnIsOver(): boolean {
+    const now = performance.now();
+    const turn = turnNow();
+    if (this.turn === turn) return now - this.turnBegan >= LONGEST_TURN / loop.lastActive;
+    this.turn = turn;
+    this.turnBegan = now;
+    loop.active++;
+    return false;
+  }
 
   get reached(): boolean {
     return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;

@@ -105,9 +105,9 @@ export class Turns {
       if (company.others) return this.giveBack();
       if (!company.alone) return this.nextAfter(company.look());
       bound.startAgain();
-      // Grants follow each other in one turn of the event loop: it has to hear of newcomers, and of time.
       return this.nextAfter(nextTurn());
     }
+    if (bound.turnIsOver) return this.nextAfter(nextTurn());
     this.give(waiter);
   }
 

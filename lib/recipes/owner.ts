@@ -70,7 +70,7 @@ class Owner implements Line {
   private turns: Turns | undefined;
   private serving = false;
   /** Aborted when the last waiter leaves: then nobody wants the turn that is being waited for. */
-  private turn = new AbortController();
+  private turn: AbortController | undefined;
 
   constructor(
     readonly client: ZkClient,
@@ -149,7 +149,7 @@ class Owner implements Line {
 
   private leave(waiter: OwnerWaiter): void {
     this.waiters.delete(waiter);
-    if (this.waiters.size === 0) this.turn.abort(NOBODY_WAITS);
+    if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
   }
 }
 

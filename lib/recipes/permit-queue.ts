@@ -57,7 +57,7 @@ class PermitQueue {
   /** What the names of our nodes at the door begin with. */
   private readonly asking = new Set<string>();
   private serving = false;
-  private turn = new AbortController();
+  private turn: AbortController | undefined;
   private askedFor = 0;
   private endUse: (() => void) | undefined;
 
@@ -151,7 +151,7 @@ class PermitQueue {
   private leave(waiter: PermitWaiter): void {
     this.waiters.delete(waiter);
     // Whoever is first by now may want another number of permits, or nobody wants any.
-    if (this.first?.want.count !== this.askedFor) this.turn.abort(NOBODY_WAITS);
+    if (this.first?.want.count !== this.askedFor) this.turn?.abort(NOBODY_WAITS);
   }
 
   private endIfIdle(): void {

@@ -42,7 +42,7 @@ class Readers implements Line {
   private serving = false;
   /** It is known that writers are before those who wait. */
   private blocked = false;
-  private turn = new AbortController();
+  private turn: AbortController | undefined;
 
   constructor(
     readonly client: ZkClient,
@@ -121,7 +121,7 @@ class Readers implements Line {
     this.waiters.delete(waiter);
     if (this.waiters.size > 0) return;
     this.blocked = false;
-    this.turn.abort(NOBODY_WAITS);
+    this.turn?.abort(NOBODY_WAITS);
   }
 
   private forget(): void {
@@ -203,7 +203,7 @@ class SharedPlace {
   /** Undefined where a writer waits or may do so, and where it is time for others in this process. */
   join(linger: number): Grant | undefined {
     const { tenure, company, bound } = this;
-    if (!tenure.grantsOn || !company.alone || bound.reached) return undefined;
+    if (!tenure.grantsOn || !company.alone || bound.reached || bound.turnIsOver) return undefined;
     bound.count();
     return this.admit(linger);
   }
