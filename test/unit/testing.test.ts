@@ -145,8 +145,10 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await leases[0]!.release();
 
     const latches = [one, two].map((zk, index) => new LeaderLatch(zk, '/led', { id: `${index}` }));
-    for (const latch of latches) latch.start();
+    latches[0]!.start();
     await latches[0]!.await();
+    latches[1]!.start();
+    await expect.poll(() => latches[0]!.participants()).toHaveLength(2);
     await zookeeper.expireSession(one);
     await latches[1]!.await();
     expect((await latches[0]!.leader())!.id).toBe('1');
