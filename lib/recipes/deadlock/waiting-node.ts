@@ -29,10 +29,6 @@ export class WaitingNode {
     return this.writing;
   }
 
-  get claims(): boolean {
-    return this.wanted !== this.data;
-  }
-
   /** Never rejects: what could not be said is said again with the next call. */
   claim(claims: readonly Claim[]): Promise<void> {
     if (this.over) return Promise.resolve();
