@@ -1,8 +1,6 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
 
 interface Row {
   opsPerSecond: number;
@@ -20,19 +18,11 @@ interface Report {
   failures: string[];
 }
 
-const SCRIPT = fileURLToPath(new URL('../../bench/bench.mjs', import.meta.url));
 const OURS = 'ours (native)';
 const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
 const BRIEFLY = ['--seconds', '0.2', '--repetitions', '1'];
 
-function start(...args: string[]) {
-  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
-  return { child, ended };
-}
+const start = (...args: string[]) => startCommand('bench/bench.mjs', args);
 
 /** A process and all that it started, and they. */
 function familyOf(pid: number): number[] {

@@ -1,11 +1,9 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
 import { RealZooKeeper } from '../support/real-zookeeper.js';
 
 interface Summary {
@@ -16,16 +14,7 @@ interface Summary {
   checks: { name: string; made: number; violations: number }[];
 }
 
-const SCRIPT = fileURLToPath(new URL('../../scripts/chaos.mjs', import.meta.url));
-
-function start(...args: string[]) {
-  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
-  return { child, ended };
-}
+const start = (...args: string[]) => startCommand('scripts/chaos.mjs', args);
 
 const chaos = (...args: string[]) => start(...args).ended;
 

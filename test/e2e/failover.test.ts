@@ -1,8 +1,6 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
 
 interface Distribution {
   count: number;
@@ -22,19 +20,11 @@ interface Report {
   medianCreate: number;
 }
 
-const SCRIPT = fileURLToPath(new URL('../../scripts/failover.mjs', import.meta.url));
 const ONCE_EACH = ['--kills', '1', '--resignations', '1', '--expiries', '1', '--drops', '1'];
 /** A slow network, so that no pause of a busy machine is as long as a round trip. */
 const SLOW = ['--server', 'embedded', '--latency', '50'];
 
-function start(...args: string[]) {
-  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
-  return { child, ended };
-}
+const start = (...args: string[]) => startCommand('scripts/failover.mjs', args);
 
 const failover = (...args: string[]) => start(...args).ended;
 

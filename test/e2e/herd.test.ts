@@ -1,7 +1,6 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
 import { RealZooKeeper } from '../support/real-zookeeper.js';
 
 interface Told {
@@ -21,16 +20,7 @@ interface Report {
   failures: string[];
 }
 
-const SCRIPT = fileURLToPath(new URL('../../scripts/herd.mjs', import.meta.url));
-
-function start(...args: string[]) {
-  const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
-  return { child, ended };
-}
+const start = (...args: string[]) => startCommand('scripts/herd.mjs', args);
 
 const herd = (...args: string[]) => start(...args).ended;
 

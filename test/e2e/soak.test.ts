@@ -1,23 +1,13 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
 
-const SCRIPT = fileURLToPath(new URL('../../scripts/soak.mjs', import.meta.url));
 const SHORT = ['--connects', '50', '--acquires', '3000'];
 
 async function soak(preload?: string) {
-  const first = preload ? ['--import', `data:text/javascript,${encodeURIComponent(preload)}`] : [];
-  const child = spawn(process.execPath, [SCRIPT, ...SHORT], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_OPTIONS: first.join(' ') },
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  }
-  const [code] = await once(child, 'close');
-  return { code: code as number, output };
+  const first = preload ? `--import data:text/javascript,${encodeURIComponent(preload)}` : '';
+  const env = { ...process.env, NODE_OPTIONS: first };
+  const { code, stdout, stderr } = await startCommand('scripts/soak.mjs', SHORT, env).ended;
+  return { code, output: stdout + stderr };
 }
 
 it('npm run soak finds no growth', async () => {
