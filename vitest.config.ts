@@ -47,9 +47,9 @@ export default defineConfig({
     // Most of the time they wait for a server or a clock.
     maxWorkers: 2,
     // Generous: a test waits for an event, and its machine may be busy with others.
-    expect: { poll: { timeout: 10_000 } },
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    expect: { poll: { timeout: 60_000 } },
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },

@@ -5,10 +5,10 @@
 // in time and nobody was ever in a critical section together with another, under tokens that rise.
 // --write brings docs/performance.md up to date.
 import { mkdtemp, rm } from 'node:fs/promises';
-import { setMaxListeners } from 'node:events';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { percentile } from '../scripts/failover/judge.mjs';
+import { stopAtInterrupt, unlessAborted } from '../scripts/interrupt.mjs';
+import { percentile } from '../scripts/percentile.mjs';
 import { Bench } from './measure.mjs';
 import { readOptions } from './options.mjs';
 import { measureSync } from './servers.mjs';
@@ -17,11 +17,8 @@ import { ALL_OURS, OURS, Systems } from './systems.mjs';
 import { printCase, printSetting } from './table.mjs';
 import { writeDocument } from './document.mjs';
 
-const options = checkedOptions();
-const stop = new AbortController();
-setMaxListeners(0, stop.signal);
-const interrupt = () => stop.abort(new Error('interrupted'));
-process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+const options = readOptions();
+const { stop, forget } = stopAtInterrupt();
 
 const directory = await mkdtemp(join(tmpdir(), 'bench-'));
 const systems = new Systems(stop.signal);
@@ -65,25 +62,9 @@ function load() {
   return rounded(loadavg()[0]);
 }
 
-function checkedOptions() {
-  try {
-    return readOptions();
-  } catch (error) {
-    console.error(error.message);
-    process.exit(2);
-  }
-}
-
-function unlessStopped(work) {
-  return new Promise((resolve, reject) => {
-    stop.signal.addEventListener('abort', () => reject(stop.signal.reason), { once: true });
-    work.then(resolve, reject);
-  });
-}
-
 try {
   if (ALL_OURS.every((system) => Systems.missing(system))) throw new Error('nothing can run here');
-  const report = await unlessStopped(measure());
+  const report = await unlessAborted(stop.signal, measure());
   if (options.json) console.log(JSON.stringify(report));
   if (options.write) await writeDocument(report, options.cases);
   for (const failure of report.failures) console.error(`FAILED: ${failure}`);
@@ -94,5 +75,5 @@ try {
 } finally {
   await systems.stop();
   await rm(directory, { recursive: true, force: true });
-  process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
+  forget();
 }

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { now } from './clock.mjs';
 import { checkExclusion } from './exclusion.mjs';
-import { percentile } from '../scripts/failover/judge.mjs';
+import { percentile } from '../scripts/percentile.mjs';
 import { CALLERS } from './cases.mjs';
 import { BOUND, HAND_OFF, MOST_FAILURES, MOST_REPEATS, PROBE_EVERY } from './limits.mjs';
 import { ALL_OURS, Systems } from './systems.mjs';

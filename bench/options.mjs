@@ -1,45 +1,39 @@
-import { parseArgs } from 'node:util';
+import { number, optionsOf, wholeNumber } from '../scripts/options.mjs';
 import { CASES } from './cases.mjs';
 
+const LEAST_SECONDS = 0.1;
 const MOST_SECONDS = 60;
 const MOST_REPETITIONS = 100;
 
-/** @throws Error that names the option */
+const KNOWN = CASES.map(({ name }) => name);
+
 export function readOptions() {
-  const { values } = parseArgs({
-    options: {
+  return optionsOf(
+    {
       cases: { type: 'string' },
       seconds: { type: 'string', default: '1' },
       repetitions: { type: 'string', default: '3' },
       json: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
     },
-  });
-  const seconds = Number(values.seconds);
-  if (!(seconds > 0 && seconds <= MOST_SECONDS)) {
-    throw new Error(
-      `--seconds must be above 0 and at most ${MOST_SECONDS}, but is ${values.seconds}`,
-    );
-  }
-  const repetitions = Number(values.repetitions);
-  if (!(Number.isInteger(repetitions) && repetitions >= 1 && repetitions <= MOST_REPETITIONS)) {
-    throw new Error(
-      `--repetitions must be a whole number from 1 to ${MOST_REPETITIONS}, but is ${values.repetitions}`,
-    );
-  }
-  const names = values.cases?.split(',') ?? CASES.map(({ name }) => name);
-  const unknown = names.find((name) => !CASES.some((one) => one.name === name));
+    check,
+  );
+}
+
+function check({ cases, seconds, repetitions, json, write }) {
+  const names = cases?.split(',') ?? KNOWN;
+  const unknown = names.find((name) => !KNOWN.includes(name));
   if (unknown !== undefined) {
-    const known = CASES.map(({ name }) => name).join(', ');
-    throw new Error(`--cases must be some of ${known}, but has ${JSON.stringify(unknown)}`);
+    throw new Error(
+      `--cases must be some of ${KNOWN.join(', ')}, but has ${JSON.stringify(unknown)}`,
+    );
   }
-  if (values.write && names.length < CASES.length) {
+  if (write && names.length < CASES.length) {
     throw new Error('--write must be given without --cases: the document shows all of them');
   }
-  const { json, write } = values;
   return {
-    seconds,
-    repetitions,
+    seconds: number('seconds', seconds, LEAST_SECONDS, MOST_SECONDS),
+    repetitions: wholeNumber('repetitions', repetitions, 1, MOST_REPETITIONS),
     json,
     write,
     cases: CASES.filter(({ name }) => names.includes(name)),

@@ -7,8 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { SERVER_CLASS_PATH } from '../scripts/faults/jars.mjs';
+import { freePorts } from '../scripts/faults/real-server.mjs';
 
-const JARS = '/usr/share/java';
 const TICK_TIME = 2_000;
 /** Milliseconds between two looks whether a server serves already. */
 const POLL = 50;
@@ -20,7 +21,7 @@ const RECORD = 512;
 
 /** Apache ZooKeeper as it comes: every write is on the disk before it is answered. */
 export async function startZooKeeper(signal) {
-  const port = await freePort();
+  const [port] = await freePorts(1);
   return startProcess('zookeeper', port, signal, 'srvr', 'Mode: ', async (directory) => {
     const configuration = [
       `tickTime=${TICK_TIME}`,
@@ -37,7 +38,7 @@ export async function startZooKeeper(signal) {
       '-Xmx1g',
       '-Dzookeeper.forceSync=yes',
       '-cp',
-      `${JARS}/zookeeper.jar:${JARS}/zookeeper-jute.jar:${JARS}/*`,
+      SERVER_CLASS_PATH,
       'org.apache.zookeeper.server.quorum.QuorumPeerMain',
       join(directory, 'zoo.cfg'),
     ];
@@ -46,7 +47,7 @@ export async function startZooKeeper(signal) {
 
 /** Redis in memory alone. */
 export async function startRedis(signal) {
-  const port = await freePort();
+  const [port] = await freePorts(1);
   return startProcess('redis', port, signal, 'PING\r\n', '+PONG', (directory) => [
     'redis-server',
     ...['--bind', '127.0.0.1', '--port', String(port), '--dir', directory],
@@ -119,13 +120,4 @@ async function ask(port, question) {
   socket.write(question);
   await new Promise((resolve) => socket.once('close', resolve));
   return answer;
-}
-
-async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
 }

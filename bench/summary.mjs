@@ -1,4 +1,4 @@
-import { percentile } from '../scripts/failover/judge.mjs';
+import { percentile } from '../scripts/percentile.mjs';
 import { OURS } from './systems.mjs';
 
 const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];

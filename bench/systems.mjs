@@ -1,25 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
+import { CURATOR_JARS, missingJar } from '../scripts/faults/jars.mjs';
 import { hasReal } from '../scripts/faults/real-server.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
 
 const WORKERS = fileURLToPath(new URL('workers/', import.meta.url));
-const JARS = [
-  'curator-client',
-  'curator-framework',
-  'curator-recipes',
-  'zookeeper',
-  'zookeeper-jute',
-  'guava',
-  'slf4j-api',
-  'slf4j-nop',
-].map((name) => `/usr/share/java/${name}.jar`);
 
 /** The row that stands for this library in ratios. */
 export const OURS = 'ours (native)';
@@ -45,10 +35,10 @@ const SYSTEMS = {
     server: 'zookeeper',
     // Its locks and ours are the same znodes.
     prober: OURS,
-    missing: missingJava('javac', JARS),
+    missing: missingCurator(),
     command: (address, classes) => [
       'java',
-      ...['-Xmx1g', '-cp', [classes, ...JARS].join(':'), 'CuratorBench', address],
+      ...['-Xmx1g', '-cp', [classes, ...CURATOR_JARS].join(':'), 'CuratorBench', address],
     ],
   },
   kazoo: {
@@ -189,14 +179,14 @@ async function compile() {
   const classes = await mkdtemp(join(tmpdir(), 'bench-curator-'));
   const files = await readdir(WORKERS);
   const sources = files.filter((file) => file.endsWith('.java')).map((file) => join(WORKERS, file));
-  execFileSync('javac', ['-cp', JARS.join(':'), '-d', classes, ...sources]);
+  execFileSync('javac', ['-cp', CURATOR_JARS.join(':'), '-d', classes, ...sources]);
   return classes;
 }
 
-function missingJava(program, jars) {
+function missingCurator() {
   if (!withZooKeeper) return 'no ZooKeeper';
-  if (!runs(program, '-version')) return `no ${program}`;
-  const jar = jars.find((file) => !existsSync(file));
+  if (!runs('javac', '-version')) return 'no javac';
+  const jar = missingJar(CURATOR_JARS);
   return jar && `no ${jar}`;
 }
 

@@ -22,7 +22,7 @@ import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';
 
 /** What the application's decorators say that concerns one connection. */
-export interface DecoratedMethods {
+interface DecoratedMethods {
   /** Finds what a decorator cannot see when it is applied. */
   check(): void;
   elections(): Elections;
@@ -44,6 +44,8 @@ export class ZkConnection
   private readonly turnstile = new Turnstile();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
+  /** Of a shutdown, from its first phase on. */
+  private deadline: number | undefined;
   private endLog: (() => void)[] = [];
 
   private constructor(
@@ -116,7 +118,7 @@ export class ZkConnection
    * one are torn down. Nest calls a global module last in it, after the same hook of all others.
    */
   async onModuleDestroy(): Promise<void> {
-    await this.leaders.resignAll(this.settings.shutdownTimeout);
+    await this.leaders.resignAll(this.timeLeft());
   }
 
   get mapError(): ErrorMapping {
@@ -146,8 +148,8 @@ export class ZkConnection
   }
 
   private async release(): Promise<void> {
-    await this.leaders.resignAll(this.settings.shutdownTimeout);
-    const overdue = await this.turnstile.drain(this.settings.shutdownTimeout);
+    await this.leaders.resignAll(this.timeLeft());
+    const overdue = await this.turnstile.drain(this.timeLeft());
     if (overdue.length > 0) {
       this.logger.warn(
         `gave back ${overdue.length} lease(s) still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${overdue.slice(0, 10).join(', ')}`,
@@ -156,6 +158,13 @@ export class ZkConnection
     await this.client.close();
     for (const end of this.endLog) end();
     await this.server?.stop();
+  }
+
+  /** Milliseconds of the shutdown's patience, which begins with the first call. */
+  private timeLeft(): number {
+    const now = performance.now();
+    this.deadline ??= now + this.settings.shutdownTimeout;
+    return Math.max(0, this.deadline - now);
   }
 
   private logChanges(): void {

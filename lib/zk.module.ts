@@ -8,7 +8,7 @@ import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } 
 import { BadOptionError } from './client/errors.js';
 import { Elections } from './decorators/elections.js';
 import { checkMethods } from './decorators/start-up-check.js';
-import { checkOptions } from './services/lease-options.js';
+import { checkKnownOptions } from './services/lease-options.js';
 import { ZkConnection } from './zk.connection.js';
 import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
@@ -59,7 +59,7 @@ export class ZkModule extends ConfigurableModuleClass {
    * @throws BadOptionError for an unknown option
    */
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
-    checkOptions('options of ZkModule.forRoot', options, [...ZK_OPTIONS, ...EXTRAS]);
+    checkKnownOptions('options of ZkModule.forRoot', options, [...ZK_OPTIONS, ...EXTRAS]);
     return super.forRoot(options);
   }
 
@@ -70,7 +70,7 @@ export class ZkModule extends ConfigurableModuleClass {
    *   `useExisting`
    */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
-    checkOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
+    checkKnownOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
     const { useFactory, useClass, useExisting } = options;
     if ([useFactory, useClass, useExisting].filter(Boolean).length !== 1) {
       throw new BadOptionError(
@@ -85,9 +85,13 @@ export class ZkModule extends ConfigurableModuleClass {
 
 function withConnection(definition: DynamicModule, extras: ZkModuleExtras): DynamicModule {
   const name = connectionName(extras.name);
+  const { isGlobal = true } = extras;
+  if (typeof isGlobal !== 'boolean') {
+    throw new BadOptionError('isGlobal', isGlobal, 'true or false');
+  }
   return {
     ...definition,
-    global: extras.isGlobal ?? true,
+    global: isGlobal,
     imports: [...(definition.imports ?? []), DiscoveryModule],
     providers: [...(definition.providers ?? []), ...providersOf(name)],
     exports: [

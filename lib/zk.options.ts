@@ -11,7 +11,11 @@ import {
   type ElectionOptions,
 } from './services/leader-options.js';
 import { checkKey } from './services/lock-key.js';
-import { checkLeaseDefaults, checkOptions, type LeaseDefaults } from './services/lease-options.js';
+import {
+  checkKnownOptions,
+  checkLeaseDefaults,
+  type LeaseDefaults,
+} from './services/lease-options.js';
 import type { Limits } from './services/overdue.js';
 
 /** Node's longest timer. */
@@ -52,8 +56,9 @@ export interface ZkNestOptions {
    */
   lazyConnection?: boolean;
   /**
-   * Milliseconds that a shutdown waits for each `takeLeadership` to settle, and after that for held
-   * leases before it gives them back. Default 10,000.
+   * Milliseconds from the beginning of a shutdown (`onModuleDestroy`) that it waits for each
+   * `takeLeadership` to settle and for held leases to come back, both together; then it closes the
+   * session, which gives back the rest. Default 10,000.
    */
   shutdownTimeout?: number;
   /** When the log warns of a lock or semaphore, by its key and with who holds it. */
@@ -146,7 +151,7 @@ export interface ZkSettings {
 }
 
 export function settingsOf(options: ZkModuleOptions): ZkSettings {
-  checkOptions('options of ZkModule', options, ZK_OPTIONS);
+  checkKnownOptions('options of ZkModule', options, ZK_OPTIONS);
   const {
     defaults = {},
     elections = [],
@@ -193,7 +198,7 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
 }
 
 function limitsOf(warnAfter: WarnAfter): Limits {
-  checkOptions('warnAfter', warnAfter, ['wait', 'hold']);
+  checkKnownOptions('warnAfter', warnAfter, ['wait', 'hold']);
   const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
   for (const [option, value] of Object.entries({ wait, hold })) {
     if (typeof value !== 'number' || !(value > 0)) {

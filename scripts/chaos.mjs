@@ -7,28 +7,47 @@
 //
 // The faults are the same for the same seed; what they meet is up to the machine. Exits 0 only without a
 // violation.
+import { randomInt } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { setMaxListeners } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { check } from './chaos/checker.mjs';
 import { readHistories } from './chaos/histories.mjs';
 import { toHtml } from './chaos/page.mjs';
 import { run } from './chaos/run.mjs';
 import { summarize, toText } from './chaos/summary.mjs';
 import { hasReal } from './faults/real-server.mjs';
+import { stopAtInterrupt } from './interrupt.mjs';
+import { number, oneOf, optionsOf, wholeNumber } from './options.mjs';
 
 const SESSION_TIMEOUT = 3_000;
 const TICK_TIME = 250;
 const MOST_MINUTES = 24 * 60;
 const MOST_WORKERS = 16;
+const MOST_SEED = 2 ** 31;
 
-const options = readOptions();
-const stop = new AbortController();
-setMaxListeners(0, stop.signal);
-const interrupt = () => stop.abort(new Error('interrupted'));
-process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+const options = optionsOf(
+  {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    server: { type: 'string' },
+    transport: { type: 'string' },
+    workers: { type: 'string', default: '4' },
+    report: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  },
+  ({ minutes, workers, transport, seed = String(randomInt(MOST_SEED)), ...values }) => ({
+    ...values,
+    minutes: number('minutes', minutes, 0.1, MOST_MINUTES),
+    seed: wholeNumber('seed', seed, 0, MOST_SEED),
+    workers: wholeNumber('workers', workers, 2, MOST_WORKERS),
+    server:
+      oneOf('server', values.server, ['embedded', 'ensemble']) ??
+      (hasReal() ? 'ensemble' : 'embedded'),
+    transport: oneOf('transport', transport, ['native', 'wire']),
+  }),
+);
+const { stop, forget } = stopAtInterrupt();
 
 const directory = await mkdtemp(join(tmpdir(), 'chaos-'));
 let found = false;
@@ -57,7 +76,7 @@ try {
   // Whatever was waited for says only that it was aborted.
   fail(stop.signal.aborted ? stop.signal.reason.message : error.stack);
 } finally {
-  process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
+  forget();
   // What happened is needed where it should not have.
   if (!found) await rm(directory, { recursive: true, force: true });
 }
@@ -71,46 +90,4 @@ function progress({ elapsed, dealt }) {
   if (!process.stderr.isTTY) return;
   const done = Math.min(100, (elapsed / (options.minutes * 60_000)) * 100).toFixed(0);
   process.stderr.write(`\r${done} %, ${dealt} faults${done === '100' ? '\n' : ''}`);
-}
-
-function readOptions() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        minutes: { type: 'string', default: '1' },
-        seed: { type: 'string' },
-        server: { type: 'string' },
-        transport: { type: 'string' },
-        workers: { type: 'string', default: '4' },
-        report: { type: 'string' },
-        json: { type: 'boolean', default: false },
-      },
-    });
-    const { transport, report, json } = values;
-    const number = (name, least, most, isWhole) => {
-      const value = Number(values[name]);
-      if (value >= least && value <= most && (!isWhole || Number.isInteger(value))) return value;
-      throw new Error(`--${name} must be from ${least} to ${most}, but is ${values[name]}`);
-    };
-    values.seed ??= String(Math.floor(Math.random() * 2 ** 31));
-    const server = values.server ?? (hasReal() ? 'ensemble' : 'embedded');
-    if (server !== 'embedded' && server !== 'ensemble') {
-      throw new Error(`--server must be embedded or ensemble, but is ${server}`);
-    }
-    if (transport !== undefined && transport !== 'native' && transport !== 'wire') {
-      throw new Error(`--transport must be native or wire, but is ${transport}`);
-    }
-    return {
-      minutes: number('minutes', 0.1, MOST_MINUTES, false),
-      seed: number('seed', 0, 2 ** 31, true),
-      workers: number('workers', 2, MOST_WORKERS, true),
-      server,
-      transport,
-      report,
-      json,
-    };
-  } catch (error) {
-    console.error(error.message);
-    process.exit(2);
-  }
 }

@@ -10,24 +10,34 @@
 // their server is therefore a network that takes its time, and a resignation during which the processes
 // had to wait for a processor for long does not count: it is repeated, three times as often as asked for
 // at most.
-import { setMaxListeners } from 'node:events';
-import { parseArgs } from 'node:util';
 import { hasReal } from './faults/real-server.mjs';
 import { startServer } from './faults/servers.mjs';
 import { afflict, KINDS } from './failover/faults.mjs';
 import { Fleet } from './failover/fleet.mjs';
-import { judge, percentile } from './failover/judge.mjs';
+import { judge } from './failover/judge.mjs';
+import { stopAtInterrupt } from './interrupt.mjs';
+import { number, oneOf, optionsOf, wholeNumber } from './options.mjs';
+import { percentile } from './percentile.mjs';
 
 const SESSION_TIMEOUT = 2_000;
 const TICK_TIME = 500;
 const MOST_FAULTS = 1_000;
 const MOST_LATENCY = 100;
 
-const options = readOptions();
-const stop = new AbortController();
-setMaxListeners(0, stop.signal);
-const interrupt = () => stop.abort(new Error('interrupted'));
-process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+const text = (value) => ({ type: 'string', default: value });
+const options = optionsOf(
+  {
+    server: { type: 'string' },
+    kills: text('50'),
+    resignations: text('50'),
+    expiries: text('20'),
+    drops: text('20'),
+    latency: text('10'),
+    json: { type: 'boolean', default: false },
+  },
+  checkOptions,
+);
+const { stop, forget } = stopAtInterrupt();
 
 async function measure(kind) {
   const { signal } = stop;
@@ -120,45 +130,17 @@ function round(value) {
   return value === undefined ? undefined : Math.round(value * 100) / 100;
 }
 
-function readOptions() {
-  try {
-    const number = (value) => ({ type: 'string', default: value });
-    const { values } = parseArgs({
-      options: {
-        server: { type: 'string' },
-        kills: number('50'),
-        resignations: number('50'),
-        expiries: number('20'),
-        drops: number('20'),
-        latency: number('10'),
-        json: { type: 'boolean', default: false },
-      },
-    });
-    const counts = {};
-    for (const kind of KINDS) {
-      counts[kind] = Number(values[kind]);
-      if (!(Number.isInteger(counts[kind]) && counts[kind] >= 0 && counts[kind] <= MOST_FAULTS)) {
-        throw new Error(
-          `--${kind} must be a whole number from 0 to ${MOST_FAULTS}, but is ${values[kind]}`,
-        );
-      }
-    }
-    if (KINDS.every((kind) => counts[kind] === 0)) throw new Error('there is nothing to do');
-    const { server, json } = values;
-    const latency = Number(values.latency);
-    if (!(latency >= 0 && latency <= MOST_LATENCY)) {
-      throw new Error(
-        `--latency must be from 0 to ${MOST_LATENCY} milliseconds, but is ${values.latency}`,
-      );
-    }
-    if (server !== undefined && server !== 'embedded' && server !== 'real') {
-      throw new Error(`--server must be embedded or real, but is ${server}`);
-    }
-    return { json, counts, latency, servers: serversFor(server, json) };
-  } catch (error) {
-    console.error(error.message);
-    process.exit(2);
-  }
+function checkOptions({ server, json, latency, ...values }) {
+  const counts = Object.fromEntries(
+    KINDS.map((kind) => [kind, wholeNumber(kind, values[kind], 0, MOST_FAULTS)]),
+  );
+  if (KINDS.every((kind) => counts[kind] === 0)) throw new Error('there is nothing to do');
+  return {
+    json,
+    counts,
+    latency: number('latency', latency, 0, MOST_LATENCY),
+    servers: serversFor(oneOf('server', server, ['embedded', 'real']), json),
+  };
 }
 
 /** Both, or the one that is asked for; of one alone there is JSON. */
@@ -182,5 +164,5 @@ try {
   console.error(`FAILED: ${message}`);
   process.exitCode = 1;
 } finally {
-  process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
+  forget();
 }

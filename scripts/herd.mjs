@@ -4,12 +4,13 @@
 // the clients, by their watches. Exits 0 only when a release wakes all n waiters of a teaching recipe,
 // n - 1 of them in vain, and one waiter of a real one.
 import { randomUUID } from 'node:crypto';
-import { once, setMaxListeners } from 'node:events';
-import { parseArgs } from 'node:util';
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex, ReadWriteLock, ZkClient } from 'nestjs-zookeeper/recipes';
 import { SharedLock, SingleNodeLock } from '../dist/recipes/teaching/index.js';
+import { stopAtInterrupt, unlessAborted } from './interrupt.mjs';
+import { optionsOf, wholeNumber } from './options.mjs';
 
 const RECIPES = [
   {
@@ -35,11 +36,15 @@ const MOST_RUNS = 10;
 const TIME_LIMIT = 55_000;
 const CHART_WIDTH = 50;
 
-const options = readOptions();
-const stop = new AbortController();
-setMaxListeners(0, stop.signal);
-const interrupt = () => stop.abort(new Error('interrupted'));
-process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+const options = optionsOf(
+  {
+    waiters: { type: 'string', default: '1,10,50,100' },
+    zookeeper: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  },
+  checkOptions,
+);
+const { stop, forget } = stopAtInterrupt();
 const limit = setTimeout(
   () => stop.abort(new Error(`not done within ${TIME_LIMIT / 1000} s`)),
   TIME_LIMIT,
@@ -322,43 +327,20 @@ function print({ results, failures }) {
   }
 }
 
-function readOptions() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        waiters: { type: 'string', default: '1,10,50,100' },
-        zookeeper: { type: 'string' },
-        json: { type: 'boolean', default: false },
-      },
-    });
-    const waiters = values.waiters.split(',').map(Number);
-    const plausible = (n) => Number.isInteger(n) && n >= 1 && n <= MOST_WAITERS;
-    if (!(waiters.every(plausible) && waiters.length <= MOST_RUNS)) {
-      throw new Error(
-        `--waiters must be at most ${MOST_RUNS} whole numbers from 1 to ${MOST_WAITERS}, separated by commas, but is ${values.waiters}`,
-      );
-    }
-    const { zookeeper } = values;
-    const [, port] = /^[^\s:/,]+:(\d{1,5})$/.exec(zookeeper ?? '') ?? [];
-    if (zookeeper !== undefined && !(port >= 1 && port <= 65_535)) {
-      throw new Error(`--zookeeper must be host:port, but is ${zookeeper}`);
-    }
-    return { ...values, waiters: [...new Set(waiters)].sort((a, b) => a - b) };
-  } catch (error) {
-    console.error(error.message);
-    process.exit(2);
+function checkOptions({ waiters, zookeeper, json }) {
+  const counts = waiters.split(',').map((count) => wholeNumber('waiters', count, 1, MOST_WAITERS));
+  if (counts.length > MOST_RUNS) {
+    throw new Error(`--waiters must be at most ${MOST_RUNS} numbers, but is ${waiters}`);
   }
-}
-
-function unlessStopped(work) {
-  return new Promise((resolve, reject) => {
-    stop.signal.addEventListener('abort', () => reject(stop.signal.reason), { once: true });
-    work.then(resolve, reject);
-  });
+  const [, port] = /^[^\s:/,]+:(\d{1,5})$/.exec(zookeeper ?? '') ?? [];
+  if (zookeeper !== undefined && !(port >= 1 && port <= 65_535)) {
+    throw new Error(`--zookeeper must be host:port, but is ${zookeeper}`);
+  }
+  return { json, zookeeper, waiters: [...new Set(counts)].sort((a, b) => a - b) };
 }
 
 try {
-  const report = await unlessStopped(measure());
+  const report = await unlessAborted(stop.signal, measure());
   if (options.json) console.log(JSON.stringify(report));
   else print(report);
   for (const failure of report.failures) console.error(`FAILED: ${failure}`);
@@ -369,5 +351,5 @@ try {
 } finally {
   for (const cleanUp of cleanUps.toReversed()) await cleanUp();
   clearTimeout(limit);
-  process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
+  forget();
 }

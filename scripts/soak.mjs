@@ -1,11 +1,11 @@
 // npm run soak -- [--minutes N] [--connects 1000] [--acquires 100000]
-// Connects and closes, acquires and releases by every recipe, in one process beside its server, and
-// looks whether memory, handles, and the server's watches and znodes stay flat, no handle is left, and
-// the process exits by itself.
+// Connects and closes, acquires and releases by every recipe, in rounds, in one process beside its server.
+// Looks whether memory, handles, and the server's watches and znodes stay flat over each part of a round and,
+// from the second round on, at the end of the same part over the rounds, no handle is left, and the process
+// exits by itself. The numbers are for the first three rounds together; more follow until the minutes are over.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import {
   LeaderLatch,
@@ -19,37 +19,49 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { fourLetterWord } from './faults/real-server.mjs';
+import { number, optionsOf, wholeNumber } from './options.mjs';
 
 const MEGABYTE = 2 ** 20;
 const KEYS = 100;
-/** How much more there may be in the end than after a fifth of the cycles. */
+/** The first one warms up, and the others are compared: at least two. */
+const LEAST_ROUNDS = 3;
+/** How much more there may be at the end of a part than at the end of the same part of the second round. */
 const LIMITS = {
   heap: 4 * MEGABYTE,
   rss: 32 * MEGABYTE,
   handles: 0,
   watches: 0,
   ephemerals: 0,
-  // Directories: a container is reaped some time after its last child.
-  znodes: 6 * KEYS,
 };
-const EXIT_WITHIN = 2_000;
+/**
+ * How much more than after a fifth of its cycles. Directories are counted here alone: a container is reaped
+ * some time after its last child.
+ */
+const PART_LIMITS = { ...LIMITS, znodes: 6 * KEYS };
+const EXIT_WITHIN = 10_000;
+const ANSWER_WITHIN = 30_000;
+/** Milliseconds between two looks at the server, and until the last of them. */
 const SETTLE = 100;
+const SETTLED_WITHIN = 5_000;
+const MOST_MINUTES = 7 * 24 * 60;
+const MOST_CYCLES = 1e9;
 
-const { values } = parseArgs({
-  options: {
+const options = optionsOf(
+  {
     minutes: { type: 'string', default: '0' },
     connects: { type: 'string', default: '1000' },
     acquires: { type: 'string', default: '100000' },
     server: { type: 'string' },
   },
-});
-const options = {
-  minutes: count('minutes'),
-  connects: count('connects'),
-  acquires: count('acquires'),
-};
+  ({ minutes, connects, acquires, server }) => ({
+    minutes: number('minutes', minutes, 0, MOST_MINUTES),
+    connects: wholeNumber('connects', connects, 0, MOST_CYCLES),
+    acquires: wholeNumber('acquires', acquires, 0, MOST_CYCLES),
+    server,
+  }),
+);
 
-if (values.server) await work(values.server);
+if (options.server) await work();
 else await supervise();
 
 async function supervise() {
@@ -80,42 +92,41 @@ async function supervise() {
   process.exitCode = failures.length === 0 ? 0 : 1;
 }
 
-async function work(connectString) {
+async function work() {
+  const connectString = options.server;
   const failures = [];
   const until = performance.now() + options.minutes * 60_000;
   // Opened here, so that they are not counted as left behind.
   void [process.stdout, process.stderr];
   await delay(100);
   const before = process.getActiveResourcesInfo().sort().join();
+  /** By its name what there was at the end of a part of the second round. */
+  const second = new Map();
   let round = 0;
+  const part = async (name, ...cycles) => {
+    const { early, late } = await measure(`round ${round}: ${name}`, ...cycles);
+    failures.push(...growth(`round ${round}: ${name}`, early, late, PART_LIMITS));
+    if (round === 2) second.set(name, late);
+    if (round > 2) {
+      failures.push(...growth(`rounds 2 to ${round}: ${name}`, second.get(name), late, LIMITS));
+    }
+  };
   do {
     round++;
-    failures.push(
-      ...(await flat(
-        `round ${round}: connect and close`,
-        options.connects,
-        1,
-        connectString,
-        async () => {
-          const client = new ZkClient({ connectString, sessionTimeout: 10_000 });
-          await client.connect();
-          await client.close();
-        },
-      )),
-    );
+    await part('connect and close', Math.ceil(options.connects / LEAST_ROUNDS), 1, async () => {
+      const client = new ZkClient({ connectString, sessionTimeout: 10_000 });
+      await client.connect();
+      await client.close();
+    });
     const client = new ZkClient({ connectString, sessionTimeout: 10_000 });
     await client.connect();
     const cycles = cyclesOf(client);
-    const each = Math.ceil(options.acquires / Object.keys(cycles).length);
+    const each = Math.ceil(options.acquires / LEAST_ROUNDS / Object.keys(cycles).length);
     for (const [recipe, cycle] of Object.entries(cycles)) {
-      failures.push(
-        ...(await flat(`round ${round}: ${recipe}`, each, 64, connectString, (number) =>
-          cycle(`/soak/${recipe}/${number % KEYS}`),
-        )),
-      );
+      await part(recipe, each, 64, (number) => cycle(`/soak/${recipe}/${number % KEYS}`));
     }
     await client.close();
-  } while (performance.now() < until && failures.length === 0);
+  } while (failures.length === 0 && (round < LEAST_ROUNDS || performance.now() < until));
   await delay(100);
   const after = process.getActiveResourcesInfo().sort().join();
   if (after !== before) failures.push(`handles are left: ${after} (at the start: ${before})`);
@@ -161,8 +172,8 @@ function cyclesOf(client) {
   };
 }
 
-/** Runs `total` cycles, `width` at a time, and compares what there is after a fifth of them with the end. */
-async function flat(name, total, width, connectString, cycle) {
+/** Runs `total` cycles, `width` at a time: what there is after a fifth of them, and in the end. */
+async function measure(name, total, width, cycle) {
   let next = 0;
   const until = async (last) => {
     await Promise.all(
@@ -170,10 +181,9 @@ async function flat(name, total, width, connectString, cycle) {
         while (next < last) await cycle(next++);
       }),
     );
-    // What was left to the background has been sent, and is answered within this.
-    await delay(SETTLE);
+    const left = await settled();
     globalThis.gc();
-    const now = { ...here(), ...(await there(connectString)) };
+    const now = { ...here(), ...left };
     const megabytes = (bytes) => (bytes / MEGABYTE).toFixed(1);
     console.log(
       `${name}: ${next} cycles, heap ${megabytes(now.heap)} MB, rss ${megabytes(now.rss)} MB, ` +
@@ -182,10 +192,12 @@ async function flat(name, total, width, connectString, cycle) {
     return now;
   };
   const early = await until(Math.ceil(total / 5));
-  for (const part of [2, 3, 4]) await until(Math.ceil((total * part) / 5));
-  const late = await until(total);
-  return Object.keys(LIMITS)
-    .filter((kind) => late[kind] - early[kind] > LIMITS[kind])
+  return { early, late: await until(total) };
+}
+
+function growth(name, early, late, limits) {
+  return Object.keys(limits)
+    .filter((kind) => late[kind] - early[kind] > limits[kind])
     .map((kind) => `${name}: ${kind} grew from ${early[kind]} to ${late[kind]}`);
 }
 
@@ -194,22 +206,24 @@ function here() {
   return { heap: heapUsed, rss, handles: process.getActiveResourcesInfo().length };
 }
 
+/** What the server has when nobody holds or waits for anything: what was left to the background takes a while. */
+async function settled() {
+  const deadline = performance.now() + SETTLED_WITHIN;
+  for (;;) {
+    await delay(SETTLE);
+    const left = await there();
+    const isQuiet = left.watches === 0 && left.ephemerals === 0;
+    if (isQuiet || performance.now() > deadline) return left;
+  }
+}
+
 /** By the server's own count. */
-async function there(connectString) {
-  const answer = await fourLetterWord(Number(connectString.split(':')[1]), 'mntr');
+async function there() {
+  const answer = await fourLetterWord(Number(options.server.split(':')[1]), 'mntr', ANSWER_WITHIN);
   const count = (name) => Number(new RegExp(`^zk_${name}\\s+(\\d+)$`, 'm').exec(answer)[1]);
   return {
     watches: count('watch_count'),
     ephemerals: count('ephemerals_count'),
     znodes: count('znode_count'),
   };
-}
-
-function count(name) {
-  const value = Number(values[name]);
-  if (!(value >= 0)) {
-    console.error(`--${name} must be a number of 0 or more, but is ${values[name]}`);
-    process.exit(2);
-  }
-  return value;
 }

@@ -2,10 +2,10 @@
 // server and over a transport runs on both servers and over both transports: on a real ZooKeeper over the
 // native one, on the embedded server over the wire. With --all also the other way round.
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
 import { CHROMIUM } from './browser.mjs';
+import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
 
 const { values, positionals: files } = parseArgs({
   options: { all: { type: 'boolean', default: false } },
@@ -25,15 +25,10 @@ const native = await import('zookeeper').then(
 if (!native) {
   leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
 }
-add(['java'], ['zookeeper'], 'real', 'the integration tests on a real ZooKeeper');
+add(['java'], ZOOKEEPER_JARS, 'real', 'the integration tests on a real ZooKeeper');
 if (native && (values.all || !projects.includes('real'))) projects.push('embedded');
-add(['java'], ['zookeeper'], 'faults', 'the tests on an ensemble');
-add(
-  ['java', 'javac'],
-  ['zookeeper', 'curator-recipes'],
-  'interop',
-  'the tests beside Apache Curator',
-);
+add(['java'], ZOOKEEPER_JARS, 'faults', 'the tests on an ensemble');
+add(['java', 'javac'], CURATOR_JARS, 'interop', 'the tests beside Apache Curator');
 if (CHROMIUM) projects.push('browser');
 else
   leftOut.push('the tests of the live page (missing here: Chromium; CHROMIUM names its program)');
@@ -52,10 +47,9 @@ console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skip
 
 /** A project that needs programs, and jars of Debian's packages. */
 function add(programs, jars, project, what) {
-  const missing = [
-    ...programs.filter((program) => !runs(program)),
-    ...jars.map((jar) => `/usr/share/java/${jar}.jar`).filter((jar) => !existsSync(jar)),
-  ];
+  const missing = [...programs.filter((program) => !runs(program)), missingJar(jars)].filter(
+    Boolean,
+  );
   if (missing.length === 0) {
     if (native) projects.push(project);
     if (values.all || !native) projects.push(`${project}-wire`);

@@ -6,40 +6,56 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
+import { number, optionsOf, wholeNumber } from './options.mjs';
+import { percentile } from './percentile.mjs';
 
-const { values } = parseArgs({
-  options: {
+const MOST_KEYS = 10_000;
+const MOST_SECONDS = 3600;
+const MOST_ROUNDS = 100;
+/** Of each run, before anything is counted: milliseconds. */
+const WARM_UP = 1000;
+
+const options = optionsOf(
+  {
     connect: { type: 'string' },
     keys: { type: 'string', default: '1,64,512' },
     seconds: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '5' },
   },
-});
-/** Of each run, before anything is counted: milliseconds. */
-const WARM_UP = 1000;
+  ({ connect, keys, seconds, rounds }) => ({
+    connect,
+    keys: keys.split(',').map((count) => wholeNumber('keys', count, 1, MOST_KEYS)),
+    milliseconds: 1000 * number('seconds', seconds, 0.1, MOST_SECONDS),
+    rounds: wholeNumber('rounds', rounds, 1, MOST_ROUNDS),
+  }),
+);
 
 if (process.send) process.once('message', work);
 else await compare();
 
 async function compare() {
-  const server = values.connect ? undefined : await EmbeddedZooKeeper.start();
-  const connectString = values.connect ?? server.connectString;
-  for (const keys of values.keys.split(',').map(Number)) {
+  const { connect, milliseconds, rounds } = options;
+  const server = connect ? undefined : await EmbeddedZooKeeper.start();
+  const connectString = connect ?? server.connectString;
+  for (const keys of options.keys) {
     const runs = { native: [], wire: [] };
-    for (let round = 0; round < Number(values.rounds); round++) {
+    for (let round = 0; round < rounds; round++) {
       for (const transport of Object.keys(runs)) {
         const child = fork(import.meta.filename);
-        child.send({ connectString, transport, keys, milliseconds: Number(values.seconds) * 1000 });
+        child.send({ connectString, transport, keys, milliseconds });
         const [run] = await once(child, 'message');
         runs[transport].push(run);
         await once(child, 'exit');
       }
     }
     for (const [transport, results] of Object.entries(runs)) {
-      const middle = (name) => median(results.map((result) => result[name]));
+      const middle = (name) =>
+        percentile(
+          results.map((result) => result[name]),
+          0.5,
+        );
       console.log(
         `${String(keys).padStart(4)} keys  ${transport.padEnd(6)}  ${middle('rate').toFixed(0).padStart(6)} cycles/s  ` +
           `${middle('cpu').toFixed(0).padStart(4)} µs of CPU a cycle  event loop p99 ${middle('p99').toFixed(1)} ms`,
@@ -89,8 +105,4 @@ async function work({ connectString, transport, keys, milliseconds }) {
     p99: loop.percentile(99) / 1e6,
   });
   process.disconnect();
-}
-
-function median(numbers) {
-  return numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 }

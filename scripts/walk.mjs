@@ -4,9 +4,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePorts } from './faults/real-server.mjs';
 import { inScratch, pack, root, run } from './packed.mjs';
 
 const START_LIMIT = 60_000;
@@ -31,7 +31,7 @@ async function walk(directory) {
   await writeFile(join(app, 'src/reports.controller.ts'), controller);
   await writeFile(join(app, 'src/app.module.ts'), module);
   step('npm start');
-  const port = await freePort();
+  const [port] = await freePorts(1);
   const server = spawn('npm', ['start'], {
     cwd: app,
     env: { ...process.env, PORT: String(port) },
@@ -82,15 +82,6 @@ async function listening(server, port) {
     await delay(200);
   }
   throw new Error('the application did not start');
-}
-
-async function freePort() {
-  const server = createServer().listen(0);
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 function step(command) {

@@ -10,7 +10,7 @@ export interface Host {
   readonly label: string;
 }
 
-export interface ConnectString {
+interface ConnectString {
   readonly hosts: readonly Host[];
   /** Empty, or an absolute path that every path of the client stands below. */
   readonly chroot: string;
@@ -18,12 +18,16 @@ export interface ConnectString {
 
 const DEFAULT_PORT = 2181;
 
+/** As in `http://zk1`: it would be taken for a host with a chroot. */
+const SCHEME = /(?:^|,)\s*[a-z][a-z0-9+.-]*:\/\//i;
+
 /** Parses ZooKeeper's connect string: `host[:port],[ipv6]:port/chroot`. */
 export function parseConnectString(text: unknown, option = 'connectString'): ConnectString {
   const refuse = (expected: string) => new BadOptionError(option, text, expected);
   if (typeof text !== 'string' || text.trim() === '') {
     throw refuse("hosts as in 'zk1:2181,zk2:2181/chroot'");
   }
+  if (SCHEME.test(text)) throw refuse("hosts without a scheme, as in 'zk1:2181,zk2:2181/chroot'");
   const slash = text.indexOf('/');
   const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), `${option}'s chroot`);
   const byLabel = new Map<string, Host>();

@@ -3,7 +3,7 @@ import { ConnectionError } from './errors.js';
 import { instant, type Instant } from './lost-clock.js';
 import type { Address, Connect, Credentials, Transport, TransportListener } from './transport.js';
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   readonly connect: Connect;
   readonly hosts: HostRing;
   readonly sessionTimeout: number;
@@ -11,7 +11,7 @@ export interface ConnectorOptions {
   readonly digests: readonly string[];
 }
 
-export interface Attempt {
+interface Attempt {
   /** Of the session to attach again; read at each try. */
   credentials(): Credentials | undefined;
   readonly listener: TransportListener;

@@ -124,11 +124,19 @@ export class NodeError extends CoordinationError {
   }
 }
 
+/** Characters of a value that a message shows: whoever sends a long one must not fill the logs with it. */
+const MOST_SHOWN = 200;
+
 function describe(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value === 'bigint') return `${value}n`;
-  if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`;
+  if (typeof value === 'string') return shortened(value, JSON.stringify);
+  if (typeof value === 'bigint') return shortened(`${value}n`);
+  if (typeof value === 'function') return shortened(`function ${value.name || '(anonymous)'}`);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return `an object`;
-  return String(value);
+  return shortened(String(value));
+}
+
+function shortened(text: string, quoted: (text: string) => string = String): string {
+  if (text.length <= MOST_SHOWN) return quoted(text);
+  return `${quoted(`${text.slice(0, MOST_SHOWN)}…`)} (${text.length} characters)`;
 }

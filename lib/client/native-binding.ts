@@ -5,7 +5,7 @@ import type { Acl, Stat } from './types.js';
 // (they leave the native object out), and the compiler does not look for it.
 const PACKAGE: string = 'zookeeper';
 
-export interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
+interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
   readonly ctime: Date;
   readonly mtime: Date;
 }
@@ -34,7 +34,7 @@ export interface Native {
   a_set_acl(path: string, version: number, acl: NativeAcl[], done: Done): number;
 }
 
-export interface NativeAcl {
+interface NativeAcl {
   perm: number;
   scheme: string;
   auth: string;

@@ -26,14 +26,14 @@ import { answersWithin, Vigil } from './vigil.js';
 import { WatchRegistry } from './watch-registry.js';
 
 /** What happens to a session, for the keeper of sessions. Called synchronously, never by the native client. */
-export interface SessionObserver {
+interface SessionObserver {
   attached(): void;
   detached(reason: CoordinationError): void;
   /** `told`: the ensemble knows that the session is over. */
   ended(reason: SessionEnd, told: boolean): void;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly chroot: string;
   readonly policy: ConnectionPolicy;
   readonly observer: SessionObserver;

@@ -15,10 +15,10 @@ export const openTcp: Open = ({ ip, port }) => {
     port,
     noDelay: true,
     // Node makes a buffer of that size for whatever comes in, if only a short answer: with one for all
-    // a request costs a quarter less.
+    // a request costs a quarter less. Short answers are copied into a pool.
     onread: {
       buffer: Buffer.allocUnsafeSlow(READ_SIZE),
-      callback: (length, buffer) => socket.emit('data', Buffer.copyBytesFrom(buffer, 0, length)),
+      callback: (length, buffer) => socket.emit('data', Buffer.from(buffer.subarray(0, length))),
     },
   });
   return socket;

@@ -3,7 +3,7 @@ import { instant, type LostClock } from './lost-clock.js';
 import { isAnswer } from './reply-error.js';
 import { Code, type Transport } from './transport.js';
 
-export interface VigilDuties {
+interface VigilDuties {
   /** Evaluates the clock; false once the session is over. */
   isAlive(): boolean;
   /** The present one. */

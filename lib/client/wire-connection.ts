@@ -24,7 +24,7 @@ const LAST_XID = 2 ** 31 - 1;
 /** What a server says first. */
 export type Greeting = ValueOf<typeof ConnectResponse>;
 
-export interface WireEvents {
+interface WireEvents {
   greeted(greeting: Greeting): void;
   /** The answer to one of the credentials. */
   authenticated(code: number): void;

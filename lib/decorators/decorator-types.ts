@@ -29,7 +29,7 @@ export type SemaphoreKey<M extends LockableMethod> = string | ((...args: Paramet
 
 /**
  * What all decorators that hold something while their method runs take. `wait`, `holdAtMost`, `fairness`,
- * `linger` and `details` default to the connection's `defaults`.
+ * `linger`, `onDeadlock` and `details` default to the connection's `defaults`.
  *
  * @publicApi
  */

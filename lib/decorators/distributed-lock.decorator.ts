@@ -1,3 +1,4 @@
+import { checkCalled } from './decorate-method.js';
 import type {
   DistributedLockOptions,
   KeyFromContext,
@@ -21,11 +22,14 @@ import { LOCK } from './lease-kind.js';
  * async purchase(@Param('goodsNo') goodsNo: string) { … }
  * ```
  *
- * On a handler, an interceptor holds the lease until the answer is complete, streams included, and
- * gives its errors the transport's form. On every other method of a provider that Nest makes (cron
- * jobs, queue consumers, plain services) the call itself holds it. The order among other decorators
- * does not matter, but of several `@DistributedLock` and `@DistributedSemaphore` the upper one is
- * taken first.
+ * On a handler, an interceptor holds the lease until the method has settled or its Observable has ended, and
+ * gives its errors the transport's form. It runs around the other interceptors of the method, above and
+ * below; those of the controller and global ones run around it. A caller that leaves while it waits leaves
+ * the queue: those others and exception filters see an HttpException with the status 499, which Nest does
+ * not log. On every other method of a provider that Nest makes (cron jobs, queue consumers, plain services)
+ * the call itself holds it. The order among other decorators of a handler does not matter, but of several
+ * `@DistributedLock` and `@DistributedSemaphore` the upper one is taken first. What is read later from a
+ * StreamableFile is not locked any more, and a generator is refused.
  *
  * Inside, `currentLease()` gives the lease with its fencing token. In `applyDecorators`, where there
  * is no method to check the types against, write `DistributedLock(…) as MethodDecorator`.
@@ -43,6 +47,9 @@ export function DistributedLock<M extends LockableMethod>(
 export function DistributedLock<M extends LockableMethod>(
   options: KeyFromContext & Unskipped<DistributedLockOptions>,
 ): LockDecorator<M>;
-export function DistributedLock(key: unknown, options?: DistributedLockOptions): MethodDecorator {
-  return leaseDecorator(LOCK, key, options) as MethodDecorator;
+export function DistributedLock(
+  ...args: [key: unknown, options?: DistributedLockOptions]
+): MethodDecorator {
+  checkCalled('@DistributedLock', args);
+  return leaseDecorator(LOCK, ...args) as MethodDecorator;
 }

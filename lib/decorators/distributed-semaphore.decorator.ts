@@ -1,3 +1,4 @@
+import { checkCalled } from './decorate-method.js';
 import type {
   DistributedSemaphoreOptions,
   KeyFromContext,
@@ -38,8 +39,8 @@ export function DistributedSemaphore<M extends LockableMethod>(
   options: KeyFromContext<string> & Unskipped<DistributedSemaphoreOptions>,
 ): LockDecorator<M>;
 export function DistributedSemaphore(
-  key: unknown,
-  options?: DistributedSemaphoreOptions,
+  ...args: [key: unknown, options?: DistributedSemaphoreOptions]
 ): MethodDecorator {
-  return leaseDecorator(SEMAPHORE, key, options) as MethodDecorator;
+  checkCalled('@DistributedSemaphore', args);
+  return leaseDecorator(SEMAPHORE, ...args) as MethodDecorator;
 }

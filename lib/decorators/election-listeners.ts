@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { checkOptions } from '../services/lease-options.js';
+import { checkKnownOptions } from '../services/lease-options.js';
 import { checkKey } from '../services/lock-key.js';
 import { connectionName, getLeaderServiceToken } from '../zk.tokens.js';
 import { isMethod } from './decorate-method.js';
@@ -66,7 +66,7 @@ function listener(
       throw new MisuseError(`${label} does not stand on a method of instances`);
     }
     checkKey(election, `election of ${label}`);
-    checkOptions(`options of ${label}`, options, OPTIONS);
+    checkKnownOptions(`options of ${label}`, options, OPTIONS);
     const connection = connectionName(options.connection, `connection of ${label}`);
     // Nobody would call it without: the application must not start then.
     injectService(target, {

@@ -5,15 +5,15 @@ import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
 import type { Holding } from '../services/holding.js';
 import type { LockKeys } from '../services/lock-key.js';
-import { guarded, streamOf } from './held-stream.js';
+import { checkBegun, guarded, streamOf } from './held-stream.js';
 import type { MethodCall, MethodSpec } from './method-spec.js';
 import { skippedHandler } from './start-up-check.js';
 
 /** What one of the handler's needs has come to in this call. */
 interface Slot {
   readonly spec: MethodSpec;
-  /** Whether the method itself has been called, below this need. */
-  method: 'awaited' | 'running' | 'settled';
+  /** The latest call of the method itself, below this need, settled or not. It never rejects. */
+  latest: Promise<unknown> | undefined;
   key: LockKeys | undefined;
   holding: Holding | undefined;
 }
@@ -26,7 +26,8 @@ interface Slot {
  * and so is all that is inside of it, to keep the order. What is outside of it is taken at once.
  */
 export class HandlerCall {
-  private static readonly present = new AsyncLocalStorage<HandlerCall>();
+  /** Undefined inside of the method: what that calls is no part of the handler's call. */
+  private static readonly present = new AsyncLocalStorage<HandlerCall | undefined>();
 
   private readonly slots: Slot[];
   private readonly holdings: Holding[] = [];
@@ -43,7 +44,7 @@ export class HandlerCall {
   ) {
     this.slots = specs.map((spec) => ({
       spec,
-      method: 'awaited',
+      latest: undefined,
       key: undefined,
       holding: undefined,
     }));
@@ -52,15 +53,15 @@ export class HandlerCall {
 
   /**
    * The handler's call that this call of a decorated method is the method's part of. Not every call
-   * in its chain is: other decorated methods, and the method calling itself, see to it themselves.
+   * in its chain is: other decorated methods see to it themselves.
    */
   static claim(spec: MethodSpec, args: unknown[]): HandlerCall | undefined {
     const call = HandlerCall.present.getStore();
     const slot = call?.slotOf(spec);
     if (!call || !slot) return undefined;
-    if (slot.method === 'awaited') return call;
+    if (!slot.latest) return call;
     // An interceptor that subscribes again, to retry, calls the method again on the same lease.
-    const repeated = slot.method === 'settled' && !call.over && call.holds(slot, args);
+    const repeated = !call.over && call.holds(slot, args);
     return repeated ? call : undefined;
   }
 
@@ -91,23 +92,26 @@ export class HandlerCall {
   /** Runs the method below one of its needs. */
   run(spec: MethodSpec, args: unknown[], method: () => unknown): Promise<unknown> {
     const slot = this.slotOf(spec)!;
-    slot.method = 'running';
-    return this.duringActivity(async () => {
-      try {
-        const holding = slot.holding?.held ? slot.holding : await this.take(slot, args);
-        if (!holding) return this.instead(spec, args);
-        this.checkAbove(slot);
-        const value = await holding.run(method);
-        if (isObservable(value)) {
-          return guarded(value, spec, holding, (loss) => this.raise(loss, spec));
-        }
-        const loss = spec.lossOf(holding);
-        if (loss) throw this.raise(loss, spec);
-        return value;
-      } finally {
-        slot.method = 'settled';
+    const { latest } = slot;
+    const running = this.duringActivity(async () => {
+      // An interceptor whose patience ended has left it running: the lease is for one at a time.
+      if (latest) await latest;
+      const holding = slot.holding?.held ? slot.holding : await this.take(slot, args);
+      if (!holding) return this.instead(spec, args);
+      if (latest && this.over) throw this.raise(callerLeft(spec, slot.key!), spec);
+      this.checkAbove(slot);
+      const inside = slot === this.slots.at(-1) ? undefined : this;
+      const value = await HandlerCall.present.run(inside, () => holding.run(method));
+      if (isObservable(value)) {
+        return guarded(value, spec, holding, (loss) => this.raise(loss, spec));
       }
+      checkBegun(value, spec);
+      const loss = spec.lossOf(holding);
+      if (loss) throw this.raise(loss, spec);
+      return value;
     });
+    slot.latest = running.catch(() => {});
+    return running;
   }
 
   /** The caller does not wait for an answer any more. What runs goes on; what waits does not. */
@@ -152,6 +156,7 @@ export class HandlerCall {
     const call = this.callWith(args);
     const key = spec.keyOf(call);
     if (this.over) throw this.raise(callerLeft(spec, key), spec);
+    slot.key = key;
     let holding: Holding | undefined;
     try {
       holding = await spec.enter(this.serviceOf(spec), key, call, this.callerLeft.signal);
@@ -159,7 +164,6 @@ export class HandlerCall {
       throw this.raise(error, spec);
     }
     if (!holding) return undefined;
-    slot.key = key;
     slot.holding = holding;
     this.holdings.push(holding);
     if (this.over) throw this.raise(callerLeft(spec, key), spec);
@@ -172,6 +176,8 @@ export class HandlerCall {
     // It may ask who leads, and hear that there is no connection.
     if (!(answer instanceof Promise)) return answer;
     return answer.catch((error: unknown) => {
+      // A wait of its own, which says nothing of this call's caller.
+      if (error instanceof WaitCancelledError) throw error;
       throw this.raise(error, spec);
     });
   }

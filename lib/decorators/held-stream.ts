@@ -1,5 +1,7 @@
+import { types } from 'node:util';
 import { from, isObservable, mergeMap, Observable } from 'rxjs';
 import type { Holding } from '../services/holding.js';
+import { MisuseError } from './errors.js';
 import type { MethodSpec } from './method-spec.js';
 
 /**
@@ -58,4 +60,12 @@ export function guarded<T>(
     if (signal.aborted) fail();
     else stream.subscribe(subscriber);
   });
+}
+
+/** @throws MisuseError for a generator, which runs when it is iterated: after what its method held is given back */
+export function checkBegun(value: unknown, { decorator, label }: MethodSpec): void {
+  if (!types.isGeneratorObject(value)) return;
+  throw new MisuseError(
+    `${label} has a ${decorator} and gave a generator, which would have run without it. Return an Observable of it ("from(…)" of rxjs), or what it yields`,
+  );
 }

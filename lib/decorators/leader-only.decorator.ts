@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { LeaderParticipant } from '../recipes/index.js';
 import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
 import { LeaderSpec } from './leader-spec.js';
-import { decorateMethod } from './decorate-method.js';
+import { checkCalled, decorateMethod } from './decorate-method.js';
 
 /**
  * A call of a method for leaders alone, on an instance that does not lead.
@@ -31,7 +31,8 @@ export interface LeaderOnlyOptions {
    * everywhere but on handlers, where it is refused, since it would answer success with nothing done.
    * `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers as
    * 503. The result of a function takes the place of the method's. On a queue's consumer say `'throw'`:
-   * a skipped job counts as done.
+   * a skipped job counts as done. Written out, `'skip'` makes the types demand that the method promises
+   * undefined too; left out it does not, since no type tells a handler from another method.
    */
   otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);
   /**
@@ -72,7 +73,9 @@ export function LeaderOnly<M extends LockableMethod>(
 export function LeaderOnly<M extends LockableMethod>(
   options: LeaderOnlyOptions & { otherwise: 'skip' },
 ): LockDecorator<M & Skippable<M>>;
-export function LeaderOnly(election: string | LeaderOnlyOptions): MethodDecorator {
+export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorator {
+  checkCalled('@LeaderOnly', args);
+  const [election] = args;
   const options = typeof election === 'string' ? { election } : election;
   return decorateMethod(
     '@LeaderOnly',

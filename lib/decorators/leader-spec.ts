@@ -2,7 +2,7 @@ import type { InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
 import { NotLeaderError } from '../recipes/index.js';
 import type { Holding } from '../services/holding.js';
-import { checkOptions } from '../services/lease-options.js';
+import { checkKnownOptions } from '../services/lease-options.js';
 import { checkKey, type LockKeys } from '../services/lock-key.js';
 import type { LeaderService } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../zk.tokens.js';
@@ -19,7 +19,7 @@ export class LeaderSpec extends MethodSpec<LeaderService> {
 
   constructor(target: object, method: string | symbol, options: LeaderOnlyOptions) {
     super('@LeaderOnly', 'LeaderService', target, method, options ?? {});
-    checkOptions(this.named('options'), options, OPTIONS);
+    checkKnownOptions(this.named('options'), options, OPTIONS);
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
     const known = otherwise === undefined || otherwise === 'skip' || otherwise === 'throw';

@@ -2,7 +2,7 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
 import type { Entry } from '../recipes/index.js';
 import type { Holding } from '../services/holding.js';
-import { checkOptions } from '../services/lease-options.js';
+import { checkKnownOptions } from '../services/lease-options.js';
 import { isContention } from '../services/lease-service.js';
 import type { LockKeys } from '../services/lock-key.js';
 import type { HoldingOptions } from './decorator-types.js';
@@ -32,7 +32,7 @@ export class LeaseSpec extends MethodSpec<Holder> {
     super(kind.decorator, kind.service, target, method, options ?? {});
     // A call's signal is the caller's, and a decorator has none.
     const known = kind.options.filter((option) => option !== 'signal');
-    checkOptions(this.named('options'), options, [...known, ...METHOD_OPTIONS, 'onBusy']);
+    checkKnownOptions(this.named('options'), options, [...known, ...METHOD_OPTIONS, 'onBusy']);
     const { onBusy = 'throw', onLost: _, connection: __, ...asked } = options;
     if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
       throw new BadOptionError(

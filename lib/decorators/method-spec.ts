@@ -12,7 +12,7 @@ export interface MethodCall {
   readonly context: ExecutionContext | undefined;
 }
 
-export interface MethodOptions {
+interface MethodOptions {
   onLost?: 'throw' | 'ignore';
   connection?: string;
 }

@@ -4,7 +4,7 @@ import { MisuseError } from './errors.js';
 import { HandlerCall } from './handler-call.js';
 import { checkAbove, runBelow } from './held-above.js';
 import { injectedService } from './injected-service.js';
-import { bracket, guarded, streamOf, subscribedIn } from './held-stream.js';
+import { bracket, checkBegun, guarded, streamOf, subscribedIn } from './held-stream.js';
 import { specsOf } from './method-metadata.js';
 import type { MethodCall, MethodSpec } from './method-spec.js';
 
@@ -48,6 +48,7 @@ async function heldPromise({ spec, below, service, run, ...call }: Call): Promis
     checkAbove(spec);
     const value = await runBelow(spec, below, holding, run);
     if (isObservable(value)) throw unforeseenStream(spec);
+    checkBegun(value, spec);
     const loss = spec.lossOf(holding);
     if (loss) throw loss;
     return value;
@@ -87,6 +88,6 @@ function heldStream({ spec, below, service, run, ...call }: Call): Observable<un
 
 function unforeseenStream({ decorator, label }: MethodSpec): MisuseError {
   return new MisuseError(
-    `${label} has a ${decorator} and gave an Observable, which would have outlasted it. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on`,
+    `${label} has a ${decorator} and gave an Observable, which would have outlasted it. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on, and import Observable as a value: "import type" leaves no trace of it`,
   );
 }

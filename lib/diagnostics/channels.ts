@@ -7,7 +7,7 @@ export const connections = typed<ConnectionMessage>('nestjs-zookeeper:connection
 export const leaders = typed<LeaderMessage>('nestjs-zookeeper:leader');
 
 /** A channel whose messages are known. */
-export interface TypedChannel<Message> extends Pick<Channel<unknown, Message>, 'hasSubscribers'> {
+interface TypedChannel<Message> extends Pick<Channel<unknown, Message>, 'hasSubscribers'> {
   publish(message: Message): void;
   subscribe(listener: (message: Message) => void): void;
   unsubscribe(listener: (message: Message) => void): void;

@@ -21,7 +21,10 @@ export function untold<L extends Lock>(lock: L): L {
 }
 
 /** Runs `take`, a caller's wait for `lock`. */
-export function telling<T extends Grant | Grant[]>(lock: Lock, take: () => Promise<T>): Promise<T> {
+export function telling<T extends Grant | Grant[]>(
+  lock: Lock,
+  take: () => Promise<T> | T,
+): Promise<T> | T {
   return waits.hasSubscribers || holds.hasSubscribers ? told(lock, take) : take();
 }
 
@@ -48,7 +51,7 @@ export function tellTermOver(candidate: Candidate, term: Term): void {
   leaders.publish({ event, candidate, term, reason });
 }
 
-async function told<T extends Grant | Grant[]>(lock: Lock, take: () => Promise<T>): Promise<T> {
+async function told<T extends Grant | Grant[]>(lock: Lock, take: () => Promise<T> | T): Promise<T> {
   if (parts.has(lock)) return take();
   const wait: Wait = { lock, since: performance.now() };
   waits.publish({ event: 'began', wait });

@@ -18,7 +18,7 @@ export interface Caller {
   readonly identities: readonly Identity[];
 }
 
-export interface Creation {
+interface Creation {
   readonly path: string;
   readonly data: Uint8Array | null;
   readonly acl: readonly Acl[];

@@ -3,7 +3,7 @@ import type { ServerOptions } from './options.js';
 import type { Store } from './store.js';
 
 /** What the commands report on. */
-export interface Observed {
+interface Observed {
   readonly store: Store;
   readonly options: ServerOptions;
   readonly port: number;

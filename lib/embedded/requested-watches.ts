@@ -3,7 +3,7 @@ import type { DataTree } from './data-tree.js';
 import type { Watcher, Watches } from './watches.js';
 
 /** Of a reconnected client, as it last knew them. */
-export interface KnownWatches {
+interface KnownWatches {
   readonly relativeZxid: number;
   readonly dataWatches: readonly string[];
   readonly existWatches: readonly string[];

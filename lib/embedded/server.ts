@@ -91,7 +91,7 @@ export class ZooKeeperServer implements ConnectionHost {
   /** Sessions, TTL nodes and containers end as if this time had passed at once. */
   skipClock(ms: number): void {
     this.store.clock.skipped += ms;
-    this.#expireSessions();
+    this.#expireSessions(this.store.clock.now());
     this.store.reap();
   }
 
@@ -132,16 +132,17 @@ export class ZooKeeperServer implements ConnectionHost {
     const { clock } = this.store;
     this.#expiryTimer = setTimeout(
       () => {
-        // After a pause of the thread or the machine, what clients sent meanwhile is read first.
-        setImmediate(() => this.#expireSessions());
+        // After a pause of the thread or the machine, what clients sent meanwhile is read first: the clock
+        // is read here, since a pause may also fall between this and the look.
+        const now = clock.now();
+        setImmediate(() => this.#expireSessions(now));
         this.#scheduleExpiry();
       },
       tickTime - (clock.now() % tickTime),
     ).unref();
   }
 
-  #expireSessions(): void {
-    for (const { id } of this.store.sessions.expired(this.store.clock.now()))
-      this.expireSession(id);
+  #expireSessions(now: number): void {
+    for (const { id } of this.store.sessions.expired(now)) this.expireSession(id);
   }
 }

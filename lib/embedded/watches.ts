@@ -6,7 +6,7 @@ export interface Watcher {
 }
 
 /** A recursive watch is persistent too, and hears of everything below its path but of lists of children. */
-export type WatchMode = 'once' | 'persistent' | 'recursive';
+type WatchMode = 'once' | 'persistent' | 'recursive';
 
 /** Watches of one kind: one for each watcher and path, in the mode that it was last asked for. */
 export class Watches {

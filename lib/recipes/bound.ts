@@ -1,5 +1,5 @@
 /** How many grants one after another, and for how many milliseconds, while others wait. */
-const MOST_GRANTS = 256;
+const MOST_GRANTS = 512;
 const MOST_TIME = 10;
 
 /** Milliseconds: for so long a turn of the event loop hands locks on, all of them together. */
@@ -29,21 +29,20 @@ export class Bound {
   private turnBegan = 0;
 
   /**
-   * Whether the event loop has to go on before the next grant: it has to hear of time, of newcomers and of
-   * all else, and each lock is to have its part of each turn.
+   * What comes before the next grant: nothing; the next turn of the event loop, which has to hear of time,
+   * of newcomers and of all else, and gives each lock its part of a turn; or others, if any wait.
    */
-  get turnIsOver(): boolean {
+  get before(): 'nothing' | 'next turn' | 'others' {
     const now = performance.now();
+    if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'others';
     const turn = turnNow();
-    if (this.turn === turn) return now - this.turnBegan >= LONGEST_TURN / loop.lastActive;
+    if (this.turn === turn) {
+      return now - this.turnBegan < LONGEST_TURN / loop.lastActive ? 'nothing' : 'next turn';
+    }
     this.turn = turn;
     this.turnBegan = now;
     loop.active++;
-    return false;
-  }
-
-  get reached(): boolean {
-    return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;
+    return 'nothing';
   }
 
   count(): void {

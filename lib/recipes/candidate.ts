@@ -31,6 +31,12 @@ export interface CandidateOptions {
   onError?: (error: unknown) => void;
 }
 
+export const CANDIDATE_OPTIONS = [
+  'id',
+  'key',
+  'onError',
+] as const satisfies (keyof CandidateOptions)[];
+
 /** `'latent'` until it is started. @publicApi */
 export type CandidateState = 'latent' | 'started' | 'closed';
 
@@ -67,12 +73,13 @@ export abstract class Candidate {
   /** Something happened to it that those who wait for its leadership must look at. */
   protected readonly news = new Listeners<void>();
   protected readonly closing = new AbortController();
-  private readonly changes = new Listeners<Term | undefined>();
+  /** Of the latest term; resolves when its place is given back. */
+  protected serving: Promise<void> | undefined;
+  private changes = new Listeners<Term | undefined>();
   private readonly report: (error: unknown) => void;
   private phase: CandidateState = 'latent';
+  /** While it stands for election. */
   private campaign: Promise<void> | undefined;
-  private standing = false;
-  private quiet = false;
   /** The latest failure that was reported: it is told once, however often it comes again. */
   private told: string | undefined;
 
@@ -148,6 +155,9 @@ export abstract class Candidate {
     return first;
   }
 
+  /** Gives the leadership up. Nothing where it does not lead. */
+  abstract resign(): Promise<void>;
+
   /** Leaves the election. Idempotent. */
   abstract close(): Promise<void>;
 
@@ -157,7 +167,8 @@ export abstract class Candidate {
   /** Ends the candidacy. Idempotent. @param quietly no listener is told that a leadership ended by it */
   protected async end(quietly: boolean, reason: Error = this.illegal('was closed')): Promise<void> {
     this.phase = 'closed';
-    this.quiet ||= quietly;
+    // Forgotten before the term ends, as Curator does.
+    if (quietly) this.changes = new Listeners();
     this.closing.abort(reason);
     this.present?.end('given up');
     await this.campaign;
@@ -165,10 +176,8 @@ export abstract class Candidate {
 
   /** Queues up in the background, unless it is about it. */
   protected stand(): void {
-    if (this.standing) return;
-    this.standing = true;
     // It goes on when what the caller holds is over, and must not count as a holder of it.
-    this.campaign = runDetached(() => this.campaigning());
+    this.campaign ??= runDetached(() => this.campaigning());
   }
 
   protected tell(error: unknown): void {
@@ -190,14 +199,16 @@ export abstract class Candidate {
   private async campaigning(): Promise<void> {
     while (this.wanted && !this.closing.signal.aborted) {
       try {
-        await this.serve(await this.elected());
+        const term = await this.elected();
+        await (this.serving = this.serve(term));
       } catch (error) {
         if (this.closing.signal.aborted) break;
         if (error instanceof ShuttingDownError) void this.end(false, error);
         else await this.pauseAfter(error as Error);
       }
     }
-    this.standing = false;
+    // In one step with the last look at what is wanted: a requeue must not take it for one that goes on.
+    this.campaign = undefined;
     // With its client, where no further term was wanted after the one that this ended.
     if (this.client.state === 'CLOSED') void this.end(false);
   }
@@ -224,7 +235,7 @@ export abstract class Candidate {
       // The first of the signal's listeners: nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
         tellTermOver(this, term);
-        if (!this.quiet) this.changes.emit(undefined);
+        this.changes.emit(undefined);
       });
       tellElected(this, term);
       this.news.emit();

@@ -73,7 +73,8 @@ export function heldIn(chain: Link): Holding[] {
  */
 export function reentryInChain(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
   const grant = grantInChain(client, path, recipe);
-  if (grant?.lost) throw grant.lost;
+  // Asked before `lost`: it reads the session's clock, and after a pause no timer may have told of the loss yet.
+  if (grant?.held === false && grant.lost) throw grant.lost;
   return grant;
 }
 
@@ -116,5 +117,6 @@ export function currentTerm(election?: string): Term | undefined {
  * @publicApi
  */
 export function runDetached<T>(fn: () => T): T {
-  return chain.exit(fn);
+  // Not exit(), which turns the hooks of all promises off and on again.
+  return chain.run(undefined, fn);
 }

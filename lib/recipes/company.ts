@@ -1,7 +1,7 @@
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import { readWithin } from './within-session.js';
 
-export interface CompanyEvents {
+interface CompanyEvents {
   /** It is known already that there is somebody. */
   readonly others: boolean;
   /** Whether these children of the parent include somebody who waits for us. */

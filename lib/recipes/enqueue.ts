@@ -39,26 +39,24 @@ export async function enqueue(
   const id = `_c_${randomUUID()}-`;
   onNamed?.(id);
   for (;;) {
-    const [created, listed] = await Promise.allSettled([
-      session.create(`${parent}/${id}${suffix}`, data, { mode }),
-      session.children(parent),
-    ]);
-    if (created.status === 'fulfilled') {
-      const name = created.value.slice(parent.length + 1);
-      return { name, listing: listed.status === 'fulfilled' ? listed.value : undefined };
-    }
-    const error: unknown = created.reason;
-    if (error instanceof NodeError && error.code === 'NO_NODE') {
-      // The container may be reaped between any two calls (kazoo 563): as often as it takes.
-      signal?.throwIfAborted();
-      await abortable(client.ensureContainers(parent), signal);
-    } else if (error instanceof ConnectionError && error.maybeApplied) {
-      const name = await recover(client, session, parent, id, signal);
-      if (name !== undefined) return { name, listing: undefined };
-    } else if (error instanceof ConnectionError) {
-      await stillIn(client, session, signal);
-    } else {
-      throw error;
+    const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
+    const listing = session.children(parent).catch(() => undefined);
+    try {
+      const created = await creating;
+      return { name: created.slice(parent.length + 1), listing: await listing };
+    } catch (error) {
+      if (error instanceof NodeError && error.code === 'NO_NODE') {
+        // The container may be reaped between any two calls (kazoo 563): as often as it takes.
+        signal?.throwIfAborted();
+        await abortable(client.ensureContainers(parent), signal);
+      } else if (error instanceof ConnectionError && error.maybeApplied) {
+        const name = await recover(client, session, parent, id, signal);
+        if (name !== undefined) return { name, listing: undefined };
+      } else if (error instanceof ConnectionError) {
+        await stillIn(client, session, signal);
+      } else {
+        throw error;
+      }
     }
   }
 }

@@ -1,14 +1,16 @@
 import type { GrantKind } from '../diagnostics/index.js';
 import type { OpenHold } from '../diagnostics/tell.js';
+import { AT_ONCE } from './at-once.js';
 import { LeaseLostError, type LockRevokedError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
+import { leaseToJSON } from './lease-json.js';
 import type { Tenure } from './tenure.js';
 import { LONGEST_TIMER } from './wait.js';
 
 /** Whose rights exclude or share each other on one path. */
 export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 
-const AT_ONCE = Promise.resolve();
+type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
 /**
  * A right to a lock: `held` until every lease on it was released, its time is up, or its tenure is lost.
@@ -58,7 +60,7 @@ export class Grant {
   }
 
   /** Sets how long the right lasts at least and at most, counted from now. */
-  limit({ holdAtLeast = 0, holdAtMost = Infinity }: AcquireOptions): void {
+  limit({ holdAtLeast = 0, holdAtMost = Infinity }: HoldLimits): void {
     if (holdAtLeast > 0) this.keepUntil = performance.now() + holdAtLeast;
     if (holdAtMost === Infinity) return;
     this.timeLimit = setTimeout(
@@ -74,9 +76,11 @@ export class Grant {
     ).unref();
   }
 
-  /** One more lease on the same right: the first, or a re-entry. */
-  lease(key: string): Lease {
-    return new GrantLease(this, key, ++this.leases === 1);
+  /** One more lease on the same right: the first, whose limits are its own, or a re-entry. */
+  lease(key: string, limits: HoldLimits = {}): Lease {
+    const first = ++this.leases === 1;
+    if (first) this.limit(limits);
+    return new GrantLease(this, key, first);
   }
 
   /** Nobody is left to take the right. */
@@ -177,6 +181,10 @@ class GrantLease implements Lease {
   release(): Promise<void> {
     this.returned ??= this.grant.returnLease();
     return this.returned;
+  }
+
+  toJSON(): object {
+    return leaseToJSON(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,4 @@
-import type { ZkClient } from '../client/index.js';
+import type { Stat, ZkClient } from '../client/index.js';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { GrantKind } from '../diagnostics/index.js';
 import { Bound } from './bound.js';
@@ -11,11 +11,15 @@ import { Tenure } from './tenure.js';
 /** Milliseconds: the znode says of a shorter hold by another caller only whose process it is. */
 const DESCRIBE_AFTER = 50;
 
-/** Whose turn it is in this process. */
-export interface Next {
+/** Who wants the lock here. */
+export interface Caller {
   /** What the znode is to say about it. */
   readonly data: Uint8Array;
   readonly linger: number;
+}
+
+/** Whose turn it is in this process. */
+export interface Next extends Caller {
   take(grant: Grant): void;
 }
 
@@ -42,6 +46,9 @@ export class Turns {
   private given = 0;
   private linger = 0;
   private said: Uint8Array;
+  /** One after the other: each needs the version that the one before it made. */
+  private writes: Promise<unknown> = Promise.resolve();
+  private renewal: Promise<void> | undefined;
   /** Of the next grant. */
   private kind: GrantKind = 'cold';
   private readonly stay: Stay;
@@ -85,6 +92,21 @@ export class Turns {
     return this.stay.active;
   }
 
+  /** Who comes while the znode lingers has the lock at once, unless something has to come before that. */
+  join(caller: Caller): Grant | undefined {
+    if (
+      !this.idle ||
+      !this.tenure.grantsOn ||
+      this.lacksZxid() ||
+      this.bound.before !== 'nothing'
+    ) {
+      return undefined;
+    }
+    this.stay.end();
+    this.kind = 'lingering';
+    return this.grant(caller);
+  }
+
   /** Somebody came to wait. */
   goOn(): void {
     if (!this.idle) return;
@@ -97,29 +119,37 @@ export class Turns {
     this.stay.end();
     const { tenure, company, bound } = this;
     const waiter = this.spec.next();
-    if (!tenure.grantsOn) return this.giveBack();
-    if (!waiter) return this.stay.begin(this.linger);
-    if (this.given === 0) return this.give(waiter);
-    if (tenure.exhausted) return this.nextAfter(this.renew());
-    if (bound.reached) {
+    if (!waiter && tenure.staysOn) return this.stay.begin(this.linger);
+    if (!waiter || !tenure.grantsOn) return this.giveBack();
+    if (this.given === 0) return waiter.take(this.grant(waiter));
+    if (this.lacksZxid()) return this.nextAfter(this.renewal!);
+    const { before } = bound;
+    if (before === 'others') {
       if (company.others) return this.giveBack();
       if (!company.alone) return this.nextAfter(company.look());
       bound.startAgain();
       return this.nextAfter(nextTurn());
     }
-    if (bound.turnIsOver) return this.nextAfter(nextTurn());
-    this.give(waiter);
+    if (before === 'next turn') return this.nextAfter(nextTurn());
+    waiter.take(this.grant(waiter));
   }
 
-  private give(waiter: Next): void {
+  private grant({ data, linger }: Caller): Grant {
     const grant = this.tenure.grant(this.kind);
     this.kind = 'handed-over';
     this.bound.count();
     // From the second one on it matters who else waits: known by the time the bound is reached.
     if (++this.given === 2) void this.company.look();
-    this.linger = waiter.linger;
-    this.describe(waiter.data);
-    waiter.take(grant);
+    this.linger = linger;
+    this.describe(data);
+    return grant;
+  }
+
+  /** Whether the next grant needs a zxid that is not there yet. */
+  private lacksZxid(): boolean {
+    const { tenure } = this;
+    if (tenure.runningOut) this.renewal ??= this.renew();
+    return tenure.exhausted;
   }
 
   private nextAfter(step: Promise<void>): void {
@@ -129,8 +159,15 @@ export class Turns {
     );
   }
 
-  private async renew(): Promise<void> {
-    this.version = await this.tenure.renew(this.said, this.version);
+  /** Long before it is needed: it takes a round trip. Rejects where somebody asked for the lock meanwhile. */
+  private renew(): Promise<void> {
+    const renewal = this.write(this.said).then(({ mzxid }) => {
+      this.renewal = undefined;
+      this.tenure.renew(mzxid);
+    });
+    // Who needs it looks at it.
+    renewal.catch(() => {});
+    return renewal;
   }
 
   private describe(data: Uint8Array): void {
@@ -144,12 +181,22 @@ export class Turns {
   private async say(data: Uint8Array): Promise<void> {
     this.said = data;
     try {
-      const { session, nodes } = this.place;
-      // By version: a request for revocation stays.
-      ({ version: this.version } = await session.set(nodes[0]!, data, this.version));
+      await this.write(data);
     } catch {
       // Then it says of another holder what it said of the last one.
     }
+  }
+
+  private write(data: Uint8Array): Promise<Stat> {
+    const { session, nodes } = this.place;
+    const written = this.writes.then(async () => {
+      // By version: a request for revocation stays.
+      const stat = await session.set(nodes[0]!, data, this.version);
+      this.version = stat.version;
+      return stat;
+    });
+    this.writes = written.catch(() => {});
+    return written;
   }
 
   private giveBack(): void {

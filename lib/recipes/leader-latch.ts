@@ -1,7 +1,8 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { checkNames } from '../client/validation.js';
 import { wait as pause } from '../client/wait.js';
-import { Candidate, type CandidateOptions } from './candidate.js';
+import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './leader-participants.js';
 import type { AcquireOptions } from './lease.js';
@@ -35,6 +36,8 @@ export interface LeaderLatchOptions extends CandidateOptions {
   closeMode?: CloseMode;
 }
 
+const LATCH_OPTIONS = [...CANDIDATE_OPTIONS, 'closeMode'] satisfies (keyof LeaderLatchOptions)[];
+
 /**
  * Takes part in the election on the znode `path` until it is closed, together with every Curator
  * `LeaderLatch` there. Whoever leads does so until it closes, resigns, or loses its session, or its
@@ -48,6 +51,7 @@ export class LeaderLatch extends Candidate {
 
   constructor(client: ZkClient, path: string, options: LeaderLatchOptions = {}) {
     super(client, path, options);
+    checkNames(options, LATCH_OPTIONS);
     this.closeMode = checkCloseMode(options.closeMode ?? 'silent');
   }
 

@@ -1,7 +1,7 @@
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkFunction } from '../client/validation.js';
-import { Candidate, type CandidateOptions } from './candidate.js';
+import { checkFunction, checkNames } from '../client/validation.js';
+import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './chain.js';
 import { SELECTOR } from './leader-participants.js';
 import type { LeaseTerm, Term } from './term.js';
@@ -20,6 +20,11 @@ export interface LeaderSelectorOptions extends CandidateOptions {
   /** Queues up again after each term, until it is closed. Default false: one term for each `requeue()`. */
   autoRequeue?: boolean;
 }
+
+const SELECTOR_OPTIONS = [
+  ...CANDIDATE_OPTIONS,
+  'autoRequeue',
+] satisfies (keyof LeaderSelectorOptions)[];
 
 /** What a leader does with its term. @publicApi */
 export type TakeLeadership = (term: Term) => void | Promise<void>;
@@ -59,6 +64,7 @@ export class LeaderSelector extends Candidate {
     options: LeaderSelectorOptions = {},
   ) {
     super(client, path, options);
+    checkNames(options, SELECTOR_OPTIONS);
     const { autoRequeue = false } = options;
     checkFunction(takeLeadership, 'takeLeadership');
     if (typeof autoRequeue !== 'boolean') {
@@ -89,15 +95,33 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
+   * As {@link interruptLeadership}, but resolves when `takeLeadership` has settled and the znode is gone,
+   * as {@link Lease.release} does, or at once where `takeLeadership` itself calls it. It queues up again
+   * with `autoRequeue`, or where {@link requeue} was called.
+   *
+   * @throws IllegalStateError where it is not started, or closed
+   */
+  async resign(): Promise<void> {
+    if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
+    const { byLeader } = this;
+    this.interruptLeadership();
+    if (!byLeader) await this.serving;
+  }
+
+  /**
    * Leaves the election: the signal of a present term aborts. Resolves when `takeLeadership` has
    * settled and the znode is gone, as {@link Lease.release} does, or at once where `takeLeadership`
    * itself calls it. Idempotent.
    */
   async close(): Promise<void> {
-    const byLeader = this.present !== undefined && currentTerm(this.key) === this.present;
+    const { byLeader } = this;
     const ended = this.end(false);
-    // It would wait for itself.
     if (!byLeader) await ended;
+  }
+
+  /** The caller is `takeLeadership`: it would wait for itself. */
+  private get byLeader(): boolean {
+    return this.present !== undefined && currentTerm(this.key) === this.present;
   }
 
   protected override async lead(term: LeaseTerm): Promise<void> {

@@ -71,7 +71,7 @@ export interface AcquireOptions {
   holdAtMost?: number;
   /**
    * How callers of one process follow each other. `'handover'`, the default, hands the lock from one to
-   * the next without the network, behind one znode; while others wait elsewhere, for 10 ms or 256 grants,
+   * the next without the network, behind one znode; while others wait elsewhere, for 10 ms or 512 grants,
    * then the process goes to the end of their queue. `'strict'` has a znode for each caller, as Curator,
    * so that all callers of all processes follow each other in the order of their arrival.
    */

@@ -1,7 +1,8 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
+import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
 import { telling, tellReentry } from '../diagnostics/tell.js';
+import { AT_ONCE } from './at-once.js';
 import { runHolding } from './chain.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
 import type { Grant, Recipe } from './grant.js';
@@ -21,6 +22,8 @@ export interface LockOptions {
   /** False makes `withLock` and `enter` fail where the call chain holds the lock. Default true. */
   reentrant?: boolean;
 }
+
+const LOCK_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockOptions)[];
 
 /**
  * One entry into a lock by a holder that is not a callback, such as a stream: whatever runs in `run`
@@ -61,32 +64,40 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     options: LockOptions = {},
   ) {
     checkBelowRoot(path);
-    checkRecord(options);
-    const { key = path, reentrant = true } = options;
+    const { key = path, reentrant = true } = checkOptions(options, LOCK_OPTIONS);
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
+    if (typeof reentrant !== 'boolean') {
+      throw new BadOptionError('reentrant', reentrant, 'true or false');
+    }
     this.key = key;
     this.reentrant = reentrant;
   }
 
-  /** Runs `fn` as the holder of the lock and releases it when `fn` has settled. */
-  async withLock<T>(fn: (lease: Lease) => T | Promise<T>, options?: Options): Promise<T> {
+  /**
+   * Runs `fn` as the holder of the lock and releases it when `fn` has settled. `fn` may have begun when this
+   * returns: where the lock lingers here, readers share it, or the call chain holds it already.
+   */
+  async withLock<T>(
+    fn: (lease: Lease) => T | Promise<T>,
+    options: Options = {} as Options,
+  ): Promise<T> {
     checkFunction(fn, 'fn');
-    const entry = await this.enter(options);
+    let grant = this.reentered(options) ?? this.granted(options);
+    // To await what is there costs more than to grant it.
+    if (grant instanceof Promise) grant = await grant;
+    const lease = grant.lease(this.key, options);
     try {
-      return await entry.run(() => fn(entry.lease));
+      return await runHolding(lease, [{ grant, lease }], () => fn(lease));
     } finally {
-      await entry.release();
+      const released = lease.release();
+      if (released !== AT_ONCE) await released;
     }
   }
 
   /** Takes the lock, or re-enters it, for a holder that is not a callback. */
   async enter(options: Options = {} as Options): Promise<Entry> {
-    checkAcquire(options);
-    const outer = this.heldByChain();
-    if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
-    if (outer) tellReentry(this);
-    const grant = outer ?? (await this.granted(options));
-    const lease = grant.lease(this.key);
+    const grant = this.reentered(options) ?? (await this.granted(options));
+    const lease = grant.lease(this.key, options);
     return {
       lease,
       run: (fn) => runHolding(lease, [{ grant, lease }], fn),
@@ -101,7 +112,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   async acquire(options: Options = {} as Options): Promise<Lease> {
     checkAcquire(options);
     if (this.heldByChain()) throw this.selfDeadlock('by acquire(), which never re-enters');
-    return (await this.granted(options)).lease(this.key);
+    return (await this.granted(options)).lease(this.key, options);
   }
 
   /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
@@ -134,8 +145,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   /** The grant that the call chain holds and may enter again. Throws where entering again cannot be right. */
   protected abstract heldByChain(): Grant | undefined;
 
-  /** A grant of its own. */
-  protected abstract take(options: Options): Promise<Grant>;
+  /** A grant of its own; at once where nobody has to be asked or waited for. */
+  protected abstract take(options: Options): Promise<Grant> | Grant;
 
   protected selfDeadlock(how: string): SelfDeadlockError {
     return new SelfDeadlockError(
@@ -144,15 +155,24 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  private granted(options: Options): Promise<Grant> {
-    return telling(this, () => this.takeConnected(options));
+  /** The grant that the call chain enters again, if it holds one. */
+  private reentered(options: Options): Grant | undefined {
+    checkAcquire(options);
+    const outer = this.heldByChain();
+    if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
+    if (outer) tellReentry(this);
+    return outer;
   }
 
+  private granted(options: Options): Promise<Grant> | Grant {
+    return telling(this, () =>
+      this.client.connected ? this.take(options) : this.takeConnected(options),
+    );
+  }
+
+  /** Trouble with the connection is bounded by the retry policy, and by that of each caller alone. */
   private async takeConnected(options: Options): Promise<Grant> {
-    // Trouble with the connection is bounded by the retry policy, and by that of each caller alone.
-    if (!this.client.connected) await this.client.session({ signal: options.signal });
-    const grant = await this.take(options);
-    grant.limit(options);
-    return grant;
+    await this.client.session({ signal: options.signal });
+    return this.take(options);
   }
 }

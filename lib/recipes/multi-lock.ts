@@ -4,6 +4,7 @@ import { type Holding, runHolding } from './chain.js';
 import { grantOf, isFirst } from './grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
+import { leaseToJSON } from './lease-json.js';
 import type { Entry, Lock } from './lock.js';
 import { checkAcquire, timedOut } from './wait.js';
 
@@ -193,6 +194,10 @@ class AllLeases implements MultiLease {
   release(): Promise<void> {
     this.returned ??= releaseAll(this.inOrder);
     return this.returned;
+  }
+
+  toJSON(): object {
+    return leaseToJSON(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -34,10 +34,9 @@ export class Mutex extends Lock {
     return reentryInChain(this.client, this.path, 'mutex');
   }
 
-  protected override take(options: AcquireOptions): Promise<Grant> {
+  protected override take(options: AcquireOptions): Promise<Grant> | Grant {
     if (options.fairness === 'strict') return queueAlone(this, 'mutex', options, NAMES);
-    const { client, path: parent } = this;
-    return ownerOf(client, { recipe: 'mutex', parent, ...NAMES }).acquire(wantOf(this, options));
+    return ownerOf(this, 'mutex', NAMES).acquire(wantOf(this, options));
   }
 
   protected override async seats(): Promise<Seat[]> {

@@ -8,7 +8,7 @@ export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
 /** Milliseconds: a shorter hold is over before its watch could tell anybody. */
 const WATCH_AFTER = 50;
 
-export interface NodeWatchEvents {
+interface NodeWatchEvents {
   /** Somebody deleted the node: the next in the queue has the lock by now. The session alone would not tell. */
   gone(node: string): void;
   revoked(): void;

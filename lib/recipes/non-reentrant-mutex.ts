@@ -1,5 +1,5 @@
 import type { ZkClient } from '../client/index.js';
-import { checkRecord } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { grantInChain } from './chain.js';
 import type { Grant } from './grant.js';
 import type { LockOptions } from './lock.js';
@@ -19,8 +19,8 @@ export class NonReentrantMutex extends Semaphore {
   override readonly noun = 'lock';
 
   constructor(client: ZkClient, path: string, options: Pick<LockOptions, 'key'> = {}) {
-    checkRecord(options);
-    super(client, path, { key: options.key, permits: 1 });
+    const { key } = checkOptions(options, ['key']);
+    super(client, path, { key, permits: 1 });
   }
 
   protected override heldByChain(): Grant | undefined {

@@ -1,14 +1,17 @@
 import type { ZkClient } from '../client/index.js';
-import { runDetached } from './chain.js';
+import { chainNow, runDetached } from './chain.js';
 import { type Line, lookAfter } from './deadlock/detector.js';
 import type { WaitingNode } from './deadlock/waiting-node.js';
-import type { Grant, Recipe } from './grant.js';
+import type { Grant } from './grant.js';
 import { type HandOverSpec, type Next, Turns } from './hand-over.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
+import type { Lock } from './lock.js';
 import { PerClient } from './per-client.js';
 import { takeTurn } from './queue.js';
-import { queueOf, type QueueSpec } from './queue-names.js';
+import { queueOf, type QueueNames, type QueueSpec } from './queue-names.js';
+import { Roster } from './roster.js';
+import { giveBackController, takeController } from './spare-controllers.js';
 import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
 /*
@@ -18,9 +21,7 @@ import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
  * goes, and another one queues up at the end.
  */
 
-export interface OwnerSpec extends Omit<QueueSpec, 'data'> {
-  readonly recipe: Recipe;
-}
+type Exclusive = 'mutex' | 'write';
 
 export interface Want {
   readonly wanted: Wanted;
@@ -39,20 +40,27 @@ export function wantOf(
   return { wanted, wait, signal, data: holderData(details), linger, onDeadlock };
 }
 
-const owners = new PerClient<Owner>();
+/** By path. */
+const owners: Readonly<Record<Exclusive, PerClient<Owner>>> = {
+  mutex: new PerClient(),
+  write: new PerClient(),
+};
 
 /** The one owner of this lock in this process. It is there as long as it has or wants the lock. */
-export function ownerOf(client: ZkClient, spec: OwnerSpec): Owner {
-  const siblings = owners.of(client);
-  return siblings.get(idOf(spec)) ?? new Owner(client, spec, siblings);
+export function ownerOf(lock: Lock, recipe: Exclusive, names: QueueNames): Owner {
+  const siblings = owners[recipe].of(lock.client);
+  return siblings.get(lock.path) ?? new Owner(lock, recipe, names, siblings);
 }
 
 export class OwnerWaiter extends Waiter<Grant> implements Next {
+  /** Of whoever made it: what becomes of it may be decided in another's. */
+  readonly from = chainNow();
+
   constructor(
     readonly want: Want,
-    onEnd: (waiter: OwnerWaiter) => void,
+    onEnd: (waiter: Waiter<Grant>) => void,
   ) {
-    super(want.wanted, want.wait, want.signal, want.data, (waiter) => onEnd(waiter as OwnerWaiter));
+    super(want.wanted, want.wait, want.signal, want.data, onEnd);
   }
 
   get linger(): number {
@@ -64,33 +72,44 @@ export class OwnerWaiter extends Waiter<Grant> implements Next {
   }
 }
 
-class Owner implements Line {
+class Owner implements Line, HandOverSpec {
   waiting: WaitingNode | undefined;
-  readonly waiters = new Set<OwnerWaiter>();
+  readonly waiters = new Roster<OwnerWaiter>();
+  readonly client: ZkClient;
+  readonly path: string;
+  readonly queue: string;
+  private readonly spec: Omit<QueueSpec, 'data'>;
   private turns: Turns | undefined;
   private serving = false;
-  /** Aborted when the last waiter leaves: then nobody wants the turn that is being waited for. */
+  /** The turn that is waited for. Aborted when the last waiter leaves: then nobody wants it. */
   private turn: AbortController | undefined;
 
   constructor(
-    readonly client: ZkClient,
-    private readonly spec: OwnerSpec,
+    { client, path }: Lock,
+    readonly recipe: Exclusive,
+    names: QueueNames,
     private readonly siblings: Map<string, Owner>,
-  ) {}
+  ) {
+    this.client = client;
+    this.path = this.queue = path;
+    this.spec = { ...names, parent: path };
+  }
 
   get behind(): string | undefined {
     return this.turns?.node;
   }
 
-  acquire(want: Want): Promise<Grant> {
+  acquire(want: Want): Promise<Grant> | Grant {
     const { wanted, wait, signal } = want;
     if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
     const { turns } = this;
+    const grant = turns?.join(want);
+    if (grant) return grant;
     if (wait === 0 && (this.waiters.size > 0 || (turns && !turns.idle)))
       return Promise.reject(busy(wanted));
-    const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
+    const waiter = new OwnerWaiter(want, this.leave);
     this.waiters.add(waiter);
-    lookAfter(waiter, this, want.onDeadlock);
+    lookAfter(waiter, this, want.onDeadlock, waiter.from);
     if (turns) turns.goOn();
     else if (!this.serving) this.start();
     return waiter.promise;
@@ -98,15 +117,15 @@ class Owner implements Line {
 
   private start(): void {
     this.serving = true;
-    this.siblings.set(idOf(this.spec), this);
+    this.siblings.set(this.path, this);
     // The loop outlives this caller and must not count as a holder of what the caller holds.
     runDetached(() => void this.serve());
   }
 
   /** One tenure after another, as long as anybody waits. */
   private async serve(): Promise<void> {
-    for (let first = this.first; first; first = this.first) {
-      const turn = (this.turn = new AbortController());
+    for (let first; (first = this.waiters.first);) {
+      const turn = (this.turn = takeController());
       try {
         const { data } = first;
         const place = await takeTurn(
@@ -120,7 +139,9 @@ class Owner implements Line {
             },
           },
         );
-        this.turns = new Turns(this.client, this.handOver, place, data);
+        this.turn = undefined;
+        giveBackController(turn);
+        this.turns = new Turns(this.client, this, place, data);
         await this.turns.over;
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -128,31 +149,19 @@ class Owner implements Line {
       this.turns = undefined;
     }
     this.serving = false;
-    this.siblings.delete(idOf(this.spec));
+    this.siblings.delete(this.path);
   }
 
-  private get handOver(): HandOverSpec {
-    const { spec } = this;
-    return {
-      recipe: spec.recipe,
-      path: spec.parent,
-      queue: spec.parent,
-      isOther: (children) => queueOf(spec, children).length > 1,
-      next: () => this.first,
-    };
+  isOther(children: readonly string[]): boolean {
+    return queueOf(this.spec, children).length > 1;
   }
 
-  private get first(): OwnerWaiter | undefined {
-    const [first] = this.waiters;
-    return first;
+  next(): OwnerWaiter | undefined {
+    return this.waiters.first;
   }
 
-  private leave(waiter: OwnerWaiter): void {
-    this.waiters.delete(waiter);
+  private readonly leave = (waiter: Waiter<Grant>): void => {
+    this.waiters.delete(waiter as OwnerWaiter);
     if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
-  }
-}
-
-function idOf({ recipe, parent }: OwnerSpec): string {
-  return `${recipe}:${parent}`;
+  };
 }

@@ -5,6 +5,7 @@ import type { HolderDetails } from './holder-details.js';
 import { PerClient } from './per-client.js';
 import type { PermitDoor } from './permit-door.js';
 import type { Place } from './queue.js';
+import { Roster } from './roster.js';
 import { NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
 /*
@@ -39,10 +40,10 @@ class PermitWaiter extends Waiter<Grant[]> implements Next {
 
   constructor(
     readonly want: PermitWant,
-    onEnd: (waiter: PermitWaiter) => void,
+    onEnd: (waiter: Waiter<Grant[]>) => void,
   ) {
     const { wanted, wait, signal, data } = want;
-    super(wanted, wait, signal, data, (waiter) => onEnd(waiter as PermitWaiter));
+    super(wanted, wait, signal, data, onEnd);
   }
 
   take(grant: Grant): void {
@@ -51,7 +52,7 @@ class PermitWaiter extends Waiter<Grant[]> implements Next {
 }
 
 class PermitQueue {
-  private readonly waiters = new Set<PermitWaiter>();
+  private readonly waiters = new Roster<PermitWaiter>();
   /** Handed over among the callers here. */
   private readonly held = new Set<Turns>();
   /** What the names of our nodes at the door begin with. */
@@ -72,7 +73,7 @@ class PermitQueue {
       this.endUse = this.door.limit.agree();
       this.siblings.set(idOf(this.door), this);
     }
-    const waiter = new PermitWaiter(want, (ended) => this.leave(ended));
+    const waiter = new PermitWaiter(want, this.leave);
     this.waiters.add(waiter);
     if (!this.serving) {
       this.serving = true;
@@ -84,7 +85,7 @@ class PermitQueue {
 
   /** One after another asks, as long as anybody waits. */
   private async serve(): Promise<void> {
-    for (let first = this.first; first; first = this.first) {
+    for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = new AbortController());
       try {
         const { count, data, details } = first.want;
@@ -96,6 +97,7 @@ class PermitQueue {
           signal: turn.signal,
           onNamed: (prefix) => this.asking.add(prefix),
         });
+        this.turn = undefined;
         this.share(place, data);
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -109,7 +111,7 @@ class PermitQueue {
   /** To those who are first by now; what none of them can use goes back. */
   private share({ nodes, ...place }: Place, data: Uint8Array): void {
     let rest = nodes;
-    for (let first = this.first; first && first.want.count <= rest.length; first = this.first) {
+    for (let first; (first = this.waiters.first) && first.want.count <= rest.length;) {
       const { count, each } = first.want;
       const mine = { ...place, nodes: rest.slice(0, count) };
       rest = rest.slice(count);
@@ -136,23 +138,18 @@ class PermitQueue {
       isOther: (children) => this.door.hasOthers(children, this.asking),
       next: () => {
         // A small request never overtakes a large one, which would starve.
-        const { first } = this;
+        const { first } = this.waiters;
         const fits = first?.want.count === count && (count === 1 || !first.want.each);
         return fits ? first : undefined;
       },
     };
   }
 
-  private get first(): PermitWaiter | undefined {
-    const [first] = this.waiters;
-    return first;
-  }
-
-  private leave(waiter: PermitWaiter): void {
-    this.waiters.delete(waiter);
+  private readonly leave = (waiter: Waiter<Grant[]>): void => {
+    this.waiters.delete(waiter as PermitWaiter);
     // Whoever is first by now may want another number of permits, or nobody wants any.
-    if (this.first?.want.count !== this.askedFor) this.turn?.abort(NOBODY_WAITS);
-  }
+    if (this.waiters.first?.want.count !== this.askedFor) this.turn?.abort(NOBODY_WAITS);
+  };
 
   private endIfIdle(): void {
     if (this.serving || this.held.size > 0 || this.waiters.size > 0) return;

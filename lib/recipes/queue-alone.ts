@@ -1,10 +1,11 @@
+import { chainNow } from './chain.js';
 import { type Line, lookAfter } from './deadlock/detector.js';
 import type { Grant, Recipe } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import type { Lock } from './lock.js';
 import { takeTurn } from './queue.js';
-import type { QueueSpec } from './queue-names.js';
+import type { QueueNames } from './queue-names.js';
 import { Tenure } from './tenure.js';
 import { cancelled, NOBODY_WAITS, Waiter } from './wait.js';
 
@@ -13,15 +14,16 @@ export async function queueAlone(
   lock: Lock,
   recipe: Recipe,
   { wait = Infinity, signal, details, onDeadlock }: AcquireOptions,
-  names: Omit<QueueSpec, 'parent' | 'data'>,
+  names: QueueNames,
 ): Promise<Grant> {
   if (signal?.aborted) throw cancelled(lock, signal);
   const { client, path } = lock;
   const data = holderData(details);
-  const turn = new AbortController();
-  const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn.abort(NOBODY_WAITS));
+  // Until it is taken. An abort that nobody needs costs more than a hand-over.
+  let turn: AbortController | undefined = new AbortController();
+  const waiter = new Waiter<Grant>(lock, wait, signal, data, () => turn?.abort(NOBODY_WAITS));
   const line: Line = { client, waiters: [waiter], waiting: undefined, behind: undefined };
-  lookAfter(waiter, line, onDeadlock);
+  lookAfter(waiter, line, onDeadlock, chainNow());
   takeTurn(
     client,
     { ...names, parent: path, data },
@@ -34,6 +36,7 @@ export async function queueAlone(
     },
   ).then(
     (place) => {
+      turn = undefined;
       const grant = new Tenure(client, recipe, path, place).grant();
       if (!waiter.resolve(grant)) grant.abandon();
     },

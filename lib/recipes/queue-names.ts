@@ -19,6 +19,9 @@ export interface QueueSpec {
   readonly nodeAhead: (queue: readonly QueueNode[], own: QueueNode) => QueueNode | undefined;
 }
 
+/** How a kind of lock names its nodes and orders them, wherever it is. */
+export type QueueNames = Omit<QueueSpec, 'parent' | 'data'>;
+
 const LAST_SEQUENCE = 2 ** 31 - 1;
 const SEQUENCE_WARNING = 2 ** 30;
 

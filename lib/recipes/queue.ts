@@ -15,7 +15,7 @@ import { inSession, readWithin, stillIn } from './within-session.js';
  * Every way out of the queue deletes our node.
  */
 
-export interface TurnOptions {
+interface TurnOptions {
   /** Aborts when nobody wants the turn anymore. */
   signal: AbortSignal;
   /** Called whenever somebody stands before us, with our node. */
@@ -40,11 +40,7 @@ export interface Place {
  * Queues up and resolves at the head of the queue. Where the session ends on the way, or somebody
  * deletes our node, it starts again at the end of the queue. Rejects once `signal` aborts.
  */
-export async function takeTurn(
-  client: ZkClient,
-  spec: QueueSpec,
-  options: TurnOptions,
-): Promise<Place> {
+export function takeTurn(client: ZkClient, spec: QueueSpec, options: TurnOptions): Promise<Place> {
   return inSession(client, options.signal, (session) => takeTurnIn(session, client, spec, options));
 }
 

@@ -12,7 +12,7 @@ import { ownerOf, wantOf } from './owner.js';
 import { queueAlone } from './queue-alone.js';
 import { readersOf } from './readers.js';
 import { childrenOf, type Seat } from './participants.js';
-import { inOrder, lastBefore, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
+import { inOrder, lastBefore, queueOf, type QueueNames, type QueueNode } from './queue-names.js';
 import { Tenure } from './tenure.js';
 import { readWithin } from './within-session.js';
 
@@ -33,10 +33,8 @@ const READ = '__READ__';
 const WRITE = '__WRIT__';
 const MARKERS = [READ, WRITE];
 
-type Names = Omit<QueueSpec, 'parent' | 'data'>;
-
-export const READER: Names = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };
-export const WRITER: Names = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
+export const READER: QueueNames = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };
+export const WRITER: QueueNames = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
 
 /**
  * Many readers or one writer, in the order of their arrival, shared with Curator's
@@ -79,10 +77,9 @@ export class WriteLock extends Lock {
     return writing;
   }
 
-  protected override take(options: AcquireOptions): Promise<Grant> {
+  protected override take(options: AcquireOptions): Promise<Grant> | Grant {
     if (options.fairness === 'strict') return queueAlone(this, 'write', options, WRITER);
-    const { client, path: parent } = this;
-    return ownerOf(client, { recipe: 'write', parent, ...WRITER }).acquire(wantOf(this, options));
+    return ownerOf(this, 'write', WRITER).acquire(wantOf(this, options));
   }
 
   protected override seats(): Promise<Seat[]> {
@@ -111,7 +108,7 @@ export class ReadLock extends Lock {
     return reentryInChain(this.client, this.path, 'read');
   }
 
-  protected override take(options: AcquireOptions): Promise<Grant> {
+  protected override take(options: AcquireOptions): Promise<Grant> | Grant {
     const writing = reentryInChain(this.client, this.path, 'write');
     if (writing) return this.besideWriter(writing, options);
     if (options.fairness === 'strict') return queueAlone(this, 'read', options, READER);

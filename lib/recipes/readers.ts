@@ -11,9 +11,11 @@ import { OwnerWaiter, type Want } from './owner.js';
 import { PerClient } from './per-client.js';
 import { type Place, takeTurn } from './queue.js';
 import { type QueueNode, queueOf, type QueueSpec } from './queue-names.js';
+import { Roster } from './roster.js';
+import { giveBackController, takeController } from './spare-controllers.js';
 import { Stay } from './stay.js';
 import { Tenure } from './tenure.js';
-import { busy, cancelled, NOBODY_WAITS } from './wait.js';
+import { busy, cancelled, NOBODY_WAITS, type Waiter } from './wait.js';
 
 /*
  * All that one process wants of one lock that readers share. They share a single znode too, as long as no
@@ -21,7 +23,7 @@ import { busy, cancelled, NOBODY_WAITS } from './wait.js';
  * up behind that writer with another znode.
  */
 
-export interface ReadersSpec extends Omit<QueueSpec, 'data'> {
+interface ReadersSpec extends Omit<QueueSpec, 'data'> {
   isWriter(node: QueueNode): boolean;
 }
 
@@ -37,7 +39,7 @@ class Readers implements Line {
   waiting: WaitingNode | undefined;
   /** Who cannot join waits in the queue. */
   readonly behind = undefined;
-  readonly waiters = new Set<OwnerWaiter>();
+  readonly waiters = new Roster<OwnerWaiter>();
   private shared: SharedPlace | undefined;
   private serving = false;
   /** It is known that writers are before those who wait. */
@@ -50,13 +52,13 @@ class Readers implements Line {
     private readonly siblings: Map<string, Readers>,
   ) {}
 
-  acquire(want: Want): Promise<Grant> {
+  acquire(want: Want): Promise<Grant> | Grant {
     const { wanted, wait, signal } = want;
     if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
     const grant = this.shared?.join(want.linger);
-    if (grant) return Promise.resolve(grant);
+    if (grant) return grant;
     if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
-    const waiter = new OwnerWaiter(want, (ended) => this.leave(ended));
+    const waiter = new OwnerWaiter(want, this.leave);
     if (this.shared) this.shared.joinLater(waiter);
     else this.queue(waiter);
     return waiter.promise;
@@ -64,7 +66,7 @@ class Readers implements Line {
 
   private queue(waiter: OwnerWaiter): void {
     this.waiters.add(waiter);
-    lookAfter(waiter, this, waiter.want.onDeadlock);
+    lookAfter(waiter, this, waiter.want.onDeadlock, waiter.from);
     if (!this.serving) this.start();
   }
 
@@ -77,14 +79,16 @@ class Readers implements Line {
 
   /** One place after another, each for all who wait by then. */
   private async serve(): Promise<void> {
-    for (let first = this.first; first; first = this.first) {
-      const turn = (this.turn = new AbortController());
+    for (let first; (first = this.waiters.first);) {
+      const turn = (this.turn = takeController());
       try {
         const place = await takeTurn(
           this.client,
           { ...this.spec, data: first.data },
           { signal: turn.signal, onBlocked: (node) => this.onBlocked(node) },
         );
+        this.turn = undefined;
+        giveBackController(turn);
         this.share(new SharedPlace(this.client, this.spec, place, (waiter) => this.queue(waiter)));
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -112,20 +116,18 @@ class Readers implements Line {
     for (const waiter of this.waiters) waiter.blocked();
   }
 
-  private get first(): OwnerWaiter | undefined {
-    const [first] = this.waiters;
-    return first;
-  }
-
-  private leave(waiter: OwnerWaiter): void {
-    this.waiters.delete(waiter);
+  private readonly leave = (waiter: Waiter<Grant>): void => {
+    this.waiters.delete(waiter as OwnerWaiter);
     if (this.waiters.size > 0) return;
     this.blocked = false;
     this.turn?.abort(NOBODY_WAITS);
-  }
+  };
 
   private forget(): void {
-    if (!this.serving && !this.shared) this.siblings.delete(this.spec.parent);
+    const { parent } = this.spec;
+    // Those who hold by an earlier znode may outlive the entry, and find that of others there.
+    const known = this.siblings.get(parent) === this;
+    if (known && !this.serving && !this.shared) this.siblings.delete(parent);
   }
 }
 
@@ -137,7 +139,7 @@ class SharedPlace {
   private readonly bound = new Bound();
   private linger = 0;
   /** Who wants to join as soon as it may be. */
-  private readonly coming = new Set<OwnerWaiter>();
+  private readonly coming = new Roster<OwnerWaiter>();
   private admitting = false;
   /** Lets go on who waits for the place to be given back: it is not. */
   private keep: (() => void) | undefined;
@@ -203,7 +205,7 @@ class SharedPlace {
   /** Undefined where a writer waits or may do so, and where it is time for others in this process. */
   join(linger: number): Grant | undefined {
     const { tenure, company, bound } = this;
-    if (!tenure.grantsOn || !company.alone || bound.reached || bound.turnIsOver) return undefined;
+    if (!tenure.grantsOn || !company.alone || bound.before !== 'nothing') return undefined;
     bound.count();
     return this.admit(linger);
   }
@@ -230,8 +232,9 @@ class SharedPlace {
 
   private leaveIfFree(): void {
     const { tenure, stay, coming } = this;
-    if (coming.size > 0 || tenure.occupied || tenure.givenBack || stay.active) return;
-    stay.begin(this.linger);
+    if (coming.size > 0 || tenure.occupied || tenure.givenBack) return;
+    if (stay.active && tenure.staysOn) return;
+    stay.begin(tenure.grantsOn ? this.linger : 0);
   }
 
   /** Whoever it was made for has left. */

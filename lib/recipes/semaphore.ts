@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import { checkOptions } from '../client/validation.js';
 import { telling } from '../diagnostics/tell.js';
 import type { Grant } from './grant.js';
 import { holderData } from './holder-details.js';
@@ -34,6 +35,12 @@ export interface SemaphoreOptions extends LockOptions {
   permits: Permits;
 }
 
+const SEMAPHORE_OPTIONS = [
+  'key',
+  'reentrant',
+  'permits',
+] as const satisfies (keyof SemaphoreOptions)[];
+
 /**
  * What an acquire of permits takes.
  *
@@ -57,7 +64,8 @@ export class Semaphore extends Lock<PermitOptions> {
   private readonly door: PermitDoor;
 
   constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
-    super(client, path, options);
+    const { key, reentrant } = checkOptions(options, SEMAPHORE_OPTIONS);
+    super(client, path, { key, reentrant });
     this.limit = new PermitLimit(client, path, options?.permits);
     this.door = new PermitDoor(this, this.limit);
   }
@@ -67,10 +75,7 @@ export class Semaphore extends Lock<PermitOptions> {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
     const grants = await telling(this, () => this.takePlaces(options, true));
-    return grants.map((grant) => {
-      grant.limit(options);
-      return grant.lease(this.key);
-    });
+    return grants.map((grant) => grant.lease(this.key, options));
   }
 
   /** How many permits nobody holds at present. */

@@ -10,6 +10,8 @@ export class Stay {
   private until = 0;
   /** One for many stays: most of them end long before their time is up. */
   private timer: NodeJS.Timeout | undefined;
+  /** When it looks. */
+  private due = Infinity;
 
   constructor(
     private readonly tenure: Tenure,
@@ -22,12 +24,12 @@ export class Stay {
     });
   }
 
-  /** @param linger milliseconds; 0: it is over at once */
+  /** Of one that may be granted on. @param linger milliseconds; 0: it is over at once */
   begin(linger: number): void {
-    if (linger === 0 || !this.tenure.grantsOn) return void this.tenure.giveBack();
+    if (linger === 0) return void this.tenure.giveBack();
     this.active = true;
     this.until = performance.now() + linger;
-    this.timer ??= this.look(linger);
+    if (this.until < this.due) this.lookIn(linger);
     this.tenure.watchNodes();
     this.yieldToOthers();
   }
@@ -44,11 +46,15 @@ export class Stay {
     });
   }
 
-  private look(after: number): NodeJS.Timeout {
-    return setTimeout(() => {
+  private lookIn(milliseconds: number): void {
+    clearTimeout(this.timer);
+    this.due = performance.now() + milliseconds;
+    this.timer = setTimeout(() => {
+      this.due = Infinity;
+      if (!this.active) return;
       const left = this.until - performance.now();
-      this.timer = this.active && left > 0 ? this.look(left) : undefined;
-      if (this.active && left <= 0) void this.tenure.giveBack();
-    }, after).unref();
+      if (left > 0) this.lookIn(left);
+      else void this.tenure.giveBack();
+    }, milliseconds).unref();
   }
 }

@@ -1,12 +1,12 @@
 import type { ZkClient } from '../client/index.js';
 import type { GrantKind } from '../diagnostics/index.js';
+import { AT_ONCE } from './at-once.js';
 import { LeaseLostError, LockRevokedError } from './errors.js';
 import { GRANTS_PER_ZXID, fencingToken } from './fencing-token.js';
 import { Grant, type Recipe } from './grant.js';
 import { NodeWatch } from './node-watch.js';
 import type { Place } from './queue.js';
-
-const AT_ONCE = Promise.resolve();
+import { Roster } from './roster.js';
 
 /**
  * What a process has of a lock as long as its nodes stand: it may grant it to one after another, or,
@@ -16,7 +16,7 @@ const AT_ONCE = Promise.resolve();
 export class Tenure {
   /** Resolves when the nodes' deletion was sent. */
   readonly over: Promise<void>;
-  private readonly holding = new Set<Grant>();
+  private readonly holding = new Roster<Grant>();
   private unsubscribe: () => void;
   private readonly watch: NodeWatch;
   private markOver!: () => void;
@@ -54,19 +54,26 @@ export class Tenure {
     return this.holding.size > 0;
   }
 
-  /**
-   * Whether it may grant once more. What was asked back is not handed on; and the session's clock is
-   * read, since no answer of the ensemble stands behind such a grant.
-   */
+  /** Whether its nodes may stay for who comes next. What was asked back is not handed on. */
+  get staysOn(): boolean {
+    return !this.givenBack && !this.revoked && !this.last;
+  }
+
+  /** Whether it may grant once more: the session's clock is read, since no answer of the ensemble stands behind that. */
   get grantsOn(): boolean {
-    return !this.givenBack && !this.revoked && !this.last && this.trusted;
+    return this.staysOn && this.trusted;
   }
 
   get trusted(): boolean {
     return !this.reason && this.place.session.trusted;
   }
 
-  /** Another grant needs a new zxid for its token: see {@link renew}. */
+  /** Half of its tokens are used up: see {@link renew}. */
+  get runningOut(): boolean {
+    return this.granted * 2 >= GRANTS_PER_ZXID;
+  }
+
+  /** Another grant needs a new zxid for its token. */
   get exhausted(): boolean {
     return this.granted >= GRANTS_PER_ZXID;
   }
@@ -85,16 +92,10 @@ export class Tenure {
     return grant;
   }
 
-  /**
-   * Sets its node's data for a new zxid, and resolves with its new version. Rejects where somebody asked
-   * for the lock meanwhile.
-   */
-  async renew(data: Uint8Array, version: number): Promise<number> {
-    const { session, nodes } = this.place;
-    const stat = await session.set(nodes[0]!, data, version);
-    this.base = stat.mzxid;
+  /** Tokens go on from this transaction: the latest change of its node. */
+  renew(zxid: number): void {
+    this.base = zxid;
     this.granted = 0;
-    return stat.version;
   }
 
   /** It ends with the present grants. */
@@ -121,13 +122,13 @@ export class Tenure {
   }
 
   private async discard(): Promise<void> {
-    this.unsubscribe();
-    this.watch.stop();
     const { session, nodes } = this.place;
     // Sent here, so that it goes ahead of the create with which the next local waiter queues up.
-    const discarded = Promise.all(nodes.map((node) => session.discard(node)));
+    const discarded = nodes.map((node) => session.discard(node));
+    this.unsubscribe();
+    this.watch.stop();
     this.markOver();
-    await discarded;
+    for (const answered of discarded) await answered;
   }
 
   private revoke(): void {
@@ -136,13 +137,16 @@ export class Tenure {
     if (!this.occupied && !this.givenBack) void this.onFree(this);
   }
 
-  /** What is kept taken for nobody's use needs no trust, only its session. */
+  /** What is kept taken for nobody's use needs no trust, only its session; nobody else is granted anything by it. */
   private doubt(reason: Error): void {
     const { session } = this.place;
-    if (session.alive && [...this.holding].every(({ released }) => released)) {
+    if (!session.alive || [...this.holding].some(({ released }) => !released)) {
+      this.lose(reason);
+    } else if (this.occupied) {
+      this.endAfter();
       this.unsubscribe = session.onLost((end) => this.lose(end));
     } else {
-      this.lose(reason);
+      void this.giveBack();
     }
   }
 

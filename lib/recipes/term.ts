@@ -73,6 +73,12 @@ export class LeaseTerm implements Term {
     return this.lease.held && !this.ending.signal.aborted;
   }
 
+  /** For loggers, as a lease's. */
+  toJSON(): object {
+    const { election, path, active, fencingToken } = this;
+    return { election, path, active, fencingToken: String(fencingToken) };
+  }
+
   /** From here on nobody may act as the leader, though the place is taken until it is given back. */
   end(how: string, cause?: Error): void {
     if (this.ending.signal.aborted) return;

@@ -1,13 +1,14 @@
 import type { Lease } from '../recipes/index.js';
+import { Roster } from '../recipes/roster.js';
 import { partsOf } from './tracked-lease.js';
 
 /** The leases that a service has given out and that did not come back: what a shutdown waits for. */
 export class HeldLeases {
-  private readonly leases = new Set<Lease>();
+  private readonly leases = new Roster<Lease>();
   private onEmpty: (() => void) | undefined;
 
   [Symbol.iterator](): Iterator<Lease> {
-    return this.leases.values();
+    return this.leases[Symbol.iterator]();
   }
 
   add(lease: Lease): void {
@@ -33,6 +34,11 @@ export class HeldLeases {
 
   /** Waits until all came back, at most `limit` milliseconds; the keys of those that did not. */
   async drained(limit: number): Promise<string[]> {
+    // What is lost meanwhile need not come back.
+    const lost = () => this.sweep();
+    for (const { signal } of [...this.leases].flatMap(partsOf)) {
+      signal.addEventListener('abort', lost, { once: true });
+    }
     this.sweep();
     if (this.leases.size > 0) {
       await new Promise<void>((resolve) => {

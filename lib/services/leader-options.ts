@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
-import { checkOptions } from './lease-options.js';
+import { checkKnownOptions } from './lease-options.js';
 import { checkKey } from './lock-key.js';
 
 /**
@@ -38,11 +38,11 @@ const SELECT_OPTIONS = [
 ] satisfies (keyof SelectOptions)[];
 
 export function checkElectionOptions(options: unknown): asserts options is ElectionOptions {
-  checkOptions('options', options, ELECTION_OPTIONS);
+  checkKnownOptions('options', options, ELECTION_OPTIONS);
 }
 
 export function checkSelectOptions(options: unknown): asserts options is SelectOptions {
-  checkOptions('options', options, SELECT_OPTIONS);
+  checkKnownOptions('options', options, SELECT_OPTIONS);
 }
 
 export function checkElections(elections: unknown): asserts elections is ElectionAtStart[] {
@@ -52,7 +52,7 @@ export function checkElections(elections: unknown): asserts elections is Electio
   const names = new Set<unknown>();
   for (const [index, at] of elections.entries()) {
     const what = `elections[${index}]`;
-    if (typeof at !== 'string') checkOptions(what, at, [...ELECTION_OPTIONS, 'election']);
+    if (typeof at !== 'string') checkKnownOptions(what, at, [...ELECTION_OPTIONS, 'election']);
     const election: unknown = typeof at === 'string' ? at : (at as { election: unknown }).election;
     checkKey(election, typeof at === 'string' ? what : `${what}.election`);
     if (names.has(election)) throw new BadOptionError(what, election, 'in the list once');

@@ -1,4 +1,4 @@
-import { Observable, Subject, takeUntil } from 'rxjs';
+import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
@@ -20,6 +20,7 @@ import {
   type SelectOptions,
 } from './leader-options.js';
 import type { Holding } from './holding.js';
+import { checkKnownOptions } from './lease-options.js';
 import { checkKey, electionPath } from './lock-key.js';
 
 /**
@@ -76,11 +77,10 @@ export class LeaderService {
     checkElectionOptions(options);
     const present = this.present(election);
     if (present) return this.sameLatch(present, options);
-    const { path, id } = { ...this.elections.get(election), ...options };
     return this.join(
       election,
-      new LeaderLatch(this.client, this.pathOf(election, path), {
-        ...this.optionsOf(election, id),
+      new LeaderLatch(this.client, this.pathOf(election, options), {
+        ...this.optionsOf(election, options),
         closeMode: 'notify',
       }),
     );
@@ -100,14 +100,11 @@ export class LeaderService {
   ): LeaderSelector {
     checkSelectOptions(options);
     if (this.present(election)) throw this.twice(election);
-    const { path, id, autoRequeue, onError }: SelectOptions = {
-      ...this.elections.get(election),
-      ...options,
-    };
+    const { autoRequeue, onError } = options;
     return this.join(
       election,
-      new LeaderSelector(this.client, this.pathOf(election, path), takeLeadership, {
-        ...this.optionsOf(election, id),
+      new LeaderSelector(this.client, this.pathOf(election, options), takeLeadership, {
+        ...this.optionsOf(election, options),
         autoRequeue,
         ...(onError && { onError }),
       }),
@@ -136,17 +133,16 @@ export class LeaderService {
     election: string,
     options: Pick<ElectionOptions, 'path'> = {},
   ): Promise<LeaderParticipant[]> {
-    checkElectionOptions(options);
+    checkKnownOptions('options', options, ['path']);
     const present = this.present(election);
-    const { path: asked } = { ...this.elections.get(election), ...options };
-    const path = this.pathOf(election, asked ?? present?.path);
+    const path = options.path ?? present?.path ?? this.pathOf(election);
     if (this.client.state === 'CONNECTING') await this.client.connect();
     return readCandidates(this.client, path);
   }
 
   /**
-   * Whether this instance leads: now, and each time that it changes. Completes at the shutdown. It
-   * takes part from the first subscription on.
+   * Whether this instance leads: now, and each time that it changes, also by a close of its latch that
+   * is silent. Completes at the shutdown. It takes part from the first subscription on.
    */
   changes(election: string): Observable<LeadershipChange> {
     checkKey(election, 'election');
@@ -160,18 +156,21 @@ export class LeaderService {
       );
       subscriber.next(now);
       if (this.refusal) subscriber.complete();
-    }).pipe(takeUntil(this.shutdown));
+    }).pipe(
+      // Whoever subscribes in the middle of a change sees it, and then hears of it.
+      distinctUntilChanged((one, other) => one.term === other.term),
+      takeUntil(this.shutdown),
+    );
   }
 
   /**
    * Gives the leadership up and queues up again behind all others. A `takeLeadership` that runs is
    * interrupted: it keeps its place until it has settled, and queues up again where `autoRequeue` says
-   * so. Nothing where this instance does not lead.
+   * so. `isLeader` is false at once; resolves when the place is given up, or at once where
+   * `takeLeadership` itself calls it. Nothing where this instance does not lead.
    */
   async resign(election: string): Promise<void> {
-    const candidate = this.present(election);
-    if (candidate instanceof LeaderLatch) return candidate.resign();
-    candidate?.interruptLeadership();
+    await this.present(election)?.resign();
   }
 
   /** The present term, to run a call within; undefined where this instance does not lead. */
@@ -214,7 +213,13 @@ export class LeaderService {
       throw new ShuttingDownError(message, { key: election, cause: this.refusal });
     }
     this.candidates.set(election, candidate);
-    candidate.onChange((term) => this.changed.emit(changeTo(election, term)));
+    candidate.onChange((term) => {
+      if (!term || term.signal.aborted) return;
+      // By the term, not the latch: that says nothing of its end where it is closed silently.
+      const tellEnd = () => this.changed.emit(changeTo(election, undefined));
+      term.signal.addEventListener('abort', tellEnd, { once: true });
+      this.changed.emit(changeTo(election, term));
+    });
     candidate.start();
     return candidate;
   }
@@ -236,17 +241,19 @@ export class LeaderService {
     return new BadOptionError('election', election, expected);
   }
 
-  private optionsOf(key: string, id: string | undefined): CandidateOptions {
+  private optionsOf(key: string, { id }: ElectionOptions): CandidateOptions {
     const { report } = this;
     return {
       key,
-      id: id ?? this.participantId,
+      id: id ?? this.elections.get(key)?.id ?? this.participantId,
       onError: report && ((error) => report(key, error)),
     };
   }
 
-  private pathOf(election: string, path: string | undefined): string {
-    return path ?? electionPath(this.client.namespace, election);
+  private pathOf(election: string, { path }: ElectionOptions = {}): string {
+    return (
+      path ?? this.elections.get(election)?.path ?? electionPath(this.client.namespace, election)
+    );
   }
 }
 

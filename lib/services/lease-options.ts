@@ -64,7 +64,7 @@ const DEFAULTS = [
 ] satisfies (keyof LeaseDefaults)[];
 
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
-  checkOptions('defaults', defaults, DEFAULTS);
+  checkKnownOptions('defaults', defaults, DEFAULTS);
   checkLeaseOptions(defaults as LeaseDefaults, (option) => `defaults.${option}`);
 }
 
@@ -79,7 +79,7 @@ export function checkLeaseOptions(options: LeaseOptions, named = (option: string
 }
 
 /** Checks that `options` is an object of no other properties than the known ones: a typo is an error. */
-export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
+export function checkKnownOptions(what: string, options: unknown, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
   }

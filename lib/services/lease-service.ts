@@ -1,5 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
-import { CoordinationError } from '../client/errors.js';
+import { types } from 'node:util';
+import { isObservable } from 'rxjs';
+import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import {
   type AcquireOptions,
@@ -48,7 +50,9 @@ export abstract class LeaseService {
   ): Promise<T> {
     const entry = await entering;
     try {
-      return await entry.run(() => fn(entry.lease));
+      const result = await entry.run(() => fn(entry.lease));
+      checkBegun(result);
+      return result;
     } finally {
       await entry.release();
     }
@@ -160,6 +164,14 @@ export async function unlessTaken<T>(taking: Promise<T>): Promise<T | undefined>
     if (isContention(error)) return undefined;
     throw error;
   }
+}
+
+/** An Observable does its work when it is subscribed to, a generator when it is iterated: after the release. */
+function checkBegun(result: unknown): void {
+  if (!isObservable(result) && !types.isGeneratorObject(result)) return;
+  const expected =
+    'no Observable and no generator, which would begin when the lease is given back (await what it yields inside: lastValueFrom, for await)';
+  throw new BadOptionError('result of fn', result, expected);
 }
 
 /** Tells the holder who asked for it. A re-entry's listener ends with it, though the lock is held on. */

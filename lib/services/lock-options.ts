@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import {
   checkLeaseOptions,
-  checkOptions,
+  checkKnownOptions,
   LEASE_OPTIONS,
   type LeaseOptions,
 } from './lease-options.js';
@@ -39,7 +39,7 @@ export function checkLockOptions(
   keys: unknown,
   named = (option: string) => option,
 ): asserts options is LockOptions {
-  checkOptions(named('options'), options, LOCK_OPTIONS);
+  checkKnownOptions(named('options'), options, LOCK_OPTIONS);
   const { mode, reentrant, path } = options as LockOptions;
   checkMode(mode, named);
   if (reentrant !== undefined && typeof reentrant !== 'boolean') {

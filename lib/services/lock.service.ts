@@ -14,7 +14,7 @@ import {
   ReadLock,
   WriteLock,
 } from '../recipes/index.js';
-import { checkOptions, type LeaseDefaults } from './lease-options.js';
+import { checkKnownOptions, type LeaseDefaults } from './lease-options.js';
 import { LeaseService, unlessTaken } from './lease-service.js';
 import { checkKey, checkKeys, type LockKeys, lockPath } from './lock-key.js';
 import { checkLockOptions, checkMode, type LockMode, type LockOptions } from './lock-options.js';
@@ -45,8 +45,9 @@ const QUERY_OPTIONS = ['mode', 'path'] satisfies (keyof LockQuery)[];
  *
  * Every way to take a lock may reject with {@link LockBusyError} (`wait: 0`),
  * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
- * {@link ForeignNodeError}, {@link ShuttingDownError} or {@link BadOptionError}, and then has taken
- * nothing.
+ * {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
+ * {@link SelfDeadlockError}, {@link DeadlockError} (`onDeadlock: 'refuse'`), {@link ShuttingDownError} or
+ * {@link BadOptionError}, and then has taken nothing.
  *
  * @publicApi
  */
@@ -60,6 +61,10 @@ export class LockService extends LeaseService {
   /**
    * Runs `fn` while holding the lock, and gives it back when `fn` has settled. Inside of itself, for
    * the same key, it re-enters without asking the ensemble.
+   *
+   * Resolves with what `fn` returned though the lease was lost meanwhile: `lease.signal.throwIfAborted()` as
+   * the last line of `fn` rejects then, as the decorators do. An Observable or a generator as the result is
+   * refused with a {@link BadOptionError}: it would begin without the lock.
    */
   withLock<T, K extends LockKeys = LockKeys>(
     key: K,
@@ -119,7 +124,7 @@ export class LockService extends LeaseService {
   /** Whether a lease of the key that this service gave out is held now, by anybody in this process. */
   held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    checkOptions('options', query, QUERY_OPTIONS);
+    checkKnownOptions('options', query, ['path']);
     return this.turnstile.leases.has(this.pathOf(key, query.path));
   }
 
@@ -145,7 +150,7 @@ export class LockService extends LeaseService {
     fn: (lock: Lock) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkOptions('options', query, QUERY_OPTIONS);
+    checkKnownOptions('options', query, QUERY_OPTIONS);
     checkMode(query.mode);
     const lock = this.lock(key, query);
     return this.look(() => explained(fn)(lock));

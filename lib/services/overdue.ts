@@ -52,8 +52,9 @@ export class Overdue {
 
     const lines = new Map<string, () => string | Promise<string>>();
     const callers = new Map<string, number>();
-    for (const [cancel, { noun, key, locks }] of this.turnstile.waits) {
-      if (!overdue(cancel, wait)) continue;
+    for (const waiting of this.turnstile.waits) {
+      if (!overdue(waiting, wait)) continue;
+      const { noun, key, locks } = waiting;
       const what = `${noun} ${JSON.stringify(key)}`;
       callers.set(what, (callers.get(what) ?? 0) + 1);
       lines.set(what, async () => {

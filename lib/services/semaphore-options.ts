@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import {
   checkLeaseOptions,
-  checkOptions,
+  checkKnownOptions,
   LEASE_OPTIONS,
   type LeaseOptions,
 } from './lease-options.js';
@@ -43,7 +43,7 @@ export function checkSemaphoreOptions(
   options: unknown,
   named = (option: string) => option,
 ): asserts options is AcquirePermitOptions {
-  checkOptions(named('options'), options, SEMAPHORE_OPTIONS);
+  checkKnownOptions(named('options'), options, SEMAPHORE_OPTIONS);
   const { permits, count = 1 } = options as AcquirePermitOptions;
   checkPermits(permits, named);
   checkCount(named('count'), count);
@@ -54,7 +54,7 @@ export function checkSemaphoreOptions(
 }
 
 export function checkSemaphoreQuery(options: unknown): asserts options is SemaphoreQuery {
-  checkOptions('options', options, QUERY_OPTIONS);
+  checkKnownOptions('options', options, QUERY_OPTIONS);
   checkPermits((options as SemaphoreQuery).permits);
 }
 

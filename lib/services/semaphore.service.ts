@@ -7,7 +7,7 @@ import {
   Semaphore,
   SharedCount,
 } from '../recipes/index.js';
-import { checkOptions, type LeaseDefaults } from './lease-options.js';
+import { checkKnownOptions, type LeaseDefaults } from './lease-options.js';
 import { type Asked, LeaseService, unlessTaken } from './lease-service.js';
 import { checkKey, semaphorePath } from './lock-key.js';
 import {
@@ -25,8 +25,9 @@ import { Turnstile } from './turnstile.js';
  *
  * Every way to take permits may reject with {@link LockBusyError} (`wait: 0`),
  * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
- * {@link ForeignNodeError}, {@link ShuttingDownError} or {@link BadOptionError}, and then has taken
- * none. Two different numbers of permits for one key are a BadOptionError where they are noticed.
+ * {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
+ * {@link ShuttingDownError} or {@link BadOptionError}, and then has taken none. Two different numbers of
+ * permits for one key are a BadOptionError where they are noticed.
  *
  * @publicApi
  */
@@ -82,7 +83,7 @@ export class SemaphoreService extends LeaseService {
     options: Pick<SemaphoreQuery, 'path'> = {},
   ): Promise<void> {
     checkKey(key);
-    checkOptions('options', options, ['path']);
+    checkKnownOptions('options', options, ['path']);
     checkCount('permits', permits);
     await this.look(() => this.shared(this.pathOf(key, options.path)).set(permits));
   }

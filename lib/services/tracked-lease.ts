@@ -1,4 +1,5 @@
 import type { Lease, MultiLease } from '../recipes/index.js';
+import { leaseToJSON } from '../recipes/lease-json.js';
 
 /** The lease, or the leases that it consists of. */
 export function partsOf(lease: Lease): readonly Lease[] {
@@ -54,6 +55,10 @@ class TrackedLease<L extends Lease> implements Lease {
     } finally {
       this.onReleased();
     }
+  }
+
+  toJSON(): object {
+    return leaseToJSON(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,9 +1,11 @@
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { Lock } from '../recipes/index.js';
+import { Roster } from '../recipes/roster.js';
+import { giveBackController, takeController } from '../recipes/spare-controllers.js';
 import { HeldLeases } from './held-leases.js';
 
 /** What is asked for, as far as a shutdown goes. */
-export interface Passage {
+interface Passage {
   /** Of the lock or semaphore, for errors. */
   readonly key: string;
   readonly noun: string;
@@ -14,14 +16,19 @@ export interface Passage {
   readonly locks: readonly Pick<Lock, 'participants'>[];
 }
 
+/** One who waits, and what cancels that. */
+export interface Wait extends Omit<Passage, 'signal'> {
+  readonly cancel: AbortController;
+}
+
 /**
  * Where all go through who take something on one connection: a shutdown closes it, sends away those
  * who wait, and waits for those who hold.
  */
 export class Turnstile {
   readonly leases = new HeldLeases();
-  /** Those who wait now, each by what cancels its wait. */
-  readonly waits = new Map<AbortController, Omit<Passage, 'signal'>>();
+  /** Those who wait now. */
+  readonly waits = new Roster<Wait>();
   private refusal: ShuttingDownError | undefined;
 
   /** `take` gets a signal that the caller's own aborts, and a shutdown. */
@@ -35,11 +42,12 @@ export class Turnstile {
     if (this.refusal && !asked.reenters) throw refused(asked, this.refusal);
 
     // Not AbortSignal.any: a signal as old as the application would gather dependents of every call.
-    const cancel = new AbortController();
+    const cancel = takeController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    this.waits.set(cancel, asked);
+    const wait = { ...asked, cancel };
+    this.waits.add(wait);
     try {
       return await take(cancel.signal);
     } catch (error) {
@@ -47,15 +55,16 @@ export class Turnstile {
         ? refused(asked, this.refusal)
         : error;
     } finally {
-      this.waits.delete(cancel);
+      this.waits.delete(wait);
       signal?.removeEventListener('abort', onAbort);
+      giveBackController(cancel);
     }
   }
 
   /** From now on whoever asks, and whoever waits, gets a ShuttingDownError. Idempotent. */
   refuse(): void {
     this.refusal ??= new ShuttingDownError('the application is shutting down');
-    for (const wait of this.waits.keys()) wait.abort(this.refusal);
+    for (const { cancel } of this.waits) cancel.abort(this.refusal);
   }
 
   /**

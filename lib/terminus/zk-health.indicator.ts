@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../services/lease-options.js';
+import { checkKnownOptions } from '../services/lease-options.js';
 import { getZkClientToken } from '../zk.tokens.js';
 
 /**
@@ -43,7 +43,7 @@ export class ZkHealthIndicator {
     key: Key,
     options: ZkHealthOptions = {},
   ): HealthIndicatorResult<Key> {
-    checkOptions('options', options, ['connection'] satisfies (keyof ZkHealthOptions)[]);
+    checkKnownOptions('options', options, ['connection'] satisfies (keyof ZkHealthOptions)[]);
     const token = getZkClientToken(options.connection);
     const { state, transport, sessionId } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);

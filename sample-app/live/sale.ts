@@ -14,7 +14,7 @@ import { ROUTES, type SaleOrder } from './sale-order.js';
 export const GOODS = 'phone';
 
 /** The buyers of one instance. */
-export interface Share extends Tally {
+interface Share extends Tally {
   readonly buyers: number;
   /** They have all been answered, or will never be. */
   over: boolean;

@@ -16,7 +16,7 @@ export type FromInstance = { url: string } | { failure: string } | { connection:
 /** What it can be told. */
 export type ToInstance = Pick<ShopSettings, 'delay'>;
 
-export interface InstanceOptions {
+interface InstanceOptions {
   /** The built `instance.js`. */
   entry?: string;
   /** Kills the instance, whether it is up already or not. */

@@ -1,6 +1,6 @@
 import autocannon from 'autocannon';
 
-export interface Load {
+interface Load {
   /** The same path on every instance. */
   urls: string[];
   /** Each asks once, over a connection of its own; all at once. */

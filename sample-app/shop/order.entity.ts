@@ -1,6 +1,6 @@
 import { Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
 
-export type OrderState = 'unpaid' | 'paid' | 'closed';
+type OrderState = 'unpaid' | 'paid' | 'closed';
 
 @Entity('orders')
 export class Order {

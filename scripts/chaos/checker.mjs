@@ -17,7 +17,7 @@ export function check(history, setting) {
     ['no write of a later lease is refused', wrongRefusals(history)],
     ['tokens rise', tokens(keys, excuses)],
     ['grants are in the order of arrival', order(keys)],
-    ['every worker is granted its part', shares(history)],
+    ['every worker is granted its part', shares(history, setting)],
     ['no short interruption ends a lease', shortInterruptions(history, setting)],
     ['every worker recovers in time', recoveries(history, setting)],
     ['no deadlock is told where there is none', deadlocks(history)],
@@ -186,12 +186,17 @@ function order(keys) {
   });
 }
 
-function shares({ quiets, rounds, leases }) {
+function shares({ quiets, rounds, leases, faults }, setting) {
   const workers = Object.keys(rounds[0]?.healed ?? {});
   const granted = grantTimes(leases);
+  const kills = faults.filter(({ kind }) => kind === 'kill');
   return collect(quiets.entries(), (_, { from, until, disturbed }, { made, violation }) => {
     if (disturbed) return;
     for (const worker of workers) {
+      // What a dead process held is taken until its session is over, also for the one in its place.
+      const standsIn = (kill) =>
+        kill.worker === worker && kill.from <= from && from < kill.from + recoveryLimit(setting);
+      if (kills.some(standsIn)) continue;
       made();
       const times = granted.get(worker) ?? [];
       const count = times.filter((at) => at >= from && at <= until).length;

@@ -5,6 +5,7 @@ import { setMaxListeners } from 'node:events';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  ConnectionError,
   CoordinationError,
   LeaderLatch,
   LeaderSelector,
@@ -120,12 +121,23 @@ answer({
 });
 
 tell({ type: 'ready' });
-await client.connect();
+await connect();
 note({ type: 'connected', transport: client.transport, at: now() });
 latch.start();
 selector.start();
 const loops = JOBS.map((work) => work());
 await Promise.all(loops);
+
+/** A process that takes a dead one's place may begin while the servers are away. */
+async function connect() {
+  for (;;) {
+    try {
+      return await client.connect();
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error;
+    }
+  }
+}
 
 /** @param longest milliseconds that it is held, at most */
 function job(lock, mode, longest = 40) {

@@ -1,3 +1,5 @@
+import { percentile } from '../percentile.mjs';
+
 /** How many create latencies a resignation may take until the next one leads. */
 const CREATES = 3;
 /** The server expires sessions in ticks. */
@@ -125,10 +127,4 @@ function survived(history, terms) {
 
 function ms(value) {
   return `${value.toFixed(2)} ms`;
-}
-
-/** The value below which a part of `values` lies; undefined where there are none. */
-export function percentile(values, part) {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
 }

@@ -1,19 +1,20 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { missingJar, SERVER_CLASS_PATH, ZOOKEEPER_JARS } from './jars.mjs';
 
-const JARS = '/usr/share/java';
 /** Milliseconds between two looks at whether it serves. */
 const LOOK = 50;
 /** Milliseconds to wait for an answer: one that was stopped as it stands gives none. */
 const PATIENCE = 300;
+/** How much of what a server says is kept for the report of its end: characters. */
+const LOG = 4_000;
 
 export function hasReal() {
-  if (!existsSync(`${JARS}/zookeeper.jar`)) return false;
+  if (missingJar(ZOOKEEPER_JARS)) return false;
   try {
     execFileSync('java', ['-version'], { stdio: 'ignore' });
     return true;
@@ -26,9 +27,13 @@ export function hasReal() {
 export class RealServer {
   #child;
   #closed;
+  #log = '';
 
-  /** @param configuration lines of zoo.cfg beyond those that every server has */
-  static async in(directory, port, configuration) {
+  /**
+   * @param configuration lines of zoo.cfg beyond those that every server has
+   * @param jvm options of the JVM, likewise
+   */
+  static async in(directory, port, configuration, jvm = []) {
     await mkdir(directory, { recursive: true });
     const lines = [
       `dataDir=${directory}/data`,
@@ -43,6 +48,7 @@ export class RealServer {
     const server = new RealServer();
     server.directory = directory;
     server.port = port;
+    server.jvm = jvm;
     return server;
   }
 
@@ -64,19 +70,23 @@ export class RealServer {
         '-XX:TieredStopAtLevel=1',
         '-Dzookeeper.forceSync=no',
         '-Dznode.container.checkIntervalMs=500',
+        ...this.jvm,
         '-cp',
-        `${JARS}/zookeeper.jar:${JARS}/zookeeper-jute.jar:${JARS}/*`,
+        SERVER_CLASS_PATH,
         'org.apache.zookeeper.server.quorum.QuorumPeerMain',
         join(this.directory, 'zoo.cfg'),
       ],
-      { stdio: 'ignore' },
+      { stdio: ['ignore', 'pipe', 'pipe'] },
     );
+    const keep = (chunk) => (this.#log = (this.#log + chunk).slice(-LOG));
+    this.#child.stdout.on('data', keep);
+    this.#child.stderr.on('data', keep);
     this.#closed = once(this.#child, 'close').catch(() => {});
   }
 
   async serving(signal) {
     while (!(await this.mode())) {
-      if (!this.running) throw new Error('the real ZooKeeper did not start');
+      if (!this.running) throw new Error(`the real ZooKeeper did not start: ${this.#log}`);
       await delay(LOOK, undefined, { signal });
     }
   }
@@ -104,12 +114,12 @@ export class RealServer {
   }
 }
 
-/** The answer of the server on a port of this machine; empty where there is none in time. */
-export async function fourLetterWord(port, word) {
+/** The answer of the server on a port of this machine; empty where there is none within `patience` milliseconds. */
+export async function fourLetterWord(port, word, patience = PATIENCE) {
   const socket = net.connect(port, '127.0.0.1');
   let answer = '';
   socket.on('data', (chunk) => (answer += chunk)).on('error', () => {});
-  socket.setTimeout(PATIENCE, () => socket.destroy());
+  socket.setTimeout(patience, () => socket.destroy());
   socket.write(word);
   await new Promise((resolve) => socket.once('close', resolve));
   return answer;

@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startCommand } from '../support/command.js';
+import { childrenOf, running } from '../support/processes.js';
 import { RealZooKeeper } from '../support/real-zookeeper.js';
 
 interface Summary {
@@ -34,7 +34,7 @@ describe('npm run chaos', () => {
     for (const { violations } of summary.checks) expect(violations).toBe(0);
     expect(await readFile(report, 'utf8')).toContain('Chaos, seed 1');
     await rm(directory, { recursive: true });
-  }, 180_000);
+  });
 
   it('finds no violation beside an ensemble, where there is one, for a random seed', async () => {
     const server = RealZooKeeper.isInstalled() ? 'ensemble' : 'embedded';
@@ -43,7 +43,7 @@ describe('npm run chaos', () => {
     expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^no two leases overlap +\d+ +0$/m);
     expect(stdout).toMatch(/^no deadlock is told where there is none +[1-9]\d* +0$/m);
-  }, 180_000);
+  });
 
   it.each([
     ['--minutes', '0'],
@@ -61,15 +61,11 @@ describe('npm run chaos', () => {
 
   it('says the seed, and stops what it started, when it is interrupted', async () => {
     const { child, ended } = start('--seed', '5', '--server', 'embedded');
-    const children = () => {
-      const list = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
-      return list.split(' ').filter(Boolean);
-    };
-    await expect.poll(children).toHaveLength(4);
-    const workers = children();
+    await expect.poll(() => childrenOf(child.pid!)).toHaveLength(4);
+    const workers = childrenOf(child.pid!);
     child.kill('SIGINT');
     const { code, stderr } = await ended;
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'FAILED with --seed 5: interrupted\n' });
-    expect(workers.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]);
+    expect(running(workers)).toEqual([]);
   });
 });

@@ -45,7 +45,7 @@ function useDatabase(start: () => Promise<[DataSourceOptions, (() => Promise<voi
       entities: [Goods],
       synchronize: true,
     }).initialize();
-  }, 30_000);
+  });
   beforeEach(async () => {
     await database.getRepository(Goods).clear();
     await database.getRepository(Goods).insert({ id: 'gold', stock: 10 });

@@ -51,6 +51,8 @@ const TYPED = `
   import { DistributedLock, type Lease, LockService, ZkModule } from 'nestjs-zookeeper';
   import { Mutex } from 'nestjs-zookeeper/recipes';
   import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+  import { SharedLock } from 'nestjs-zookeeper/teaching';
+  import { TestZooKeeper } from 'nestjs-zookeeper/testing';
 
   export class Orders {
     constructor(private readonly locks: LockService) {}
@@ -60,6 +62,7 @@ const TYPED = `
     }
   }
   export const parts = [ZkModule.forRoot({ connectString: 'localhost' }), Mutex, EmbeddedZooKeeper];
+  export const more = [SharedLock, TestZooKeeper];
 `;
 
 describe('the packed tarball', () => {
@@ -105,7 +108,7 @@ describe('the packed tarball', () => {
     await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund'], {
       cwd: directory,
     });
-  }, 180_000);
+  });
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
@@ -128,7 +131,14 @@ describe('the packed tarball', () => {
     expect(stdout).toMatch(/^Usage: nestjs-zookeeper/);
   });
 
-  it.each(['nodenext', 'commonjs'])('carries its types into a %s project', async (module) => {
+  it.each([
+    ['an ESM project', ['--module', 'nodenext']],
+    ['a CommonJS project', ['--module', 'node20', '--moduleResolution', 'node16']],
+    [
+      'a project that knows no exports',
+      ['--module', 'commonjs', '--moduleResolution', 'node10', '--ignoreDeprecations', '6.0'],
+    ],
+  ])('carries its types into %s', async (_, modules) => {
     await writeFile(join(directory, 'orders.ts'), TYPED);
     const { stdout } = await run(
       'npx',
@@ -143,9 +153,7 @@ describe('the packed tarball', () => {
         'es2023',
         '--lib',
         'es2023,esnext.disposable',
-        ...(module === 'nodenext'
-          ? ['--module', 'nodenext']
-          : ['--module', 'node20', '--moduleResolution', 'node16']),
+        ...modules,
         'orders.ts',
       ],
       { cwd: directory },

@@ -18,7 +18,7 @@ const look = async (shop: Instance) => (await fetch(`${shop.url}/goods-stock/pho
 const purchase = (shop: Instance) =>
   fetch(`${shop.url}/goods-stock/phone/purchase`, { method: 'POST' });
 
-describe('an instance of the shop', { timeout: 60_000 }, () => {
+describe('an instance of the shop', () => {
   let directory: string;
   let zookeeper: EmbeddedZooKeeper;
   let client: ZkClient;

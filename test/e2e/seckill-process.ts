@@ -11,7 +11,7 @@ const built = (file: string) =>
 
 export const INSTANCE = built('instance.js');
 
-export interface Ended {
+interface Ended {
   code: number | null;
   stdout: string;
   stderr: string;

@@ -5,7 +5,7 @@ const SMALL = ['--buyers', '200', '--items', '20'];
 /** Slow enough to be caught in the act. */
 const SLOW = ['--buyers', '200', '--items', '150', '--delay', '50'];
 
-describe('the seckill', { timeout: 60_000 }, () => {
+describe('the seckill', () => {
   it('oversells without a lock and sells exactly the stock with it', async () => {
     const { code, report, stdout, left } = await seckill(...SMALL);
     expect(report.unlocked).toMatchObject({ requests: 200, errors: 0 });
@@ -76,7 +76,7 @@ describe('the seckill', { timeout: 60_000 }, () => {
     run.kill('SIGKILL');
     // Their stderr is its own: the stream is closed when the last of them is gone.
     await run.ended;
-    await expect.poll(() => run.instancePids.filter(lives), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => run.instancePids.filter(lives)).toEqual([]);
   });
 
   it('goes on when an instance is killed in the locked run, and says so', async () => {

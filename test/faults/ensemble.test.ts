@@ -15,7 +15,7 @@ const clients: ZkClient[] = [];
 
 beforeAll(async () => {
   ensemble = await Ensemble.start({ tickTime: TICK_TIME });
-}, 60_000);
+});
 afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()));
   for (const node of ensemble.nodes) {
@@ -36,7 +36,7 @@ async function connect(options: Partial<ZkClientOptions> = {}): Promise<ZkClient
   });
   clients.push(client);
   // An ensemble that has only just got together on a busy machine may fall apart once more.
-  await expect.poll(() => client.connect().then(() => true), { timeout: 15_000 }).toBe(true);
+  await expect.poll(() => client.connect().then(() => true)).toBe(true);
   return client;
 }
 

@@ -1,28 +1,14 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { CompiledClient } from '../support/compiled-client.js';
-import { Link } from '../support/link.js';
+import { describe, expect, test } from 'vitest';
+import { useCompiledClient } from '../support/compiled-client.js';
+import { useLinks } from '../support/link.js';
 import { useServer } from '../support/servers.js';
 
 // What makes the native client abort, hang or corrupt the event loop, tried through this library. Each
 // program runs in a process of its own, so that an abort is a result and not the end of the run.
 
 const zk = useServer();
-let compiled: CompiledClient;
-const links: Link[] = [];
-
-beforeAll(async () => {
-  compiled = await CompiledClient.make();
-});
-afterAll(() => compiled[Symbol.asyncDispose]());
-afterEach(async () => {
-  await Promise.all(links.splice(0).map((link) => link[Symbol.asyncDispose]()));
-});
-
-async function link(): Promise<Link> {
-  const made = await Link.to(zk.port);
-  links.push(made);
-  return made;
-}
+const link = useLinks(zk);
+const compiled = useCompiledClient();
 
 const PRELUDE = `
   import { once } from 'node:events';

@@ -58,9 +58,7 @@ describe('connect', () => {
       connectTimeout: 300,
       retry: { type: 'fixed', delay: 50, maxAttempts: 1 },
     });
-    const started = performance.now();
     const reason = await reasonOf(client.connect());
-    expect(performance.now() - started).toBeLessThan(2 * 300 + 50 + 1000);
     expect(reason).toBeInstanceOf(ConnectionError);
     expect(reason.message).toContain(`${dead}: no connection to 127.0.0.1 (ECONNREFUSED)`);
     expect(reason.message).toContain(`${deaf}: no answer within 300 ms`);
@@ -144,11 +142,9 @@ describe('connect', () => {
       auth: auth && [...auth],
       retry: { type: 'none' },
     });
-    const started = performance.now();
     await expect(client.connect()).rejects.toThrow(
       /did not attach a session: the connection broke/,
     );
-    expect(performance.now() - started).toBeLessThan(1000);
     rude.close();
   });
 });
@@ -168,7 +164,6 @@ describe('a session that is waited for', () => {
     expect(reason).toMatchObject({ code: 'CONNECTION', cause: { code: 'CONNECTION' } });
     expect(reason.message).toContain(way.connectString);
     expect(performance.now() - started).toBeGreaterThan(280);
-    expect(performance.now() - started).toBeLessThan(1000);
   });
 
   test('is given up when the signal says so', async () => {
@@ -192,8 +187,10 @@ describe('close', () => {
     const [client, observer] = [await connect({ sessionTimeout: 20_000 }), await connect()];
     const node = await client.create(zk.path('e'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
+    const closing = performance.now();
     await client.close();
     expect(await watch.fired).toBe('deleted');
+    expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
   test('frees them too while the connection is away', async () => {
@@ -206,9 +203,11 @@ describe('close', () => {
     await way.down();
     await log.until('SUSPENDED');
     await way.up();
+    const closing = performance.now();
     // Whether or not it is attached again by now.
     await client.close();
     expect(await watch.fired).toBe('deleted');
+    expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
   test('rejects everything that is pending or comes after', async () => {
@@ -240,13 +239,11 @@ describe('close', () => {
     expect(never.state).toBe('CLOSED');
     expect(await reasonOf(never.connect())).toBeInstanceOf(ShuttingDownError);
 
-    const client = new ZkClient({ connectString: await blackHole() });
+    const client = new ZkClient({ connectString: await blackHole(), connectTimeout: 3_600_000 });
     const connecting = reasonOf(client.connect());
     const waiting = reasonOf(client.session());
     await delay(100);
-    const started = performance.now();
     await client.close();
-    expect(performance.now() - started).toBeLessThan(200);
     expect(await connecting).toBeInstanceOf(ShuttingDownError);
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
@@ -267,15 +264,13 @@ describe('close', () => {
     const way = await link();
     const client = await connect({
       connectString: way.connectString,
-      retry: { type: 'forever', delay: 5000 },
+      retry: { type: 'forever', delay: 3_600_000 },
     });
     const log = history(client);
     await way.down();
     await log.until('SUSPENDED');
     const waiting = reasonOf(client.get('/'));
-    const started = performance.now();
     await client.close();
-    expect(performance.now() - started).toBeLessThan(300);
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
 

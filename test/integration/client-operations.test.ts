@@ -59,7 +59,7 @@ describe('operations', () => {
     const client = await connect();
     const path = await client.create(zk.path('container'), '', { mode: 'container' });
     await client.delete(await client.create(`${path}/child`));
-    await expect.poll(() => client.exists(path), { timeout: 10_000 }).toBeUndefined();
+    await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
   test('a megabyte arrives whole, again and again', async () => {
@@ -155,7 +155,7 @@ describe('ensureContainers', () => {
     const child = await client.create(`${root}/a/b/c/d`);
     expect(await client.exists(root)).toMatchObject({ numChildren: 1 });
     await client.delete(child);
-    await expect.poll(() => client.exists(`${root}/a`), { timeout: 10_000 }).toBeUndefined();
+    await expect.poll(() => client.exists(`${root}/a`)).toBeUndefined();
     await client.ensureContainers(`${root}/a/b/c`);
     expect(await client.exists(`${root}/a/b/c`)).toBeDefined();
   });

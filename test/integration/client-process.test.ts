@@ -1,26 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { CompiledClient } from '../support/compiled-client.js';
-import { Link } from '../support/link.js';
+import { describe, expect, test } from 'vitest';
+import { useCompiledClient } from '../support/compiled-client.js';
+import { useLinks } from '../support/link.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
-const links: Link[] = [];
-let compiled: CompiledClient;
-
-beforeAll(async () => {
-  compiled = await CompiledClient.make();
-});
-afterAll(() => compiled[Symbol.asyncDispose]());
-afterEach(async () => {
-  await Promise.all(links.splice(0).map((link) => link[Symbol.asyncDispose]()));
-});
-
-async function link(): Promise<Link> {
-  const made = await Link.to(zk.port);
-  links.push(made);
-  return made;
-}
+const link = useLinks(zk);
+const compiled = useCompiledClient();
 
 describe('a process', () => {
   const program = (body: string) => `

@@ -45,7 +45,7 @@ describe('a leader latch', () => {
     expect(stat.ephemeralOwner).toBe((await client.session()).id);
     await latch.close();
     // Only a container goes by itself.
-    await expect.poll(() => client.exists(path), { timeout: 5000 }).toBeUndefined();
+    await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
   it('hands the leadership on in the order of arrival, to one at a time', async () => {
@@ -498,7 +498,8 @@ describe('the close of a latch', () => {
     await link.down();
     await stateOf(client, 'SUSPENDED');
     const closing = observed(latch.close());
-    await expect.poll(() => closing.settled, { timeout: 2000 }).toBe(true);
+    await expect.poll(() => closing.settled).toBe(true);
+    expect(client.state).toBe('SUSPENDED');
     await link.up();
     await stateOf(client, 'RECONNECTED');
     await nothingLeft(server, other, path);
@@ -542,6 +543,8 @@ describe('what a latch is given', () => {
     ['key', { key: 7 }],
     ['onError', { onError: 'log' }],
     ['closeMode', { closeMode: 'loud' }],
+    ['closemode', { closemode: 'notify' }],
+    ['autoRequeue', { autoRequeue: true }],
   ])('is refused where its %s is wrong', async (option, options) => {
     const client = await connect();
     const make = () => new LeaderLatch(client, '/election', options as object);

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { LeaderLatch } from 'nestjs-zookeeper/recipes';
-import { nodesUnder, useClients } from '../support/clients.js';
+import { useClients } from '../support/clients.js';
+import { nodesUnder } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();

@@ -274,6 +274,38 @@ describe('interruptLeadership', () => {
   });
 });
 
+describe('the resignation of a selector', () => {
+  it('is through when takeLeadership has settled and the node is gone, and it may queue up again', async () => {
+    const path = server.path('resign');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { obeys: false });
+    const term = await a!.leads();
+    await b!.selector.resign();
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
+    const resigning = observed(a!.selector.resign());
+    expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
+    expect(a!.selector.hasLeadership).toBe(false);
+    await clients[1]!.sync(path);
+    expect(resigning.settled).toBe(false);
+    a!.end();
+    await resigning.promise;
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(1);
+    expect(a!.selector.requeue()).toBe(true);
+    await b!.leads();
+    b!.end();
+    await a!.leads(2);
+    await Promise.all([a!.selector.resign(), a!.end()]);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('is refused before the start and after the close', async () => {
+    const leader = new Leader(await connect(), server.path('resign-closed'), {});
+    await expect(leader.selector.resign()).rejects.toThrow(/latent/);
+    await leader.selector.close();
+    await expect(leader.selector.resign()).rejects.toThrow(IllegalStateError);
+  });
+});
+
 describe('a takeLeadership that fails', () => {
   const boom = new Error('no disk left');
 
@@ -501,7 +533,7 @@ describe('the close of a selector', () => {
       { autoRequeue: true },
     );
     selector.start();
-    await expect.poll(() => through, { timeout: 3000 }).toBe(true);
+    await expect.poll(() => through).toBe(true);
     expect(selector.state).toBe('closed');
     await nothingLeft(server, client, path);
   });
@@ -577,6 +609,8 @@ describe('what a selector is given', () => {
     ['id', () => {}, { id: 7 }],
     ['key', () => {}, { key: '' }],
     ['onError', () => {}, { onError: true }],
+    ['autorequeue', () => {}, { autorequeue: true }],
+    ['closeMode', () => {}, { closeMode: 'notify' }],
   ])('is refused where its %s is wrong', async (option, take, options) => {
     const client = await connect();
     const make = () =>

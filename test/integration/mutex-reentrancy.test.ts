@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { describe, expect, it } from 'vitest';
 import {
+  LeaseLostError,
   currentLease,
   LockBusyError,
   Mutex,
@@ -29,6 +30,19 @@ describe('a call chain that holds the mutex', () => {
       );
     });
     await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
+  });
+
+  it('does not enter again what a pause may have lost', async () => {
+    const client = await connect({ sessionTimeout: 1_000 });
+    const mutex = new Mutex(client, server.path('paused'));
+    let entered = false;
+    const outer = mutex.withLock(async () => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);
+      // In the first code after it: nothing has told of the loss yet.
+      await mutex.withLock(() => void (entered = true));
+    });
+    await expect(outer).rejects.toThrow(LeaseLostError);
+    expect(entered).toBe(false);
   });
 
   it('is told when it asks with acquire(), which could only wait for itself', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
@@ -6,22 +5,17 @@ import {
   LockTimeoutError,
   Mutex,
   ForeignNodeError,
+  ReadLock,
+  ReadWriteLock,
   WaitCancelledError,
+  WriteLock,
 } from 'nestjs-zookeeper/recipes';
-import type { ZkClient } from '../../lib/client/index.js';
-import { aborted, nodesUnder, useClients } from '../support/clients.js';
+import { aborted, useClients } from '../support/clients.js';
+import { nodesUnder, queued } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
-
-/** Resolves when `count` nodes queue under `path`. */
-async function queued(client: ZkClient, path: string, count: number): Promise<void> {
-  for (;;) {
-    if ((await nodesUnder(client, path)).length === count) return;
-    await delay(5);
-  }
-}
 
 describe('a mutex between clients', () => {
   it('lets one holder in at a time', async () => {
@@ -106,7 +100,7 @@ describe('a mutex between clients', () => {
     expect(stat.ephemeralOwner).toBe((await client.session()).id);
     await lease.release();
     // Only a container goes by itself.
-    await expect.poll(() => client.exists(path), { timeout: 5000 }).toBeUndefined();
+    await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
   it('gives every grant a higher fencing token, also after its path was deleted', async () => {
@@ -229,6 +223,14 @@ describe('a path', () => {
   it.each(['', 'orders', '/orders/', '/a//b', '/nul\0'])('%j is refused', async (path) => {
     const client = await connect();
     expect(() => new Mutex(client, path)).toThrow(BadOptionError);
+  });
+
+  it('with options that a lock does not have is refused', async () => {
+    const client = await connect();
+    for (const Recipe of [Mutex, ReadLock, WriteLock, ReadWriteLock]) {
+      const make = () => new Recipe(client, '/orders', { rentrant: false } as never);
+      expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'rentrant' }));
+    }
   });
 
   it.each(['__WRIT__', 'x__lock__', 'latch-'])(

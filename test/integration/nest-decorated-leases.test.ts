@@ -13,8 +13,9 @@ import {
 } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
 import request from 'supertest';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { aborted } from '../support/clients.js';
+import { eventually } from '../support/eventually.js';
 import { Meter } from '../support/meter.js';
 import { call, Gate, untilQueued, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
@@ -228,7 +229,7 @@ describe('a decorated method with bounds', () => {
     ]) {
       [gate, asked] = [new Gate(), new Gate()];
       const running = run();
-      await vi.waitFor(async () => {
+      await eventually(async () => {
         expect(await locks.participants('job')).toMatchObject([{ details: { text: 'nightly' } }]);
       });
       await locks.revoke('job');
@@ -309,9 +310,8 @@ describe('@DistributedSemaphore', () => {
     expect((await request(app.url).get('/busy')).status).toBe(409);
     expect((await request(app.url).get('/timeout')).headers['retry-after']).toBe('1');
     const untilSeen = (count: number) =>
-      vi.waitFor(
-        async () => expect(await other.participants('reports', { permits: 1 })).toHaveLength(count),
-        { timeout: 5_000, interval: 10 },
+      eventually(async () =>
+        expect(await other.participants('reports', { permits: 1 })).toHaveLength(count),
       );
     const caller = call(`${app.url}/wait`);
     await untilSeen(2);
@@ -407,7 +407,7 @@ describe('@DistributedSemaphore', () => {
     });
     expect([key, await reports.print()]).toEqual(['reports', undefined]);
     subscription.unsubscribe();
-    await vi.waitFor(async () => expect(await reports.print()).toBe('printed'));
+    await eventually(async () => expect(await reports.print()).toBe('printed'));
   });
 
   it('runs on an @Interval', async () => {

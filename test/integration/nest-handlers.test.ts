@@ -1,11 +1,14 @@
 import {
   Body,
+  type CallHandler,
   Controller,
+  type ExecutionContext,
   Get,
   HttpCode,
   HttpException,
   Inject,
   Injectable,
+  type NestInterceptor,
   Param,
   type PipeTransform,
   Post,
@@ -22,7 +25,7 @@ import {
   LockService,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
-import { retry, throwError } from 'rxjs';
+import { catchError, finalize, from, mergeMap, race, retry, throwError } from 'rxjs';
 import request from 'supertest';
 import { describe, expect, it } from 'vitest';
 import { call, Gate, untilQueued, useApps } from '../support/nest-apps.js';
@@ -154,6 +157,45 @@ describe('a locked HTTP handler', () => {
     expect((await request(app.url).get('/refused')).status).toBe(403);
   });
 
+  it.each(['/above/goods', '/below/goods', '/fixed/above', '/fixed/below'])(
+    'holds its lock until the interceptors of its method are done, above and below (%s)',
+    async (path) => {
+      const done: boolean[] = [];
+      @Injectable()
+      class Transaction implements NestInterceptor {
+        constructor(@Inject(LockService) private readonly locks: LockService) {}
+        intercept(_context: ExecutionContext, next: CallHandler) {
+          return next.handle().pipe(finalize(() => done.push(this.locks.held('goods'))));
+        }
+      }
+      @Controller()
+      class Shop {
+        @Get('above/:id')
+        @DistributedLock((id) => id)
+        @UseInterceptors(Transaction)
+        async above(@Param('id') _id: string) {}
+
+        @Get('below/:id')
+        @UseInterceptors(Transaction)
+        @DistributedLock((id) => id)
+        async below(@Param('id') _id: string) {}
+
+        @Get('fixed/above')
+        @DistributedLock('goods')
+        @UseInterceptors(Transaction)
+        async fixedAbove() {}
+
+        @Get('fixed/below')
+        @UseInterceptors(Transaction)
+        @DistributedLock('goods')
+        async fixedBelow() {}
+      }
+      const app = await apps.listen({ controllers: [Shop], providers: [Transaction] });
+      expect((await request(app.url).get(path)).status).toBe(200);
+      expect(done).toEqual([true]);
+    },
+  );
+
   it('passes its own errors through as they are', async () => {
     @Controller()
     class Shop {
@@ -258,6 +300,50 @@ describe('a locked HTTP handler', () => {
     expect([status, text]).toEqual([200, '3']);
     expect(app.get(LockService).held('7')).toBe(false);
   });
+
+  it.each(['/fixed', '/argument/goods'])(
+    'runs once at a time though an interceptor gives up on it and subscribes again (%s)',
+    async (path) => {
+      const first = new Gate();
+      let [calls, inside, most] = [0, 0, 0];
+      const work = async () => {
+        most = Math.max(most, ++inside);
+        if (++calls === 1) await first.pass();
+        inside--;
+      };
+      const GivesUp = () =>
+        UseInterceptors({
+          intercept: (_: unknown, next: CallHandler) =>
+            race(next.handle(), from(first.reached).pipe(mergeMap(() => throwError(Error)))).pipe(
+              catchError(() => {
+                // Time enough for a second call that does not wait for the first.
+                setTimeout(first.open, 100);
+                return next.handle();
+              }),
+            ),
+        });
+      @Controller()
+      class Shop {
+        @Get('fixed')
+        @GivesUp()
+        @DistributedLock('goods')
+        async fixed() {
+          await work();
+        }
+
+        @Get('argument/:id')
+        @GivesUp()
+        @DistributedLock((id) => id)
+        async argument(@Param('id') _id: string) {
+          await work();
+        }
+      }
+      const app = await apps.listen({ controllers: [Shop] });
+      expect((await request(app.url).get(path)).status).toBe(200);
+      expect({ calls, most }).toEqual({ calls: 2, most: 1 });
+      expect(app.get(LockService).held('goods')).toBe(false);
+    },
+  );
 
   it('is locked in a controller that is made anew for each request', async () => {
     @Controller({ scope: Scope.REQUEST })

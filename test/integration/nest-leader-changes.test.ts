@@ -65,6 +65,36 @@ describe('LeaderService.changes', () => {
     await expect.poll(() => seen).toEqual({ resigning: expected, watching: expected });
   });
 
+  it('tells whoever subscribes in the middle of a change nothing twice', async () => {
+    const leaders = await service('one');
+    const seen: boolean[] = [];
+    leaders.changes('job').subscribe(({ isLeader }) => {
+      if (!isLeader || seen.length > 0) return;
+      void leaders.resign('job');
+      leaders.changes('job').subscribe((change) => seen.push(change.isLeader));
+    });
+    await expect.poll(() => seen.at(-1)).toBe(true);
+    expect(seen).toEqual([false, true]);
+  });
+
+  it.each(['silent', 'notify'] as const)(
+    'tells of the end by a close of the latch that is %s',
+    async (mode) => {
+      const leaders = await service('one');
+      const { signal } = await untilLeading(leaders, 'job');
+      const seen: boolean[] = [];
+      leaders.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
+      const latch = leaders.latch('job');
+      const told: unknown[] = [];
+      latch.onChange((term) => told.push(term));
+      const closed = latch.close(mode);
+      expect([signal.aborted, seen]).toEqual([true, [true, false]]);
+      await closed;
+      expect(told).toEqual(mode === 'silent' ? [] : [undefined]);
+      expect(seen).toEqual([true, false]);
+    },
+  );
+
   it('tells a subscriber that resigns at once that it leads no more', async () => {
     const leaders = await service('one');
     await untilLeading(leaders, 'job');

@@ -8,27 +8,24 @@ import {
   Post,
   Sse,
 } from '@nestjs/common';
+import { MessagePattern, Payload } from '@nestjs/microservices';
 import {
-  type ClientProxy,
-  ClientProxyFactory,
-  MessagePattern,
-  type MicroserviceOptions,
-  Payload,
-  Transport,
-} from '@nestjs/microservices';
-import { currentTerm, LeaderOnly, LeaderService, NotLeaderError } from 'nestjs-zookeeper';
+  currentTerm,
+  LeaderOnly,
+  LeaderService,
+  NotLeaderError,
+  WaitCancelledError,
+} from 'nestjs-zookeeper';
 import { concat, firstValueFrom, map, NEVER, Observable, of } from 'rxjs';
 import request from 'supertest';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { useMessages } from '../support/messages.js';
 import { call, Gate, untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
 const apps = useApps(zk);
-const clients: ClientProxy[] = [];
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.close()));
-});
+const clientOf = useMessages();
 
 describe('an HTTP handler for leaders alone', () => {
   it('answers on the leader, in its term, and 503 on the others', async () => {
@@ -91,10 +88,18 @@ describe('an HTTP handler for leaders alone', () => {
       @Get('other')
       @LeaderOnly({ election: 'job', otherwise: async () => Promise.reject(new Error('no')) })
       async other() {}
+
+      @Get('cancelled')
+      @LeaderOnly({
+        election: 'job',
+        otherwise: async () => Promise.reject(new WaitCancelledError("a wait of the function's")),
+      })
+      async cancelled() {}
     }
     const { other } = await apps.leaderAndFollower({ controllers: [Jobs] });
     expect((await request(other.url).get('/http')).status).toBe(421);
     expect((await request(other.url).get('/other')).status).toBe(500);
+    expect((await request(other.url).get('/cancelled')).status).toBe(500);
   });
 
   it('passes its own errors through, NotLeaderErrors of others too', async () => {
@@ -213,18 +218,7 @@ describe('a message handler for leaders alone', () => {
   }
 
   async function sendTo(app: INestApplication) {
-    const options = { host: '127.0.0.1', port: 0 };
-    const microservice = app.connectMicroservice<MicroserviceOptions>({
-      transport: Transport.TCP,
-      options,
-    });
-    await app.startAllMicroservices();
-    const { port } = microservice.unwrap<{ address(): { port: number } }>().address();
-    const client = ClientProxyFactory.create({
-      transport: Transport.TCP,
-      options: { ...options, port },
-    });
-    clients.push(client);
+    const client = await clientOf(app);
     return (pattern: string) => firstValueFrom(client.send<unknown>(pattern, '7'));
   }
 

@@ -11,6 +11,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { aborted } from '../support/clients.js';
 import { Gate, untilCandidates, untilLeading, useApps } from '../support/nest-apps.js';
+import { observed } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
@@ -143,7 +144,7 @@ describe('LeaderService.resign', () => {
     expect(one.isLeader('job')).toBe(false);
   });
 
-  it('interrupts a takeLeadership, and the next leads when that has settled', async () => {
+  it('interrupts a takeLeadership, and is through when that has settled and the next leads', async () => {
     const [one, other] = [await service('one'), await service('other')];
     const gate = new Gate();
     let reason: unknown;
@@ -155,14 +156,35 @@ describe('LeaderService.resign', () => {
     const second = new Gate();
     other.select('job', () => second.pass());
     await untilCandidates(one, 'job', ['one', 'other']);
-    await one.resign('job');
+    const resigned = observed(one.resign('job'));
     expect(one.isLeader('job')).toBe(false);
     await gate.reached;
     expect(reason).toBeInstanceOf(NotLeaderError);
     expect(await other.leader('job')).toMatchObject({ id: 'one' });
+    // Once more, for what is interrupted already.
+    const again = observed(one.resign('job'));
+    await one.participants('job');
+    expect([resigned.settled, again.settled]).toEqual([false, false]);
     gate.open();
+    await Promise.all([resigned.promise, again.promise]);
+    expect(await one.leader('job')).toMatchObject({ id: 'other' });
     await second.reached;
     second.open();
+  });
+
+  it('does not wait for itself in a takeLeadership', async () => {
+    const leaders = await service('one');
+    const through: number[] = [];
+    leaders.select(
+      'job',
+      async ({ signal }) => {
+        await leaders.resign('job');
+        expect(signal.aborted).toBe(true);
+        through.push(1);
+      },
+      { autoRequeue: true },
+    );
+    await expect.poll(() => through.length).toBeGreaterThan(2);
   });
 
   it('does nothing where this instance does not lead, or takes no part', async () => {
@@ -233,10 +255,13 @@ describe('a shutdown', () => {
   it('leaves no candidate that was still waiting', async () => {
     const one = await service('one');
     await untilLeading(one, 'job');
+    // The leader's on its own node.
+    await expect.poll(() => zk.watchCount()).toBe(1);
     const app = await apps.start({}, { participantId: 'other', elections: ['job'] });
     await untilCandidates(one, 'job', ['one', 'other']);
+    await expect.poll(() => zk.watchCount()).toBe(2);
     await app.close();
     await untilCandidates(one, 'job', ['one']);
-    await expect.poll(() => zk.watchCount()).toBe(0);
+    await expect.poll(() => zk.watchCount()).toBe(1);
   });
 });

@@ -52,6 +52,20 @@ describe('LeaderService', () => {
     expect(await idOf('exact')).toBeUndefined();
   });
 
+  it('is told by the module what a call leaves undefined', async () => {
+    const path = zk.path('exact');
+    const app = await apps.start({}, { elections: [{ election: 'job', id: 'me', path }] });
+    const leaders = app.get(LeaderService);
+    const left = { id: undefined, path: undefined };
+    await leaders.latch('job').close();
+    const other = (await service('other')).latch('job', { path });
+    await other.await();
+    expect(await leaders.participants('job', { path: undefined })).toMatchObject([{ id: 'other' }]);
+    expect(leaders.latch('job', left)).toMatchObject({ id: 'me', path });
+    await leaders.latch('job').close();
+    expect(leaders.select('job', () => {}, left)).toMatchObject({ id: 'me', path });
+  });
+
   it('takes part from the first question on whether it leads', async () => {
     const app = await apps.start({}, { participantId: 'one' });
     const leaders = app.get(LeaderService);
@@ -210,7 +224,7 @@ describe('LeaderService refuses', () => {
   });
 
   it.each<[string, unknown, RegExp]>([
-    ['an unknown option', { ids: 'x' }, /ids.*left out.*id, path/],
+    ['an unknown option', { ids: 'x' }, /ids.*left out.*path/],
     ['options that are none', 'x', /options.*"x"/],
     ['an id of another type', { id: 5 }, /id.*5/],
     ['a path that is none', { path: 'relative' }, /path.*"relative"/],
@@ -219,9 +233,14 @@ describe('LeaderService refuses', () => {
     expect(() => leaders.latch('job', options as object)).toThrow(BadOptionError);
     expect(() => leaders.latch('job', options as object)).toThrow(message);
     expect(() => leaders.select('job', () => {}, options as object)).toThrow(message);
-    if ('id' in Object(options)) return;
     await expect(leaders.participants('job', options as object)).rejects.toThrow(BadOptionError);
     await expect(leaders.leader('job', options as object)).rejects.toThrow(message);
+  });
+
+  it('an id where nobody takes part by it', async () => {
+    const leaders = await service('one');
+    const look = leaders.participants('job', { id: 'x' } as object);
+    await expect(look).rejects.toThrow(/id must be left out/);
   });
 
   it('an application whose elections cannot be, which leaves nothing', async () => {

@@ -13,6 +13,7 @@ import {
 } from 'nestjs-zookeeper';
 import { describe, expect, it, vi } from 'vitest';
 import { aborted } from '../support/clients.js';
+import { eventually } from '../support/eventually.js';
 import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
@@ -76,7 +77,7 @@ describe('a lock for readers and writers', () => {
     });
     await gate.reached;
     const closed = app.close();
-    await vi.waitFor(() => expect(one.acquire('other')).rejects.toThrow(ShuttingDownError));
+    await eventually(() => expect(one.acquire('other')).rejects.toThrow(ShuttingDownError));
     gate.open();
     expect(await holding).toBe('entered');
     await closed;
@@ -213,7 +214,7 @@ describe('a lease with bounds', () => {
 
   it('keeps the lock taken for holdAtLeast, however early it is given back', async () => {
     const { one, other } = await two();
-    await one.withLock('job', { holdAtLeast: 300 }, () => {});
+    await one.withLock('job', { holdAtLeast: 1_000 }, () => {});
     expect(one.held('job')).toBe(false);
     expect(await other.tryAcquire('job')).toBeUndefined();
     await using _lease = await other.acquire('job', { wait: 5_000 });

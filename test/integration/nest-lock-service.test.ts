@@ -8,7 +8,9 @@ import {
   SelfDeadlockError,
   WaitCancelledError,
 } from 'nestjs-zookeeper';
-import { describe, expect, it, vi } from 'vitest';
+import { of } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
 import { Gate, loseSession, untilQueued, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
@@ -135,6 +137,8 @@ describe('LockService', () => {
       false,
       false,
     ]);
+    // It could not tell the modes apart.
+    expect(() => one.held('stock', { mode: 'read' } as object)).toThrow(/mode must be left out/);
     await lease.release();
     await lease.release();
     expect(one.held('stock')).toBe(false);
@@ -189,6 +193,16 @@ describe('LockService', () => {
     await expect(one.withLock('stock', {} as never)).rejects.toThrow(/fn must be a function/);
   });
 
+  it.each<[string, () => unknown]>([
+    ['an Observable', () => of(1)],
+    ['a promise of an Observable', async () => of(1)],
+    ['a generator', async function* () {}],
+  ])('refuses %s: it would begin without the lock', async (_, fn) => {
+    const { one } = await two();
+    await expect(one.withLock('stock', fn)).rejects.toThrow(/result of fn must be no Observable/);
+    expect(one.held('stock')).toBe(false);
+  });
+
   it('remembers no lock that is over', async () => {
     const { one } = await two();
     const gate = new Gate();
@@ -213,6 +227,6 @@ describe('LockService', () => {
     expect([lease.held, one.held('stock')]).toEqual([false, false]);
     const { leases } = (one as unknown as { turnstile: { leases: { leases: Set<unknown> } } })
       .turnstile;
-    await vi.waitFor(() => expect(leases.leases.size).toBe(0), { timeout: 5_000 });
+    await eventually(() => expect(leases.leases.size).toBe(0));
   });
 });

@@ -1,24 +1,16 @@
 import { Controller } from '@nestjs/common';
-import {
-  ClientProxyFactory,
-  type ClientProxy,
-  MessagePattern,
-  type MicroserviceOptions,
-  Payload,
-  Transport,
-} from '@nestjs/microservices';
+import { MessagePattern, Payload } from '@nestjs/microservices';
 import { currentLease, DistributedLock, LockService } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, type Observable } from 'rxjs';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { useMessages } from '../support/messages.js';
 import { type AppOptions, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
 const apps = useApps(zk);
-const clients: ClientProxy[] = [];
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.close()));
-});
+const clientOf = useMessages();
 
 describe('a locked message handler', () => {
   @Controller()
@@ -44,17 +36,7 @@ describe('a locked message handler', () => {
 
   async function start(options?: AppOptions) {
     const app = await apps.start({ controllers: [Shop] }, options);
-    const microservice = app.connectMicroservice<MicroserviceOptions>({
-      transport: Transport.TCP,
-      options: { host: '127.0.0.1', port: 0 },
-    });
-    await app.startAllMicroservices();
-    const { port } = microservice.unwrap<{ address(): { port: number } }>().address();
-    const client = ClientProxyFactory.create({
-      transport: Transport.TCP,
-      options: { host: '127.0.0.1', port },
-    });
-    clients.push(client);
+    const client = await clientOf(app);
     return { app, send: (pattern: string, id: string) => client.send<unknown>(pattern, id) };
   }
 
@@ -82,7 +64,7 @@ describe('a locked message handler', () => {
     const { app, send } = await start({ shutdownTimeout: 50 });
     const other = await apps.start({});
     const subscription = send('stream', 'goods').subscribe({ error: () => {} });
-    await vi.waitFor(() => expect(app.get(LockService).held('goods')).toBe(true));
+    await eventually(() => expect(app.get(LockService).held('goods')).toBe(true));
     await app.close();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
     subscription.unsubscribe();

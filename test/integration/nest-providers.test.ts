@@ -186,7 +186,29 @@ describe('a locked method of a provider', () => {
     }
     const stock = await apps.provider(Stock);
     await expect(stock.promised()).rejects.toThrow(MisuseError);
-    await expect(stock.promised()).rejects.toThrow(/Stock\.promised.*promised\(…\): Observable/);
+    await expect(stock.promised()).rejects.toThrow(
+      /Stock\.promised.*promised\(…\): Observable.*import type/,
+    );
+  });
+
+  it('that gives a generator is refused: it would run when the lock is given back', async () => {
+    const ran: string[] = [];
+    @Injectable()
+    class Stock {
+      @DistributedLock('goods')
+      async all() {
+        return this.pieces();
+      }
+
+      private async *pieces() {
+        ran.push('pieces');
+        yield 1;
+      }
+    }
+    const stock = await apps.provider(Stock);
+    await expect(stock.all()).rejects.toThrow(MisuseError);
+    await expect(stock.all()).rejects.toThrow(/Stock\.all.*generator/);
+    expect(ran).toEqual([]);
   });
 });
 

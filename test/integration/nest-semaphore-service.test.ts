@@ -14,8 +14,10 @@ import {
   ShuttingDownError,
   WaitCancelledError,
 } from 'nestjs-zookeeper';
-import { describe, expect, it, vi } from 'vitest';
+import { of } from 'rxjs';
+import { describe, expect, it } from 'vitest';
 import { aborted } from '../support/clients.js';
+import { eventually } from '../support/eventually.js';
 import { Meter } from '../support/meter.js';
 import { Gate, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
@@ -35,13 +37,10 @@ async function two() {
 }
 
 async function untilWaiting(service: SemaphoreService, key: string, count = 1): Promise<void> {
-  await vi.waitFor(
-    async () => {
-      const seen = await service.participants(key, { permits: 2 });
-      expect(seen.filter(({ state }) => state === 'waiting')).toHaveLength(count);
-    },
-    { timeout: 5_000, interval: 10 },
-  );
+  await eventually(async () => {
+    const seen = await service.participants(key, { permits: 2 });
+    expect(seen.filter(({ state }) => state === 'waiting')).toHaveLength(count);
+  });
 }
 
 const twoPermits = { permits: 2 };
@@ -71,6 +70,14 @@ describe('SemaphoreService', () => {
     const error = new Error('no paper');
     await expect(one.withPermit('reports', twoPermits, () => Promise.reject(error))).rejects.toBe(
       error,
+    );
+    expect(await one.available('reports', twoPermits)).toBe(2);
+  });
+
+  it('refuses an Observable: it would begin without the permit', async () => {
+    const { one } = await two();
+    await expect(one.withPermit('reports', twoPermits, () => of(1))).rejects.toThrow(
+      /result of fn must be no Observable/,
     );
     expect(await one.available('reports', twoPermits)).toBe(2);
   });
@@ -119,7 +126,7 @@ describe('SemaphoreService', () => {
     await using _lease = await one.acquire('reports', shared);
     await expect(other.acquire('reports', { ...shared, wait: 0 })).rejects.toThrow(LockBusyError);
     const waiting = other.acquire('reports', { ...shared, wait: 5_000 });
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect(await one.participants('reports', shared)).toHaveLength(2);
     });
     await one.setPermits('reports', 2);
@@ -194,7 +201,7 @@ describe('SemaphoreService', () => {
       wait: 5_000,
     });
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await one.withPermit('job', { permits: 1, holdAtLeast: 300 }, () => {});
+    await one.withPermit('job', { permits: 1, holdAtLeast: 1_000 }, () => {});
     expect(await other.tryAcquire('job', { permits: 1 })).toBeUndefined();
     await using _later = await other.acquire('job', { permits: 1, wait: 5_000 });
   });

@@ -3,14 +3,16 @@ import {
   currentLease,
   DistributedLock,
   LeaderOnly,
+  LeaderService,
   LeaseLostError,
   LockService,
   ShuttingDownError,
 } from 'nestjs-zookeeper';
 import request from 'supertest';
 import { describe, expect, it, vi } from 'vitest';
+import { eventually } from '../support/eventually.js';
 import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
-import { failureOf } from '../support/recipe-nodes.js';
+import { failureOf, observed } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
 const zk = useServer();
@@ -46,7 +48,7 @@ describe('an application that shuts down', () => {
     });
     await gate.reached;
     const closed = app.close();
-    await vi.waitFor(() => expect(locks.acquire('other')).rejects.toThrow(ShuttingDownError));
+    await eventually(() => expect(locks.acquire('other')).rejects.toThrow(ShuttingDownError));
     await expect(locks.tryAcquire('other')).rejects.toThrow(/"other" is refused.*shutting down/);
     gate.open();
     expect(await holding).toBe('entered again');
@@ -85,6 +87,38 @@ describe('an application that shuts down', () => {
     expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*50 ms.*goods/));
     warn.mockRestore();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
+  });
+
+  it('waits no longer for what was lost meanwhile', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await apps.start({}, { shutdownTimeout: 3_600_000 });
+    const gate = new Gate();
+    const options = { holdAtMost: 500 };
+    const held = app.get(LockService).withLock(['goods', 'gold'], options, () => gate.pass());
+    await gate.reached;
+    const closed = observed(app.close());
+    await expect.poll(() => closed.settled).toBe(true);
+    expect(warn).not.toHaveBeenCalledWith(expect.stringMatching(/gave back/));
+    gate.open();
+    await held;
+    warn.mockRestore();
+  });
+
+  it('has one time for all that it waits for', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await apps.start({}, { shutdownTimeout: 2_000 });
+    const [leading, holding] = [new Gate(), new Gate()];
+    app.get(LeaderService).select('job', () => leading.pass());
+    const held = app.get(LockService).withLock('goods', () => holding.pass());
+    await Promise.all([leading.reached, holding.reached]);
+    const began = performance.now();
+    await app.close();
+    expect(performance.now() - began).toBeLessThan(3_900);
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*2000 ms.*goods/));
+    leading.open();
+    holding.open();
+    await held;
+    warn.mockRestore();
   });
 
   it('tells a locked method that it was ended, and its caller that the lease was lost', async () => {

@@ -135,3 +135,23 @@ describe('a locked handler that returns an Observable', () => {
     expect(await answer).toMatchObject({ status: 500, body: { code: 'LEASE_LOST' } });
   });
 });
+
+describe('a locked handler that returns a generator', () => {
+  it('answers 500: it would run when the lock is given back', async () => {
+    const ran: number[] = [];
+    @Controller()
+    class Prices {
+      @Get()
+      @DistributedLock('prices')
+      async all() {
+        return (async function* () {
+          ran.push(1);
+          yield 'price';
+        })();
+      }
+    }
+    const app = await apps.listen({ controllers: [Prices] });
+    expect((await request(app.url).get('/')).status).toBe(500);
+    expect(ran).toEqual([]);
+  });
+});

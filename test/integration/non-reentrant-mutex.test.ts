@@ -106,6 +106,14 @@ describe('a non-reentrant mutex', () => {
   });
 });
 
+describe('the options of a non-reentrant mutex', () => {
+  it('are those that it knows', async () => {
+    const client = await connect();
+    const make = () => new NonReentrantMutex(client, '/door', { reentrant: true } as never);
+    expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'reentrant' }));
+  });
+});
+
 describe('a call chain that holds a non-reentrant mutex', () => {
   it('is refused when it asks again in any way, instead of waiting for itself', async () => {
     const path = server.path('again');

@@ -139,7 +139,7 @@ describe('a path that nobody uses any more', () => {
     await new ReadWriteLock(client, path).write.withLock(() => undefined);
     await new Semaphore(client, path, { permits: 1 }).withLock(() => undefined);
     // Its two directories are containers: empty, they go by themselves.
-    await expect.poll(() => nodesUnder(client, path), { timeout: 5000 }).toEqual([]);
+    await expect.poll(() => nodesUnder(client, path)).toEqual([]);
     await new Mutex(client, path).withLock(() => undefined);
   });
 });

@@ -232,6 +232,13 @@ describe('a number of permits', () => {
     },
   );
 
+  it('by another name is refused', async () => {
+    const client = await connect();
+    const make = () => new Semaphore(client, '/bad', { permits: 3, permit: 5 } as never);
+    expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'permit' }));
+    expect(make).toThrow('permits is what it is called');
+  });
+
   it('that differs from the one in use in this process is refused', async () => {
     const path = server.path('disagree');
     const client = await connect();

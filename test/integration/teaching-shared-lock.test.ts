@@ -8,23 +8,15 @@ import {
   ReadWriteLock,
   SelfDeadlockError,
   WaitCancelledError,
-  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { SharedLock } from '../../lib/recipes/teaching/index.js';
 import { aborted, useClients } from '../support/clients.js';
-import { expire } from '../support/sessions.js';
+import { nodesUnder, queued } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
+import { expire } from '../support/sessions.js';
 
 const server = useServer();
 const connect = useClients(server);
-
-async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
-  return (await client.exists(path)) ? (await client.children(path)).children : [];
-}
-
-async function queued(client: ZkClient, path: string, count: number): Promise<void> {
-  await expect.poll(() => nodesUnder(client, path)).toHaveLength(count);
-}
 
 describe('the shared lock with a child watch', () => {
   it('lets readers in together and writers alone, and leaves nothing behind', async () => {

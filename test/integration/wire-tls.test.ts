@@ -51,7 +51,7 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
       serve(secure.mutual, 'need'),
       serve(secure.oneSided, 'none'),
     ]);
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all([mutual?.dispose(), oneSided?.dispose()]);
     await authority?.[Symbol.asyncDispose]();

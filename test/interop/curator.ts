@@ -4,7 +4,6 @@ import {
   spawn,
   spawnSync,
 } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -12,19 +11,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { CURATOR_JARS, missingJar } from '../support/harness.js';
 import { RealZooKeeper } from '../support/real-zookeeper.js';
 
-const JARS = '/usr/share/java';
-const CLASS_PATH = [
-  'curator-client',
-  'curator-framework',
-  'curator-recipes',
-  'zookeeper',
-  'zookeeper-jute',
-  'guava',
-  'slf4j-api',
-  'slf4j-nop',
-].map((name) => `${JARS}/${name}.jar`);
 const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
 
 /** Milliseconds for the answer to one request: a whole contention, at the most. */
@@ -60,14 +49,14 @@ export class Curator implements AsyncDisposable {
   static missing(): string | undefined {
     if (spawnSync('javac', ['-version']).status !== 0) return 'no JDK (javac)';
     if (!RealZooKeeper.isInstalled()) return 'no Debian package "zookeeper"';
-    const jar = CLASS_PATH.find((file) => !existsSync(file));
+    const jar = missingJar(CURATOR_JARS);
     return jar && `no ${jar} (Debian package "libcurator-recipes-java")`;
   }
 
   /** Compiles the Java side, starts it and waits for its session. @param sessionTimeout milliseconds */
   static async start(connectString: string, sessionTimeout = 10_000): Promise<Curator> {
     const classes = await mkdtemp(join(tmpdir(), 'curator-'));
-    const classPath = CLASS_PATH.join(':');
+    const classPath = CURATOR_JARS.join(':');
     const sources = (await readdir(SOURCES)).map((file) => join(SOURCES, file));
     await promisify(execFile)('javac', ['-cp', classPath, '-d', classes, ...sources]);
     const child = spawn('java', [

@@ -32,7 +32,7 @@ describe.skipIf(!python)('Python’s kazoo finds a ZooKeeper that serves', () =>
     'lost_session',
   ])('its %s', async (scenario) => {
     const args = [SCENARIOS, server.connectString, scenario];
-    const run = promisify(execFile)(python!, args, { timeout: 25_000 });
+    const run = promisify(execFile)(python!, args, { timeout: 100_000 });
     expect((await run).stdout).toBe('done\n');
   });
 });

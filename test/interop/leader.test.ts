@@ -1,11 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
   LeaderLatch,
   LeaderSelector,
   LockTimeoutError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, nodesUnder, useClients } from '../support/clients.js';
+import { aborted, expire, useClients } from '../support/clients.js';
+import { eventually } from '../support/eventually.js';
+import { nodesUnder } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
 import { Referee } from './referee.js';
@@ -15,7 +17,7 @@ const ROUNDS = 20;
 /** How often the leadership goes from one side to the other at least: both wanted it at the same time. */
 const HANDOVERS = 10;
 /** Milliseconds: for what has to come, and for what must not. */
-const LONG = 10_000;
+const LONG = 60_000;
 const SHORT = 100;
 
 const missing = Curator.missing();
@@ -51,10 +53,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
   }
 
   async function queued(count: number): Promise<void> {
-    await vi.waitFor(async () => expect(await nodesUnder(client, path)).toHaveLength(count), {
-      timeout: LONG,
-      interval: 5,
-    });
+    await eventually(async () => expect(await nodesUnder(client, path)).toHaveLength(count));
   }
 
   describe('of latches', () => {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** Milliseconds inside: long enough for another one to come in, if it can. */
 const STAY = 5;
 
-export type Side = 'ours' | 'Curator';
+type Side = 'ours' | 'Curator';
 
 /**
  * Stands inside a lock and counts who is there. Both sides come to it, in this one process, after they

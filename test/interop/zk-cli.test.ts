@@ -22,7 +22,7 @@ describe.skipIf(missing)('ZooKeeper’s own command line', () => {
   async function say(...commands: string[]): Promise<string[]> {
     // Half of its answers go to the one stream, half to the other.
     const child = spawn('sh', ['-c', `${PROGRAM} -server ${server.connectString} 2>&1`], {
-      timeout: 25_000,
+      timeout: 100_000,
     });
     child.stdin.end([...commands, 'quit', ''].join('\n'));
     const [said] = await Promise.all([text(child.stdout), once(child, 'close')]);

@@ -1,8 +1,7 @@
-import { NodeError, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
-import type { LiveSession } from '../../lib/client/live-session.js';
+import { ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
 import { afterEach } from 'vitest';
-import { expireSession } from './raw-client.js';
 import type { TestServer } from './servers.js';
+import { expire as expireSession } from './sessions.js';
 
 /** Clients of the file's server that are closed after each test. */
 export function useClients(server: TestServer) {
@@ -13,7 +12,7 @@ export function useClients(server: TestServer) {
   return async (options: Partial<ZkClientOptions> = {}): Promise<ZkClient> => {
     const client = new ZkClient({
       connectString: server.connectString,
-      sessionTimeout: 4000,
+      sessionTimeout: 10_000,
       ...options,
     });
     open.push(client);
@@ -24,8 +23,7 @@ export function useClients(server: TestServer) {
 
 /** Ends the client's session on the server, as a timeout would: by a second connection that closes it. */
 export async function expire(client: ZkClient, server: TestServer): Promise<void> {
-  const { id, password } = ((await client.session()) as LiveSession).credentials!;
-  await expireSession('127.0.0.1', server.port, id, password);
+  await expireSession(await client.session(), server.port);
 }
 
 /** Resolves when `condition` holds after a change of the connection state, or at once. */
@@ -45,14 +43,4 @@ export function aborted(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
   });
-}
-
-/** The nodes under a path; none where the path is gone, as an emptied container soon is. */
-export async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
-  try {
-    return (await client.children(path)).children.sort();
-  } catch (error) {
-    if (error instanceof NodeError && error.code === 'NO_NODE') return [];
-    throw error;
-  }
 }

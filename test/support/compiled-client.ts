@@ -4,13 +4,24 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import ts from 'typescript';
+import { afterAll, beforeAll } from 'vitest';
 
 /** How long a program may take, milliseconds. */
 const LIMIT = 15_000;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
+/** The client's files as they are compiled, while the tests of the file or the `describe` run. */
+export function useCompiledClient(): Pick<CompiledClient, 'run'> {
+  let compiled: CompiledClient;
+  beforeAll(async () => {
+    compiled = await CompiledClient.make();
+  });
+  afterAll(() => compiled[Symbol.asyncDispose]());
+  return { run: (...program) => compiled.run(...program) };
+}
+
 /** lib/client, what it tells and the protocol it speaks, as JavaScript, for programs that run in a process of their own. */
-export class CompiledClient implements AsyncDisposable {
+class CompiledClient implements AsyncDisposable {
   private constructor(readonly directory: string) {}
 
   static async make(): Promise<CompiledClient> {

@@ -36,7 +36,7 @@ export class Jobs {
   ],
   providers: [Jobs],
 })
-export class CronInstance {}
+class CronInstance {}
 
 process.on('disconnect', () => process.exit());
 await NestFactory.createApplicationContext(CronInstance, { logger: ['error', 'fatal'] });

@@ -22,7 +22,7 @@ export function edges({ cycle }: Pick<Deadlock, 'cycle'>): string[] {
 type Lockable = Pick<Lock, 'withLock'> | Pick<MultiLock, 'withLock'>;
 
 /** A call chain that takes these one inside of the other; the inner ones once all chains have their first. */
-export interface Nesting {
+interface Nesting {
   readonly locks: readonly Lockable[];
   readonly options?: AcquireOptions;
 }

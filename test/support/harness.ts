@@ -17,15 +17,30 @@ export const { Child } = (await harness('child')) as {
   Child: new (id: string, program: string, args: string[]) => Child;
 };
 
+export const { ZOOKEEPER_JARS, CURATOR_JARS, missingJar } = (await harness('jars')) as {
+  ZOOKEEPER_JARS: readonly string[];
+  CURATOR_JARS: readonly string[];
+  missingJar(jars: readonly string[]): string | undefined;
+};
+
 export interface Node {
   readonly port: number;
+  readonly pid: number;
   readonly running: boolean;
   launch(): void;
+  serving(): Promise<void>;
   mode(): Promise<string | undefined>;
   pause(): void;
   resume(): void;
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
+
+export const { RealServer, freePorts } = (await harness('real-server')) as {
+  RealServer: {
+    in(directory: string, port: number, configuration: string[], jvm?: string[]): Promise<Node>;
+  };
+  freePorts(count: number): Promise<number[]>;
+};
 
 export interface Ensemble {
   readonly nodes: readonly Node[];

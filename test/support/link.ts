@@ -1,5 +1,20 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { afterEach } from 'vitest';
+import type { TestServer } from './servers.js';
+
+/** Links to the file's server that are gone after each test. */
+export function useLinks(server: TestServer) {
+  const open: Link[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((link) => link[Symbol.asyncDispose]()));
+  });
+  return async (): Promise<Link> => {
+    const link = await Link.to(server.port);
+    open.push(link);
+    return link;
+  };
+}
 
 /** The network between one client and its server: it can be cut, refuse, and fall silent without a word. */
 export class Link implements AsyncDisposable {

@@ -20,6 +20,7 @@ import {
   StatResponse,
   type Writer,
 } from '../../lib/protocol/index.js';
+import { OPEN } from './raw-requests.js';
 
 /** One operation of a multi, as it is sent. */
 export interface MultiStep {
@@ -34,8 +35,6 @@ interface StepOptions {
   flags?: number;
   type?: number;
 }
-
-const OPEN: readonly Acl[] = [{ perms: 31, scheme: 'world', id: 'anyone' }];
 
 function step<Q extends { path: string }>(type: number, codec: Codec<Q>, request: Q): MultiStep {
   return { type, path: request.path, write: (to) => codec.write(request, to) };

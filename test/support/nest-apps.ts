@@ -6,7 +6,7 @@ import {
   type ModuleMetadata,
   type Type,
 } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { Test, type TestingModule } from '@nestjs/testing';
 import {
   getZkClientToken,
   LeaderService,
@@ -17,10 +17,10 @@ import {
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
 import { filter, firstValueFrom } from 'rxjs';
-import { afterEach, vi } from 'vitest';
-import type { LiveSession } from '../../lib/client/live-session.js';
-import { expireSession } from './raw-client.js';
+import { afterEach } from 'vitest';
+import { eventually } from './eventually.js';
 import type { TestServer } from './servers.js';
+import { expire } from './sessions.js';
 
 /** For Nest's own lines. */
 export const silent = new ConsoleLogger({ logLevels: [] });
@@ -43,7 +43,7 @@ export function useApps(server: TestServer) {
   const options = (overrides: AppOptions = {}): ZkModuleOptions & ZkModuleExtras =>
     ({
       connectString: server.connectString,
-      sessionTimeout: 4_000,
+      sessionTimeout: 10_000,
       namespace: (namespace ||= server.path('nest')),
       ...overrides,
     }) as ZkModuleOptions & ZkModuleExtras;
@@ -87,16 +87,34 @@ export function useApps(server: TestServer) {
   };
 }
 
+/** An application that is never connected: what is tested happens before, or without. */
+export async function startUnconnected(
+  metadata: ModuleMetadata,
+  defaults?: ZkModuleOptions['defaults'],
+): Promise<TestingModule> {
+  const connection = ZkModule.forRoot({
+    connectString: '127.0.0.1:1',
+    lazyConnection: true,
+    defaults,
+  });
+  const module = await Test.createTestingModule({ ...metadata, imports: [connection] })
+    .setLogger(silent)
+    .compile();
+  try {
+    return await module.init();
+  } catch (error) {
+    await module.close();
+    throw error;
+  }
+}
+
 /** Resolves when `count` nodes stand in the queue of a key's lock: one holds, the others wait. */
 export async function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
   const path = `${client.namespace}/locks/${key}`;
-  await vi.waitFor(
-    async () => {
-      const { children } = await client.children(path);
-      if (children.length !== count) throw new Error(`${children.length} nodes, not ${count}`);
-    },
-    { timeout: 5_000, interval: 10 },
-  );
+  await eventually(async () => {
+    const { children } = await client.children(path);
+    if (children.length !== count) throw new Error(`${children.length} nodes, not ${count}`);
+  });
 }
 
 /** Resolves with the term when this instance leads. */
@@ -111,13 +129,10 @@ export async function untilCandidates(
   election: string,
   ids: readonly string[],
 ): Promise<void> {
-  await vi.waitFor(
-    async () => {
-      const present = (await leaders.participants(election)).map(({ id }) => id);
-      if (present.join() !== ids.join()) throw new Error(`${present.join()}, not ${ids.join()}`);
-    },
-    { timeout: 10_000, interval: 10 },
-  );
+  await eventually(async () => {
+    const present = (await leaders.participants(election)).map(({ id }) => id);
+    if (present.join() !== ids.join()) throw new Error(`${present.join()}, not ${ids.join()}`);
+  });
 }
 
 /** A caller that leaves: a request on a connection of its own. */
@@ -150,14 +165,13 @@ export class Gate {
 
 /** Ends the client's session; resolves when the client knows. */
 export async function loseSession(server: TestServer, client: ZkClient): Promise<void> {
-  const session = (await client.session()) as LiveSession;
-  const { id, password } = session.credentials!;
+  const session = await client.session();
   const lost = new Promise<void>((resolve) => session.onLost(() => resolve()));
   // The client, cut off by the connection that ends its session, may be back before that is done.
   const attempt = async () => {
-    expireSession('127.0.0.1', server.port, id, password).catch(() => {});
+    expire(session, server.port).catch(() => {});
     const late = once(AbortSignal.timeout(2_500), 'abort');
     await Promise.race([lost, late.then(() => Promise.reject(new Error('still alive')))]);
   };
-  await vi.waitFor(attempt, { timeout: 15_000, interval: 10 });
+  await eventually(attempt);
 }

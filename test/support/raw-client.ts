@@ -11,9 +11,10 @@ import {
   ReplyHeader,
   type ValueOf,
   WatcherEvent,
-  Writer,
+  type Writer,
   Xid,
 } from '../../lib/protocol/index.js';
+import { frameOf } from './frames.js';
 
 export interface RawConnectOptions {
   port: number;
@@ -34,7 +35,7 @@ export interface RawReply<T> {
   body: T | undefined;
 }
 
-export type RawEvent = ValueOf<typeof WatcherEvent>;
+type RawEvent = ValueOf<typeof WatcherEvent>;
 
 /** Speaks the wire format itself: one socket, no retries, no hidden requests. */
 export class RawClient {
@@ -106,9 +107,7 @@ export class RawClient {
   }
 
   sendFrame(body: (to: Writer) => void): void {
-    const writer = new Writer();
-    writer.frame(body);
-    this.socket.write(writer.take());
+    this.socket.write(frameOf(body));
   }
 
   /** Rejects when the connection ends first; an error code is part of the reply. */

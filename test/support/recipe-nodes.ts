@@ -25,7 +25,7 @@ export async function nothingLeft(
   ...paths: string[]
 ): Promise<void> {
   for (const path of paths) await queued(client, path, 0);
-  await expect.poll(() => server.watchCount(), { interval: 10, timeout: 3000 }).toBe(0);
+  await expect.poll(() => server.watchCount(), { interval: 10 }).toBe(0);
 }
 
 /** What a promise rejects with. */

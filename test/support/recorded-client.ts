@@ -19,7 +19,6 @@ import {
   OpCode,
   PathRequest,
   PathResponse,
-  Permission,
   ReadRequest,
   SetACLRequest,
   SetDataRequest,
@@ -32,9 +31,8 @@ import {
   Xid,
 } from '../../lib/protocol/index.js';
 import { MultiRequest, MultiResponse, type MultiStep } from './multi-records.js';
+import { OPEN } from './raw-requests.js';
 import { type Expected, RecordedConnection } from './recorded-connection.js';
-
-export const OPEN: Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
 interface CreateOptions {
   data?: Uint8Array | string | null;

@@ -9,9 +9,10 @@ import {
   RequestHeader,
   type ValueOf,
   WatcherEvent,
-  Writer,
+  type Writer,
   Xid,
 } from '../../lib/protocol/index.js';
+import { frameOf } from './frames.js';
 
 type Greeting = ValueOf<typeof ConnectResponse>;
 
@@ -63,9 +64,7 @@ export class Peer {
   }
 
   send(body: (to: Writer) => void): void {
-    const writer = new Writer();
-    writer.frame(body);
-    if (this.socket.writable) this.socket.write(writer.take());
+    if (this.socket.writable) this.socket.write(frameOf(body));
   }
 }
 

@@ -6,7 +6,7 @@ import {
   OpCode,
   Permission,
 } from '../../lib/protocol/index.js';
-import { OPEN } from './recorded-client.js';
+import { OPEN } from './raw-requests.js';
 import type { Recorder } from './server-recorder.js';
 
 export type Scenario = (server: Recorder) => Promise<void>;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
 
-export type ServerKind = 'embedded' | 'real';
+type ServerKind = 'embedded' | 'real';
 
 export interface TestServer {
   readonly kind: ServerKind;

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,6 +23,12 @@ const { checkExclusion } = (await load('exclusion.mjs')) as {
 const { Sections } = (await load('workers/section.mjs')) as {
   Sections: new (capacity: number, file: string) => Noting;
 };
+const { Visits } = (await load('workers/visits.mjs')) as {
+  Visits: new () => {
+    add(token: bigint, entered: number, left: number, key: number): void;
+    save(file: string): Promise<void>;
+  };
+};
 
 let directory: string;
 
@@ -36,12 +42,9 @@ async function check(logs: Record<string, Visit[]>): Promise<string[]> {
   const files: Record<string, string> = {};
   for (const [name, visits] of Object.entries(logs)) {
     files[name] = join(directory, name);
-    await writeFile(files[name], [
-      BigInt64Array.from(visits, ({ token }) => token),
-      Float64Array.from(visits, ({ entered }) => entered),
-      Float64Array.from(visits, ({ left }) => left),
-      Float64Array.from(visits, ({ key = 0 }) => key),
-    ]);
+    const noted = new Visits();
+    for (const { token, entered, left, key = 0 } of visits) noted.add(token, entered, left, key);
+    await noted.save(files[name]);
   }
   return checkExclusion(files);
 }

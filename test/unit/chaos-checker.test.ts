@@ -214,6 +214,12 @@ describe("the chaos run's checker", () => {
       [name]: ['a had 2 grants in 1000.0 ms'],
     });
     expect(violations(round, { ...quiet, disturbed: true }, ...grants(2))).toEqual({});
+    const killed = (worker: string, from: number) =>
+      violations(round, quiet, ...grants(2), fault('kill', worker, from, from + 500));
+    expect(killed('a', -800)).toEqual({});
+    expect(killed('b', -800)).toHaveProperty([name]);
+    expect(killed('a', -8_000)).toHaveProperty([name]);
+    expect(killed('a', 2_000)).toHaveProperty([name]);
   });
 
   it('finds a lease that a short interruption ended', () => {

@@ -42,6 +42,16 @@ describe('the connect string', () => {
     expect(parseConnectString('a:1,b:1,A:1').hosts.map((host) => host.label)).toHaveLength(2);
   });
 
+  test.each(['http://zk:2181', 'zookeeper://a:2181/x', 'a:2181, HTTPS://b'])(
+    'has no scheme: %s',
+    (text) => {
+      expect(refusal(() => parseConnectString(text))).toMatchObject({
+        option: 'connectString',
+        message: expect.stringContaining('hosts without a scheme') as string,
+      });
+    },
+  );
+
   test.each([
     [''],
     ['   '],

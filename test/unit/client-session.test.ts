@@ -15,6 +15,7 @@ import {
   type Transport,
 } from '../../lib/client/transport.js';
 import type { Stat } from '../../lib/client/types.js';
+import { eventually } from '../support/eventually.js';
 
 // The life of a session over transports that do as they are told; nothing of ZooKeeper is needed.
 
@@ -105,8 +106,7 @@ function keep(script?: Script, options: object = {}) {
   );
   keeper.machine.listen(({ state }) => log.push(state));
   keepers.push(keeper);
-  const until = (state: string) =>
-    vi.waitFor(() => expect(log.at(-1)).toBe(state), { timeout: 5000, interval: 2 });
+  const until = (state: string) => eventually(() => expect(log.at(-1)).toBe(state));
   return { keeper, transports, requests, log, until };
 }
 
@@ -179,10 +179,10 @@ describe('a lost connection', () => {
       'create /new',
     ]);
     transports[1].request.listener.onDown('disconnected');
-    await vi.waitFor(() => expect(transports).toHaveLength(3));
+    await eventually(() => expect(transports).toHaveLength(3));
     await until('RECONNECTED');
     // Answered once is enough.
-    await vi.waitFor(() => expect(transports[2].calls).toEqual(['sync /', 'create /new']));
+    await eventually(() => expect(transports[2].calls).toEqual(['sync /', 'create /new']));
   });
 
   test('leaves a discard to be sent again until it is answered', async () => {
@@ -194,12 +194,12 @@ describe('a lost connection', () => {
     await session.discard('/node');
     for (const again of [0, 1]) {
       transports[again].request.listener.onDown('disconnected');
-      await vi.waitFor(() => expect(transports).toHaveLength(again + 2));
+      await eventually(() => expect(transports).toHaveLength(again + 2));
       await until('RECONNECTED');
       expect(transports[again + 1].calls).toEqual(['sync /', 'delete /node']);
     }
     transports[2].request.listener.onDown('disconnected');
-    await vi.waitFor(() => expect(transports).toHaveLength(4));
+    await eventually(() => expect(transports).toHaveLength(4));
     await until('RECONNECTED');
     expect(transports[3].calls).toEqual(['sync /']);
   });
@@ -272,9 +272,9 @@ describe('a session that ends', () => {
     up = true;
     await until('CONNECTED');
     expect(log).toEqual(['CONNECTED', 'SUSPENDED', 'LOST', 'CONNECTED']);
-    await vi.waitFor(() => expect(transports).toHaveLength(3));
+    await eventually(() => expect(transports).toHaveLength(3));
     expect(requests.at(-1)?.credentials?.id).toBe('a1');
-    await vi.waitFor(() => expect(transports[2].ended).toBe('closed'));
+    await eventually(() => expect(transports[2].ended).toBe('closed'));
     expect(transports[1].ended).toBeUndefined();
   });
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BadOptionError, ZkClient } from '../../lib/client/index.js';
-import { CompiledClient } from '../support/compiled-client.js';
+import { useCompiledClient } from '../support/compiled-client.js';
 import { ScriptedServer } from '../support/scripted-server.js';
 
 const connectString = '127.0.0.1:2181';
@@ -58,16 +58,12 @@ describe('the options of the transport', () => {
 });
 
 describe('the choice of the transport', () => {
-  let compiled: CompiledClient;
+  const compiled = useCompiledClient();
   let server: ScriptedServer;
   beforeAll(async () => {
-    compiled = await CompiledClient.make();
     server = await ScriptedServer.start({ onRequest: (peer, { xid }) => peer.reply(xid) });
   });
-  afterAll(async () => {
-    await compiled[Symbol.asyncDispose]();
-    await server[Symbol.asyncDispose]();
-  });
+  afterAll(() => server[Symbol.asyncDispose]());
 
   /** In a process of its own, on a machine where the native package was not built. */
   async function run(body: string, variable = ''): Promise<string> {

@@ -10,6 +10,17 @@ import {
   MAX_REQUEST,
 } from '../../lib/client/validation.js';
 
+test.each([
+  ['x'.repeat(2000), `"${'x'.repeat(200)}…" (2000 characters)`],
+  ['x'.repeat(200), `"${'x'.repeat(200)}"`],
+  [10n ** 1999n, `1${'0'.repeat(199)}… (2001 characters)`],
+  [Symbol('x'.repeat(1992)), `Symbol(${'x'.repeat(193)}… (2000 characters)`],
+])('an error shows no more of a value than its beginning and its length', (value, shown) => {
+  const error = new BadOptionError('key', value, 'short');
+  expect(error.message).toBe(`key must be short, but is ${shown}`);
+  expect(error.value).toBe(value);
+});
+
 describe('paths', () => {
   test.each([['/'], ['/a'], ['/a/b-c.d'], ['/...'], ['/.a/b.'], ['/é-日本'], ['/ '], ['/a%2Fb']])(
     '%j is one',

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { CoordinationError, ZkClient } from '../../lib/client/index.js';
-import { ConnectResponse, OpCode, Stat, Writer, Xid } from '../../lib/protocol/index.js';
+import { ConnectResponse, OpCode, Stat, Xid } from '../../lib/protocol/index.js';
+import { frameOf } from '../support/frames.js';
 import { type Asked, Peer, ScriptedServer } from '../support/scripted-server.js';
 import { randomFrom } from '../support/server-script-random.js';
 
@@ -24,15 +25,9 @@ const stat = {
   pzxid: 10,
 };
 
-function frame(body: (to: Writer) => void): Buffer {
-  const writer = new Writer();
-  writer.frame(body);
-  return writer.take();
-}
-
 /** As a true server answers. */
 function answerTo({ xid, type }: Asked): Buffer {
-  return frame((to) => {
+  return frameOf((to) => {
     to.int(xid);
     to.long(11);
     to.int(0);
@@ -47,7 +42,7 @@ function answerTo({ xid, type }: Asked): Buffer {
 }
 
 function eventOf(type: number): Buffer {
-  return frame((to) => {
+  return frameOf((to) => {
     to.int(Xid.watchEvent);
     to.long(-1);
     to.int(0);
@@ -96,7 +91,7 @@ describe('A client lives through a server whose frames are mutated', () => {
         const known = sessionId === 0n ? BigInt(1 + below(1e9)) : sessionId;
         const bytes = perhaps(
           0.1,
-          frame((to) => ConnectResponse.write({ ...greeting, sessionId: known }, to)),
+          frameOf((to) => ConnectResponse.write({ ...greeting, sessionId: known }, to)),
         );
         // A long timeout is a server's right, and the test would have to sit it out.
         if (bytes.length >= 12) bytes.writeInt32BE(timeout, 8);

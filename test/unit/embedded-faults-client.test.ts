@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { LeaseLostError, Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
-import { aborted, nodesUnder } from '../support/clients.js';
+import { aborted } from '../support/clients.js';
+import { nodesUnder } from '../support/recipe-nodes.js';
 import { history } from '../support/sessions.js';
 
 const PATH = '/lock';

@@ -4,24 +4,16 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import {
   AuthPacket,
   CreateFlag,
-  CreateRequest,
   CreateTTLRequest,
   GetDataResponse,
   OpCode,
-  PathResponse,
   ReadRequest,
-  StatResponse,
   Xid,
 } from '../../lib/protocol/index.js';
 import { RawClient, type RawConnectOptions } from '../support/raw-client.js';
+import { create, exists, OPEN } from '../support/raw-requests.js';
 
 const NO_NODE = -101;
-const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
-
-const create = (client: RawClient, path: string, flags: number = CreateFlag.persistent) =>
-  client.request(OpCode.create, CreateRequest, { path, data: null, acl, flags }, PathResponse);
-const exists = (client: RawClient, path: string, watch = false) =>
-  client.request(OpCode.exists, ReadRequest, { path, watch }, StatResponse);
 
 /** Whether it settles while others are served: long enough for what is not held back. */
 const isHeldBack = async (work: Promise<unknown>, witness: RawClient): Promise<boolean> => {
@@ -117,7 +109,7 @@ describe('On purpose, the embedded server', () => {
 
     test('however much it is', async () => {
       const data = Buffer.alloc(500_000, 'x');
-      await witness.request(OpCode.create, CreateRequest, { path: '/big', data, acl, flags: 0 });
+      await create(witness, '/big', CreateFlag.persistent, data);
       await server.faults.delay(20);
       const asked = Array.from({ length: 20 }, () =>
         client.request(
@@ -214,7 +206,7 @@ describe('On purpose, the embedded server', () => {
         ['/short', 60_000],
         ['/long', 600_000],
       ] as const) {
-        const request = { path, data: null, acl, flags: CreateFlag.ttl, ttl };
+        const request = { path, data: null, acl: OPEN, flags: CreateFlag.ttl, ttl };
         await client.request(OpCode.createTTL, CreateTTLRequest, request);
       }
       await server.skipClock(59_000);

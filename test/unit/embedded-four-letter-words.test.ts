@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { CreateFlag, CreateRequest, OpCode, ReadRequest } from '../../lib/protocol/index.js';
+import { CreateFlag, OpCode, ReadRequest } from '../../lib/protocol/index.js';
 import { RawClient } from '../support/raw-client.js';
+import { create, exists } from '../support/raw-requests.js';
 import { fourLetterWord } from '../support/real-zookeeper.js';
-
-const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
 
 describe('The embedded server’s four-letter words', () => {
   let server: EmbeddedZooKeeper;
@@ -14,9 +13,8 @@ describe('The embedded server’s four-letter words', () => {
   beforeAll(async () => {
     server = await EmbeddedZooKeeper.start({ tickTime: 500 });
     client = await RawClient.connect({ port: server.port, timeout: 8000 });
-    const request = { path: '/e', data: null, acl, flags: CreateFlag.ephemeral };
-    await client.request(OpCode.create, CreateRequest, request);
-    await client.request(OpCode.exists, ReadRequest, { path: '/e', watch: true });
+    await create(client, '/e', CreateFlag.ephemeral);
+    await exists(client, '/e', true);
     await client.request(OpCode.getChildren, ReadRequest, { path: '/', watch: true });
   });
   afterAll(() => server.stop());

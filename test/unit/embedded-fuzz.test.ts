@@ -20,15 +20,14 @@ import {
   SetWatches,
   SetWatches2,
   WatchesRequest,
-  Writer,
 } from '../../lib/protocol/index.js';
+import { frameOf, requestFrame } from '../support/frames.js';
 import { MultiRequest, steps } from '../support/multi-records.js';
 import { RawClient } from '../support/raw-client.js';
-import { requestFrame } from '../support/request-frame.js';
+import { create, OPEN } from '../support/raw-requests.js';
 import { randomFrom } from '../support/server-script-random.js';
 
 const FRAMES = 10_000;
-const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
 const path = '/n';
 const data = Buffer.alloc(64);
 const known = {
@@ -38,38 +37,35 @@ const known = {
   childWatches: [path],
 };
 
-function connectFrame(): Buffer {
-  const writer = new Writer();
-  writer.frame((to) =>
-    ConnectRequest.write(
-      {
-        protocolVersion: 0,
-        lastZxidSeen: 0,
-        timeout: 1000,
-        sessionId: 0n,
-        password: Buffer.alloc(16),
-        readOnly: false,
-      },
-      to,
-    ),
-  );
-  return writer.take();
-}
+const connectRequest = {
+  protocolVersion: 0,
+  lastZxidSeen: 0,
+  timeout: 1000,
+  sessionId: 0n,
+  password: Buffer.alloc(16),
+  readOnly: false,
+};
 
 /** One of each kind that a client sends. */
 const VALID = [
-  connectFrame(),
-  requestFrame(OpCode.create, CreateRequest, { path: '/n/a', data, acl, flags: 2 }),
-  requestFrame(OpCode.create2, CreateRequest, { path: '/n/e', data, acl, flags: 1 }),
-  requestFrame(OpCode.createContainer, CreateRequest, { path: '/n/c', data, acl, flags: 4 }),
-  requestFrame(OpCode.createTTL, CreateTTLRequest, { path: '/n/t', data, acl, flags: 5, ttl: 9 }),
+  frameOf((to) => ConnectRequest.write(connectRequest, to)),
+  requestFrame(OpCode.create, CreateRequest, { path: '/n/a', data, acl: OPEN, flags: 2 }),
+  requestFrame(OpCode.create2, CreateRequest, { path: '/n/e', data, acl: OPEN, flags: 1 }),
+  requestFrame(OpCode.createContainer, CreateRequest, { path: '/n/c', data, acl: OPEN, flags: 4 }),
+  requestFrame(OpCode.createTTL, CreateTTLRequest, {
+    path: '/n/t',
+    data,
+    acl: OPEN,
+    flags: 5,
+    ttl: 9,
+  }),
   requestFrame(OpCode.delete, DeleteRequest, { path: '/n/a0000000000', version: -1 }),
   requestFrame(OpCode.getData, ReadRequest, { path, watch: true }),
   requestFrame(OpCode.getChildren, ReadRequest, { path, watch: true }),
   requestFrame(OpCode.getChildren2, ReadRequest, { path, watch: true }),
   requestFrame(OpCode.exists, ReadRequest, { path: '/none', watch: true }),
   requestFrame(OpCode.setData, SetDataRequest, { path, data, version: -1 }),
-  requestFrame(OpCode.setACL, SetACLRequest, { path: '/n/a0000000001', acl, version: -1 }),
+  requestFrame(OpCode.setACL, SetACLRequest, { path: '/n/a0000000001', acl: OPEN, version: -1 }),
   requestFrame(OpCode.getACL, PathRequest, { path }),
   requestFrame(OpCode.sync, PathRequest, { path }),
   requestFrame(OpCode.ping, Empty, undefined),
@@ -111,7 +107,7 @@ describe('The embedded server lives through random and mutated frames', () => {
     server = new ZooKeeperServer(resolveOptions({ tickTime: 50 }));
     port = await server.listen();
     witness = await RawClient.connect({ port });
-    await witness.request(OpCode.create, CreateRequest, { path, data: null, acl, flags: 0 });
+    await create(witness, path);
   });
   afterEach(async () => {
     await server.close();

@@ -3,24 +3,12 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper, type EmbeddedZooKeeperOptions } from 'nestjs-zookeeper/embedded';
-import {
-  CreateFlag,
-  CreateRequest,
-  OpCode,
-  PathResponse,
-  ReadRequest,
-  StatResponse,
-} from '../../lib/protocol/index.js';
+import { CreateFlag } from '../../lib/protocol/index.js';
 import { expireSession, RawClient } from '../support/raw-client.js';
+import { create, exists } from '../support/raw-requests.js';
 import { fourLetterWord } from '../support/real-zookeeper.js';
 
 const NO_NODE = -101;
-const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
-
-const create = (client: RawClient, path: string, flags: number = CreateFlag.persistent) =>
-  client.request(OpCode.create, CreateRequest, { path, data: null, acl, flags }, PathResponse);
-const exists = (client: RawClient, path: string, watch = false) =>
-  client.request(OpCode.exists, ReadRequest, { path, watch }, StatResponse);
 
 describe('An embedded server', () => {
   const servers: EmbeddedZooKeeper[] = [];

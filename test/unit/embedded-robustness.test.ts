@@ -5,6 +5,7 @@ import { resolveOptions } from '../../lib/embedded/options.js';
 import { ZooKeeperServer } from '../../lib/embedded/server.js';
 import {
   type Codec,
+  CreateFlag,
   CreateRequest,
   Empty,
   GetDataResponse,
@@ -12,11 +13,10 @@ import {
   OpCode,
   ReadRequest,
 } from '../../lib/protocol/index.js';
+import { requestFrame } from '../support/frames.js';
 import { MultiRequest, steps } from '../support/multi-records.js';
 import { RawClient } from '../support/raw-client.js';
-import { requestFrame } from '../support/request-frame.js';
-
-const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
+import { create } from '../support/raw-requests.js';
 
 const length = (value: number): Buffer => {
   const bytes = Buffer.alloc(4);
@@ -36,7 +36,7 @@ describe('Whatever one connection sends, the embedded server', () => {
     server = new ZooKeeperServer(resolveOptions({}));
     port = await server.listen();
     witness = await RawClient.connect({ port });
-    await witness.request(OpCode.create, CreateRequest, { path: '/n', data: null, acl, flags: 0 });
+    await create(witness, '/n');
   });
 
   // Nobody else noticed, nothing of the fallen connections is left, no rule of ours was broken.
@@ -89,7 +89,7 @@ describe('Whatever one connection sends, the embedded server', () => {
 
   test('closes the connection instead of an answer that fits into no memory', async () => {
     const data = Buffer.alloc(1_000_000, 'x');
-    await witness.request(OpCode.create, CreateRequest, { path: '/big', data, acl, flags: 0 });
+    await create(witness, '/big', CreateFlag.persistent, data);
     const client = await RawClient.connect({ port });
     const all = Array.from({ length: 20_000 }, () => steps.get('/big'));
     const before = process.memoryUsage().arrayBuffers;
@@ -122,7 +122,7 @@ describe('Whatever one connection sends, the embedded server', () => {
 
   test('serves a client that does not read at that client’s pace, within bounded memory', async () => {
     const data = Buffer.alloc(500_000, 'x');
-    await witness.request(OpCode.create, CreateRequest, { path: '/big', data, acl, flags: 0 });
+    await create(witness, '/big', CreateFlag.persistent, data);
     const slow = await RawClient.connect({ port });
     slow.socket.pause();
     const before = process.memoryUsage().arrayBuffers;

@@ -24,7 +24,6 @@ interface Verdict {
 const JUDGE = new URL('../../scripts/failover/judge.mjs', import.meta.url).href;
 const script = (await import(JUDGE)) as {
   judge(history: Event[], setting: object): Verdict;
-  percentile(values: number[], part: number): number | undefined;
 };
 
 const judge = (...history: Event[]) =>
@@ -165,12 +164,5 @@ describe("the failover script's judge", () => {
   it('finds a leadership that ended though nothing had been done to it', () => {
     const verdict = judge(elected('a', 1n, 0), ended('a', 1n, 50), elected('b', 2n, 60));
     expect(verdict.failures).toEqual(['b took over from a, to which nothing had been done']);
-  });
-
-  it('takes percentiles by the nearest rank', () => {
-    const { percentile } = script;
-    const values = [5, 1, 4, 2, 3];
-    expect([0, 0.5, 0.9, 1].map((part) => percentile(values, part))).toEqual([1, 3, 5, 5]);
-    expect(percentile([], 0.5)).toBeUndefined();
   });
 });

@@ -5,34 +5,13 @@ import {
   BadOptionError,
   DistributedLock,
   DistributedSemaphore,
+  LeaderOnly,
   MisuseError,
-  ZkModule,
 } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
-import { silent } from '../support/nest-apps.js';
+import { silent, startUnconnected } from '../support/nest-apps.js';
 
 const METADATA = 'test:metadata';
-
-/** An application that is never connected: what is tested happens before, or without. */
-async function start(metadata: { providers?: unknown[]; controllers?: unknown[] }, wait?: number) {
-  const connection = ZkModule.forRoot({
-    connectString: '127.0.0.1:1',
-    lazyConnection: true,
-    defaults: { wait },
-  });
-  const module = await Test.createTestingModule({
-    imports: [connection],
-    ...(metadata as object),
-  })
-    .setLogger(silent)
-    .compile();
-  try {
-    return await module.init();
-  } catch (error) {
-    await module.close();
-    throw error;
-  }
-}
 
 describe('a locked method', () => {
   class Orders {
@@ -87,7 +66,7 @@ describe('a locked method', () => {
       @DistributedLock('goods')
       async deduct(): Promise<void> {}
     }
-    const app = await start({ providers: [{ provide: Goods, useValue: new Goods() }] });
+    const app = await startUnconnected({ providers: [{ provide: Goods, useValue: new Goods() }] });
     await expect(app.get(Goods).deduct()).rejects.toThrow(/Goods\.deduct.*useValue/s);
     await app.close();
   });
@@ -99,7 +78,7 @@ describe('a locked method', () => {
       @DistributedLock('goods')
       async deduct(): Promise<void> {}
     }
-    const app = await start({ providers: [Goods] });
+    const app = await startUnconnected({ providers: [Goods] });
     expect({ ...app.get(Goods) }).toEqual({ name: 'goods' });
     expect(Reflect.ownKeys({ ...app.get(Goods) })).toEqual(['name']);
     await app.close();
@@ -155,7 +134,7 @@ describe('without ZkModule', () => {
   });
 
   it('of the connection that it names, the error names it too', async () => {
-    await expect(start({ providers: [Goods] })).rejects.toThrow(
+    await expect(startUnconnected({ providers: [Goods] })).rejects.toThrow(
       /ZkModule\.forRoot\(.*name: "stock"/s,
     );
   });
@@ -234,6 +213,33 @@ describe('@DistributedLock refuses, naming the method,', () => {
     expect(() => decorator(Goods, 'deduct', descriptor)).toThrow(/static method Goods\.deduct/);
   });
 
+  it.each<[string, unknown]>([
+    ['@DistributedLock', DistributedLock],
+    ['@DistributedSemaphore', DistributedSemaphore],
+    ['@LeaderOnly', LeaderOnly],
+  ])('%s itself, uncalled: the method would run without it', (name, decorator) => {
+    class Goods {
+      async deduct(): Promise<void> {}
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Goods.prototype, 'deduct')!;
+    const attempt = () => (decorator as MethodDecorator)(Goods.prototype, 'deduct', descriptor);
+    expect(attempt).toThrow(MisuseError);
+    expect(attempt).toThrow(`${name} on Goods.deduct`);
+  });
+
+  it('a generator, which runs when it is iterated', () => {
+    class Goods {
+      async *pieces() {
+        yield 1;
+      }
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Goods.prototype, 'pieces')!;
+    const decorator = DistributedLock('k') as MethodDecorator;
+    expect(() => decorator(Goods.prototype, 'pieces', descriptor)).toThrow(
+      /Goods\.pieces.*generator/,
+    );
+  });
+
   it('something that is not a method', () => {
     const decorator = DistributedLock('k') as MethodDecorator;
     const getter = { get: () => 1, configurable: true };
@@ -248,7 +254,7 @@ describe("onBusy: 'skip'", () => {
       @DistributedLock('orders', { wait: 0, onBusy: 'skip' })
       async place(): Promise<void> {}
     }
-    await expect(start({ controllers: [Controller] })).rejects.toThrow(
+    await expect(startUnconnected({ controllers: [Controller] })).rejects.toThrow(
       /Controller\.place.*onBusy: 'skip'.*success with nothing done/s,
     );
   });
@@ -260,7 +266,9 @@ describe("onBusy: 'skip'", () => {
       @DistributedLock('jobs', { onBusy: 'skip' })
       async run(): Promise<void> {}
     }
-    await expect(start({ providers: [Jobs] })).rejects.toThrow(/wait.*Jobs\.run.*finite/s);
-    await (await start({ providers: [Jobs] }, 0)).close();
+    await expect(startUnconnected({ providers: [Jobs] })).rejects.toThrow(
+      /wait.*Jobs\.run.*finite/s,
+    );
+    await (await startUnconnected({ providers: [Jobs] }, { wait: 0 })).close();
   });
 });

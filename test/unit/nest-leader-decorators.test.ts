@@ -1,17 +1,10 @@
 import { applyDecorators, Get, Injectable, Sse } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { MessagePattern } from '@nestjs/microservices';
-import {
-  BadOptionError,
-  LeaderOnly,
-  MisuseError,
-  OnElected,
-  OnResigned,
-  ZkModule,
-} from 'nestjs-zookeeper';
+import { BadOptionError, LeaderOnly, MisuseError, OnElected, OnResigned } from 'nestjs-zookeeper';
 import { of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { silent } from '../support/nest-apps.js';
+import { silent, startUnconnected } from '../support/nest-apps.js';
 
 interface Metadata {
   providers?: unknown[];
@@ -22,23 +15,6 @@ const compile = (metadata: Metadata) =>
   Test.createTestingModule(metadata as object)
     .setLogger(silent)
     .compile();
-
-/** An application that is never connected: what is tested happens before, or without. */
-async function start(metadata: Metadata) {
-  const connection = ZkModule.forRoot({ connectString: '127.0.0.1:1', lazyConnection: true });
-  const module = await Test.createTestingModule({
-    imports: [connection],
-    ...(metadata as object),
-  })
-    .setLogger(silent)
-    .compile();
-  try {
-    return await module.init();
-  } catch (error) {
-    await module.close();
-    throw error;
-  }
-}
 
 /** Puts a decorator on `Jobs.run`. */
 function decorate(decorator: MethodDecorator): void {
@@ -78,7 +54,7 @@ describe('@LeaderOnly', () => {
     await expect(new Jobs().run()).rejects.toThrow(
       /Jobs\.run has a @LeaderOnly.*Nest did not make.*LeaderService/s,
     );
-    const app = await start({ providers: [{ provide: Jobs, useValue: new Jobs() }] });
+    const app = await startUnconnected({ providers: [{ provide: Jobs, useValue: new Jobs() }] });
     await expect(app.get(Jobs).run()).rejects.toThrow(/Jobs\.run.*useValue/s);
     expect(ran).toBe(false);
     await app.close();
@@ -135,7 +111,7 @@ describe('@LeaderOnly', () => {
       async run(): Promise<void> {}
     }
     for (const controller of [Http, Events, Rpc]) {
-      await expect(start({ controllers: [controller] })).rejects.toThrow(
+      await expect(startUnconnected({ controllers: [controller] })).rejects.toThrow(
         new RegExp(`${controller.name}\\.run has otherwise: 'skip'.*success with nothing done`),
       );
     }
@@ -168,7 +144,7 @@ describe('without ZkModule the application does not start, and says what to impo
       @LeaderOnly({ election: 'job', connection: 'stock' })
       async run(): Promise<void> {}
     }
-    await expect(start({ providers: [Jobs] })).rejects.toThrow(
+    await expect(startUnconnected({ providers: [Jobs] })).rejects.toThrow(
       /LeaderService for @LeaderOnly: add ZkModule\.forRoot\(.*name: "stock"/s,
     );
   });

@@ -130,6 +130,9 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
   it('options that are none', async () => {
     expect(() => ZkModule.forRoot(undefined as never)).toThrow(/forRoot.*undefined/);
     expect(() => ZkModule.forRootAsync({})).toThrow(/useFactory, useClass and useExisting/);
+    expect(() => ZkModule.forRoot({ connectString, isGlobal: 'false' } as never)).toThrow(
+      /isGlobal.*"false"/,
+    );
     expect(() =>
       ZkModule.forRootAsync({ useFactory: () => ({ connectString }), isGlobl: true } as never),
     ).toThrow(/isGlobl/);

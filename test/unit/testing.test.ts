@@ -13,7 +13,7 @@ import {
 } from 'nestjs-zookeeper';
 import { LeaderLatch, Mutex, Semaphore } from 'nestjs-zookeeper/recipes';
 import { TestZooKeeper } from 'nestjs-zookeeper/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 @Injectable()
 class Stock {
@@ -132,6 +132,25 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await zookeeper.faults.dropReply({ op: 'create' });
     await mutex.withLock(async ({ held }) => expect(held).toBe(true));
     await expect.poll(async () => (await zk.children('/fault')).children).toEqual([]);
+  });
+
+  it.each([
+    { faked: ['Date'] as const, held: false },
+    { faked: [], held: true },
+  ])('needs no timer but setImmediate, and a clock that does not leap: $faked', async (clock) => {
+    const stock = (await application()).get(Stock);
+    const lease = await new Mutex(await client(), '/held').acquire();
+    vi.useFakeTimers({
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', ...clock.faked],
+    });
+    try {
+      const first = await stock.take();
+      vi.advanceTimersByTime(3_600_000);
+      expect(await stock.take()).toBeGreaterThan(first);
+      expect(lease.held).toBe(clock.held);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('runs its recipes without Nest too', async () => {

@@ -20,7 +20,7 @@ export interface Claim {
 }
 
 /** Claims in a znode: it is to stay small. A cycle through what is left out is not found. */
-export const MOST_CLAIMS = 64;
+const MOST_CLAIMS = 64;
 
 /** @param data a holder's details */
 export function withClaims(data: Uint8Array, claims: readonly Claim[]): Uint8Array {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { chainNow, runDetached } from '../chain.js';
+import { type Link, runDetached } from '../chain.js';
 import { DeadlockError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
 import type { Claim } from './claims.js';
@@ -35,13 +35,17 @@ const waits = new Map<LineWaiter, NestedWait>();
 const claiming = new Set<WaitingNode>();
 let timer: NodeJS.Timeout | undefined;
 
-/** Called in the chain that waits, each time anybody does: what it costs, each nested lock costs. */
+/**
+ * Called each time anybody waits: what it costs, each nested lock costs.
+ *
+ * @param chain that waits
+ */
 export function lookAfter(
   waiter: LineWaiter,
   line: Line,
   onDeadlock: AcquireOptions['onDeadlock'],
+  chain: Link | undefined,
 ): void {
-  const chain = chainNow();
   if (!chain || !waiter.patient) return;
   waiter.chain = chain;
   waiter.onDeadlock = onDeadlock;

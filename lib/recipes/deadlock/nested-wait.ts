@@ -71,7 +71,7 @@ export class NestedWait {
 }
 
 /** A node that is held by a chain that waits, and where that node can be looked at. */
-export interface HeldUp {
+interface HeldUp {
   readonly claim: Claim;
   readonly tenure: Tenure;
 }

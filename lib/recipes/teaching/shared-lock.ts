@@ -48,7 +48,7 @@ export class SharedLock {
 }
 
 class ChildWatchReadLock extends ReadLock {
-  protected override take(options: AcquireOptions): Promise<Grant> {
+  protected override take(options: AcquireOptions): Promise<Grant> | Grant {
     // A writer reads beside its write node: it has its turn already and watches nothing.
     if (reentryInChain(this.client, this.path, 'write')) return super.take(options);
     return waitInHerd(this, 'read', options, READER);

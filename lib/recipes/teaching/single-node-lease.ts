@@ -8,6 +8,7 @@ import {
 import { LeaseLostError } from '../errors.js';
 import { fencingToken } from '../fencing-token.js';
 import type { Lease } from '../lease.js';
+import { leaseToJSON } from '../lease-json.js';
 import { stateChange } from '../within-session.js';
 
 /** A node that bears the id as its data was made by us, in this session. */
@@ -58,6 +59,10 @@ export class SingleNodeLease implements Lease {
   release(): Promise<void> {
     if (this.state === 'held') this.end('released');
     return this.returned!;
+  }
+
+  toJSON(): object {
+    return leaseToJSON(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -10,7 +10,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, Roll
 from kazoo.security import make_digest_acl
 
 HOSTS = sys.argv[1]
-PATIENCE = 10
+PATIENCE = 60
 ROOT = "/kazoo"
 clients = []
 

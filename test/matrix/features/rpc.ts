@@ -7,47 +7,17 @@ import {
   Payload,
   Transport,
 } from '@nestjs/microservices';
-import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
 import { firstValueFrom } from 'rxjs';
 import { checkHandlers, Refusal } from '../support/handlers.js';
-import { type Check, ELECTION } from '../support/instances.js';
+import type { Check } from '../support/instances.js';
+import { messageHandlers } from '../support/messages.js';
 import { Shop } from '../support/shop.js';
 
 const shop = new Shop();
 const ports = new WeakMap<INestApplication, number>();
 
 @Controller()
-class Goods {
-  @MessagePattern('sell')
-  @DistributedLock((id: number) => `goods-${id}`)
-  async sell(@Payload() _id: number) {
-    return shop.sell();
-  }
-
-  @DistributedLock('stock', { wait: 0 })
-  @MessagePattern('attempt')
-  async attempt() {
-    return shop.sell();
-  }
-
-  @MessagePattern('patience')
-  @DistributedLock('stock', { wait: 50 })
-  async patience() {
-    return shop.sell();
-  }
-
-  @MessagePattern('lead')
-  @LeaderOnly(ELECTION)
-  async lead() {
-    return shop.lead();
-  }
-
-  @MessagePattern('hold')
-  @DistributedLock('stock')
-  async hold() {
-    return shop.hold();
-  }
-}
+class Goods extends messageHandlers(shop, MessagePattern, Payload) {}
 
 export const check: Check = (platform) =>
   checkHandlers(platform, {

@@ -1,44 +1,14 @@
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
 import { io } from 'socket.io-client';
 import { checkHandlers, Refusal } from '../support/handlers.js';
-import { type Check, ELECTION, listenOnAnyPort } from '../support/instances.js';
+import { type Check, listenOnAnyPort } from '../support/instances.js';
+import { messageHandlers } from '../support/messages.js';
 import { Shop } from '../support/shop.js';
 
 const shop = new Shop();
 
 @WebSocketGateway()
-class Goods {
-  @SubscribeMessage('sell')
-  @DistributedLock((id: number) => `goods-${id}`)
-  async sell(@MessageBody() _id: number) {
-    return shop.sell();
-  }
-
-  @DistributedLock('stock', { wait: 0 })
-  @SubscribeMessage('attempt')
-  async attempt() {
-    return shop.sell();
-  }
-
-  @SubscribeMessage('patience')
-  @DistributedLock('stock', { wait: 50 })
-  async patience() {
-    return shop.sell();
-  }
-
-  @SubscribeMessage('lead')
-  @LeaderOnly(ELECTION)
-  async lead() {
-    return shop.lead();
-  }
-
-  @SubscribeMessage('hold')
-  @DistributedLock('stock')
-  async hold() {
-    return shop.hold();
-  }
-}
+class Goods extends messageHandlers(shop, SubscribeMessage, MessageBody) {}
 
 export const check: Check = (platform) =>
   checkHandlers(platform, {

@@ -1,0 +1,44 @@
+import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
+import type { Operation } from './handlers.js';
+import { ELECTION } from './instances.js';
+import type { Shop } from './shop.js';
+
+/** The handlers of a transport of messages, by its own decorators of a handler and of what it is sent. */
+export function messageHandlers(
+  shop: Shop,
+  Handles: (operation: Operation) => MethodDecorator,
+  Sent: () => ParameterDecorator,
+) {
+  class Goods {
+    @Handles('sell')
+    @DistributedLock((id: number) => `goods-${id}`)
+    async sell(@Sent() _id: number) {
+      return shop.sell();
+    }
+
+    @DistributedLock('stock', { wait: 0 })
+    @Handles('attempt')
+    async attempt() {
+      return shop.sell();
+    }
+
+    @Handles('patience')
+    @DistributedLock('stock', { wait: 50 })
+    async patience() {
+      return shop.sell();
+    }
+
+    @Handles('lead')
+    @LeaderOnly(ELECTION)
+    async lead() {
+      return shop.lead();
+    }
+
+    @Handles('hold')
+    @DistributedLock('stock')
+    async hold() {
+      return shop.hold();
+    }
+  }
+  return Goods;
+}
