@@ -100,7 +100,6 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
   it.each(['lock', 'lingering', 'strict'])('shows an exact sale with %s', async (mode) => {
     const page = await visit();
     await start(page, { mode, buyers: 90, items: 30, delay: [5, 20] });
-    await page.locator('#queue [data-instance]').first().waitFor();
     await over(page);
     expect(await verdict(page)).toBe('Sold exactly 30, none twice.');
     expect(await figure(page, 'oversold')).toBe(0);

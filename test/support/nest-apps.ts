@@ -19,6 +19,7 @@ import {
 import { filter, firstValueFrom } from 'rxjs';
 import { afterEach } from 'vitest';
 import { eventually } from './eventually.js';
+import { queued } from './recipe-nodes.js';
 import type { TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
@@ -109,12 +110,8 @@ export async function startUnconnected(
 }
 
 /** Resolves when `count` nodes stand in the queue of a key's lock: one holds, the others wait. */
-export async function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
-  const path = `${client.namespace}/locks/${key}`;
-  await eventually(async () => {
-    const { children } = await client.children(path);
-    if (children.length !== count) throw new Error(`${children.length} nodes, not ${count}`);
-  });
+export function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
+  return queued(client, `${client.namespace}/locks/${key}`, count);
 }
 
 /** Resolves with the term when this instance leads. */
