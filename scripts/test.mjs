@@ -43,6 +43,11 @@ const count = (state) => tests.filter((test) => test.result().state === state).l
 await vitest.close();
 
 for (const what of leftOut) console.log(`Left out: ${what}.`);
+for (const test of tests.filter((test) => test.diagnostic()?.flaky)) {
+  const { fullName, module, project } = test;
+  console.log(`Passed at the second try: ${project.name} ${module.relativeModuleId} > ${fullName}`);
+  for (const { message } of test.result().errors) console.log(`  ${message}`);
+}
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 
 /** A project that needs programs, and jars of Debian's packages. */

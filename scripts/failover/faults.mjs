@@ -43,7 +43,7 @@ const FAULTS = {
     const { succeeded } = fleet.fault('drops', leader);
     if (index % 2 === 0) {
       await leader.link.down();
-      await delay(fleet.sessionTimeout / 4);
+      await delay(fleet.sessionTimeout / 8);
       await leader.link.up();
     } else {
       leader.link.silence();

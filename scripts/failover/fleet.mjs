@@ -7,7 +7,7 @@ const PROGRAM = fileURLToPath(new URL('instance.mjs', import.meta.url));
 const INSTANCES = 3;
 const PATH = '/failover';
 /** Milliseconds: what has not come by then never will. */
-const PATIENCE = 30_000;
+const PATIENCE = 60_000;
 /** Milliseconds between two looks, where no news comes before. */
 const POLL = 10;
 

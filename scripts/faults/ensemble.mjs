@@ -7,7 +7,7 @@ import { freePorts, RealServer } from './real-server.mjs';
 /** Milliseconds between two looks at who leads. */
 const LOOK = 25;
 /** Milliseconds: a majority that has not found itself by then never will. */
-const PATIENCE = 30_000;
+const PATIENCE = 60_000;
 
 /** Three servers of Apache ZooKeeper on this machine, each of which can be stopped, killed and paused. */
 export class Ensemble {

@@ -30,7 +30,7 @@ function familyOf(pid: number): number[] {
   return [pid, ...childrenOf(pid).flatMap(familyOf)];
 }
 
-describe('npm run bench', () => {
+describe('npm run bench', { timeout: 400_000 }, () => {
   it('measures all that is there, and prints one object', async () => {
     const cases = ['uncontended', 'hot-64'];
     const { code, stdout, stderr } = await start('--json', '--cases', cases.join(), ...BRIEFLY)

@@ -18,7 +18,7 @@ const start = (...args: string[]) => startCommand('scripts/chaos.mjs', args);
 
 const chaos = (...args: string[]) => start(...args).ended;
 
-describe('npm run chaos', () => {
+describe('npm run chaos', { retry: 0, timeout: 400_000 }, () => {
   it('finds no violation beside the embedded server, for a fixed seed', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'chaos-test-'));
     const report = join(directory, 'report.html');

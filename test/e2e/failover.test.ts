@@ -30,6 +30,9 @@ const ONCE_EACH_BUT_KILLS = [
   '--drops',
   '1',
 ];
+/** What no machine is to blame for, however busy it is: two leaders, and writes or tokens out of their order. */
+const NEVER = / still led | was accepted after | came after /;
+const ATTEMPTS = 3;
 /** A slow network, so that no pause of a busy machine is as long as a round trip. */
 const SLOW = ['--server', 'embedded', '--latency', '50'];
 
@@ -37,10 +40,18 @@ const start = (...args: string[]) => startCommand('scripts/failover.mjs', args);
 
 const failover = (...args: string[]) => start(...args).ended;
 
-describe('npm run failover', () => {
+/** Once more where nothing but a limit was missed: who always misses it is not excused. */
+async function failoverInTime(...args: string[]) {
+  for (let attempt = 1; ; attempt++) {
+    const ended = await failover(...args);
+    if (ended.code === 0 || NEVER.test(ended.stderr) || attempt === ATTEMPTS) return ended;
+  }
+}
+
+describe('npm run failover', { timeout: 400_000 }, () => {
   it('never sees two leaders, and none only within the limits', async () => {
     const counts = ['--kills', '0', '--resignations', '6', '--expiries', '2', '--drops', '2'];
-    const { code, stdout, stderr } = await failover('--json', ...SLOW, ...counts);
+    const { code, stdout, stderr } = await failoverInTime('--json', ...SLOW, ...counts);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const report = JSON.parse(stdout) as Report;
     expect(report).toMatchObject({
@@ -61,7 +72,7 @@ describe('npm run failover', () => {
   it('has a next leader as soon as the session of a killed one is over', async () => {
     // The limit is the session's timeout and two ticks: a slow network's round trips have no part in it.
     const none = ['--resignations', '0', '--expiries', '0', '--drops', '0', '--latency', '0'];
-    const { code, stdout, stderr } = await failover(
+    const { code, stdout, stderr } = await failoverInTime(
       ...['--json', '--server', 'embedded', '--kills', '3', ...none],
     );
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -71,7 +82,7 @@ describe('npm run failover', () => {
   });
 
   it('prints a table', async () => {
-    const { code, stdout } = await failover(...SLOW, ...ONCE_EACH_BUT_KILLS);
+    const { code, stdout } = await failoverInTime(...SLOW, ...ONCE_EACH_BUT_KILLS);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^kills +0( +-){3} +3000\.00$/m);
     expect(stdout).toMatch(/^expiries +1( +[\d.]+){3} +3000\.00$/m);

@@ -7,6 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
+/** Milliseconds for what comes from a registry, at most. */
+const INSTALLING = 600_000;
 
 const APP = `
   class Shop {
@@ -108,7 +110,7 @@ describe('the packed tarball', () => {
     await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund'], {
       cwd: directory,
     });
-  });
+  }, INSTALLING);
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { type Session, SessionExpiredError, type ZkClientOptions } from '../../lib/client/index.js';
 import { useClients } from '../support/clients.js';
 import { type Link, useLinks } from '../support/link.js';
@@ -23,12 +23,18 @@ const lossOf = (session: Session) =>
     session.onLost((reason) => resolve({ at: performance.now(), reason }));
   });
 
+/** Whether the time is over, by a timer: after a pause of the machine those that are due before it run first. */
+function timer(milliseconds: number): { readonly over: boolean } {
+  const state = { over: false };
+  setTimeout(() => (state.over = true), milliseconds).unref();
+  return state;
+}
+
 describe('a server that falls silent', () => {
   test('is left for another one before the session counts as lost', async () => {
     const [one, other] = await Promise.all([newLink(), newLink()]);
     const client = await connect({
       connectString: `${one.connectString},${other.connectString}`,
-      sessionTimeout: 3000,
     });
     const log = history(client);
     const session = await client.session();
@@ -234,15 +240,15 @@ describe('a client that hears nothing', () => {
     const { link, client, session, log } = await behindLink({ sessionTimeout: T });
     expect(session.timeout).toBe(T);
     const loss = lossOf(session);
-    const pending = expect(session.create(zk.path('x'))).resolves.toBeDefined();
-    await pending;
-    const lastAnswer = performance.now();
+    const lastRequest = performance.now();
+    await session.create(zk.path('x'));
     await fail(link);
+    // Nothing that was sent later than this is answered.
+    const timeout = timer(T);
     const { at, reason } = await loss;
+    expect(timeout.over).toBe(false);
     expect(reason).toBeInstanceOf(SessionExpiredError);
-    // Nothing was answered later than this, and idle reads keep the clock no older than a sixth.
-    expect(at - lastAnswer).toBeLessThan(T);
-    expect(at - lastAnswer).toBeGreaterThan((0.75 - 1 / 6) * T - 200);
+    expect(at - lastRequest).toBeGreaterThan(0.75 * T - 5);
     expect(log.states.at(-1)).toBe('LOST');
     if (_.includes('silent')) await link.speak();
     else await link.up();
@@ -251,34 +257,36 @@ describe('a client that hears nothing', () => {
   });
 
   test('frees what the lost session held as soon as a server answers', async () => {
-    const { link, session, log } = await behindLink({ sessionTimeout: 8000 });
+    const { link, session, log } = await behindLink({ sessionTimeout: 20_000 });
     const observer = await connect();
     const node = await session.create(zk.path('held'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
-    const loss = lossOf(session);
     await link.silence();
-    await loss;
-    // The ensemble would keep it for two more seconds.
+    // As if that had lasted.
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 20_000);
+    expect(session.alive).toBe(false);
+    clock.mockRestore();
+    // The ensemble keeps it for twenty seconds.
     const lostAt = performance.now();
     await link.cut();
     await link.speak();
     await log.until('LOST', 'CONNECTED');
     expect(await watch.fired).toBe('deleted');
-    expect(performance.now() - lostAt).toBeLessThan(1500);
+    expect(performance.now() - lostAt).toBeLessThan(10_000);
   });
 
   test('keeps an idle session for longer than its timeout while it does hear', async () => {
-    const { session, log } = await behindLink({ sessionTimeout: 2000 });
-    expect(session.timeout).toBe(2000);
-    await delay(4500);
+    const { session, log } = await behindLink({ sessionTimeout: 6000 });
+    expect(session.timeout).toBe(6000);
+    await delay(8000);
     expect(session.alive).toBe(true);
     expect(log.states).toEqual([]);
   });
 
   test('finds its session lost at the first look after its own long pause', async () => {
-    const { session, log } = await behindLink({ sessionTimeout: 1000 });
+    const { session, log } = await behindLink({ sessionTimeout: 4000 });
     expect(session.alive).toBe(true);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3200);
     expect(session.alive).toBe(false);
     expect(log.states).toEqual(['LOST']);
     await expect(session.create('/x')).rejects.toBeInstanceOf(SessionExpiredError);
@@ -286,7 +294,7 @@ describe('a client that hears nothing', () => {
   });
 
   test('hears its listeners out although one throws', async () => {
-    const { session } = await behindLink({ sessionTimeout: 1000 });
+    const { session } = await behindLink();
     session.onLost(() => {
       throw new Error('on purpose');
     });
@@ -314,10 +322,11 @@ test.runIf(process.env.ZK_SERVER === 'real')(
     const session = await client.session();
     const log = history(client);
     const loss = lossOf(session);
-    const started = performance.now();
     process.kill(zk.pid!, 'SIGSTOP');
+    const timeout = timer(2000);
     try {
-      expect((await loss).at - started).toBeLessThan(2000);
+      await loss;
+      expect(timeout.over).toBe(false);
     } finally {
       process.kill(zk.pid!, 'SIGCONT');
     }

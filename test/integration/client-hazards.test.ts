@@ -17,7 +17,7 @@ const PRELUDE = `
   import { BadOptionError, ZkClient } from './index.js';
   const { ZK, ROOT } = process.env;
   const open = async (options) => {
-    const client = new ZkClient({ connectString: ZK, sessionTimeout: 4000, ...options });
+    const client = new ZkClient({ connectString: ZK, sessionTimeout: 10_000, ...options });
     await client.connect();
     return client;
   };

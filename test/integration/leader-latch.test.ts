@@ -640,12 +640,12 @@ describe('a connection that breaks', () => {
   it('for longer than the session ends the leadership before another latch has it', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, sessionTimeout: 1500 });
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 4000 });
     const [a, b] = await latchesIn(path, client, await connect());
     const term = await a!.await();
-    await link.down();
     let both: boolean | undefined;
     b!.onChange((next) => void (both = next && term.active));
+    await link.down();
     await b!.await();
     expect(both).toBe(false);
     await a!.close();

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -11,9 +12,9 @@ const SESSION_TIMEOUT = 4_000;
 /** Of both servers. A session expires up to two of them late. */
 const SERVER_TICK = 500;
 /** Seconds that are watched. */
-const SECONDS = Number(process.env.CRON_TICKS ?? 10);
-/** Of them, after the leader is killed: more than a failover takes. */
-const SECONDS_AFTER = Math.max(6, Math.floor(SECONDS / 2));
+const SECONDS = Number(process.env.CRON_TICKS ?? 13);
+/** Of them, after the leader is killed: more than a failover takes, where the machine stands still in it too. */
+const SECONDS_AFTER = Math.max(9, Math.floor(SECONDS / 2));
 
 let program: string;
 beforeAll(async () => {
@@ -79,8 +80,10 @@ describe('a cron job for leaders alone, over three instances', () => {
     `runs once a second for ${SECONDS} s, but for the failover when the leader is killed`,
     async () => {
       const history = new History();
-      let killed: { instance: number; second: number; at: number } | undefined;
+      let killed: { instance: number; at: number } | undefined;
       let first: number | undefined;
+      const pauses = monitorEventLoopDelay({ resolution: 10 });
+      pauses.enable();
       await new Promise<void>((resolve) => {
         const options = {
           connectString: zk.connectString,
@@ -95,7 +98,7 @@ describe('a cron job for leaders alone, over three instances', () => {
             const last = first + SECONDS - 1;
             if (!killed && tick.token !== undefined && tick.second >= last - SECONDS_AFTER) {
               instances[instance]!.kill('SIGKILL');
-              killed = { instance, second: tick.second, at: Date.now() };
+              killed = { instance, at: Date.now() };
             }
             const over = (second: number, index: number) =>
               index === killed?.instance || second >= last;
@@ -103,9 +106,11 @@ describe('a cron job for leaders alone, over three instances', () => {
           }),
         );
       });
+      pauses.disable();
 
       const last = first! + SECONDS - 1;
-      const { instance: leader, second: middle, at } = killed!;
+      const { instance: leader, at } = killed!;
+      const middle = history.latest[leader]!;
       expect(history.twice).toEqual([]);
 
       // A second may lack its run only where the leader's own clock did not tick in it.
@@ -123,7 +128,7 @@ describe('a cron job for leaders alone, over three instances', () => {
       const [next] = history.runs(resumed) as [number];
       const lateAfter = lateBy(next, resumed, last);
       expect(lackingIn(resumed, last)).toEqual(lateAfter);
-      expect(lateBefore.length + lateAfter.length).toBeLessThanOrEqual(SECONDS / 10);
+      expect(lateBefore.length + lateAfter.length).toBeLessThanOrEqual(Math.max(4, SECONDS / 10));
 
       const ran = [...secondsOf(leader, first!, middle), ...secondsOf(next, resumed, last)];
       for (const second of ran) expect(history.runs(second)).toHaveLength(1);
@@ -131,7 +136,8 @@ describe('a cron job for leaders alone, over three instances', () => {
       console.log(
         `${ran.length} of ${SECONDS} ticks ran, each once; ${failover.length} lost to the failover, ${lateBefore.length + lateAfter.length} to late clocks`,
       );
-      const limit = SESSION_TIMEOUT + 2 * SERVER_TICK;
+      // While the machine stands still no session expires, and nobody takes over.
+      const limit = SESSION_TIMEOUT + 2 * SERVER_TICK + pauses.max / 1e6;
       for (const second of failover) expect(second * 1000 - at).toBeLessThanOrEqual(limit);
       expect(ran.length + failover.length + lateBefore.length + lateAfter.length).toBe(SECONDS);
 

@@ -414,7 +414,8 @@ describe('@DistributedSemaphore', () => {
     const gate = new Gate();
     @Injectable()
     class Jobs {
-      @Interval(10)
+      // A slow server could not keep up with more tries.
+      @Interval(500)
       @DistributedSemaphore('job', { permits: 1, wait: 0, onBusy: 'skip' })
       async run(): Promise<void> {
         gate.open();

@@ -41,7 +41,7 @@ describe('LockService.withLock', () => {
 
   it('gives the lease to the function, and its result to the caller', async () => {
     const { one } = await two();
-    const result = await one.withLock('stock', { wait: 1_000 }, (lease) => {
+    const result = await one.withLock('stock', { wait: 30_000 }, (lease) => {
       expect(lease).toMatchObject({ key: 'stock', held: true });
       expect(lease.fencingToken).toBeGreaterThan(0n);
       expect(currentLease('stock')).toBe(lease);

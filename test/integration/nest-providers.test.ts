@@ -108,12 +108,16 @@ describe('a locked method of a provider', () => {
       async later(): Promise<number | undefined> {
         return ++runs;
       }
+      @DistributedLock('job', { wait: 60_000, onBusy: 'skip' })
+      async patient(): Promise<number | undefined> {
+        return ++runs;
+      }
     }
     const jobs = await apps.provider(Jobs);
     const lease = await (await apps.start({})).get(LockService).acquire('job');
     expect([await jobs.once(), await jobs.later(), runs]).toEqual([undefined, undefined, 0]);
     await lease.release();
-    expect([await jobs.once(), await jobs.later()]).toEqual([1, 2]);
+    expect([await jobs.once(), await jobs.patient()]).toEqual([1, 2]);
   });
 
   it('takes several locks from the outer to the inner and gives all back', async () => {

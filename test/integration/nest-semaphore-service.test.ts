@@ -125,7 +125,7 @@ describe('SemaphoreService', () => {
     const shared = { permits: 'shared' } as const;
     await using _lease = await one.acquire('reports', shared);
     await expect(other.acquire('reports', { ...shared, wait: 0 })).rejects.toThrow(LockBusyError);
-    const waiting = other.acquire('reports', { ...shared, wait: 5_000 });
+    const waiting = other.acquire('reports', { ...shared, wait: 30_000 });
     await eventually(async () => {
       expect(await one.participants('reports', shared)).toHaveLength(2);
     });
@@ -180,7 +180,7 @@ describe('SemaphoreService', () => {
         void held.release();
       },
     });
-    const waiting = other.acquire('reports', { ...twoPermits, wait: 5_000 });
+    const waiting = other.acquire('reports', { ...twoPermits, wait: 30_000 });
     await untilWaiting(one, 'reports');
     const [first] = await other.participants('reports', twoPermits);
     expect(first).toMatchObject({
@@ -198,12 +198,12 @@ describe('SemaphoreService', () => {
     await using lease = await one.acquire('reports', { permits: 1, holdAtMost: 50 });
     await using _next = await other.acquire('reports', {
       permits: 1,
-      wait: 5_000,
+      wait: 30_000,
     });
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await one.withPermit('job', { permits: 1, holdAtLeast: 1_000 }, () => {});
+    await one.withPermit('job', { permits: 1, holdAtLeast: 3_000 }, () => {});
     expect(await other.tryAcquire('job', { permits: 1 })).toBeUndefined();
-    await using _later = await other.acquire('job', { permits: 1, wait: 5_000 });
+    await using _later = await other.acquire('job', { permits: 1, wait: 30_000 });
   });
 
   it('does what the module says where the call does not', async () => {

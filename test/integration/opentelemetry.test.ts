@@ -183,7 +183,8 @@ describe('the metrics', () => {
     expect(await histogram('zookeeper.lock.wait.duration', 'granted')).toMatchObject({ count: 4 });
     const late = await histogram('zookeeper.lock.wait.duration', 'timed-out');
     expect(late.count).toBe(1);
-    expect(late.sum).toBeGreaterThan(0.029);
+    // Timers may be early by a millisecond or two.
+    expect(late.sum).toBeGreaterThan(0.025);
     expect(late.sum).toBeLessThan(5);
     expect(late.buckets.boundaries[0]).toBe(0.0001);
     expect(await histogram('zookeeper.lock.hold.duration', 'released')).toMatchObject({ count: 3 });

@@ -88,6 +88,7 @@ describe('the participants of a mutex', () => {
     await delay(15);
     await lease.release();
     const theirs = await elsewhere;
+    await queued(other, path, 2);
     expect(await names()).toEqual(['elsewhere', 'second']);
     await theirs.release();
     await (await waiting[0]!).release();

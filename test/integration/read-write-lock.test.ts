@@ -299,6 +299,8 @@ describe('a call chain that holds a read/write lock', () => {
   it('reads inside of its writing by a read node with the number of its write node', async () => {
     const path = server.path('read-in-write');
     const client = await connect();
+    // Persistent: a container may be reaped in between, and counts from the beginning.
+    await client.create(path);
     const { read, write } = new ReadWriteLock(client, path);
     await read.withLock(() => undefined);
     await write.withLock(async () => {
@@ -482,6 +484,6 @@ describe('a session that ends', () => {
       await expect(read.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
       await expect(write.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
     });
-    await write.withLock(() => undefined, { wait: 1000 });
+    await write.withLock(() => undefined, { wait: 60_000 });
   });
 });

@@ -21,7 +21,7 @@ describe.each<[string, (...entry: ConstructorParameters<typeof LeaderLatch>) => 
       return { candidate: leader.selector, resign: () => leader.end() };
     },
   ],
-])('any schedule of %s', (_name, enter) => {
+])('any schedule of %s', { retry: 0 }, (_name, enter) => {
   const schedules = useElections(server, (client, path, id) => enter(client, path, { id }));
 
   it('has one leader at a time, lets everybody lead and leaves nothing', () => schedules());

@@ -10,12 +10,16 @@ const mutex: Subject = {
   queues: (path) => [path],
 };
 
-describe.runIf(process.env.ZK_SERVER === 'embedded')('any schedule of a mutex', () => {
-  const schedules = useSchedules(mutex);
+describe.runIf(process.env.ZK_SERVER === 'embedded')(
+  'any schedule of a mutex',
+  { retry: 0 },
+  () => {
+    const schedules = useSchedules(mutex);
 
-  it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
-    schedules(false));
+    it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
+      schedules(false));
 
-  it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
-    schedules(true));
-});
+    it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
+      schedules(true));
+  },
+);

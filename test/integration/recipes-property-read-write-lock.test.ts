@@ -18,12 +18,16 @@ const readWriteLock: Subject = {
   queues: (path) => [path],
 };
 
-describe.runIf(process.env.ZK_SERVER === 'embedded')('any schedule of a read/write lock', () => {
-  const schedules = useSchedules(readWriteLock);
+describe.runIf(process.env.ZK_SERVER === 'embedded')(
+  'any schedule of a read/write lock',
+  { retry: 0 },
+  () => {
+    const schedules = useSchedules(readWriteLock);
 
-  it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
-    schedules(false));
+    it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
+      schedules(false));
 
-  it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
-    schedules(true));
-});
+    it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
+      schedules(true));
+  },
+);

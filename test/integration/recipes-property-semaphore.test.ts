@@ -13,12 +13,16 @@ const semaphore: Subject = {
   queues: (path) => [`${path}/locks`, `${path}/leases`],
 };
 
-describe.runIf(process.env.ZK_SERVER === 'embedded')('any schedule of a semaphore', () => {
-  const schedules = useSchedules(semaphore);
+describe.runIf(process.env.ZK_SERVER === 'embedded')(
+  'any schedule of a semaphore',
+  { retry: 0 },
+  () => {
+    const schedules = useSchedules(semaphore);
 
-  it('keeps to its permits and the order of arrival, wakes everybody and leaves nothing', () =>
-    schedules(false));
+    it('keeps to its permits and the order of arrival, wakes everybody and leaves nothing', () =>
+      schedules(false));
 
-  it('keeps to its permits, wakes everybody and leaves nothing where connections break and sessions end', () =>
-    schedules(true));
-});
+    it('keeps to its permits, wakes everybody and leaves nothing where connections break and sessions end', () =>
+      schedules(true));
+  },
+);

@@ -74,14 +74,19 @@ describe('a semaphore between clients', () => {
   it('names its nodes as Curator does', async () => {
     const path = server.path('layout');
     const client = await connect();
-    const lease = await new Semaphore(client, path, { permits: 2 }).acquire({ count: 2 });
+    const semaphore = new Semaphore(client, path, { permits: 2 });
+    const lease = await semaphore.acquire({ count: 2 });
     await queued(client, `${path}/locks`, 0);
-    expect(await nodesUnder(client, path)).toEqual(['leases', 'locks']);
     const name = expect.stringMatching(
       /^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$/,
     );
     expect(await nodesUnder(client, `${path}/leases`)).toEqual([name, name]);
+    // Without somebody at the door, its directory may be reaped.
+    const waiting = semaphore.acquire();
+    await asking(client, path, 3);
+    expect(await nodesUnder(client, path)).toEqual(['leases', 'locks']);
     await lease.release();
+    await (await waiting).release();
   });
 
   it('admits in the order of arrival', async () => {

@@ -9,8 +9,11 @@ import {
   SelfDeadlockError,
   WaitCancelledError,
 } from 'nestjs-zookeeper/recipes';
+import { OpCode } from '../../lib/protocol/index.js';
 import { SharedLock } from '../../lib/recipes/teaching/index.js';
 import { aborted, useClients } from '../support/clients.js';
+import { MultiRequest, MultiResponse, steps } from '../support/multi-records.js';
+import { RawClient } from '../support/raw-client.js';
 import { nodesUnder, queued } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { expire } from '../support/sessions.js';
@@ -163,11 +166,14 @@ describe('the shared lock with a child watch', () => {
     const waiting = new SharedLock(waiter, path).write.acquire();
     await queued(holder, path, 2);
     const nodes = await nodesUnder(holder, path);
-    // In one flight, so that all is gone when the waiter looks.
-    await Promise.all([
-      ...nodes.map((node) => holder.delete(`${path}/${node}`)),
-      holder.delete(path),
-    ]);
+    // In one transaction, so that all is gone when the waiter looks.
+    const raw = await RawClient.connect({ port: server.port });
+    const deletions = [...nodes.map((node) => `${path}/${node}`), path].map((at) =>
+      steps.delete(at),
+    );
+    const { body } = await raw.request(OpCode.multi, MultiRequest, deletions, MultiResponse);
+    expect(body!.results.map(({ err }) => err)).toEqual([0, 0, 0]);
+    await raw.closeSession();
     await (await waiting).release();
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
   });

@@ -16,12 +16,12 @@ test.runIf(zk.kind === 'real')(
     try {
       const started = performance.now();
       await client.close();
-      expect(performance.now() - started).toBeLessThan(3500);
+      expect(performance.now() - started).toBeLessThan(8_000);
     } finally {
       process.kill(zk.pid!, 'SIGCONT');
     }
     const continued = performance.now();
     expect(await watch.fired).toBe('deleted');
-    expect(performance.now() - continued).toBeLessThan(5000);
+    expect(performance.now() - continued).toBeLessThan(8_000);
   },
 );

@@ -62,6 +62,8 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
       connectString,
       // A JVM that starts again takes a while.
       sessionTimeout: 30_000,
+      // Its first handshake too.
+      connectTimeout: 15_000,
       retry: { type: 'none' },
       ...(tls ? { tls } : { transport: 'wire' }),
     });

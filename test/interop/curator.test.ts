@@ -62,9 +62,10 @@ const named = (...pairs: Pair[]) => pairs.map((pair) => [pair.name, pair] as con
 const ROUNDS = 20;
 /** How often the lock goes from one side to the other at least: both were at it at the same time. */
 const HANDOVERS = 10;
-/** Milliseconds: for what has to come, and for what must not. */
+/** Milliseconds: for what has to come, for what must not, and for what has to be seen waiting first. */
 const LONG = 60_000;
 const SHORT = 100;
+const FINITE = 4_000;
 
 const missing = Curator.missing();
 if (missing) console.log(`Left out: the interop tests with Apache Curator (${missing}).`);
@@ -112,7 +113,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       const other = await connect();
       await Promise.all(
         [client, client, other, other].flatMap((from) => [
-          contend(ours(from, path), () => referee.visit('ours')),
+          referee.begun.then(() => contend(ours(from, path), () => referee.visit('ours'))),
           curator.contend(theirs(path), ROUNDS, () => referee.visit('Curator')),
         ]),
       );
@@ -178,9 +179,9 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         [client, other].flatMap((from) => {
           const { read, write } = new ReadWriteLock(from, path);
           return [
-            contend(read, () => referee.visit('ours', 1)),
-            contend(read, () => referee.visit('ours', 1)),
-            contend(write, () => referee.visit('ours')),
+            referee.begun.then(() => contend(read, () => referee.visit('ours', 1))),
+            referee.begun.then(() => contend(read, () => referee.visit('ours', 1))),
+            referee.begun.then(() => contend(write, () => referee.visit('ours'))),
             curator.contend(`read:${path}`, ROUNDS, () => referee.visit('Curator', 1)),
             curator.contend(`read:${path}`, ROUNDS, () => referee.visit('Curator', 1)),
             curator.contend(`write:${path}`, ROUNDS, () => referee.visit('Curator')),
@@ -228,10 +229,11 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       const path = place('semaphore');
       const referee = new Referee(4);
       const other = await connect();
-      const ours = (from: ZkClient, count: number) =>
-        contend(new Semaphore(from, path, { permits: 4 }), () => referee.visit('ours', count), {
-          count,
-        });
+      const ours = async (from: ZkClient, count: number) => {
+        await referee.begun;
+        const semaphore = new Semaphore(from, path, { permits: 4 });
+        await contend(semaphore, () => referee.visit('ours', count), { count });
+      };
       const theirs = (count: number) =>
         curator.contend(`semaphore:${path}:4:${count}`, ROUNDS, () =>
           referee.visit('Curator', count),
@@ -283,11 +285,11 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         await all.release();
         return [theirs, ours] as const;
       };
-      const [granted, refused] = await cross(LONG, 5 * SHORT);
+      const [granted, refused] = await cross(LONG, FINITE);
       expect(await refused).toBeUndefined();
       expect(await granted).toBe(true);
       await curator.release('pair');
-      const [theirs, ours] = await cross(5 * SHORT, LONG);
+      const [theirs, ours] = await cross(FINITE, LONG);
       expect(await theirs).toBe(false);
       await (await ours)!.release();
     });
@@ -512,8 +514,10 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       const other = await connect();
       const visit = (side: 'ours' | 'Curator', set: Place[]) => async () =>
         void (await Promise.all(set.map(({ referee }) => referee.visit(side))));
-      const ours = (from: ZkClient, ...set: Place[]) =>
-        contend(new MultiLock(set.map(({ lock }) => lock(from))), visit('ours', set));
+      const ours = async (from: ZkClient, ...set: Place[]) => {
+        await Promise.all(set.map(({ referee }) => referee.begun));
+        await contend(new MultiLock(set.map(({ lock }) => lock(from))), visit('ours', set));
+      };
       // Curator takes them as they are listed: in the order that ours keep to by themselves.
       const theirs = (...set: Place[]) =>
         curator.contend(set.map(({ spelled }) => spelled).join(), ROUNDS, visit('Curator', set));

@@ -17,7 +17,7 @@ import { RealZooKeeper } from '../support/real-zookeeper.js';
 const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
 
 /** Milliseconds for the answer to one request: a whole contention, at the most. */
-const PATIENCE = 15_000;
+const PATIENCE = 60_000;
 
 type Settle = { resolve: (words: string[]) => void; reject: (error: Error) => void };
 

@@ -88,7 +88,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     });
 
     it('is ours after the Java process was killed', async () => {
-      const killed = await Curator.start(server.connectString, 2_000);
+      const killed = await Curator.start(server.connectString, 6_000);
       expect(await killed.acquire('theirs', theirs())).toBe(true);
       const latch = ours();
       await queued(2);
@@ -149,7 +149,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       const other = await connect();
       await Promise.all(
         [client, client, other, other].flatMap((from) => [
-          leadByLatch(from, path, () => referee.visit('ours')),
+          referee.begun.then(() => leadByLatch(from, path, () => referee.visit('ours'))),
           curator.contend(theirs(), ROUNDS, () => referee.visit('Curator')),
         ]),
       );
@@ -212,7 +212,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     });
 
     it('is ours after the Java process was killed', async () => {
-      const killed = await Curator.start(server.connectString, 2_000);
+      const killed = await Curator.start(server.connectString, 6_000);
       expect(await killed.acquire('theirs', theirs())).toBe(true);
       const { terms } = ours();
       await queued(2);
@@ -241,7 +241,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       const other = await connect();
       await Promise.all(
         [client, client, other, other].flatMap((from) => [
-          leadBySelector(from, path, () => referee.visit('ours')),
+          referee.begun.then(() => leadBySelector(from, path, () => referee.visit('ours'))),
           curator.contend(theirs(), ROUNDS, () => referee.visit('Curator')),
         ]),
       );

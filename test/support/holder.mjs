@@ -13,7 +13,7 @@ import {
 import { answer } from '../../scripts/faults/child-side.mjs';
 
 /** Milliseconds: who did not run for so long was stopped. */
-const PAUSE = 900;
+const PAUSE = 800;
 
 const { connectString, sessionTimeout, transport, root } = JSON.parse(process.argv[2]);
 const path = (name) => `${root}/${name}`;

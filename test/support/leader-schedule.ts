@@ -25,7 +25,7 @@ import { expire } from './sessions.js';
 const CLIENTS = 3;
 const CANDIDATES = 6;
 /** Milliseconds in which somebody has to lead, reconnects included. */
-const PATIENCE = 8000;
+const PATIENCE = 30_000;
 
 export interface Contestant {
   readonly candidate: LeaderLatch | LeaderSelector;

@@ -76,7 +76,7 @@ export class RealZooKeeper {
 
 export async function fourLetterWord(port: number, word: string): Promise<string> {
   const socket = net.connect(port, '127.0.0.1');
-  socket.setTimeout(2000, () => socket.destroy(new Error(`no answer to ${word}`)));
+  socket.setTimeout(20_000, () => socket.destroy(new Error(`no answer to ${word}`)));
   let answer = '';
   socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
   await once(socket, 'connect');

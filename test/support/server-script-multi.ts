@@ -46,8 +46,8 @@ export const multiScenarios: Record<string, Scenario> = {
       steps.create('/m1-m/c', { flags: container }),
       steps.create('/m1-m/c2', { flags: container, type: OpCode.createContainer }),
       steps.create('/m1-m/plain', { type: OpCode.createContainer }),
-      steps.createTtl('/m1-m/t', 60_000),
-      steps.createTtl('/m1-m/t0', 60_000, 0),
+      steps.createTtl('/m1-m/t', 3_600_000),
+      steps.createTtl('/m1-m/t0', 3_600_000, 0),
     ]);
     await look(zk, '/m1-m');
     await zk.multi([]);

@@ -139,7 +139,7 @@ export const sessionScenarios: Record<string, Scenario> = {
   },
 
   'expires a silent session': async (server) => {
-    const zk = await server.connect('silent', { timeout: 1000 });
+    const zk = await server.connect('silent', { timeout: 3000 });
     const other = await server.connect('b');
     await zk.create('/silent', { flags: ephemeral });
     await other.exists('/silent', true);
@@ -154,8 +154,11 @@ export const sessionScenarios: Record<string, Scenario> = {
     const zk = await server.connect('a');
     await zk.create('/c', { op: OpCode.createContainer, flags: CreateFlag.container });
     await zk.create('/unused', { op: OpCode.createContainer, flags: CreateFlag.container });
-    await zk.create('/t', { op: OpCode.createTTL, flags: CreateFlag.ttl, ttl: 10 });
-    await zk.create('/t/c');
+    // In one write: it must not be empty when its time is over.
+    await Promise.all([
+      zk.create('/t', { op: OpCode.createTTL, flags: CreateFlag.ttl, ttl: 500 }),
+      zk.create('/t/c'),
+    ]);
     await zk.exists('/c', true);
     await zk.create('/c/child');
     await zk.exists('/c');

@@ -57,7 +57,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.create('/s/plain', {}, NODE_EXISTS);
     await zk.delete('/s/plain');
     await zk.create('/s/', { flags: sequential });
-    await zk.create('/s/ttl-', { op: OpCode.createTTL, flags: ttlSequential, ttl: 60_000 });
+    await zk.create('/s/ttl-', { op: OpCode.createTTL, flags: ttlSequential, ttl: 3_600_000 });
     await zk.create('/s/c-', { op: OpCode.createContainer, flags: sequential });
     await zk.create('/s-', { flags: sequential });
     await zk.exists('/s');

@@ -30,6 +30,9 @@ beforeAll(async () => {
 });
 afterAll(() => void listener.close());
 
+/** Of a session, milliseconds: none of its own reads comes into what a test looks at. */
+const TIMEOUT = 60_000;
+
 /** Answers what it is asked as `answers` says, at the next turn; without an entry, never. */
 class FakeTransport implements Transport {
   readonly calls: string[] = [];
@@ -90,7 +93,8 @@ function keep(script?: Script, options: object = {}) {
   const transports: FakeTransport[] = [];
   const requests: ConnectRequest[] = [];
   const log: string[] = [];
-  const usual: Script = (request, attempt) => new FakeTransport(request, `a${attempt}`, 4000, ALL);
+  const usual: Script = (request, attempt) =>
+    new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
   const keeper = new SessionKeeper(
     normalizeOptions({
       connectString: `127.0.0.1:${port}`,
@@ -126,7 +130,7 @@ describe('a first connect', () => {
   test('counts only once a server has answered', async () => {
     const { keeper, transports, requests, log } = keep(
       (request, attempt) =>
-        new FakeTransport(request, `a${attempt}`, 4000, attempt === 1 ? { sync: -4 } : ALL),
+        new FakeTransport(request, `a${attempt}`, TIMEOUT, attempt === 1 ? { sync: -4 } : ALL),
     );
     await keeper.start();
     expect(transports.map(({ ended }) => ended)).toEqual(['abandoned', undefined]);
@@ -187,7 +191,7 @@ describe('a lost connection', () => {
 
   test('leaves a discard to be sent again until it is answered', async () => {
     const { keeper, transports, until } = keep((request, attempt) => {
-      return new FakeTransport(request, 'a', 4000, attempt < 3 ? { ...ALL, delete: -4 } : ALL);
+      return new FakeTransport(request, 'a', TIMEOUT, attempt < 3 ? { ...ALL, delete: -4 } : ALL);
     });
     await keeper.start();
     const session = await keeper.session();
@@ -207,7 +211,7 @@ describe('a lost connection', () => {
   test('is mended although the credentials are refused for a while', async () => {
     const { keeper, transports, until } = keep((request, attempt) => {
       if (attempt === 2) throw new NotAuthorizedError('not now');
-      return new FakeTransport(request, 'a', 4000, ALL);
+      return new FakeTransport(request, 'a', TIMEOUT, ALL);
     });
     await keeper.start();
     transports[0].request.listener.onDown('unauthorized');
@@ -219,7 +223,7 @@ describe('a lost connection', () => {
     const { keeper, transports, until } = keep(
       (request, attempt) => {
         if (attempt === 2) throw new ConnectionError('not now');
-        return new FakeTransport(request, 'a', 4000, ALL);
+        return new FakeTransport(request, 'a', TIMEOUT, ALL);
       },
       {
         retry: () => {
@@ -241,7 +245,7 @@ describe('a session that ends', () => {
   test('by a word of the ensemble is not looked after', async () => {
     const { keeper, transports, requests, log, until } = keep((request, attempt) => {
       if (attempt === 2) throw new SessionExpiredError('over');
-      return new FakeTransport(request, `a${attempt}`, 4000, ALL);
+      return new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
     });
     await keeper.start();
     transports[0].request.listener.onDown('disconnected');
@@ -257,9 +261,10 @@ describe('a session that ends', () => {
 
   test('by the clock alone is closed as soon as somebody answers', async () => {
     let up = true;
+    let timeout = 1000;
     const { keeper, transports, requests, log, until } = keep((request, attempt) => {
       if (!up) throw new ConnectionError('down');
-      return new FakeTransport(request, `a${attempt}`, 200, ALL);
+      return new FakeTransport(request, `a${attempt}`, timeout, ALL);
     });
     await keeper.start();
     const session = await keeper.session();
@@ -270,6 +275,7 @@ describe('a session that ends', () => {
     await until('LOST');
     expect(reasons[0]).toBeInstanceOf(SessionExpiredError);
     up = true;
+    timeout = TIMEOUT;
     await until('CONNECTED');
     expect(log).toEqual(['CONNECTED', 'SUSPENDED', 'LOST', 'CONNECTED']);
     await eventually(() => expect(transports).toHaveLength(3));
@@ -285,7 +291,7 @@ describe('a session that ends', () => {
     transports[0].answers.exists = undefined;
     session.onLost(() => log.push('lease'));
     const pending = session.exists('/').catch(() => log.push('request'));
-    const past = performance.now() + 3100;
+    const past = performance.now() + 0.8 * TIMEOUT;
     vi.spyOn(performance, 'now').mockReturnValue(past);
     expect(session.alive).toBe(false);
     expect(log).toEqual(['CONNECTED', 'lease', 'LOST']);

@@ -58,7 +58,7 @@ describe('A client lives through a server whose frames are mutated', () => {
   beforeEach(() => void process.on('unhandledRejection', onUnhandled));
   afterEach(() => void process.off('unhandledRejection', onUnhandled));
 
-  test.each([20_261_121, 7])(`${FRAMES} of seed %i`, { timeout: 120_000 }, async (seed) => {
+  test.each([20_261_121, 7])(`${FRAMES} of seed %i`, { timeout: 300_000 }, async (seed) => {
     const random = randomFrom(seed);
     const below = (limit: number) => Math.floor(random() * limit);
     let mutated = 0;

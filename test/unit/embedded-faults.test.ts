@@ -30,7 +30,7 @@ describe('On purpose, the embedded server', () => {
   let witness: RawClient;
 
   const connect = (options: Partial<RawConnectOptions> = {}) =>
-    RawClient.connect({ port: server.port, timeout: 2000, ...options });
+    RawClient.connect({ port: server.port, timeout: 20_000, ...options });
   const comeBack = ({ session: { sessionId, password } }: RawClient) =>
     connect({ sessionId, password: password! });
 
@@ -145,12 +145,13 @@ describe('On purpose, the embedded server', () => {
     });
 
     test('from a client, whose session then expires: it is told', async () => {
-      await create(client, '/e', CreateFlag.ephemeral);
+      const unheard = await connect({ timeout: 3000 });
+      await create(unheard, '/e', CreateFlag.ephemeral);
       await exists(witness, '/e', true);
-      await server.faults.cut('requests', { session: client.sessionIdHex });
-      const pings = setInterval(() => client.ping().catch(() => {}), 50);
+      await server.faults.cut('requests', { session: unheard.sessionIdHex });
+      const pings = setInterval(() => unheard.ping().catch(() => {}), 50);
       await witness.untilEvents(1);
-      await client.closed;
+      await unheard.closed;
       clearInterval(pings);
     });
 
@@ -193,9 +194,9 @@ describe('On purpose, the embedded server', () => {
   describe('lets its clock leap ahead, and ends', () => {
     test('sessions whose timeout that is, connected or not', async () => {
       await create(client, '/e', CreateFlag.ephemeral);
-      await server.skipClock(1000);
+      await server.skipClock(10_000);
       expect((await client.ping()).err).toBe(0);
-      await server.skipClock(2100);
+      await server.skipClock(20_100);
       await client.closed;
       expect((await exists(witness, '/e')).err).toBe(NO_NODE);
       expect((await witness.ping()).err).toBe(0);
@@ -209,9 +210,9 @@ describe('On purpose, the embedded server', () => {
         const request = { path, data: null, acl: OPEN, flags: CreateFlag.ttl, ttl };
         await client.request(OpCode.createTTL, CreateTTLRequest, request);
       }
-      await server.skipClock(59_000);
+      await server.skipClock(30_000);
       expect((await exists(await connect(), '/short')).err).toBe(0);
-      await server.skipClock(2_000);
+      await server.skipClock(31_000);
       expect((await exists(await connect(), '/short')).err).toBe(NO_NODE);
       expect((await exists(await connect(), '/long')).err).toBe(0);
     });

@@ -1,5 +1,5 @@
 import { deepStrictEqual } from 'node:assert';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { resolveOptions } from '../../lib/embedded/options.js';
 import { ZooKeeperServer } from '../../lib/embedded/server.js';
 import {
@@ -115,7 +115,7 @@ describe('The embedded server lives through random and mutated frames', () => {
     deepStrictEqual(warnings.splice(0), []);
   });
 
-  test.each([20_261_121, 7])(`${FRAMES} of seed %i`, { timeout: 120_000 }, async (seed) => {
+  test.each([20_261_121, 7])(`${FRAMES} of seed %i`, { timeout: 300_000 }, async (seed) => {
     const random = randomFrom(seed);
     const below = (limit: number) => Math.floor(random() * limit);
 
@@ -158,7 +158,7 @@ describe('The embedded server lives through random and mutated frames', () => {
       await client.drop();
     }
 
-    await vi.waitUntil(() => server.connections.size === 1);
+    await expect.poll(() => server.connections.size).toBe(1);
     const { dataWatches, childWatches } = server.store.tree;
     expect(dataWatches.counts.total + childWatches.counts.total).toBe(0);
     expect(witness.events).toEqual([]);

@@ -95,11 +95,11 @@ describe('the goods in stock', () => {
   );
 
   it('refuse the write of a late holder also where the next one has not written yet', async () => {
-    settings.delay = [150, 150];
+    settings.delay = [1_000, 1_000];
     const late = goods.purchase('phone', TOKEN);
     await expect.poll(fence, { interval: 5 }).toBe(TOKEN);
     // It reads before the late one writes, and writes after it.
-    settings.delay = [200, 200];
+    settings.delay = [1_100, 1_100];
     const next = goods.purchase('phone', TOKEN + 1n);
     await expect(late).rejects.toMatchObject({ status: 412 });
     await next;

@@ -14,12 +14,13 @@ import {
 import { LeaderLatch, Mutex, Semaphore } from 'nestjs-zookeeper/recipes';
 import { TestZooKeeper } from 'nestjs-zookeeper/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { queued } from '../support/recipe-nodes.js';
 
 @Injectable()
 class Stock {
   left = 5;
 
-  @DistributedLock('stock', { wait: 1000 })
+  @DistributedLock('stock', { wait: 60_000 })
   async take(): Promise<bigint> {
     const { left } = this;
     await new Promise((resolve) => setImmediate(resolve));
@@ -131,7 +132,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await mutex.withLock(() => {});
     await zookeeper.faults.dropReply({ op: 'create' });
     await mutex.withLock(async ({ held }) => expect(held).toBe(true));
-    await expect.poll(async () => (await zk.children('/fault')).children).toEqual([]);
+    await queued(zk, '/fault', 0);
   });
 
   it.each([

@@ -7,7 +7,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 /** One who holds or waits, on a thread of its own: Curator's reentrant locks belong to threads. */
 final class Holder {
     /** Milliseconds: whoever waits longer has been forgotten. */
-    static final long LONG = 10_000;
+    static final long LONG = 60_000;
 
     private final String name;
     private final InterProcessLock lock;
