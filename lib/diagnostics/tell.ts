@@ -11,15 +11,6 @@ import type { Hold, Wait, WaitMessage } from './messages.js';
  * Where nobody listens, telling is a look at a flag: nothing is made before it.
  */
 
-/** Locks that are parts of others: whoever waits for the whole is told of already. */
-const parts = new WeakSet<Lock>();
-
-/** A lock that nothing is told of. */
-export function untold<L extends Lock>(lock: L): L {
-  parts.add(lock);
-  return lock;
-}
-
 /** Runs `take`, a caller's wait for `lock`. */
 export function telling<T extends Grant | Grant[]>(
   lock: Lock,
@@ -52,7 +43,6 @@ export function tellTermOver(candidate: Candidate, term: Term): void {
 }
 
 async function told<T extends Grant | Grant[]>(lock: Lock, take: () => Promise<T> | T): Promise<T> {
-  if (parts.has(lock)) return take();
   const wait: Wait = { lock, since: performance.now() };
   waits.publish({ event: 'began', wait });
   try {

@@ -1,17 +1,16 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
-import { untold } from '../diagnostics/tell.js';
+import { wait as pause } from '../client/wait.js';
 import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { type Grant, grantOf } from './grant.js';
-import type { AcquireOptions, Lease } from './lease.js';
+import type { Lease } from './lease.js';
 import type { Lock } from './lock.js';
-import { Mutex } from './mutex.js';
 import { childrenOf } from './participants.js';
 import type { PermitLimit } from './permits.js';
 import { type Place, takeTurn } from './queue.js';
 import { lastBefore, queueOf } from './queue-names.js';
 import { Tenure } from './tenure.js';
-import { abortable, type Waiter } from './wait.js';
+import { abortable, NOBODY_WAITS, type Waiter } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
 const LEASE = 'lease-';
@@ -19,10 +18,10 @@ export const LEASES = [LEASE];
 const DOOR = 'lock-';
 export const DOORS = [DOOR];
 /** Milliseconds between two looks of a mere try at whether permits are left. */
-const TRY_AGAIN = 20;
+const LOOK_AGAIN = 20;
 
 /** What is asked for at the door, and for whom. */
-export interface Asking extends Pick<AcquireOptions, 'details'> {
+export interface Asking {
   readonly count: number;
   readonly data: Uint8Array;
   readonly signal: AbortSignal;
@@ -81,22 +80,45 @@ export class PermitDoor {
     );
   }
 
-  /** The right to ask. Even a try waits for it while permits are left: whoever has it will be through soon. */
-  private async pass({ count, data, details, signal, waiter, onNamed }: Asking): Promise<Lease> {
+  /** The right to ask. */
+  private async pass(asking: Asking): Promise<Lease> {
     const { client, queue: parent } = this;
-    const { key } = this.semaphore;
-    if (!waiter || waiter.patient) {
-      const names = { parent, marker: DOOR, markers: DOORS, data, nodeAhead: lastBefore };
-      const place = await takeTurn(client, names, { signal, onBlocked: () => {}, onNamed });
-      return new Tenure(client, 'mutex', parent, place).grant().lease(key);
-    }
-    const mutex = untold(new Mutex(client, parent, { key }));
-    for (;;) {
+    const { data, onNamed, waiter } = asking;
+    const names = { parent, marker: DOOR, markers: DOORS, data, nodeAhead: lastBefore };
+    const turn = (signal: AbortSignal) =>
+      takeTurn(client, names, { signal, onBlocked: () => {}, onNamed });
+    const trying = waiter && !waiter.patient;
+    const place = await (trying ? this.whileLeft(turn, waiter, asking) : turn(asking.signal));
+    return new Tenure(client, 'mutex', parent, place).grant().lease(this.semaphore.key);
+  }
+
+  /** Even a mere try waits at the door while permits are left: whoever has it will be through soon. */
+  private async whileLeft(
+    turn: (signal: AbortSignal) => Promise<Place>,
+    waiter: Waiter<Grant[]>,
+    { count, signal }: Asking,
+  ): Promise<Place> {
+    const looking = new AbortController();
+    const either = AbortSignal.any([signal, looking.signal]);
+    const look = async () => {
       const left = (await this.limit.read()) - (await this.taken());
+      // At the door by now: what is taken may be what it took itself.
+      either.throwIfAborted();
       if (left < count) waiter.blocked();
-      signal.throwIfAborted();
-      const door = await mutex.tryAcquire({ details, signal, fairness: 'strict', wait: TRY_AGAIN });
-      if (door) return door;
+      either.throwIfAborted();
+    };
+    const lookAgain = async () => {
+      for (;;) {
+        await pause(LOOK_AGAIN, { signals: [either] });
+        await look();
+      }
+    };
+    await look();
+    lookAgain().catch((error: unknown) => looking.abort(error));
+    try {
+      return await turn(either);
+    } finally {
+      looking.abort(NOBODY_WAITS);
     }
   }
 

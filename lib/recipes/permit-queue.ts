@@ -1,7 +1,6 @@
 import { runDetached } from './chain.js';
 import type { Grant } from './grant.js';
 import { type HandOverSpec, type Next, Turns } from './hand-over.js';
-import type { HolderDetails } from './holder-details.js';
 import { PerClient } from './per-client.js';
 import type { PermitDoor } from './permit-door.js';
 import type { Place } from './queue.js';
@@ -20,7 +19,6 @@ export interface PermitWant {
   readonly wait: number;
   readonly signal: AbortSignal | undefined;
   readonly data: Uint8Array;
-  readonly details: HolderDetails | undefined;
   readonly count: number;
   /** A grant for each permit. */
   readonly each: boolean;
@@ -88,12 +86,11 @@ class PermitQueue {
     for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = new AbortController());
       try {
-        const { count, data, details } = first.want;
+        const { count, data } = first.want;
         this.askedFor = count;
         const place = await this.door.take({
           count,
           data,
-          details,
           signal: turn.signal,
           onNamed: (prefix) => this.asking.add(prefix),
         });

@@ -151,7 +151,7 @@ export class Semaphore extends Lock<PermitOptions> {
     this.limit.checkCount(count);
     if (signal?.aborted) throw cancelled(this, signal);
     const data = holderData(details, this.limit.fixed);
-    const want = { wanted: this, wait, signal, data, details, count, each };
+    const want = { wanted: this, wait, signal, data, count, each };
     // A number that may change is looked at for each grant, and a try asks for itself.
     if (wait === 0 || fairness === 'strict' || this.limit.fixed === undefined) {
       return this.takeAlone(want);
@@ -160,11 +160,11 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   /** By lease nodes of its own. */
-  private takeAlone({ wanted, wait, signal, data, details, count, each }: PermitWant) {
+  private takeAlone({ wanted, wait, signal, data, count, each }: PermitWant) {
     const endUse = this.limit.agree();
     const turn = new AbortController();
     const waiter = new Waiter<Grant[]>(wanted, wait, signal, data, () => turn.abort(NOBODY_WAITS));
-    const asking = { count, data, details, signal: turn.signal, waiter };
+    const asking = { count, data, signal: turn.signal, waiter };
     this.door
       .take(asking)
       .then((place) => {

@@ -415,7 +415,7 @@ describe('@DistributedSemaphore', () => {
     @Injectable()
     class Jobs {
       // A slow server could not keep up with more tries.
-      @Interval(500)
+      @Interval(10)
       @DistributedSemaphore('job', { permits: 1, wait: 0, onBusy: 'skip' })
       async run(): Promise<void> {
         gate.open();

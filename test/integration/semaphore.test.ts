@@ -1,16 +1,21 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
   type Lease,
   LeaseLostError,
+  type Lock,
   LockBusyError,
   LockTimeoutError,
+  Mutex,
+  NonReentrantMutex,
   Semaphore,
   SharedCount,
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../support/clients.js';
+import { PlainLink } from '../support/harness.js';
 import { failureOf, nodesUnder, nothingLeft, observed, queued } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 
@@ -425,6 +430,49 @@ describe('a try for a permit', () => {
     expect(leases).toHaveLength(5);
     await releaseAll(leases);
     await nothingLeft(server, clients[0]!, ...queues(path));
+  });
+
+  it.each<[string, (client: ZkClient, path: string) => Lock]>([
+    ['semaphore', (client, path) => new Semaphore(client, path, { permits: 2 })],
+    ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
+  ])('of a %s succeeds over a slow network, also behind another', async (_name, make) => {
+    const path = server.path('try-slow');
+    const link = await PlainLink.to(server.port, { latency: 40 });
+    const [client, near] = await Promise.all([
+      connect({ transport: 'wire', connectString: link.connectString }),
+      connect(),
+    ]);
+    await (await make(client, path).tryAcquire())!.release();
+
+    // Somebody has the door, and takes nothing.
+    const door = await new Mutex(near, `${path}/locks`).acquire();
+    const waiting = observed(make(client, path).tryAcquire());
+    await queued(near, `${path}/locks`, 2);
+    const [own] = (await nodesUnder(near, `${path}/locks`)).slice(-1);
+    await delay(500);
+    expect(waiting.settled).toBe(false);
+    expect((await nodesUnder(near, `${path}/locks`)).at(-1)).toBe(own);
+    await door.release();
+    await (await waiting.promise)!.release();
+    await nothingLeft(server, near, ...queues(path));
+    link.close();
+  });
+
+  it('fails as soon as none is left, also where it stands at the door', async () => {
+    const path = server.path('try-gone');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const door = await new Mutex(other, `${path}/locks`).acquire();
+    await other.create(`${path}/leases`);
+    const waiting = new Semaphore(client, path, { permits: 1 }).tryAcquire();
+    await queued(other, `${path}/locks`, 2);
+    const lease = await other.create(`${path}/leases/_c_x-lease-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    expect(await waiting).toBeUndefined();
+    await queued(other, `${path}/locks`, 1);
+    await other.delete(lease);
+    await door.release();
+    await nothingLeft(server, other, ...queues(path));
   });
 
   it('fails at once when none is left, and leaves nothing behind', async () => {

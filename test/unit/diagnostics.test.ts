@@ -14,7 +14,6 @@ import {
   tellElected,
   tellReentry,
   tellTermOver,
-  untold,
 } from '../../lib/diagnostics/tell.js';
 import type { Candidate } from '../../lib/recipes/candidate.js';
 import { Grant } from '../../lib/recipes/grant.js';
@@ -88,12 +87,5 @@ describe('what is told', () => {
     }
     const ends = messages.map(({ event }) => event).filter((event) => event !== 'began');
     expect(ends).toEqual(['busy', 'failed', 'failed', 'failed']);
-  });
-
-  it('is nothing of a lock that is a part of another', async () => {
-    const story = told.story();
-    const taking = telling(untold(new Mutex(client, '/part')), async () => newGrant());
-    expect(await taking).toMatchObject({ telling: undefined });
-    expect(story).toEqual([]);
   });
 });
