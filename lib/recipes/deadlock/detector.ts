@@ -22,7 +22,7 @@ export type { Line } from './nested-wait.js';
 const EVERY = 200;
 /** Milliseconds that a wait is looked at in each round, and then as often as this. */
 const OFTEN_FOR = 5000;
-const SELDOM = 1000;
+const SELDOM = 600;
 /** Waits that are searched from in one round; the others come in the next ones. */
 const MOST_SEARCHES = 64;
 /** Milliseconds: what a waiter says that has just ended is taken back by then. */
