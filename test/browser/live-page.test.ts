@@ -28,7 +28,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
   beforeAll(async () => {
     shop = await openShop();
     browser = await launchBrowser();
-  }, PATIENCE);
+  }, 3 * PATIENCE);
 
   afterAll(async () => {
     await browser?.close();

@@ -29,4 +29,4 @@ afterAll(() => rmSync(copy, { recursive: true }));
 it('nest build, by nest-cli.json alone, makes a sample that runs, and says nothing', () => {
   expect(run(CLI, 'build')).toBe('');
   expect(run('dist-sample/seckill.js', '--help')).toMatch(/^npm run seckill/);
-});
+}, 400_000);

@@ -1,7 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { startCommand } from '../support/command.js';
 
 const SHORT = ['--connects', '50', '--acquires', '3000'];
+
+vi.setConfig({ testTimeout: 400_000 });
 
 async function soak(preload?: string) {
   const first = preload ? `--import data:text/javascript,${encodeURIComponent(preload)}` : '';

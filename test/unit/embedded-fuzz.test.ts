@@ -22,6 +22,7 @@ import {
   WatchesRequest,
 } from '../../lib/protocol/index.js';
 import { frameOf, requestFrame } from '../support/frames.js';
+import { memoryInUse } from '../support/memory.js';
 import { MultiRequest, steps } from '../support/multi-records.js';
 import { RawClient } from '../support/raw-client.js';
 import { create, OPEN } from '../support/raw-requests.js';
@@ -143,7 +144,7 @@ describe('The embedded server lives through random and mutated frames', () => {
       return bytes;
     };
 
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    const before = memoryInUse();
     let fuzzed = 0;
     while (fuzzed < FRAMES) {
       const client =
@@ -162,7 +163,6 @@ describe('The embedded server lives through random and mutated frames', () => {
     const { dataWatches, childWatches } = server.store.tree;
     expect(dataWatches.counts.total + childWatches.counts.total).toBe(0);
     expect(witness.events).toEqual([]);
-    const after = process.memoryUsage();
-    expect(after.heapUsed + after.arrayBuffers - heapUsed - arrayBuffers).toBeLessThan(200_000_000);
+    expect(memoryInUse() - before).toBeLessThan(200_000_000);
   });
 });
