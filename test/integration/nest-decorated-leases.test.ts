@@ -414,7 +414,6 @@ describe('@DistributedSemaphore', () => {
     const gate = new Gate();
     @Injectable()
     class Jobs {
-      // A slow server could not keep up with more tries.
       @Interval(10)
       @DistributedSemaphore('job', { permits: 1, wait: 0, onBusy: 'skip' })
       async run(): Promise<void> {
