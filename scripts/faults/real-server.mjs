@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -125,10 +126,18 @@ export async function fourLetterWord(port, word, patience = PATIENCE) {
   return answer;
 }
 
-/** So many ports, all different. */
+/** So many ports, all different, and below those that Linux hands out: nobody is given one before its server begins. */
 export async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => net.createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const servers = [];
+  while (servers.length < count) {
+    const server = net.createServer().listen(randomInt(10_000, 32_768), '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      servers.push(server);
+    } catch {
+      // Taken: another one.
+    }
+  }
   const ports = servers.map((server) => server.address().port);
   for (const server of servers) server.close();
   await Promise.all(servers.map((server) => once(server, 'close')));
