@@ -50,6 +50,7 @@ class Room:
         self.inside = 0
         self.most = 0
         self.visits = 0
+        self.full = threading.Event()
         self.mutex = threading.Lock()
 
     def visit(self):
@@ -57,6 +58,10 @@ class Room:
             self.inside += 1
             self.visits += 1
             self.most = max(self.most, self.inside)
+            if self.inside == self.size:
+                self.full.set()
+        # Who comes early stays: where a server is slow, nobody would ever meet.
+        self.full.wait(PATIENCE)
         threading.Event().wait(0.005)
         with self.mutex:
             self.inside -= 1
