@@ -50,8 +50,8 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    // On CI, whose machine may stand still past any limit; scripts/test.mjs names whoever needed it. Tests that
-    // judge exclusion itself have no second try.
+    // On CI, whose machine may stand still past any limit; scripts/test.mjs names whoever needed it. The chaos
+    // and failover runs, the seckill under load and the property tests have none.
     retry: process.env.CI ? 1 : 0,
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
