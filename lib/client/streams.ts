@@ -1,11 +1,21 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type { TlsOptions } from './tls.js';
 import type { Address } from './transport.js';
 
+/** A stream of bytes in both directions: what the wire transport uses of a socket. */
+export interface ByteStream {
+  readonly destroyed: boolean;
+  readonly writableNeedDrain: boolean;
+  write(bytes: Buffer): boolean;
+  destroy(error?: Error): unknown;
+  on(event: 'data', listener: (bytes: Buffer) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
+}
+
 /** Opens the stream of bytes to a server. */
-export type Open = (address: Address) => Duplex;
+export type Open = (address: Address) => ByteStream;
 
 const READ_SIZE = 64 * 1024;
 

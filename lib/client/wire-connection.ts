@@ -1,4 +1,3 @@
-import type { Duplex } from 'node:stream';
 import {
   AuthPacket,
   type Codec,
@@ -15,6 +14,7 @@ import {
   Writer,
   Xid,
 } from '../protocol/index.js';
+import type { ByteStream } from './streams.js';
 import { Code } from './transport.js';
 
 /** Bytes. A directory's listing has no bound of its own; this one keeps a broken peer from filling the memory. */
@@ -58,7 +58,7 @@ export class WireConnection {
   #flushing = false;
 
   constructor(
-    private readonly stream: Duplex,
+    private readonly stream: ByteStream,
     private readonly events: WireEvents,
   ) {
     let cause: Error | undefined;

@@ -1,4 +1,3 @@
-import type { Duplex } from 'node:stream';
 import {
   type Acl as AclRecord,
   type Codec,
@@ -21,7 +20,7 @@ import { unreachable } from './addresses.js';
 import { detached } from './detached.js';
 import { permissionBits } from './permissions.js';
 import { refusalOf } from './refusal.js';
-import { type Open, openTcp } from './streams.js';
+import { type ByteStream, type Open, openTcp } from './streams.js';
 import { tlsAdvice } from './tls.js';
 import {
   type Capabilities,
@@ -81,7 +80,7 @@ class WireTransport implements Transport {
   #greeting: Greeting | undefined;
   #unauthenticated: number;
 
-  constructor(stream: Duplex, request: ConnectRequest, settle: Settle) {
+  constructor(stream: ByteStream, request: ConnectRequest, settle: Settle) {
     this.#request = request;
     this.#settle = settle;
     this.#unauthenticated = request.digests.length;

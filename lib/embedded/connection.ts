@@ -24,12 +24,12 @@ import { KeeperError } from './keeper-error.js';
 import { operations } from './operations.js';
 import { Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
-import type { Store } from './store.js';
+import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
 
 /** What a connection asks of the server that accepted it. */
 export interface ConnectionHost {
-  readonly store: Store;
+  readonly store: ConnectionStore;
   readonly faults: ActiveFaults;
   readonly traffic: Traffic;
   negotiate(timeout: number): number;
@@ -219,10 +219,7 @@ export class Connection implements Watcher {
   #openSession({ sessionId, password }: ConnectRequest): Session | undefined {
     const { sessions, clock } = this.host.store;
     const now = clock.now();
-    if (sessionId === 0n) {
-      this.host.store.begin();
-      return sessions.open(this.#timeout, now);
-    }
+    if (sessionId === 0n) return this.host.store.openSession(this.#timeout);
     // The real server closes the session's earlier connection before it looks at the password.
     this.host.detach(sessionId);
     const session = sessions.get(sessionId);
@@ -243,12 +240,13 @@ export class Connection implements Watcher {
       this.#reply(request, ErrorCode.unimplemented, -1);
       return this.#end();
     }
+    if (request.type === OpCode.sync) store.sync();
     let reply: Reply | undefined;
     let error: number = ErrorCode.ok;
     try {
       reply =
         operation.kind === 'write'
-          ? operation.run(call, body, store.begin())
+          ? store.write((tree, at) => operation.run({ ...call, tree }, body.fork(), at))
           : operation.run(call, body);
     } catch (thrown) {
       if (thrown instanceof KeeperError) error = thrown.code;

@@ -46,6 +46,11 @@ export class Sessions {
     session.expiresAt = (Math.floor((now + timeout) / this.tickTime) + 1) * this.tickTime;
   }
 
+  /** Gives each session its whole timeout again, as a new leader does. */
+  touchAll(now: number): void {
+    for (const session of this.#byId.values()) this.touch(session, session.timeout, now);
+  }
+
   remove(id: bigint): void {
     this.#byId.delete(id);
   }

@@ -1,6 +1,6 @@
 import { Clock } from './clock.js';
 import { DataTree, type Transaction } from './data-tree.js';
-import { type SavedSession, Sessions } from './sessions.js';
+import { type SavedSession, type Session, Sessions } from './sessions.js';
 import type { Znode } from './znode.js';
 
 /** All that outlives a restart, as plain data. */
@@ -12,8 +12,25 @@ export interface SavedStore {
   readonly skipped: number;
 }
 
+/** A write, which may be applied to several copies of the tree. */
+export type Change<T> = (tree: DataTree, at: Transaction) => T;
+
+/** What a connection uses of a store. */
+export interface ConnectionStore {
+  /** As far as this server knows it. */
+  readonly tree: DataTree;
+  readonly sessions: Sessions;
+  readonly clock: Clock;
+  readonly lastZxid: number;
+  write<T>(change: Change<T>): T;
+  /** Catches up with what was written on other servers. */
+  sync(): void;
+  openSession(timeout: number): Session;
+  closeSession(id: bigint): void;
+}
+
 /** The tree, the sessions and the order of writes. */
-export class Store {
+export class Store implements ConnectionStore {
   readonly tree: DataTree;
   readonly sessions: Sessions;
   readonly clock: Clock;
@@ -31,19 +48,29 @@ export class Store {
     return this.#lastZxid;
   }
 
-  /** Failed writes take a zxid too. */
-  begin(): Transaction {
-    return { zxid: ++this.#lastZxid, time: this.clock.time() };
+  /** Applies a change in a transaction of its own. A failed change takes a zxid too. */
+  write<T>(change: Change<T>): T {
+    return change(this.tree, { zxid: ++this.#lastZxid, time: this.clock.time() });
+  }
+
+  /** This server is the only one, so it is never behind. */
+  sync(): void {}
+
+  /** @param timeout milliseconds, as negotiated */
+  openSession(timeout: number): Session {
+    this.write(() => {});
+    return this.sessions.open(timeout, this.clock.now());
   }
 
   closeSession(id: bigint): void {
     this.sessions.remove(id);
-    this.tree.removeEphemerals(id, this.begin());
+    this.write((tree, at) => tree.removeEphemerals(id, at));
   }
 
   reap(): void {
-    for (const path of this.tree.expiredPaths(this.clock.time()))
-      this.tree.reap(path, this.begin());
+    for (const path of this.tree.expiredPaths(this.clock.time())) {
+      this.write((tree, at) => tree.reap(path, at));
+    }
   }
 
   save(): SavedStore {

@@ -8,6 +8,13 @@ export class Reader {
 
   constructor(readonly frame: Buffer) {}
 
+  /** Returns another reader of the same frame, at the same place. */
+  fork(): Reader {
+    const other = new Reader(this.frame);
+    other.#offset = this.#offset;
+    return other;
+  }
+
   get remaining(): number {
     return this.frame.length - this.#offset;
   }

@@ -1,3 +1,5 @@
+import { ProcessState } from '../client/process-state.js';
+
 /** How many grants one after another, and for how many milliseconds, while others wait. */
 const MOST_GRANTS = 512;
 const MOST_TIME = 10;
@@ -6,9 +8,10 @@ const MOST_TIME = 10;
 const LONGEST_TURN = 0.5;
 
 /** The present turn of the event loop, and how many locks are handed on in it, and were in the last one. */
-const loop = { turn: 0, active: 0, lastActive: 1, counting: false };
+const eventLoop = new ProcessState(() => ({ turn: 0, active: 0, lastActive: 1, counting: false }));
 
 function turnNow(): number {
+  const loop = eventLoop.current;
   if (!loop.counting) {
     loop.counting = true;
     setImmediate(() => {
@@ -36,6 +39,7 @@ export class Bound {
     const now = performance.now();
     if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'others';
     const turn = turnNow();
+    const loop = eventLoop.current;
     if (this.turn === turn) {
       return now - this.turnBegan < LONGEST_TURN / loop.lastActive ? 'nothing' : 'next turn';
     }

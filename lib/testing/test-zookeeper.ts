@@ -12,7 +12,7 @@ import { type Ensemble, ZK_ENSEMBLE } from '../zk.ensemble.js';
 const NOWHERE = '127.0.0.1:1';
 
 /** Nest's TestingModuleBuilder, as far as it is needed here. */
-interface Overridable<Builder> {
+export interface Overridable<Builder> {
   overrideProvider(token: unknown): { useValue(value: unknown): Builder };
 }
 

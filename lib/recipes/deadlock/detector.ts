@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { ProcessState } from '../../client/process-state.js';
 import { type Link, runDetached } from '../chain.js';
 import { DeadlockError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
@@ -28,12 +29,21 @@ const MOST_SEARCHES = 64;
 /** Milliseconds: what a waiter says that has just ended is taken back by then. */
 const CONFIRM_AFTER = 100;
 
-/** Where chains wait that hold something. */
-const lines = new Set<Line>();
-const waits = new Map<LineWaiter, NestedWait>();
-/** Nodes of ours that say what those who wait by them hold. */
-const claiming = new Set<WaitingNode>();
-let timer: NodeJS.Timeout | undefined;
+interface Detector {
+  /** Where chains wait that hold something. */
+  readonly lines: Set<Line>;
+  readonly waits: Map<LineWaiter, NestedWait>;
+  /** Nodes of ours that say what those who wait by them hold. */
+  readonly claiming: Set<WaitingNode>;
+  timer: NodeJS.Timeout | undefined;
+}
+
+const ofProcess = new ProcessState<Detector>(() => ({
+  lines: new Set(),
+  waits: new Map(),
+  claiming: new Set(),
+  timer: undefined,
+}));
 
 /**
  * Called each time anybody waits: what it costs, each nested lock costs.
@@ -49,11 +59,14 @@ export function lookAfter(
   if (!chain || !waiter.patient) return;
   waiter.chain = chain;
   waiter.onDeadlock = onDeadlock;
-  lines.add(line);
-  timer ??= runDetached(() => setTimeout(() => void round(), EVERY).unref());
+  const detector = ofProcess.current;
+  detector.lines.add(line);
+  detector.timer ??= runDetached(() => setTimeout(() => void round(), EVERY).unref());
 }
 
 async function round(): Promise<void> {
+  const detector = ofProcess.current;
+  const { lines, claiming } = detector;
   for (const line of lines) if (!see(line)) lines.delete(line);
   const blocked = blockedWaits();
   for (const { waiting } of blocked) if (waiting) claiming.add(waiting);
@@ -62,11 +75,12 @@ async function round(): Promise<void> {
   const due = blocked.filter((wait) => wait.due <= now).sort((a, b) => a.due - b.due);
   const sight = new Sight();
   await Promise.all(due.slice(0, MOST_SEARCHES).map((wait) => look(wait, sight)));
-  timer = lines.size > 0 ? setTimeout(() => void round(), EVERY).unref() : undefined;
+  detector.timer = lines.size > 0 ? setTimeout(() => void round(), EVERY).unref() : undefined;
 }
 
 /** False where no chain that holds anything is left. */
 function see(line: Line): boolean {
+  const { waits } = ofProcess.current;
   let nested = false;
   for (const waiter of line.waiters) {
     const { chain } = waiter;
@@ -85,11 +99,14 @@ function see(line: Line): boolean {
 }
 
 function blockedWaits(): NestedWait[] {
-  return [...waits.values()].filter(({ blocked, waiter }) => blocked && !waiter.over);
+  return [...ofProcess.current.waits.values()].filter(
+    ({ blocked, waiter }) => blocked && !waiter.over,
+  );
 }
 
 /** Says of each node what it holds up by now. */
 async function claim(): Promise<void> {
+  const { claiming } = ofProcess.current;
   const blocked = blockedWaits();
   const behind = byNode(blocked);
   await Promise.all(

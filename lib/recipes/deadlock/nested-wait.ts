@@ -1,4 +1,5 @@
 import type { ZkClient } from '../../client/index.js';
+import { ProcessState } from '../../client/process-state.js';
 import { heldIn, type Holding, type Link } from '../chain.js';
 import type { Tenure } from '../tenure.js';
 import type { Waiter } from '../wait.js';
@@ -20,19 +21,23 @@ export type LineWaiter = Pick<
   'wanted' | 'wait' | 'over' | 'patient' | 'chain' | 'onDeadlock' | 'onOver' | 'reject'
 >;
 
-/** Of this process's clock, by the machine's. */
-const ORIGIN = performance.timeOrigin;
 /** Milliseconds: shorter waits are common, and end by themselves. */
 const BLOCKED_AFTER = 400;
 
-let latest = 0;
+const clock = new ProcessState(() => ({ latest: 0 }));
+
+/** The present time of this process's clock, and later than at every call before. */
+function now(): number {
+  const { current } = clock;
+  return (current.latest = Math.max(performance.now(), current.latest + 0.001));
+}
 
 /** The wait of a call chain that holds something meanwhile, since it was seen first. */
 export class NestedWait {
   /** By this process's clock; of no two waits the same. */
-  readonly from = (latest = Math.max(performance.now(), latest + 0.001));
+  readonly from = now();
   /** By the machine's clock. */
-  readonly since = ORIGIN + this.from;
+  readonly since = performance.timeOrigin + this.from;
   /** When it is to be looked at next, by this process's clock. */
   due = 0;
   /** The deadlock that was told last, by the names of its nodes. */

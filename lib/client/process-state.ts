@@ -1,0 +1,27 @@
+/** Identifies the running process while the simulator runs several of them in one; otherwise undefined. */
+let currentProcess: (() => object) | undefined;
+
+/** State that exists once per process, such as a timer that all locks share. */
+export class ProcessState<T> {
+  #only: T | undefined;
+  readonly #byProcess = new WeakMap<object, T>();
+
+  constructor(private readonly create: () => T) {}
+
+  get current(): T {
+    if (!currentProcess) return (this.#only ??= this.create());
+    const process = currentProcess();
+    let state = this.#byProcess.get(process);
+    if (!state) this.#byProcess.set(process, (state = this.create()));
+    return state;
+  }
+}
+
+/**
+ * Gives each simulated process its own state.
+ *
+ * @param current returns the process whose code is running; undefined ends the separation
+ */
+export function separateProcesses(current: (() => object) | undefined): void {
+  currentProcess = current;
+}

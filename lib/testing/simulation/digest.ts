@@ -1,0 +1,28 @@
+import { mix } from './random.js';
+
+const bits = new DataView(new ArrayBuffer(8));
+
+/** A running 64-bit digest of what happened. Not cryptographic: it only tells two runs apart. */
+export class Digest {
+  #low = 0x9e3779b9;
+  #high = 0x85ebca6b;
+
+  number(value: number): void {
+    bits.setFloat64(0, value);
+    this.#low = mix(this.#low ^ bits.getUint32(0));
+    this.#high = mix((this.#high ^ bits.getUint32(4)) + this.#low);
+  }
+
+  text(value: string): void {
+    for (let index = 0; index < value.length; index++) {
+      this.#low = Math.imul(this.#low ^ value.charCodeAt(index), 0x01000193);
+    }
+    this.#high = mix(this.#high ^ this.#low);
+  }
+
+  /** Sixteen hexadecimal digits. */
+  toString(): string {
+    const hex = (half: number) => (half >>> 0).toString(16).padStart(8, '0');
+    return hex(this.#high) + hex(this.#low);
+  }
+}

@@ -1,0 +1,114 @@
+import { EventEmitter } from 'node:events';
+import type { ClientStream } from '../../embedded/client-stream.js';
+import type { ByteStream } from '../../client/streams.js';
+
+/** What one end of a connection tells the other one. */
+export type Packet = { readonly bytes: Buffer } | 'end' | 'reset';
+
+interface Ends {
+  /** Sends a packet to the other end. */
+  send(packet: Packet): void;
+  /** Called once, when this end is closed. */
+  closed(): void;
+  /** Starts a timer of this end's process; returns what stops it. */
+  timer(ms: number, fire: () => void): () => void;
+}
+
+/** One end of a simulated connection: what the client and the server use of a socket. */
+export class SimulatedStream extends EventEmitter implements ClientStream, ByteStream {
+  readonly remoteAddress = '127.0.0.1';
+  readonly remotePort = 0;
+  /** What is written leaves at once. */
+  readonly writableNeedDrain = false;
+  readonly writableLength = 0;
+  destroyed = false;
+  #paused = false;
+  #received: Packet[] = [];
+  #stopTimer: () => void = () => {};
+
+  constructor(private readonly ends: Ends) {
+    super();
+  }
+
+  write(bytes: Buffer): boolean {
+    if (!this.destroyed) this.ends.send({ bytes });
+    return true;
+  }
+
+  end(bytes?: Buffer | string, done?: () => void): this {
+    if (bytes !== undefined) this.write(Buffer.from(bytes));
+    if (!this.destroyed) this.ends.send('end');
+    if (done) process.nextTick(done);
+    return this;
+  }
+
+  destroy(error?: Error): this {
+    if (this.destroyed) return this;
+    this.ends.send('end');
+    return this.#close(error);
+  }
+
+  destroySoon(): void {
+    this.destroy();
+  }
+
+  resetAndDestroy(): this {
+    if (this.destroyed) return this;
+    this.ends.send('reset');
+    return this.#close();
+  }
+
+  /** Closes this end without a word to the other one. */
+  break(error?: Error): void {
+    if (!this.destroyed) this.#close(error);
+  }
+
+  pause(): this {
+    this.#paused = true;
+    return this;
+  }
+
+  resume(): this {
+    if (!this.#paused) return this;
+    this.#paused = false;
+    for (const packet of this.#received.splice(0)) this.receive(packet);
+    return this;
+  }
+
+  setNoDelay(): this {
+    return this;
+  }
+
+  setTimeout(ms: number, onIdle?: () => void): this {
+    this.#stopTimer();
+    this.#stopTimer = ms > 0 && onIdle ? this.ends.timer(ms, onIdle) : () => {};
+    return this;
+  }
+
+  /** Takes what the other end sent. */
+  receive(packet: Packet): void {
+    if (this.destroyed) return;
+    if (this.#paused) {
+      this.#received.push(packet);
+    } else if (packet === 'end') {
+      this.emit('end');
+      this.destroy();
+    } else if (packet === 'reset') {
+      this.#close(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+    } else {
+      this.emit('data', packet.bytes);
+    }
+  }
+
+  #close(error?: Error): this {
+    this.destroyed = true;
+    this.#received = [];
+    this.#stopTimer();
+    this.ends.closed();
+    process.nextTick(() => {
+      if (error) this.emit('error', error);
+      this.emit('close');
+    });
+    return this;
+  }
+}

@@ -1,0 +1,258 @@
+import type { AsyncLocalStorage } from 'node:async_hooks';
+import type { ZkClient } from '../../client/index.js';
+import { ActiveFaults } from '../../embedded/active-faults.js';
+import type { Connection } from '../../embedded/connection.js';
+import { resolveOptions } from '../../embedded/options.js';
+import { parseSessionId } from '../../embedded/session-id.js';
+import { OpCode } from '../../protocol/index.js';
+import { Network } from './network.js';
+import type { CheckedOptions } from './options.js';
+import { SimulatedProcess, WALL_START } from './process.js';
+import { Random } from './random.js';
+import { ReplicatedStore } from './replicated-store.js';
+import { Scheduler } from './scheduler.js';
+import { SimulatedServer } from './server.js';
+
+/**
+ * One thing that happened in a simulation: a fault, or a note of the scenario.
+ *
+ * @publicApi
+ */
+export interface TraceEntry {
+  /** Virtual milliseconds since the simulation started. */
+  readonly at: number;
+  /** The name of the process or server that it concerns. */
+  readonly process: string;
+  readonly event: string;
+}
+
+/**
+ * A znode as the ensemble has committed it, whether or not each server knows of it yet.
+ *
+ * @publicApi
+ */
+export interface SimulatedZnode {
+  readonly path: string;
+  readonly data: Buffer;
+  /** The session that an ephemeral node belongs to, in hexadecimal; undefined for other nodes. */
+  readonly session: string | undefined;
+  /** The transaction that created the node. */
+  readonly czxid: number;
+  /** Virtual milliseconds since the simulation started at which the node was created. */
+  readonly created: number;
+}
+
+/** How a process of a simulation differs from the others. */
+export interface ProcessOptions {
+  /** How fast its clocks run, 0.5 to 2. Default 1; 1.01 gains one per cent. */
+  clockRate?: number;
+}
+
+/**
+ * The world of a simulation: processes, servers, the network between them, and virtual time.
+ *
+ * @publicApi
+ */
+export class World {
+  /** Random numbers of the seed, for the scenario. */
+  readonly random: Random;
+  readonly servers: readonly SimulatedServer[];
+  readonly trace: TraceEntry[] = [];
+  /** The process that the scenario itself runs in. It never stands still. */
+  readonly scenario: SimulatedProcess;
+  readonly #scheduler: Scheduler;
+  readonly #contexts: AsyncLocalStorage<SimulatedProcess>;
+  readonly #options: CheckedOptions;
+  readonly #network: Network;
+  readonly #store: ReplicatedStore;
+  readonly #attached = new Map<bigint, Connection>();
+  readonly #faults = new ActiveFaults();
+  readonly #processes = new Map<string, SimulatedProcess>();
+  readonly #internals: ConstructorParameters<typeof SimulatedProcess>[2];
+  #lastId = 0;
+  #lastFault = 0;
+  #leaderless = false;
+
+  constructor(
+    options: CheckedOptions,
+    random: Random,
+    scheduler: Scheduler,
+    contexts: AsyncLocalStorage<SimulatedProcess>,
+  ) {
+    this.#options = options;
+    this.#scheduler = scheduler;
+    this.#contexts = contexts;
+    this.random = random.fork();
+    const servers: SimulatedServer[] = [];
+    this.servers = servers;
+    this.#internals = {
+      scheduler,
+      random: random.fork(),
+      contexts,
+      network: undefined as never,
+      note: (process, event) => this.#note(process, event),
+    };
+    this.scenario = this.#newProcess('scenario');
+    this.#network = new Network(scheduler, this.scenario, servers);
+    Object.assign(this.#internals, { network: this.#network });
+    this.#store = contexts.run(
+      this.scenario,
+      () => new ReplicatedStore(options.tickTime, scheduler, random.fork(), options.lag),
+    );
+    const { minSessionTimeout, maxSessionTimeout } = resolveOptions({ tickTime: options.tickTime });
+    for (let index = 1; index <= options.servers; index++) {
+      const server = new SimulatedServer(`10.0.0.${index}:2181`, {
+        store: this.#store,
+        attached: this.#attached,
+        faults: this.#faults,
+        negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
+        startProcess: (name) => this.#newProcess(name),
+      });
+      servers.push(server);
+    }
+    this.#tick();
+  }
+
+  /** Virtual milliseconds since the simulation started. */
+  get now(): number {
+    return this.#scheduler.time;
+  }
+
+  /**
+   * Starts a process.
+   *
+   * @param name unique among the processes that run
+   */
+  process(name: string, { clockRate = 1 }: ProcessOptions = {}): SimulatedProcess {
+    const running = this.#processes.get(name);
+    if (running && !running.crashed) throw new Error(`a process ${name} is running already`);
+    if (!(clockRate >= 0.5 && clockRate <= 2)) {
+      throw new RangeError(`simulate: clockRate must be from 0.5 to 2, got ${clockRate}`);
+    }
+    const process = this.#newProcess(name, clockRate);
+    process.link.latency = this.#options.latency;
+    this.#network.join(process, (event) => this.#note(name, event));
+    this.#processes.set(name, process);
+    return process;
+  }
+
+  /** Waits for so many virtual milliseconds, in the scenario and not in a process of it. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.at(this.now + ms, resolve));
+  }
+
+  /** Calls `fn` at a virtual time, as part of the scenario. */
+  at(time: number, fn: () => void): void {
+    this.#scheduler.schedule(this.scenario, Math.max(time, this.now), 'call', () =>
+      this.#contexts.run(this.scenario, fn),
+    );
+  }
+
+  /** Adds an entry to the trace and to the digest. */
+  note(event: string): void {
+    this.#note(this.#current.name, event);
+  }
+
+  /**
+   * Ends the session of a client on the servers. The client learns of it as soon as its connection allows.
+   *
+   * @throws Error where the client has no session, or the servers know of none
+   */
+  expireSession(client: ZkClient): void {
+    const id = client.sessionId === undefined ? undefined : parseSessionId(client.sessionId);
+    if (id === undefined || !this.#store.committed.sessions.get(id)) {
+      throw new Error('the client has no session that could expire');
+    }
+    this.#note(this.#current.name, `session 0x${client.sessionId} expired`);
+    this.#expire(id);
+  }
+
+  /**
+   * Lets the servers apply the next request of this kind and break the connection before the reply leaves.
+   *
+   * @param op the name of ZooKeeper's operation, such as `create`
+   * @param client whose request; default: anybody's
+   */
+  loseReply(
+    op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
+    client?: ZkClient,
+  ): void {
+    const id = client?.sessionId;
+    const session = id === undefined ? undefined : parseSessionId(id);
+    this.#faults.add(++this.#lastFault, { kind: 'dropReply', op: OpCode[op], session });
+    this.#note(this.#current.name, `reply to ${op} lost`);
+  }
+
+  /** The znodes below a path, or below the root, the shorter paths first. */
+  znodes(below = '/'): SimulatedZnode[] {
+    const found: SimulatedZnode[] = [];
+    const prefix = below === '/' ? '/' : `${below}/`;
+    for (const [path, node] of this.#store.committed.tree.nodes) {
+      if (!path.startsWith(prefix) || path === '/' || path.startsWith('/zookeeper')) continue;
+      found.push({
+        path,
+        data: Buffer.from(node.data ?? []),
+        session: node.owner === 0n ? undefined : BigInt.asUintN(64, node.owner).toString(16),
+        czxid: node.czxid,
+        created: node.ctime - WALL_START,
+      });
+    }
+    return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
+  }
+
+  /** How many watches the servers keep for clients that are connected. */
+  get watches(): number {
+    return this.servers.reduce((sum, { store }) => {
+      return sum + store.tree.dataWatches.counts.total + store.tree.childWatches.counts.total;
+    }, 0);
+  }
+
+  /** The ids of the sessions that the servers know, in hexadecimal. */
+  get sessions(): string[] {
+    const { sessions } = this.#store.committed;
+    return sessions.save().map(({ id }) => BigInt.asUintN(64, id).toString(16));
+  }
+
+  get #current(): SimulatedProcess {
+    return (
+      this.#contexts.getStore() ?? (this.#scheduler.running as SimulatedProcess) ?? this.scenario
+    );
+  }
+
+  /** Expires sessions and removes empty containers once a tick, as the leader of the ensemble. */
+  #tick(): void {
+    const { tickTime } = this.#options;
+    const next = (Math.floor(this.now / tickTime) + 1) * tickTime;
+    this.at(next, () => {
+      const { sessions, clock } = this.#store.committed;
+      const now = clock.now();
+      if (!this.servers.some(({ works }) => works)) {
+        this.#leaderless = true;
+      } else if (this.#leaderless) {
+        this.#leaderless = false;
+        sessions.touchAll(now);
+      } else {
+        for (const { id } of sessions.expired(now)) this.#expire(id);
+        this.#store.reap();
+      }
+      this.#tick();
+    });
+  }
+
+  #expire(id: bigint): void {
+    this.#store.closeSession(id);
+    this.#attached.get(id)?.close();
+    this.#attached.delete(id);
+  }
+
+  #newProcess(name: string, clockRate?: number): SimulatedProcess {
+    return new SimulatedProcess(++this.#lastId, name, this.#internals, clockRate);
+  }
+
+  #note(process: string, event: string): void {
+    const at = this.now;
+    this.trace.push({ at, process, event });
+    this.#scheduler.digest.number(at);
+    this.#scheduler.digest.text(`${process} ${event}`);
+  }
+}
