@@ -58,7 +58,7 @@ export function install(current: () => SimulatedProcess, random: Random): () => 
 
   return () => {
     separateProcesses(undefined);
-    for (const restore of undo.reverse()) restore();
+    for (const restore of undo.toReversed()) restore();
     syncBuiltinESMExports();
   };
 }
