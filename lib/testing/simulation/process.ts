@@ -147,7 +147,7 @@ export class SimulatedProcess implements Actor {
     const first = held.filter(({ kind }) => kind === early);
     const rest = held.filter(({ kind }) => kind !== early);
     for (const [index, event] of [...first, ...rest].entries()) {
-      scheduler.reschedule(event, scheduler.time + index * 1e-6);
+      scheduler.reschedule(event, scheduler.time + (index + 1) * 1e-6);
     }
   }
 

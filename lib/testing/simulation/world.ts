@@ -4,6 +4,7 @@ import { ActiveFaults } from '../../embedded/active-faults.js';
 import type { Connection } from '../../embedded/connection.js';
 import { resolveOptions } from '../../embedded/options.js';
 import { parseSessionId } from '../../embedded/session-id.js';
+import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
 import { Network } from './network.js';
 import type { CheckedOptions } from './options.js';
@@ -189,15 +190,16 @@ export class World {
     const prefix = below === '/' ? '/' : `${below}/`;
     for (const [path, node] of this.#store.committed.tree.nodes) {
       if (!path.startsWith(prefix) || path === '/' || path.startsWith('/zookeeper')) continue;
-      found.push({
-        path,
-        data: Buffer.from(node.data ?? []),
-        session: node.owner === 0n ? undefined : BigInt.asUintN(64, node.owner).toString(16),
-        czxid: node.czxid,
-        created: node.ctime - WALL_START,
-      });
+      found.push(describe(path, node));
     }
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
+  }
+
+  /** The children of a znode, in no order; none where there is no such znode. */
+  children(parent: string): SimulatedZnode[] {
+    const { nodes } = this.#store.committed.tree;
+    const names = [...(nodes.get(parent)?.children ?? [])];
+    return names.map((name) => describe(`${parent}/${name}`, nodes.get(`${parent}/${name}`)!));
   }
 
   /** How many watches the servers keep for clients that are connected. */
@@ -255,4 +257,14 @@ export class World {
     this.#scheduler.digest.number(at);
     this.#scheduler.digest.text(`${process} ${event}`);
   }
+}
+
+function describe(path: string, node: Znode): SimulatedZnode {
+  return {
+    path,
+    data: Buffer.from(node.data ?? []),
+    session: node.owner === 0n ? undefined : BigInt.asUintN(64, node.owner).toString(16),
+    czxid: node.czxid,
+    created: node.ctime - WALL_START,
+  };
 }
