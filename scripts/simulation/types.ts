@@ -61,3 +61,6 @@ export interface Report {
 
 /** Runs one seed; rejects only where the simulator itself fails. */
 export type RunSeed = (library: Library, options: RunOptions) => Promise<Report>;
+
+/** The simulator's random numbers, as the world hands them out. */
+export type Random = import('nestjs-zookeeper/testing').Random;

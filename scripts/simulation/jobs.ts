@@ -1,0 +1,453 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { getEventListeners, setMaxListeners } from 'node:events';
+import type { History, Holding, LeaseRecord, Mode, Request, Wanted } from './history.js';
+import type { Context, Program } from './members.js';
+import { LONGEST_KEEP, LONGEST_LINGER, PERMITS } from './setting.js';
+
+type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
+type Lease = import('nestjs-zookeeper/recipes').Lease;
+type Lock = import('nestjs-zookeeper/recipes').Lock;
+type ReadWriteLock = import('nestjs-zookeeper/recipes').ReadWriteLock;
+type Term = import('nestjs-zookeeper/recipes').Term;
+type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
+
+/** The parent of all locks of the workload. */
+export const ROOT = '/simulated';
+
+/** Milliseconds between two looks of a holder at its lease while it works. */
+const WORK_STEP = 7;
+/** Callers of one process that want a lock at once in a burst. */
+const BURST = [5, 40] as const;
+
+/** Resolves to a program that uses every recipe in several loops until its process stops working. */
+export async function startJobs(context: Context): Promise<Program> {
+  const client = await connect(context);
+  const jobs = new Jobs(context, client);
+  return jobs.start();
+}
+
+/** A process may start while no server answers, so it tries again until one does. */
+async function connect({ process, setting, library, working }: Context): Promise<ZkClient> {
+  for (;;) {
+    try {
+      return await process.client({
+        sessionTimeout: setting.sessionTimeout,
+        connectTimeout: setting.sessionTimeout / 4,
+        policy: setting.policy,
+        retry: { type: 'fixed', delay: 50, maxAttempts: 40 },
+      });
+    } catch (error) {
+      if (!(error instanceof library.recipes.ConnectionError) || !working()) throw error;
+    }
+  }
+}
+
+class Jobs {
+  /** Listened to by many acquires; in the end nobody may listen any more. */
+  readonly #signal = new AbortController().signal;
+  readonly #path = (name: string) => `${ROOT}/${name}`;
+
+  constructor(
+    private readonly context: Context,
+    private readonly client: ZkClient,
+  ) {
+    setMaxListeners(0, this.#signal);
+  }
+
+  start(): Program {
+    const { life } = this.context;
+    const { recipes } = this.context.library;
+    const mutex = (key: string) => new recipes.Mutex(this.client, this.#path(key), { key });
+    const pages = new recipes.ReadWriteLock(this.client, this.#path('pages'), { key: 'pages' });
+    const door = new recipes.NonReentrantMutex(this.client, this.#path('door'), { key: 'door' });
+    const seats = new recipes.Semaphore(this.client, this.#path('seats'), {
+      permits: PERMITS,
+      key: 'seats',
+    });
+    const parts = [mutex('left'), pages.write, mutex('right')];
+    const loops = [
+      this.#loop(() => this.#once(mutex('till'), 'exclusive')),
+      this.#loop(() => this.#once(mutex('till'), 'exclusive')),
+      this.#loop(() => this.#once(mutex(`own-${life.name}`), 'exclusive')),
+      this.#loop(() => this.#once(mutex('rare'), 'exclusive'), 600),
+      this.#loop(() => this.#once(door, 'exclusive')),
+      this.#loop(() => this.#once(pages.read, 'read')),
+      this.#loop(() => this.#once(pages.read, 'read')),
+      this.#loop(() => this.#once(pages.write, 'write'), 100),
+      this.#loop(() => this.#once(seats, 'permit')),
+      this.#loop(() => this.#once(seats, 'permit')),
+      this.#loop(() => this.#downgrade(pages), 300),
+      this.#loop(() => this.#multi(parts), 200),
+      this.#loop(() => this.#nested(mutex('outer'), mutex('inner')), 150),
+      this.#loop(() => this.#reenter(mutex('till')), 300),
+      this.#loop(() => this.#enter(mutex('till')), 300),
+      this.#loop(() => this.#burst(mutex('hot'), 'exclusive'), 200),
+      this.#loop(() => this.#burst(seats, 'permit'), 600),
+      this.#loop(() => this.#burst(pages.read, 'read'), 600),
+      this.#loop(() => this.#look(mutex('till')), 700),
+    ];
+    const elections = this.#elect();
+    return {
+      client: this.client,
+      finished: Promise.all(loops).then(() => this.#checkListeners()),
+      leave: async () => void (await Promise.all(elections.map((each) => each.close()))),
+      close: () => this.client.close(),
+    };
+  }
+
+  /** @param pause milliseconds between two attempts, on average */
+  async #loop(attempt: () => Promise<void>, pause = 25): Promise<void> {
+    const { working, random } = this.context;
+    await sleep(random.between(0, pause));
+    while (working()) {
+      try {
+        await attempt();
+      } catch (error) {
+        this.#expected(error);
+        await sleep(20);
+      }
+      await sleep(random.between(0, 2 * pause));
+    }
+  }
+
+  /** One acquire in one of the ways that a lock offers. */
+  async #once(lock: Lock, mode: Mode): Promise<void> {
+    const { random } = this.context;
+    const options = this.#options(mode, lock.key);
+    const wanted = this.#wanted(lock, mode, options);
+    switch (random.pick(['withLock', 'acquire', 'tryAcquire', 'enter'])) {
+      case 'withLock':
+        return this.#withLock(lock, wanted, options, (record) => this.#work(record));
+      case 'acquire': {
+        const lease = await this.#ask(wanted, options, () => lock.acquire(options));
+        return this.#hold(lease);
+      }
+      case 'tryAcquire': {
+        const tried = { ...options, wait: 0 };
+        const { history, life } = this.context;
+        const request = history.ask(life, wanted, tried);
+        const lease = await settle(lock.tryAcquire(tried), (error) =>
+          history.refused(request, error),
+        );
+        if (lease) return this.#hold(history.granted(request, lease));
+        return history.refused(request, this.#busy(lock.key));
+      }
+      default: {
+        const entered = await this.#enterOnce(lock, wanted, options);
+        await entered.entry.run(() => this.#work(entered.record));
+        this.context.history.releasing(entered.record);
+        await entered.entry.release();
+        this.context.history.released(entered.record);
+      }
+    }
+  }
+
+  /** Many callers of this process at once. */
+  async #burst(lock: Lock, mode: Mode): Promise<void> {
+    const { random, setting } = this.context;
+    if (!random.chance(setting.bursts)) return this.#once(lock, mode);
+    const callers = Array.from({ length: random.whole(...BURST) }, async () => {
+      const options = { ...this.#options(mode, lock.key), wait: 5_000, holdAtLeast: undefined };
+      const wanted = this.#wanted(lock, mode, options);
+      try {
+        await this.#withLock(lock, wanted, options, async (record) => {
+          if (random.chance(0.1)) await this.#work(record);
+        });
+      } catch (error) {
+        this.#expected(error);
+      }
+    });
+    await Promise.all(callers);
+  }
+
+  async #downgrade(lock: ReadWriteLock): Promise<void> {
+    const { history, life, random } = this.context;
+    const options = this.#options('write', 'pages');
+    const wanted = this.#wanted(lock.write, 'write', options);
+    const reading = this.#wanted(lock.read, 'read', {});
+    const lease = await settleAcquire(history.ask(life, wanted, options), history, () =>
+      lock.write.acquire(options),
+    );
+    await this.#work(lease, 15);
+    const request = history.ask(life, reading, { wait: 0 });
+    const read = settle(lock.downgrade(lease.lease), (error) => history.refused(request, error));
+    const record = history.granted(request, await read.finally(() => history.releasing(lease)));
+    history.released(lease);
+    await this.#work(record, random.whole(0, 30));
+    await this.#release(record);
+  }
+
+  async #multi(locks: readonly Lock[]): Promise<void> {
+    const { history, life, library } = this.context;
+    const { fairness: _, linger: __, ...options } = this.#options('exclusive', 'left');
+    const all = new library.recipes.MultiLock(locks);
+    const requests = locks.map((lock) => {
+      const mode = lock.key === 'pages' ? 'write' : 'exclusive';
+      return history.ask(life, { ...this.#wanted(lock, mode, options), partial: true }, options);
+    });
+    const refuse = (error: unknown) => {
+      for (const request of requests) history.refused(request, error);
+    };
+    const lease = await settle(all.acquire(options), refuse);
+    const records = requests.map((request, index) =>
+      history.granted(request, lease.leases[index]!, lease.fencingToken),
+    );
+    await this.#work(records[0]!, 30, records.slice(1));
+    for (const record of records) history.releasing(record);
+    await lease.release();
+    for (const record of records) history.released(record);
+  }
+
+  /** Waits for a second lock as the holder of the first one, always in the same order. */
+  async #nested(outer: Lock, inner: Lock): Promise<void> {
+    const { random } = this.context;
+    const options = this.#options('exclusive', 'outer');
+    await this.#withLock(outer, this.#wanted(outer, 'exclusive', options), options, async () => {
+      const within: AcquireOptions = { wait: random.pick([0, 300, 5_000]) };
+      const wanted = this.#wanted(inner, 'exclusive', within);
+      await this.#withLock(inner, wanted, within, (record) => this.#work(record));
+    });
+  }
+
+  /** Takes a lock again inside of itself: at once, with the same token, and held until the outer release. */
+  async #reenter(lock: Lock): Promise<void> {
+    const options = this.#options('exclusive', lock.key);
+    await this.#withLock(
+      lock,
+      this.#wanted(lock, 'exclusive', options),
+      options,
+      async (record) => {
+        const { history } = this.context;
+        if (!record.lease.held) return;
+        await lock.withLock((again) => {
+          if (again.fencingToken !== record.lease.fencingToken) {
+            history.violation(
+              'a re-entry is the same grant',
+              `${lock.key} had another token inside`,
+            );
+          }
+        });
+        await this.#work(record);
+      },
+    );
+  }
+
+  /** Uses an entry after its release while an outer lease of the same lock is still held. */
+  async #enter(lock: Lock): Promise<void> {
+    const { history, random } = this.context;
+    let late: Promise<void> | undefined;
+    const options = this.#options('exclusive', lock.key);
+    await this.#withLock(
+      lock,
+      this.#wanted(lock, 'exclusive', options),
+      options,
+      async (record) => {
+        if (!record.lease.held) return;
+        const entry = await lock.enter();
+        await entry.release();
+        late = this.#elsewhere(() =>
+          entry.run(async () => {
+            const within = { wait: random.pick([0, 3_000]) };
+            const wanted = this.#wanted(lock, 'exclusive', within);
+            const request = history.ask(this.context.life, wanted, within);
+            const inner = settleAcquire(request, history, () => lock.acquire(within));
+            await this.#hold(await inner);
+          }),
+        );
+        await this.#work(record);
+      },
+    );
+    await late;
+  }
+
+  /** Runs in another call chain, as a timer or a queue would. */
+  async #elsewhere(act: () => Promise<void>): Promise<void> {
+    try {
+      await this.context.library.recipes.runDetached(act);
+    } catch (error) {
+      this.#expected(error);
+    }
+  }
+
+  /** Reads who takes part, and sometimes asks the holder for the lock. */
+  async #look(lock: Lock): Promise<void> {
+    await lock.participants();
+    if (this.context.random.chance(0.3)) await lock.revoke();
+  }
+
+  #elect(): readonly { close(): Promise<void> }[] {
+    const { history, life, library, random, working } = this.context;
+    const { recipes } = library;
+    const id = life.name;
+    const onError = (error: unknown) => this.#expected(error);
+    const record = (key: string, term: Term) => {
+      const wanted = { key, path: undefined, mode: 'lead', count: 1 } as const;
+      return history.granted(history.ask(life, wanted), holdingOf(term));
+    };
+    const latch = new recipes.LeaderLatch(this.client, this.#path('latch'), { id, onError });
+    latch.onChange((term) => {
+      if (!term) return;
+      const lead = record('latch', term);
+      void this.#work(lead, random.whole(50, 600)).then(() => {
+        if (term.active && working()) return latch.resign().catch(onError);
+      });
+    });
+    const take = async (term: Term) => {
+      const lead = record('selector', term);
+      await this.#work(lead, random.whole(20, 400));
+      // It may take a while to stop; the next leader must not begin before.
+      if (!term.active) await sleep(random.between(0, 40));
+      history.releasing(lead);
+      history.stopped(lead);
+    };
+    const options = { id, onError, autoRequeue: true };
+    const selector = new recipes.LeaderSelector(this.client, this.#path('selector'), take, options);
+    latch.start();
+    selector.start();
+    return [latch, selector];
+  }
+
+  async #withLock(
+    lock: Lock,
+    wanted: Wanted,
+    options: AcquireOptions,
+    act: (record: LeaseRecord) => Promise<void>,
+  ): Promise<void> {
+    const { history, life } = this.context;
+    const request = history.ask(life, wanted, options);
+    let record: LeaseRecord | undefined;
+    try {
+      await lock.withLock(async (lease) => {
+        record = history.granted(request, lease);
+        try {
+          await act(record);
+        } finally {
+          history.releasing(record);
+        }
+      }, options);
+    } catch (error) {
+      if (!record) history.refused(request, error);
+      throw error;
+    } finally {
+      if (record) history.released(record);
+    }
+  }
+
+  async #enterOnce(lock: Lock, wanted: Wanted, options: AcquireOptions) {
+    const { history, life } = this.context;
+    const request = history.ask(life, wanted, options);
+    const entry = await settle(lock.enter(options), (error) => history.refused(request, error));
+    return { entry, record: history.granted(request, entry.lease) };
+  }
+
+  async #ask(
+    wanted: Wanted,
+    options: AcquireOptions,
+    acquire: () => Promise<Lease>,
+  ): Promise<LeaseRecord<Lease>> {
+    const { history, life } = this.context;
+    return settleAcquire(history.ask(life, wanted, options), history, acquire);
+  }
+
+  async #hold(record: LeaseRecord<Lease>): Promise<void> {
+    await this.#work(record);
+    await this.#release(record);
+  }
+
+  async #release(record: LeaseRecord<Lease>): Promise<void> {
+    const { history } = this.context;
+    history.releasing(record);
+    await record.lease.release();
+    history.released(record);
+  }
+
+  /** Works in steps, each only as long as the lease is held. */
+  async #work(record: LeaseRecord, longest?: number, others: LeaseRecord[] = []): Promise<void> {
+    const { history, random, world } = this.context;
+    const most = longest ?? (random.chance(0.05) ? 900 : 40);
+    const until = world.now + random.between(0, most);
+    do {
+      const held = [record, ...others].every((each) => history.works(each));
+      if (!held) return;
+      await sleep(Math.min(WORK_STEP, Math.max(1, until - world.now)));
+    } while (world.now < until);
+  }
+
+  #wanted(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number }): Wanted {
+    const { count = 1 } = options;
+    return { key: lock.key, path: lock.path, mode, count };
+  }
+
+  #options(mode: Mode, key: string): AcquireOptions & { count?: number } {
+    const { random, setting, history } = this.context;
+    const options: AcquireOptions & { count?: number } = {
+      wait: random.pick([0, random.whole(20, 500), 5_000, 5_000, Infinity]),
+      signal: this.#signal,
+    };
+    if (mode === 'permit' && key === 'seats') options.count = random.whole(1, 2);
+    if (random.chance(setting.lingers)) options.linger = random.whole(1, LONGEST_LINGER);
+    if (random.chance(setting.strict)) options.fairness = 'strict';
+    if (random.chance(0.05)) options.holdAtLeast = random.whole(1, LONGEST_KEEP);
+    if (random.chance(0.05)) options.holdAtMost = random.whole(LONGEST_KEEP, 400);
+    if (random.chance(0.1)) {
+      const after = random.whole(1, 300);
+      options.signal = AbortSignal.timeout(after);
+      history.cancels(options.signal, after);
+    }
+    return options;
+  }
+
+  #busy(key: string): Error {
+    return new this.context.library.recipes.LockBusyError(`${key} is taken`, { key });
+  }
+
+  /** Only errors of the library's own classes may reach its users. */
+  #expected(error: unknown): void {
+    const { history, library, life } = this.context;
+    if (error instanceof library.recipes.CoordinationError) return;
+    const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    history.violation('errors are of the documented classes', `${life.name}: ${why}`);
+  }
+
+  #checkListeners(): void {
+    const count = getEventListeners(this.#signal, 'abort').length;
+    if (count === 0) return;
+    const { history, life } = this.context;
+    history.violation('no listener is left', `${count} on a signal of ${life.name}`);
+  }
+}
+
+/** Notes what an acquire comes to. */
+async function settleAcquire(
+  request: Request,
+  history: History,
+  acquire: () => Promise<Lease>,
+): Promise<LeaseRecord<Lease>> {
+  const lease = await settle(acquire(), (error) => history.refused(request, error));
+  return history.granted(request, lease);
+}
+
+export function holdingOf(term: Term): Holding {
+  return {
+    get held() {
+      return term.active;
+    },
+    get signal() {
+      return term.signal;
+    },
+    fencingToken: term.fencingToken,
+  };
+}
+
+/** Resolves or rejects with `promise`, and notes a rejection. */
+export async function settle<T>(
+  promise: Promise<T>,
+  refused: (error: unknown) => void,
+): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    refused(error);
+    throw error;
+  }
+}

@@ -1,0 +1,154 @@
+import type { History, LeaseRecord } from './history.js';
+import { noticeTime, PERMITS, type Setting } from './setting.js';
+
+type SimulatedZnode = import('nestjs-zookeeper/testing').SimulatedZnode;
+
+/*
+ * Compares each grant with the znodes that the ensemble has at that moment. Names and order are those of
+ * Curator, so these checks know nothing of how the library comes to a grant.
+ */
+
+/** Milliseconds for which a process may hand a lock to its own callers while others wait. */
+const HANDOVER_BUDGET = 10;
+
+const LOCK = /^(?:.*-)?(lock-|__READ__|__WRIT__|lease-)(\d{10})$/;
+
+interface QueueNode {
+  readonly marker: string;
+  readonly sequence: number;
+  readonly session: string | undefined;
+  readonly created: number;
+  readonly path: string;
+}
+
+/** Whether a fault may keep a process from noticing what others do, or has ended its session. */
+export type Disturbed = (process: string, from: number, until: number) => boolean;
+
+export class ZnodeChecks {
+  /** When the first grant by a znode was. */
+  readonly #firstGrant = new Map<string, number>();
+
+  constructor(
+    private readonly history: History,
+    private readonly setting: Setting,
+    private readonly disturbed: Disturbed,
+  ) {}
+
+  /** To be called at the time of the grant, when everything that was due earlier has happened. */
+  check(record: LeaseRecord): void {
+    const { request, session, life, granted } = record;
+    if (request.path === undefined || session === undefined) return;
+    // Its session may have been ended behind its back; then nothing holds any more.
+    if (!this.history.world.sessions.includes(session) || life.ended <= granted) {
+      if (!this.#excused(record)) this.#violation(record, 'its session is over');
+      return;
+    }
+    const isPermit = request.mode === 'permit';
+    const queue = this.#queue(isPermit ? `${request.path}/leases` : request.path);
+    const own = queue.filter((node) => node.session === session);
+    if (own.length === 0) {
+      if (!this.#excused(record)) this.#violation(record, 'its session has no znode there');
+    } else if (isPermit) {
+      this.#checkPermits(record, queue, own);
+    } else if (request.mode === 'read') {
+      this.#checkRead(record, queue, own);
+    } else {
+      this.#checkExclusive(record, queue, own);
+    }
+  }
+
+  #checkExclusive(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
+    const [first] = queue;
+    const mine = own[0]!;
+    if (first !== mine) {
+      return this.#violation(record, `${first!.path} stands before ${mine.path}`);
+    }
+    const firstGrant = this.#firstGrant.get(mine.path);
+    if (firstGrant === undefined) {
+      this.#firstGrant.set(mine.path, record.granted);
+      return;
+    }
+    const notice = noticeTime(this.setting);
+    const patience = HANDOVER_BUDGET + 2 * notice;
+    const waiting = queue.find(
+      ({ session, created }) => session !== mine.session && record.granted - created > patience,
+    );
+    if (waiting && !this.disturbed(record.life.name, waiting.created - notice, record.granted)) {
+      const waited = Math.round(record.granted - waiting.created);
+      this.history.violation(
+        'a process hands a lock on for a bounded time while others wait',
+        `${record.life.name} handed ${record.key} on although ${waiting.path} waited for ${waited} ms`,
+      );
+    }
+  }
+
+  #checkRead(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
+    const mine = own.filter(({ marker }) => marker === '__READ__');
+    const writers = queue.filter(({ marker }) => marker === '__WRIT__');
+    const free = mine.filter((node) =>
+      writers.every(
+        ({ sequence, session }) =>
+          sequence > node.sequence || (sequence === node.sequence && session === node.session),
+      ),
+    );
+    if (free.length === 0) {
+      return this.#violation(record, 'a write node stands before each of its read nodes');
+    }
+    const notice = 3 * noticeTime(this.setting);
+    const joined = free.every(({ created }) => created < record.request.asked);
+    const waiting = writers.find(
+      ({ session, created, sequence }) =>
+        session !== record.session &&
+        free.every((node) => node.sequence < sequence) &&
+        record.granted - created > notice,
+    );
+    if (
+      joined &&
+      waiting &&
+      !this.disturbed(record.life.name, waiting.created - notice, record.granted)
+    ) {
+      this.history.violation(
+        'no reader joins while a writer waits',
+        `${record.life.name} joined the readers of ${record.key} although ${waiting.path} waited`,
+      );
+    }
+  }
+
+  #checkPermits(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
+    // Nodes behind our own may be those of a request that is not granted yet.
+    const last = Math.min(...own.map(({ sequence }) => sequence));
+    const before = queue.filter(({ sequence }) => sequence <= last).length;
+    if (before > PERMITS) this.#violation(record, `${before} permits are taken up to its own`);
+    if (own.length < record.count) {
+      this.#violation(record, `${own.length} znodes stand for ${record.count} permits`);
+    }
+  }
+
+  #excused({ life, granted }: LeaseRecord): boolean {
+    return this.disturbed(life.name, granted - this.setting.sessionTimeout, granted);
+  }
+
+  #queue(path: string): QueueNode[] {
+    return this.history.world
+      .children(path)
+      .flatMap((znode) => parse(znode) ?? [])
+      .sort((a, b) => a.sequence - b.sequence || order(a) - order(b));
+  }
+
+  #violation({ key, mode, life, token }: LeaseRecord, why: string): void {
+    this.history.violation(
+      'a grant has its znode at the head of the queue',
+      `${life.name} was granted ${key} (${mode}, token ${token}), but ${why}`,
+    );
+  }
+}
+
+/** A reader beside its own writer has the writer's number and comes after it. */
+function order({ marker }: QueueNode): number {
+  return marker === '__WRIT__' ? 0 : 1;
+}
+
+function parse({ path, session, created }: SimulatedZnode): QueueNode | undefined {
+  const name = LOCK.exec(path.slice(path.lastIndexOf('/') + 1));
+  return name ? { marker: name[1]!, sequence: Number(name[2]), session, created, path } : undefined;
+}
