@@ -1,0 +1,48 @@
+/** One replacement in the source of the library. */
+export interface Edit {
+  /** Below the root of the project. */
+  readonly file: string;
+  /** Occurs exactly once in the file. */
+  readonly search: string;
+  readonly replace: string;
+}
+
+/** A bug that is planted into the library, to see whether the simulation finds it. */
+export interface Mutant {
+  readonly name: string;
+  /** What the mutated library does wrong, and the rule or the known bug that it stands for. */
+  readonly bug: string;
+  readonly edits: readonly Edit[];
+}
+
+/**
+ * Returns the source with one edit made.
+ *
+ * @throws Error where the file does not contain the search string exactly once
+ */
+export function applyEdit(source: string, { file, search, replace }: Edit, mutant: string): string {
+  const parts = source.split(search);
+  if (parts.length === 2) return parts.join(replace);
+  const found = parts.length === 1 ? 'not found' : `found ${parts.length - 1} times`;
+  throw new Error(
+    `mutant ${mutant}: its search string was ${found} in ${file}; change the mutant so that it plants the same bug into the present code:\n${search}`,
+  );
+}
+
+/**
+ * Returns the mutated source of each file that the mutant edits.
+ *
+ * @param read returns the source of a file
+ * @throws Error as {@link applyEdit}
+ */
+export function mutatedSources(
+  { name, edits }: Mutant,
+  read: (file: string) => string,
+): Map<string, string> {
+  const sources = new Map<string, string>();
+  for (const edit of edits) {
+    const { file } = edit;
+    sources.set(file, applyEdit(sources.get(file) ?? read(file), edit, name));
+  }
+  return sources;
+}

@@ -1,0 +1,214 @@
+import type { Mutant } from './mutant.js';
+
+/** Bugs of single recipes. */
+export const RECIPE_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'reader-joins-before-waiting-writer',
+    bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve (section 6).',
+    edits: [
+      {
+        file: 'lib/recipes/readers.ts',
+        search:
+          "if (!tenure.grantsOn || !company.alone || bound.before !== 'nothing') return undefined;",
+        replace: 'if (!tenure.grantsOn) return undefined;',
+      },
+    ],
+  },
+  {
+    name: 'first-reader-frees-all',
+    bug: 'The first reader that leaves deletes the node that other readers share.',
+    edits: [
+      {
+        file: 'lib/recipes/tenure.ts',
+        search: 'const freed = this.holding.size === 0 && !this.givenBack && this.onFree(this);',
+        replace: 'const freed = !this.givenBack && this.onFree(this);',
+      },
+      {
+        file: 'lib/recipes/readers.ts',
+        search: 'if (coming.size > 0 || tenure.occupied || tenure.givenBack) return;',
+        replace: 'if (coming.size > 0 || tenure.givenBack) return;',
+      },
+    ],
+  },
+  {
+    name: 'writer-ignores-readers',
+    bug: 'A writer waits only for the writers before it (section 4).',
+    edits: [
+      {
+        file: 'lib/recipes/read-write-lock.ts',
+        search: '{ marker: WRITE, markers: MARKERS, nodeAhead: lastBefore }',
+        replace: '{ marker: WRITE, markers: MARKERS, nodeAhead: lastWriterBefore }',
+      },
+    ],
+  },
+  {
+    name: 'downgrade-queues-behind-writers',
+    bug: 'The read node of a downgrade gets a number of its own, so it stands behind a writer that waits (section 4, CURATOR-621).',
+    edits: [
+      {
+        file: 'lib/recipes/read-write-lock.ts',
+        search: 'suffix: READ + writer.slice(writer.lastIndexOf(WRITE) + WRITE.length),',
+        replace: 'suffix: READ,',
+      },
+      {
+        file: 'lib/recipes/read-write-lock.ts',
+        search: "mode: 'ephemeral',",
+        replace: "mode: 'ephemeral-sequential',",
+      },
+    ],
+  },
+  {
+    name: 'grants-one-permit-too-many',
+    bug: 'A semaphore grants one permit more than it has (rule 8).',
+    edits: [
+      {
+        file: 'lib/recipes/permit-door.ts',
+        search: '.length <= limit.value',
+        replace: '.length <= limit.value + 1',
+      },
+    ],
+  },
+  {
+    name: 'raised-permits-wake-nobody',
+    bug: 'A waiter does not notice that the number of permits was raised (rule 8, CURATOR-75).',
+    edits: [
+      {
+        file: 'lib/recipes/permit-door.ts',
+        search: '[listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])]',
+        replace: '[listing.watch.fired]',
+      },
+    ],
+  },
+  {
+    name: 'asks-for-permits-all-at-once',
+    bug: 'Processes create the nodes of their permits without taking turns, and each blocks the others with a part of what it wants (rule 8).',
+    edits: [
+      {
+        file: 'lib/recipes/permit-door.ts',
+        search: 'const place = await this.ask(grantOf(door)!, asking);',
+        replace: `void door.release();
+        const place = await this.ask(grantOf(door)!, asking);`,
+      },
+    ],
+  },
+  {
+    name: 'forgets-nodes-of-refused-permits',
+    bug: 'A wait for permits that ends leaves its lease nodes behind (rule 3).',
+    edits: [
+      {
+        file: 'lib/recipes/permit-door.ts',
+        search: 'if (!granted) for (const node of nodes) void session.discard(node);',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'multi-lock-waits-anew-for-each',
+    bug: 'A multi-lock gives each of its locks the whole wait (rule 9).',
+    edits: [
+      {
+        file: 'lib/recipes/multi-lock.ts',
+        search: 'const wait = Math.max(0, deadline - performance.now());',
+        replace: 'const wait = options.wait ?? Infinity;',
+      },
+    ],
+  },
+  {
+    name: 'multi-lock-keeps-part',
+    bug: 'A multi-lock that fails keeps the locks that it took before (rule 9).',
+    edits: [
+      {
+        file: 'lib/recipes/multi-lock.ts',
+        search: 'releaseAll([...taken.values()], error)',
+        replace: 'releaseAll([], error)',
+      },
+    ],
+  },
+  {
+    name: 'multi-lock-returns-lost-part',
+    bug: 'A multi-lock is granted although its first lock was lost during the wait for the last (rule 9, etcd 11456).',
+    edits: [
+      {
+        file: 'lib/recipes/multi-lock.ts',
+        search: 'if (leases.every((lease) => lease.held)) {',
+        replace: 'if (leases.length > 0) {',
+      },
+    ],
+  },
+  {
+    name: 'multi-lock-hands-over',
+    bug: 'A lock of a multi-lock is handed over with a token below the token of the whole (rules 7 and 9).',
+    edits: [
+      {
+        file: 'lib/recipes/multi-lock.ts',
+        search: 'grantOf(lease)?.tenure.endAfter();',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'multi-lock-in-given-order',
+    bug: 'Multi-locks acquire their locks in the order in which they were given, so that two of them wait for each other (rule 9).',
+    edits: [
+      {
+        file: 'lib/recipes/multi-lock.ts',
+        search: 'Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)),',
+        replace: 'Number(a === b) - Number(b === a),',
+      },
+    ],
+  },
+  {
+    name: 'term-ends-after-next-began',
+    bug: 'A leader that resigns gives up its place first and ends its term later (CURATOR-653, CURATOR-645).',
+    edits: [
+      {
+        file: 'lib/recipes/term.ts',
+        search: 'return this.lease.held && !this.ending.signal.aborted;',
+        replace: 'return !this.ending.signal.aborted;',
+      },
+      {
+        file: 'lib/recipes/term.ts',
+        search: `this.end('given up');
+    return this.lease.release();`,
+        replace: "return this.lease.release().then(() => this.end('given up'));",
+      },
+    ],
+  },
+  {
+    name: 'leads-after-pause',
+    bug: 'Code that runs first after a pause is told that the term is active, because nothing reads the clock of the session (rule 6).',
+    edits: [
+      {
+        file: 'lib/recipes/term.ts',
+        search: 'return this.lease.held && !this.ending.signal.aborted;',
+        replace: 'return !this.ending.signal.aborted;',
+      },
+    ],
+  },
+  {
+    name: 'latch-does-not-rejoin',
+    bug: 'A latch that lost its leadership with its session never queues up again (rule 5, CURATOR-724).',
+    edits: [
+      {
+        file: 'lib/recipes/leader-latch.ts',
+        search: "signal.addEventListener('abort', () => resolve(), { once: true });",
+        replace: `const isLoss = () => (signal.reason as Error).cause !== undefined;
+      signal.addEventListener('abort', () => isLoss() || resolve(), { once: true });`,
+      },
+    ],
+  },
+  {
+    name: 'selector-gives-up-place-early',
+    bug: 'A selector gives up its place while takeLeadership still runs, so that the next leader works beside it.',
+    edits: [
+      {
+        file: 'lib/recipes/leader-selector.ts',
+        search: 'await runLeading(term, async () => this.takeLeadership(term));',
+        replace: `const ended = new Promise<void>((resolve) => {
+        term.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      await Promise.race([runLeading(term, async () => this.takeLeadership(term)), ended]);`,
+      },
+    ],
+  },
+];

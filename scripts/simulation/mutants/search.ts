@@ -1,0 +1,92 @@
+import type { Runner } from '../run-seeds.js';
+import type { SeedReport } from '../seed-report.js';
+
+/** A seed with which a mutated build violates a property. */
+export interface Finding {
+  readonly seed: number;
+  readonly property: string;
+  readonly message: string;
+}
+
+/** The result of a search, with the seconds of real time that it took. */
+export interface Search {
+  readonly finding: Finding | undefined;
+  readonly seconds: number;
+}
+
+export interface SearchOptions {
+  /** Processes that run seeds at the same time. */
+  readonly workers: number;
+  /** The first seed; the others follow it. */
+  readonly from: number;
+  /** Milliseconds of real time. */
+  readonly limit: number;
+  readonly signal: AbortSignal;
+  /** Starts a process that runs seeds against the mutated build. */
+  start(): Runner;
+  /**
+   * Whether the mutant caused the violation: it happens again in a fresh process, and not with the unmodified
+   * library. The time that this takes does not count.
+   */
+  confirm(report: SeedReport): Promise<boolean>;
+}
+
+/** Runs one seed after the other until a confirmed violation is found or the time is over. */
+export async function searchViolation(options: SearchOptions): Promise<Search> {
+  const { workers, limit, signal, start, confirm } = options;
+  let { from: seed } = options;
+  let spent = 0;
+  while (!signal.aborted && spent < limit) {
+    const began = performance.now();
+    const runners = Array.from({ length: workers }, start);
+    const report = await firstViolation(runners, () => seed++, limit - spent, signal);
+    spent += performance.now() - began;
+    if (!report || !(await confirm(report))) continue;
+    const { property, message } = report.violations[0]!;
+    return { finding: { seed: report.seed, property, message }, seconds: spent / 1000 };
+  }
+  return { finding: undefined, seconds: spent / 1000 };
+}
+
+/** Runs seeds on all runners until one of them violates a property, and closes the runners. */
+async function firstViolation(
+  runners: readonly Runner[],
+  nextSeed: () => number,
+  limit: number,
+  signal: AbortSignal,
+): Promise<SeedReport | undefined> {
+  let over = signal.aborted;
+  let found: SeedReport | undefined;
+  const closeAll = () => Promise.all(runners.map((runner) => runner.close()));
+  const end = () => {
+    over = true;
+    void closeAll();
+  };
+  const work = async (runner: Runner) => {
+    while (!over) {
+      const report = await runner.run({ seed: nextSeed() });
+      // The report of a process that was killed at the end says nothing of the library.
+      if (over || report.violations.length === 0) continue;
+      found = report;
+      end();
+    }
+  };
+  const timer = setTimeout(end, limit);
+  signal.addEventListener('abort', end);
+  try {
+    await Promise.all(
+      runners.map((runner) =>
+        work(runner).catch((error: unknown) => {
+          if (over) return;
+          over = true;
+          throw error;
+        }),
+      ),
+    );
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', end);
+    await closeAll();
+  }
+  return found;
+}

@@ -1,0 +1,126 @@
+import type { Mutant } from './mutant.js';
+
+/** Bugs in what a client believes about its session and its connection. */
+export const SESSION_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'declares-lost-at-full-timeout',
+    bug: 'The session deadline is the whole session timeout, so a client whose clock is slow trusts an expired session (rule 4).',
+    edits: [
+      {
+        file: 'lib/client/lost-clock.ts',
+        search: 'sessionTimeout * 0.75',
+        replace: 'sessionTimeout',
+      },
+    ],
+  },
+  {
+    name: 'declares-lost-only-on-reconnect',
+    bug: 'The client never declares LOST by its own clock, so a partitioned holder goes on after its session expired (rule 4).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: 'if (!this.#credentials || this.#clock.leftAt(now) > 0) return true;',
+        replace: 'if (this.#timeout >= 0) return true;',
+      },
+    ],
+  },
+  {
+    name: 'trusts-session-without-clock',
+    bug: 'Code that runs first after a pause is told that the lease is held, because nothing reads the clock of the session (rule 6).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: "return this.alive && (this.#options.policy === 'session' || this.connected);",
+        replace:
+          "return !this.#trust.end && (this.#options.policy === 'session' || this.connected);",
+      },
+    ],
+  },
+  {
+    name: 'counts-deadline-from-answer',
+    bug: 'The session deadline counts from the arrival of an answer, so an old answer that is read after a pause revives an expired session (rule 4).',
+    edits: ['lib/client/session-life.ts', 'lib/client/vigil.ts'].map((file) => ({
+      file,
+      search: 'if (isAnswer(code)) this.#clock.answered(sentAt);',
+      replace: 'if (isAnswer(code)) this.#clock.answered(instant());',
+    })),
+  },
+  {
+    name: 'no-sync-after-reconnect',
+    bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose answer was lost (rule 1).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: "transport.sync('/', (code) => {",
+        replace: "transport.exists('/', false, (code) => {",
+      },
+      {
+        file: 'lib/recipes/enqueue.ts',
+        search: 'await readWithin(client, session, () => session.sync(parent), signal);',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'forgets-watches-on-reconnect',
+    bug: 'A reconnect does not make waiters look again, although the server forgot their watches (rule 3).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: 'this.#options.observer.attached();\n    this.watches.fireAll();',
+        replace: 'this.#options.observer.attached();',
+      },
+    ],
+  },
+  {
+    name: 'notifies-one-lease-of-loss',
+    bug: 'The loss of a session notifies only the first of its leases; the signals of the others never abort (rule 4).',
+    edits: [
+      {
+        file: 'lib/client/listeners.ts',
+        search: 'if (this.#listeners.delete(listener)) call(listener, value);',
+        replace: 'if (this.#listeners.delete(listener)) return call(listener, value);',
+      },
+    ],
+  },
+  {
+    name: 'ignores-suspension-under-standard-policy',
+    bug: 'Under the policy `standard` a suspended connection ends no lease (rule 4).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: "if (this.#options.policy === 'standard') this.#trust.doubt(error);",
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'does-not-retry-release',
+    bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock stays (rule 3, CURATOR-678, CURATOR-486).',
+    edits: [{ file: 'lib/client/discards.ts', search: 'this.#paths.add(path);', replace: '' }],
+  },
+  {
+    name: 'resolves-release-before-delete',
+    bug: 'release() resolves before the delete was sent, so the next try in another process is refused (rule 3).',
+    edits: [
+      {
+        file: 'lib/client/discards.ts',
+        search: 'return new Promise((resolve) => this.#send(path, transport, resolve));',
+        replace: `setTimeout(() => this.#send(path, transport, () => {}), 20);
+    return Promise.resolve();`,
+      },
+    ],
+  },
+  {
+    name: 'close-leaves-session',
+    bug: 'close() drops the connection and leaves the session with all its nodes to its timeout (rule 3).',
+    edits: [
+      {
+        file: 'lib/client/session-life.ts',
+        search: "if (await transport.close()) return 'told';",
+        replace: `transport.abandon();
+      return 'told';`,
+      },
+    ],
+  },
+];
