@@ -46,13 +46,14 @@ export function install(current: () => SimulatedProcess, random: Random): () => 
   replace(AbortSignal, { timeout: abortAfter(current) });
   replace(performance, clocks(current));
   replace(globalThis, { Date: virtualDate(current) });
-  replace(process, { hrtime: highResolutionTime(current) });
+  replace(process, {
+    hrtime: highResolutionTime(current),
+    uptime: () => current().monotonicTime() / 1000,
+  });
   replace(Math, { random: () => random.next() });
   replace(crypto, randomFunctions(random, current));
-  replace(globalThis.crypto, {
-    randomUUID: () => uuid(random),
-    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(random, array),
-  });
+  const { randomUUID, getRandomValues } = randomFunctions(random, current);
+  replace(globalThis.crypto, { randomUUID, getRandomValues });
   syncBuiltinESMExports();
   separateProcesses(current);
 
@@ -78,7 +79,7 @@ function virtualTimers(current: () => SimulatedProcess): Target {
     return new VirtualTimer(current(), callback as Callback, args, delay, repeats);
   };
   const stop = (real: (handle: never) => void) => (handle: unknown) => {
-    const timer = virtualTimer(handle);
+    const timer = virtualTimer(handle, current());
     if (timer) timer.close();
     else if (typeof handle !== 'number') real(handle as never);
   };
@@ -180,7 +181,7 @@ function highResolutionTime(current: () => SimulatedProcess) {
   return Object.assign(hrtime, { bigint: nanoseconds });
 }
 
-function randomFunctions(random: Random, current: () => SimulatedProcess): Target {
+function randomFunctions(random: Random, current: () => SimulatedProcess) {
   const soon = (callback: Callback, ...args: unknown[]) =>
     void new VirtualTimer(current(), callback, args, undefined, false);
   return {
@@ -188,6 +189,11 @@ function randomFunctions(random: Random, current: () => SimulatedProcess): Targe
     randomBytes: (size: number, callback?: Callback) => {
       const bytes = fill(random, Buffer.alloc(size));
       return callback ? soon(callback, null, bytes) : bytes;
+    },
+    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(random, array),
+    randomFill: (array: NodeJS.ArrayBufferView, ...rest: (number | Callback)[]) => {
+      const [offset, size] = rest.filter((each) => typeof each === 'number');
+      soon(rest.at(-1) as Callback, null, fill(random, array, offset, size));
     },
     randomFillSync: (array: NodeJS.ArrayBufferView, offset?: number, size?: number) =>
       fill(random, array, offset, size),

@@ -1,5 +1,8 @@
 import type { CutWay } from '../../embedded/index.js';
+import { bounds } from './options.js';
 import type { Random } from './random.js';
+
+const WAYS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
 
 /**
  * The network between one process and the servers. Its faults hold for connections that exist and for new
@@ -9,7 +12,16 @@ import type { Random } from './random.js';
  */
 export class Link {
   /** Bounds of the time that a message takes each way, in milliseconds. */
-  latency: readonly [least: number, most: number] = [0.1, 1];
+  get latency(): readonly [least: number, most: number] {
+    return this.#latency;
+  }
+
+  set latency(latency: readonly [least: number, most: number]) {
+    bounds('latency', latency);
+    this.#latency = latency;
+  }
+
+  #latency: readonly [least: number, most: number] = [0.1, 1];
   #refusals = 0;
   readonly #cuts = { requests: 0, replies: 0 };
   #changed: () => void = () => {};
@@ -26,6 +38,7 @@ export class Link {
    * either: what was held back arrives after the returned function was called, unless the connection ended.
    */
   cut(way: CutWay = 'both'): () => void {
+    if (!WAYS.has(way)) throw new TypeError(`simulate: a link has no way ${String(way)}`);
     const ways = way === 'both' ? (['requests', 'replies'] as const) : [way];
     for (const each of ways) this.#cuts[each]++;
     this.#note(`network cut: ${way}`);

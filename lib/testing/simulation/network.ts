@@ -7,6 +7,9 @@ import { type Packet, SimulatedStream } from './stream.js';
 /** Milliseconds between two packets of one direction, at least. */
 const STRICTLY_LATER = 1e-6;
 
+/** Milliseconds after which a packet that a machine did not confirm is sent again. */
+const RETRANSMISSION = 1000;
+
 interface ConnectionHost {
   readonly scheduler: Scheduler;
   readonly kernel: Actor;
@@ -63,31 +66,28 @@ export class Network implements ConnectionHost {
   }
 }
 
-/** One connection, which begins with a request for it to the server. */
+/** One connection. The servers' kernels answer while a process stands still; its code does not. */
 class Connection {
   readonly client: SimulatedStream;
-  readonly #server: SimulatedStream;
-  /** The server's process when the connection was made: after a crash the server has another one. */
-  readonly #serverProcess: SimulatedProcess;
+  #server: SimulatedStream | undefined;
+  /** The server's process that accepts the connection: after a crash the server has another one. */
+  #serverProcess: SimulatedProcess | undefined;
   readonly #toServer: Channel;
   readonly #toClient: Channel;
+  /** What the client writes before it learns that the connection is established. */
+  #early: Packet[] | undefined = [];
 
   constructor(
     private readonly host: ConnectionHost,
     readonly process: SimulatedProcess,
     private readonly server: SimulatedServer,
   ) {
-    const { link } = process;
-    const { scheduler } = host;
-    this.#serverProcess = server.process;
-    this.#toServer = new Channel(scheduler, link, 'requests');
-    this.#toClient = new Channel(scheduler, link, 'replies');
-    this.client = this.#end(process, (packet) =>
-      this.#toServer.send(this.#serverProcess, () => this.#server.receive(packet)),
-    );
-    this.#server = this.#end(this.#serverProcess, (packet) =>
-      this.#toClient.send(process, () => this.client.receive(packet)),
-    );
+    this.#toServer = new Channel(host.scheduler, process.link, 'requests');
+    this.#toClient = new Channel(host.scheduler, process.link, 'replies');
+    this.client = this.#end(process, (packet) => {
+      if (this.#early) this.#early.push(packet);
+      else this.#sendToServer(packet);
+    });
     this.#toServer.send(host.kernel, () => this.#requested());
   }
 
@@ -100,42 +100,85 @@ class Connection {
   reset(): void {
     this.#toServer.drop();
     this.#toClient.drop();
-    this.#toServer.send(this.#serverProcess, () => this.#server.receive('reset'));
-    this.#toClient.send(this.process, () => this.client.receive('reset'));
+    this.#sendToServer('reset');
+    this.#sendToClient('reset');
   }
 
   crashed(actor: SimulatedProcess, silently: boolean): void {
     if (actor === this.process) {
-      this.client.break();
-      if (!silently) this.#toServer.send(this.#serverProcess, () => this.#server.receive('reset'));
+      this.client.vanish();
+      if (!silently) this.#sendToServer('reset');
     } else if (actor === this.#serverProcess) {
-      this.#server.break();
-      if (!silently) this.#toClient.send(this.process, () => this.client.receive('reset'));
+      this.#server?.vanish();
+      if (!silently) this.#sendToClient('reset');
     }
   }
 
-  /** The request for the connection has arrived. */
+  /** The first packet of the handshake has arrived at the server. */
   #requested(): void {
-    const { link } = this.process;
-    if (
-      this.server.process !== this.#serverProcess ||
-      link.refuses ||
-      this.server.state === 'stopped'
-    ) {
-      this.#server.break();
-      this.#toClient.send(this.process, () => this.client.break(refusal(this.server.address)));
-    } else if (this.server.state === 'running') {
-      const { scheduler } = this.host;
-      const accept = () => this.server.accept(this.#server);
-      scheduler.schedule(this.#serverProcess, scheduler.time, 'message', accept);
+    if (this.client.destroyed) return;
+    const { address, state } = this.server;
+    if (state === 'unreachable') {
+      this.#retransmit(() => this.#requested());
+    } else if (state === 'stopped' || this.process.link.refuses) {
+      this.#toClient.send(this.process, () => this.client.break(refusal(address)));
+    } else {
+      this.#serverProcess = this.server.process;
+      this.#toClient.send(this.host.kernel, () => this.#established());
     }
+  }
+
+  /** The second packet has arrived at the client; the third one lets the server accept the connection. */
+  #established(): void {
+    if (this.client.destroyed) return;
+    const { scheduler } = this.host;
+    const process = this.#serverProcess!;
+    const server = (this.#server = this.#end(process, (packet) => {
+      // The ensemble may end a session while the server that has its connection stands still.
+      const { time } = scheduler;
+      const send = () => this.#sendToClient(packet);
+      if (process.paused) scheduler.schedule(process, time, 'message', send);
+      else send();
+    }));
+    // It may break before the server accepts it and listens.
+    server.on('error', () => {});
+    this.#toServer.send(process, () => this.server.accept(server));
+    scheduler.schedule(this.process, scheduler.time, 'message', () => {
+      const early = this.#early!;
+      this.#early = undefined;
+      for (const packet of early) this.#sendToServer(packet);
+    });
+  }
+
+  #sendToServer(packet: Packet): void {
+    const process = this.#serverProcess;
+    if (process?.crashed) this.#toServer.send(this.host.kernel, () => this.#unknownToServer());
+    else if (process) this.#toServer.send(process, () => this.#server?.receive(packet));
+  }
+
+  #sendToClient(packet: Packet): void {
+    this.#toClient.send(this.process, () => this.client.receive(packet));
+  }
+
+  /** A packet of the client has reached the server's machine, where the process it is for is gone. */
+  #unknownToServer(): void {
+    if (this.client.destroyed) return;
+    if (this.server.state === 'unreachable') this.#retransmit(() => this.#unknownToServer());
+    else this.#sendToClient('reset');
+  }
+
+  #retransmit(arrive: () => void): void {
+    const { scheduler, kernel } = this.host;
+    scheduler.schedule(kernel, scheduler.time + RETRANSMISSION, 'message', () =>
+      this.#toServer.send(kernel, arrive),
+    );
   }
 
   #end(owner: SimulatedProcess, send: (packet: Packet) => void): SimulatedStream {
     return new SimulatedStream({
       send,
       closed: () => {
-        if (this.client.destroyed && this.#server.destroyed) this.host.closed(this);
+        if (this.client.destroyed && this.#server?.destroyed !== false) this.host.closed(this);
       },
       timer: (ms, fire) => {
         const { scheduler } = this.host;
@@ -165,23 +208,28 @@ class Channel {
     const epoch = this.#epoch;
     this.scheduler.schedule(receiver, this.#arrival(), 'message', () => {
       if (epoch !== this.#epoch) return;
-      if (this.#held.length > 0 || this.link.isCut(this.way)) this.#held.push({ receiver, arrive });
+      if (this.#held.length > 0 || this.#isCut) this.#held.push({ receiver, arrive });
       else arrive();
     });
   }
 
-  /** Lets what a cut held back arrive, and before everything that is sent from now on. */
-  release(): void {
+  /** Lets what a cut held back arrive, one packet right after the other, and before all that is sent later. */
+  release(delay = this.link.delay()): void {
     const [first] = this.#held;
-    if (!first || this.#releasing || this.link.isCut(this.way)) return;
+    if (!first || this.#releasing || this.#isCut) return;
     this.#releasing = true;
-    this.scheduler.schedule(first.receiver, this.#arrival(), 'message', () => {
+    this.scheduler.schedule(first.receiver, this.scheduler.time + delay, 'message', () => {
       this.#releasing = false;
-      if (this.#held[0] !== first || this.link.isCut(this.way)) return;
-      this.#held.shift();
-      first.arrive();
-      this.release();
+      if (this.#held[0] === first && !this.#isCut) {
+        this.#held.shift();
+        first.arrive();
+      }
+      this.release(STRICTLY_LATER);
     });
+  }
+
+  get #isCut(): boolean {
+    return this.link.isCut(this.way);
   }
 
   /** Loses what is on its way. */

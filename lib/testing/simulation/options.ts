@@ -57,7 +57,8 @@ function whole(name: string, value: unknown, least: number, most: number): void 
   milliseconds(name, value, least, most);
 }
 
-function milliseconds(name: string, value: unknown, least: number, most: number): void {
+/** @throws TypeError or RangeError that names what is wrong and its value */
+export function milliseconds(name: string, value: unknown, least: number, most = LONGEST): void {
   if (typeof value !== 'number' || Number.isNaN(value)) {
     throw new TypeError(`simulate: ${name} must be a number, got ${show(value)}`);
   }
@@ -66,7 +67,8 @@ function milliseconds(name: string, value: unknown, least: number, most: number)
   }
 }
 
-function bounds(name: string, value: unknown): void {
+/** @throws TypeError or RangeError that names what is wrong and its value */
+export function bounds(name: string, value: unknown): void {
   if (!Array.isArray(value) || value.length !== 2) {
     throw new TypeError(`simulate: ${name} must be [least, most] milliseconds, got ${show(value)}`);
   }

@@ -5,6 +5,7 @@ import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import type { Network } from './network.js';
 import { Link } from './link.js';
+import { milliseconds } from './options.js';
 import type { Random } from './random.js';
 import type { Actor, Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
@@ -14,6 +15,9 @@ const TURN = 0.05;
 
 /** The group of immediates in the scheduler; timers use their delay, which is at least 1. */
 const IMMEDIATES = 0;
+
+/** Milliseconds, about 100 years. */
+const LONGEST_STEP = 3.2e12;
 
 /** Where every virtual wall clock starts: 2026-01-01T00:00:00Z. */
 export const WALL_START = Date.UTC(2026, 0, 1);
@@ -44,13 +48,17 @@ export class SimulatedProcess implements Actor {
   readonly link: Link;
   /** Timers that have not fired, immediates included. */
   readonly timers = new Set<VirtualTimer>();
+  /** Timers whose number was asked for. */
+  readonly timersById = new Map<number, VirtualTimer>();
+  lastTimerId = 0;
   busyUntil = 0;
+  turns = 0;
   #paused = false;
   #crashed = false;
   #held: Event[] = [];
   #lastTurn = 0;
   #wallStep = 0;
-  readonly #pending = new Set<(reason: Error) => void>();
+  readonly #pending = new Set<() => void>();
 
   constructor(
     readonly id: number,
@@ -78,13 +86,20 @@ export class SimulatedProcess implements Actor {
    */
   run<T>(fn: () => T | Promise<T>): Promise<T> {
     const { scheduler, contexts } = this.world;
-    return new Promise<T>((resolve, reject) => {
+    const caller = contexts.getStore() ?? scheduler.running!;
+    const result = new Promise<T>((resolve, reject) => {
       if (this.#crashed) return reject(this.#crash());
-      this.#pending.add(reject);
+      const abandon = () => {
+        reject(this.#crash());
+        // A crash is no failure of the scenario, even where nobody waits for the result.
+        result.catch(() => {});
+      };
+      this.#pending.add(abandon);
       const settle = <A>(done: (value: A) => void) => {
         return (value: A) => {
-          this.#pending.delete(reject);
-          done(value);
+          if (this.#pending.delete(abandon)) {
+            scheduler.schedule(caller, scheduler.time, 'call', () => done(value));
+          }
         };
       };
       const call = () => {
@@ -93,6 +108,7 @@ export class SimulatedProcess implements Actor {
       };
       scheduler.schedule(this, scheduler.time, 'call', call);
     });
+    return result;
   }
 
   /**
@@ -143,18 +159,19 @@ export class SimulatedProcess implements Actor {
     const held = this.#held;
     this.#held = [];
     const early = random.pick(['timer', 'message', undefined]);
-    // One event after the other at the same moment; each keeps the order within its kind.
     const first = held.filter(({ kind }) => kind === early);
     const rest = held.filter(({ kind }) => kind !== early);
-    for (const [index, event] of [...first, ...rest].entries()) {
-      scheduler.reschedule(event, scheduler.time + (index + 1) * 1e-6);
-    }
+    for (const event of [...first, ...rest]) scheduler.reschedule(event);
   }
 
-  /** Keeps the code that calls it, and with it its whole process, busy for so many milliseconds. */
+  /**
+   * Keeps the process busy for so many milliseconds, as a long computation does. Code of the process that
+   * calls it continues afterwards; other callers continue at once.
+   */
   block(ms: number): void {
+    milliseconds('the time of block', ms, 0);
     this.world.note(this.name, `blocked for ${ms} ms`);
-    this.world.scheduler.block(ms);
+    this.world.scheduler.block(this, ms);
   }
 
   /**
@@ -169,12 +186,13 @@ export class SimulatedProcess implements Actor {
     this.#held = [];
     this.timers.clear();
     this.world.network.crashed(this, silently);
-    for (const reject of this.#pending) reject(this.#crash());
+    for (const abandon of this.#pending) abandon();
     this.#pending.clear();
   }
 
   /** Sets the wall clock of the process forward, or back where `ms` is negative. */
   stepClock(ms: number): void {
+    milliseconds('the step of a clock', ms, -LONGEST_STEP, LONGEST_STEP);
     this.world.note(this.name, `wall clock stepped by ${ms} ms`);
     this.#wallStep += ms;
   }
@@ -198,7 +216,8 @@ export class SimulatedProcess implements Actor {
     const { scheduler, random } = this.world;
     const { time } = scheduler;
     if (delay === undefined) {
-      this.#lastTurn = Math.max(this.#lastTurn, time + random.next() * TURN);
+      // All immediates that wait run in one turn. Those that they start run in the next one.
+      if (this.#lastTurn <= time) this.#lastTurn = time + random.next() * TURN;
       return scheduler.schedule(this, this.#lastTurn, 'turn', fire, IMMEDIATES);
     }
     // Node counts from the whole millisecond of its loop's clock, so a timer may fire almost 1 ms early.

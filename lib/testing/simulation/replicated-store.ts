@@ -49,7 +49,7 @@ export class ReplicatedStore {
   }
 
   delay(): number {
-    return this.random.between(...this.lag);
+    return this.#replicas.length === 1 ? 0 : this.random.between(...this.lag);
   }
 
   /** @param writer applies it at once; the other replicas apply it later */
@@ -137,10 +137,10 @@ export class Replica implements ConnectionStore {
     }
   }
 
-  /** Continues after a crash, which ended everything that was scheduled. */
+  /** Catches up, as a server does before it serves again. Its crash ended everything that was scheduled. */
   restart(): void {
     this.#catchingUp = false;
-    this.catchUpLater();
+    this.catchUp();
   }
 
   /** Does the same as {@link catchUp} after a delay. */

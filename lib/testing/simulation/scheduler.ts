@@ -19,6 +19,9 @@ const BATCH = 64;
 /** Events at one moment of virtual time; more of them mean that the code under test repeats itself forever. */
 const MOST_AT_ONCE = 1_000_000;
 
+/** Turns of an event loop without a timer or a message; more of them mean the same. */
+const MOST_TURNS = 1_000_000;
+
 // Taken before any simulation replaces them.
 const { setImmediate } = globalThis;
 
@@ -29,6 +32,8 @@ export interface Actor {
   readonly id: number;
   /** No event of it starts earlier. */
   busyUntil: number;
+  /** Turns of its event loop since its latest event of another kind. */
+  turns: number;
   /** Its events never happen. */
   readonly crashed: boolean;
   /** Its events wait until it resumes. */
@@ -83,9 +88,10 @@ export class Scheduler {
     return this.now + this.#elapsed;
   }
 
-  /** Lets the present event take so many milliseconds: its process does nothing else meanwhile. */
-  block(ms: number): void {
-    this.#elapsed += ms;
+  /** Keeps a process busy for so many milliseconds; the code that is running takes them where it is its own. */
+  block(actor: Actor, ms: number): void {
+    if (actor === this.#running) this.#elapsed += ms;
+    else actor.busyUntil = Math.max(actor.busyUntil, this.time) + ms;
   }
 
   /** @param group events of one group that are due at the same time keep their order */
@@ -97,9 +103,10 @@ export class Scheduler {
     return event;
   }
 
-  /** Puts an event that was held during a pause back in line. */
-  reschedule(event: Event, at: number): void {
-    event.at = event.due = at;
+  /** Lets an event that was held during a pause happen now, before all that is due now and was not held. */
+  reschedule(event: Event): void {
+    event.at = this.time;
+    event.due = this.#order++ - Number.MAX_SAFE_INTEGER;
     this.#push(event);
   }
 
@@ -107,9 +114,8 @@ export class Scheduler {
    * Runs events until `done` returns true.
    *
    * @param inspect called after each batch, before the real event loop continues; it may throw
-   * @returns false where no event is left although `done` never returned true
    */
-  run(done: () => boolean, limit: number, inspect: () => void): Promise<boolean> {
+  run(done: () => boolean, limit: number, inspect: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
       let over = false;
       const finish = (settle: () => void) => {
@@ -119,8 +125,8 @@ export class Scheduler {
       const step = () => {
         if (over) return;
         try {
-          if (done()) return finish(() => resolve(true));
-          if (!this.#step(limit)) finish(() => resolve(false));
+          if (done()) finish(resolve);
+          else this.#step(limit);
         } catch (error) {
           finish(() => reject(error));
         }
@@ -142,11 +148,10 @@ export class Scheduler {
     });
   }
 
-  /** False where no event is left. */
-  #step(limit: number): boolean {
+  /** Runs the next event. There always is one: the servers look for expired sessions once a tick. */
+  #step(limit: number): void {
     for (;;) {
-      const event = this.#pop();
-      if (!event) return false;
+      const event = this.#pop()!;
       const { actor } = event;
       if (event.cancelled || actor.crashed) continue;
       if (actor.paused) {
@@ -160,7 +165,7 @@ export class Scheduler {
       }
       if (event.at > limit) {
         throw new Error(
-          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something outside of the simulation, such as a real timer or real I/O`,
+          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a real timer`,
         );
       }
       this.#atOnce = event.at > this.now ? 0 : this.#atOnce + 1;
@@ -169,24 +174,31 @@ export class Scheduler {
           `more than ${MOST_AT_ONCE} events happened at ${this.now} virtual milliseconds; the code under test repeats itself forever`,
         );
       }
-      this.#run(event);
-      return true;
+      return this.#run(event);
     }
   }
 
   #run(event: Event): void {
+    const { actor } = event;
+    actor.turns = event.kind === 'turn' ? actor.turns + 1 : 0;
+    if (actor.turns > MOST_TURNS) {
+      throw new Error(
+        `an event loop took ${MOST_TURNS} turns in which no timer fired and no message came; the code under test repeats itself forever`,
+      );
+    }
     this.#settle();
     this.now = event.at;
-    this.#running = event.actor;
+    this.#running = actor;
     this.events++;
     this.digest.number(event.at);
-    this.digest.number(event.actor.id);
+    this.digest.number(actor.id);
     event.run();
   }
 
   /** The microtasks of the previous event have run by now: what it took is known. */
   #settle(): void {
-    if (this.#running && this.#elapsed > 0) this.#running.busyUntil = this.now + this.#elapsed;
+    const actor = this.#running;
+    if (actor && this.#elapsed > 0) actor.busyUntil = Math.max(actor.busyUntil, this.time);
     this.#elapsed = 0;
   }
 

@@ -12,6 +12,8 @@ interface Ensemble {
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
   startProcess(name: string): SimulatedProcess;
+  /** Called when a server has crashed. */
+  crashed(): void;
 }
 
 /**
@@ -70,8 +72,11 @@ export class SimulatedServer implements ConnectionHost {
     if (this.#state !== 'running') return;
     this.#state = silently ? 'unreachable' : 'stopped';
     this.#process.crash({ silently });
-    for (const connection of this.#connections) connection.destroy();
-    this.#connections.clear();
+    for (const connection of this.#connections) {
+      connection.destroy();
+      this.#forget(connection);
+    }
+    this.ensemble.crashed();
   }
 
   /** Starts the server again, with the data that it had. */
@@ -85,12 +90,7 @@ export class SimulatedServer implements ConnectionHost {
   accept(stream: SimulatedStream): void {
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
-    stream.once('close', () => {
-      this.#connections.delete(connection);
-      const id = connection.session?.id;
-      const { attached } = this.ensemble;
-      if (id !== undefined && attached.get(id) === connection) attached.delete(id);
-    });
+    stream.once('close', () => this.#forget(connection));
   }
 
   negotiate(timeout: number): number {
@@ -109,5 +109,12 @@ export class SimulatedServer implements ConnectionHost {
   /** Only sockets ask for status words. */
   fourLetterWord(): undefined {
     return undefined;
+  }
+
+  #forget(connection: Connection): void {
+    this.#connections.delete(connection);
+    const id = connection.session?.id;
+    const { attached } = this.ensemble;
+    if (id !== undefined && attached.get(id) === connection) attached.delete(id);
   }
 }

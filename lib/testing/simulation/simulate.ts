@@ -115,7 +115,7 @@ async function run<T>(
     );
 
   const restore = install(current, random.fork());
-  process.on('unhandledRejection', fail);
+  const release = captureErrors(fail);
   try {
     const made = (world = new World(options, random, scheduler, contexts));
     made.at(0, () => {
@@ -132,12 +132,7 @@ async function run<T>(
       }
     };
     const done = () => failure !== undefined || outcome !== undefined;
-    const ended = await scheduler.run(done, options.limit, inspect);
-    if (!ended) {
-      throw new Error(
-        'nothing is left to happen, but the scenario has not ended; it waits for something outside of the simulation, or for something that never comes',
-      );
-    }
+    await scheduler.run(done, options.limit, inspect);
     if (failure) throw (failure as { error: unknown }).error;
     return {
       seed,
@@ -150,7 +145,22 @@ async function run<T>(
   } catch (error) {
     throw wrap(error);
   } finally {
-    process.off('unhandledRejection', fail);
+    release();
     restore();
   }
+}
+
+/** Passes errors that nobody handles to `fail` alone. Returns a function that ends this. */
+function captureErrors(fail: (error: unknown) => void): () => void {
+  const releases = (['unhandledRejection', 'uncaughtException'] as const).map((event) => {
+    const others = process.listeners(event as 'uncaughtException');
+    process.removeAllListeners(event).on(event, fail);
+    return () => {
+      process.off(event, fail);
+      for (const other of others) process.on(event, other);
+    };
+  });
+  return () => {
+    for (const release of releases) release();
+  };
 }

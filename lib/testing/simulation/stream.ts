@@ -59,8 +59,16 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   }
 
   /** Closes this end without a word to the other one. */
-  break(error?: Error): void {
+  break(error: Error): void {
     if (!this.destroyed) this.#close(error);
+  }
+
+  /** Closes this end without a word to anybody: its process is gone. */
+  vanish(): void {
+    this.destroyed = true;
+    this.#received = [];
+    this.#stopTimer();
+    this.ends.closed();
   }
 
   pause(): this {
@@ -101,10 +109,7 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   }
 
   #close(error?: Error): this {
-    this.destroyed = true;
-    this.#received = [];
-    this.#stopTimer();
-    this.ends.closed();
+    this.vanish();
     process.nextTick(() => {
       if (error) this.emit('error', error);
       this.emit('close');

@@ -5,9 +5,6 @@ import type { Event } from './scheduler.js';
 /** Node's longest delay; a longer one becomes 1 ms there, and here. */
 const LONGEST_DELAY = 2 ** 31 - 1;
 
-let nextId = 1;
-const byId = new Map<number, VirtualTimer>();
-
 /** A timeout, interval or immediate of a simulated process, with the methods of Node's own. */
 export class VirtualTimer {
   readonly #resource = new AsyncResource('VirtualTimer', { requireManualDestroy: true });
@@ -41,24 +38,20 @@ export class VirtualTimer {
   }
 
   refresh(): this {
-    this.close();
+    this.#cancel();
     this.#schedule();
     return this;
   }
 
   close(): this {
-    if (this.#event) {
-      this.#event.cancelled = true;
-      this.#event = undefined;
-      this.process.timers.delete(this);
-    }
-    if (this.#id !== undefined) byId.delete(this.#id);
+    this.#cancel();
+    if (this.#id !== undefined) this.process.timersById.delete(this.#id);
     return this;
   }
 
   [Symbol.toPrimitive](): number {
-    this.#id ??= nextId++;
-    byId.set(this.#id, this);
+    this.#id ??= this.process.lastTimerId += 1;
+    this.process.timersById.set(this.#id, this);
     return this.#id;
   }
 
@@ -71,19 +64,26 @@ export class VirtualTimer {
     this.#event = this.process.scheduleTimer(this.delay, () => this.#fire());
   }
 
+  #cancel(): void {
+    if (!this.#event) return;
+    this.#event.cancelled = true;
+    this.#event = undefined;
+    this.process.timers.delete(this);
+  }
+
   #fire(): void {
-    this.close();
     // As in Node, the next turn of an interval counts from the start of this one.
-    if (this.repeats) this.#schedule();
+    if (this.repeats) this.refresh();
+    else this.close();
     this.#resource.runInAsyncScope(this.callback, this, ...this.args);
   }
 }
 
-/** The timer behind what a caller passes to clearTimeout; undefined where it is none of the simulation. */
-export function virtualTimer(handle: unknown): VirtualTimer | undefined {
+/** The timer of a process behind what a caller passes to clearTimeout; undefined where it is a real one. */
+export function virtualTimer(handle: unknown, process: SimulatedProcess): VirtualTimer | undefined {
   if (handle instanceof VirtualTimer) return handle;
   return typeof handle === 'number' || typeof handle === 'string'
-    ? byId.get(Number(handle))
+    ? process.timersById.get(Number(handle))
     : undefined;
 }
 

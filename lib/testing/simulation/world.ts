@@ -7,7 +7,7 @@ import { parseSessionId } from '../../embedded/session-id.js';
 import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
 import { Network } from './network.js';
-import type { CheckedOptions } from './options.js';
+import { type CheckedOptions, milliseconds } from './options.js';
 import { SimulatedProcess, WALL_START } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
@@ -108,6 +108,7 @@ export class World {
         faults: this.#faults,
         negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
         startProcess: (name) => this.#newProcess(name),
+        crashed: () => (this.#leaderless ||= !this.#works),
       });
       servers.push(server);
     }
@@ -139,11 +140,15 @@ export class World {
 
   /** Waits for so many virtual milliseconds, in the scenario and not in a process of it. */
   sleep(ms: number): Promise<void> {
+    milliseconds('the time of sleep', ms, 0);
     return new Promise((resolve) => this.at(this.now + ms, resolve));
   }
 
-  /** Calls `fn` at a virtual time, as part of the scenario. */
+  /** Calls `fn` at a virtual time, as part of the scenario; now, where that time is over. */
   at(time: number, fn: () => void): void {
+    milliseconds('the time of at', time, 0);
+    if (typeof fn !== 'function')
+      throw new TypeError(`simulate: at takes a function, got ${String(fn)}`);
     this.#scheduler.schedule(this.scenario, Math.max(time, this.now), 'call', () =>
       this.#contexts.run(this.scenario, fn),
     );
@@ -178,6 +183,7 @@ export class World {
     op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
     client?: ZkClient,
   ): void {
+    if (!Object.hasOwn(OpCode, op)) throw new TypeError(`simulate: no operation is called ${op}`);
     const id = client?.sessionId;
     const session = id === undefined ? undefined : parseSessionId(id);
     this.#faults.add(++this.#lastFault, { kind: 'dropReply', op: OpCode[op], session });
@@ -221,6 +227,11 @@ export class World {
     );
   }
 
+  /** Whether any server could expire sessions. */
+  get #works(): boolean {
+    return this.servers.some(({ works }) => works);
+  }
+
   /** Expires sessions and removes empty containers once a tick, as the leader of the ensemble. */
   #tick(): void {
     const { tickTime } = this.#options;
@@ -228,7 +239,7 @@ export class World {
     this.at(next, () => {
       const { sessions, clock } = this.#store.committed;
       const now = clock.now();
-      if (!this.servers.some(({ works }) => works)) {
+      if (!this.#works) {
         this.#leaderless = true;
       } else if (this.#leaderless) {
         this.#leaderless = false;
