@@ -51,9 +51,12 @@ export function install(current: () => SimulatedProcess, random: Random): () => 
     uptime: () => current().monotonicTime() / 1000,
   });
   replace(Math, { random: () => random.next() });
-  replace(crypto, randomFunctions(random, current));
-  const { randomUUID, getRandomValues } = randomFunctions(random, current);
-  replace(globalThis.crypto, { randomUUID, getRandomValues });
+  const randoms = randomFunctions(random, current);
+  replace(crypto, randoms);
+  replace(globalThis.crypto, {
+    randomUUID: randoms.randomUUID,
+    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(random, array),
+  });
   syncBuiltinESMExports();
   separateProcesses(current);
 
@@ -190,7 +193,6 @@ function randomFunctions(random: Random, current: () => SimulatedProcess) {
       const bytes = fill(random, Buffer.alloc(size));
       return callback ? soon(callback, null, bytes) : bytes;
     },
-    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(random, array),
     randomFill: (array: NodeJS.ArrayBufferView, ...rest: (number | Callback)[]) => {
       const [offset, size] = rest.filter((each) => typeof each === 'number');
       soon(rest.at(-1) as Callback, null, fill(random, array, offset, size));
