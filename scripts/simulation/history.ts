@@ -18,8 +18,10 @@ export interface Wanted {
   /** The parent znode; undefined where one znode cannot show the grant. */
   readonly path: string | undefined;
   readonly mode: Mode;
-  /** Permits. */
+  /** How many permits are asked for; 1 for a lock. */
   readonly count: number;
+  /** How many permits there are, where its znodes are those of a semaphore. */
+  readonly permits?: number;
   /** It takes the key only together with others, so it may hold it before all are granted. */
   readonly partial?: boolean;
 }

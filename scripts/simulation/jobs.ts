@@ -375,7 +375,8 @@ class Jobs {
 
   #wanted(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number }): Wanted {
     const { count = 1 } = options;
-    return { key: lock.key, path: lock.path, mode, count };
+    const permits = mode === 'permit' ? PERMITS : lock.key === 'door' ? 1 : undefined;
+    return { key: lock.key, path: lock.path, mode, count, permits };
   }
 
   #options(mode: Mode, key: string): AcquireOptions & { count?: number } {

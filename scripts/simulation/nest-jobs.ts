@@ -149,7 +149,7 @@ class ApplicationJobs {
 
   #permit(): Promise<void> {
     const path = `${NAMESPACE}/semaphores/seats`;
-    const wanted: Wanted = { key: 'seats', path, mode: 'permit', count: 1 };
+    const wanted: Wanted = { key: 'seats', path, mode: 'permit', count: 1, permits: PERMITS };
     return this.#decorated(wanted, { wait: 3_000 }, (act) => this.shop.permit(act));
   }
 

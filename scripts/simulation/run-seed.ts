@@ -14,10 +14,11 @@ import {
   WORK_UNTIL,
 } from './setting.js';
 import type { Report, RunSeed, Violation } from './types.js';
+import { warmUp } from './warm-up.js';
 import { ZnodeChecks } from './znode-checks.js';
 
 /** Virtual milliseconds of work after everything has recovered. */
-const CALM = 2_000;
+const CALM = 1_500;
 /** Virtual milliseconds in which every acquire must settle once nothing new is asked for. */
 const PATIENCE = 30_000;
 /** Virtual milliseconds after which a run that does not end is a failure. */
@@ -33,6 +34,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
   const disturbances = new Disturbances(faults, setting);
   const workUntil = Math.max(WORK_UNTIL, disturbances.healed + recoveryTime(setting) + CALM);
   let history: History | undefined;
+  await warmUp(library);
 
   const report = (
     violations: readonly Violation[],

@@ -3,11 +3,11 @@ import type { Random } from './types.js';
 /** Milliseconds; the servers look for expired sessions that often. */
 export const TICK_TIME = 250;
 /** Virtual milliseconds after which the workload starts nothing new. */
-export const WORK_UNTIL = 10_000;
+export const WORK_UNTIL = 6_000;
 /** How many permits the semaphores have. */
 export const PERMITS = 3;
 /** Milliseconds that a lock lingers at most, and that it is kept at least at most. */
-export const LONGEST_LINGER = 1_500;
+export const LONGEST_LINGER = 800;
 export const LONGEST_KEEP = 200;
 
 /** What the seed decides before anything happens. */
@@ -51,10 +51,10 @@ export function settingOf(random: Random): Setting {
       seed: random.whole(0, 2 ** 32 - 1),
     })),
     servers,
-    sessionTimeout: random.pick([1_500, 2_000, 3_000]),
+    sessionTimeout: random.pick([1_000, 1_500, 2_000]),
     latency: slow ? [5, 50] : random.pick([[0.1, 1], [0.2, 5] as [number, number]]),
     lag: servers > 1 ? random.pick([[0, 1], [0, 20], [0, 400] as [number, number]]) : [0, 0],
-    faultsUntil: random.chance(0.2) ? 0 : 6_000,
+    faultsUntil: random.chance(0.2) ? 0 : 3_500,
     policy: random.chance(0.15) ? 'standard' : 'session',
     lingers: random.pick([0, 0.2, 0.8]),
     strict: random.pick([0, 0.2, 1]),

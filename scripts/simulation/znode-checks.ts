@@ -1,5 +1,5 @@
 import type { History, LeaseRecord } from './history.js';
-import { noticeTime, PERMITS, type Setting } from './setting.js';
+import { noticeTime, type Setting } from './setting.js';
 
 type SimulatedZnode = import('nestjs-zookeeper/testing').SimulatedZnode;
 
@@ -43,7 +43,8 @@ export class ZnodeChecks {
       if (!this.#excused(record)) this.#violation(record, 'its session is over');
       return;
     }
-    const isPermit = request.mode === 'permit';
+    const { permits } = request;
+    const isPermit = permits !== undefined;
     const queue = this.#queue(isPermit ? `${request.path}/leases` : request.path);
     const own = queue.filter((node) => node.session === session);
     if (own.length === 0) {
@@ -63,15 +64,14 @@ export class ZnodeChecks {
     if (first !== mine) {
       return this.#violation(record, `${first!.path} stands before ${mine.path}`);
     }
-    const firstGrant = this.#firstGrant.get(mine.path);
-    if (firstGrant === undefined) {
-      this.#firstGrant.set(mine.path, record.granted);
-      return;
-    }
+    const since = this.#since(mine.path, record);
+    if (since === undefined) return;
     const notice = noticeTime(this.setting);
-    const patience = HANDOVER_BUDGET + 2 * notice;
+    const budget = HANDOVER_BUDGET / record.life.clockRate;
     const waiting = queue.find(
-      ({ session, created }) => session !== mine.session && record.granted - created > patience,
+      ({ session, created }) =>
+        session !== mine.session &&
+        record.granted - Math.max(since, created + notice) > budget + notice,
     );
     if (waiting && !this.disturbed(record.life.name, waiting.created - notice, record.granted)) {
       const waited = Math.round(record.granted - waiting.created);
@@ -94,19 +94,19 @@ export class ZnodeChecks {
     if (free.length === 0) {
       return this.#violation(record, 'a write node stands before each of its read nodes');
     }
-    const notice = 3 * noticeTime(this.setting);
-    const joined = free.every(({ created }) => created < record.request.asked);
+    const notice = 2 * noticeTime(this.setting);
+    // Readers that waited together begin together, so only those who come after the first grant join.
+    const joined = free.map(({ path }) => this.#since(path, record));
     const waiting = writers.find(
       ({ session, created, sequence }) =>
         session !== record.session &&
-        free.every((node) => node.sequence < sequence) &&
-        record.granted - created > notice,
+        free.every((node, index) => {
+          const since = joined[index];
+          const known = Math.max(since ?? Infinity, created) + notice;
+          return node.sequence < sequence && record.granted > known;
+        }),
     );
-    if (
-      joined &&
-      waiting &&
-      !this.disturbed(record.life.name, waiting.created - notice, record.granted)
-    ) {
+    if (waiting && !this.disturbed(record.life.name, waiting.created - notice, record.granted)) {
       this.history.violation(
         'no reader joins while a writer waits',
         `${record.life.name} joined the readers of ${record.key} although ${waiting.path} waited`,
@@ -118,10 +118,18 @@ export class ZnodeChecks {
     // Nodes behind our own may be those of a request that is not granted yet.
     const last = Math.min(...own.map(({ sequence }) => sequence));
     const before = queue.filter(({ sequence }) => sequence <= last).length;
-    if (before > PERMITS) this.#violation(record, `${before} permits are taken up to its own`);
+    if (before > record.request.permits!)
+      this.#violation(record, `${before} permits are taken up to its own`);
     if (own.length < record.count) {
       this.#violation(record, `${own.length} znodes stand for ${record.count} permits`);
     }
+  }
+
+  /** When the first grant by a znode was; undefined where this is the first. */
+  #since(path: string, { granted }: LeaseRecord): number | undefined {
+    const since = this.#firstGrant.get(path);
+    if (since === undefined) this.#firstGrant.set(path, granted);
+    return since;
   }
 
   #excused({ life, granted }: LeaseRecord): boolean {
