@@ -52,7 +52,6 @@ export class SimulatedProcess implements Actor {
   readonly timersById = new Map<number, VirtualTimer>();
   lastTimerId = 0;
   busyUntil = 0;
-  turns = 0;
   #paused = false;
   #crashed = false;
   #held: Event[] = [];

@@ -19,7 +19,7 @@ const BATCH = 64;
 /** Events at one moment of virtual time; more of them mean that the code under test repeats itself forever. */
 const MOST_AT_ONCE = 1_000_000;
 
-/** Turns of an event loop without a timer or a message; more of them mean the same. */
+/** Immediates of which each started the next one; more of them mean the same. */
 const MOST_TURNS = 1_000_000;
 
 // Taken before any simulation replaces them.
@@ -32,8 +32,6 @@ export interface Actor {
   readonly id: number;
   /** No event of it starts earlier. */
   busyUntil: number;
-  /** Turns of its event loop since its latest event of another kind. */
-  turns: number;
   /** Its events never happen. */
   readonly crashed: boolean;
   /** Its events wait until it resumes. */
@@ -53,6 +51,8 @@ export interface Event {
   /** Orders events that are due at the same time. */
   readonly tie: number;
   readonly order: number;
+  /** How many immediates led to this one, each started by the one before. */
+  readonly turns: number;
   cancelled: boolean;
 }
 
@@ -67,6 +67,7 @@ export class Scheduler {
   #elapsed = 0;
   #running: Actor | undefined;
   #atOnce = 0;
+  #turns = 0;
 
   constructor(private readonly random: Random) {
     this.#salt = random.whole(0, 2 ** 32 - 1);
@@ -98,7 +99,13 @@ export class Scheduler {
   schedule(actor: Actor, at: number, kind: EventKind, run: () => void, group?: number): Event {
     const tie = group === undefined ? this.random.next() : this.#tie(actor, group, at);
     const order = this.#order++;
-    const event: Event = { actor, kind, run, at, due: at, tie, order, cancelled: false };
+    const turns = kind === 'turn' ? this.#turns + 1 : 0;
+    if (turns > MOST_TURNS) {
+      throw new Error(
+        `${MOST_TURNS} immediates started one another; the code under test repeats itself forever`,
+      );
+    }
+    const event: Event = { actor, kind, run, at, due: at, tie, order, turns, cancelled: false };
     this.#push(event);
     return event;
   }
@@ -179,19 +186,13 @@ export class Scheduler {
   }
 
   #run(event: Event): void {
-    const { actor } = event;
-    actor.turns = event.kind === 'turn' ? actor.turns + 1 : 0;
-    if (actor.turns > MOST_TURNS) {
-      throw new Error(
-        `an event loop took ${MOST_TURNS} turns in which no timer fired and no message came; the code under test repeats itself forever`,
-      );
-    }
     this.#settle();
     this.now = event.at;
-    this.#running = actor;
+    this.#running = event.actor;
+    this.#turns = event.turns;
     this.events++;
     this.digest.number(event.at);
-    this.digest.number(actor.id);
+    this.digest.number(event.actor.id);
     event.run();
   }
 

@@ -147,6 +147,8 @@ async function run<T>(
   } finally {
     release();
     restore();
+    // Otherwise Node 20 copies it into every promise for ever.
+    contexts.disable();
   }
 }
 
