@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
 import { type Holding, runHolding } from './chain.js';
-import { grantOf, isFirst } from './grant.js';
+import { GrantLease, grantOf, isFirst } from './grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { leaseToJSON } from './lease-json.js';
@@ -143,8 +143,7 @@ export class MultiLock {
 
 function holdingsOf(leases: readonly Lease[]): Holding[] {
   return leases.flatMap((lease) => {
-    const grant = grantOf(lease);
-    return grant ? [{ grant, lease }] : [];
+    return lease instanceof GrantLease ? [{ grant: lease.grant, lease }] : [];
   });
 }
 
