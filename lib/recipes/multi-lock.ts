@@ -86,7 +86,8 @@ export class MultiLock {
     take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
   ): Promise<MultiLease> {
     checkAcquire(wanted);
-    const { holdAtLeast, holdAtMost, ...options } = wanted;
+    // None of the locks lingers: see endAfter() below. Without `linger`, a try elsewhere is refused at once.
+    const { holdAtLeast, holdAtMost, linger: _, ...options } = wanted;
     const deadline = performance.now() + (options.wait ?? Infinity);
     for (;;) {
       const taken = await this.takeEach(options, deadline, take);
