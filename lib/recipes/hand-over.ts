@@ -44,12 +44,14 @@ export class Turns {
   private readonly company: Company;
   private readonly bound = new Bound();
   private given = 0;
+  /** Of the caller of the latest grant. */
   private linger = 0;
+  private data: Uint8Array;
   private said: Caller;
   /** The server certainly has the mark by which tries elsewhere know that this process lets the lock linger. */
   private mayLinger: boolean;
   /** One after the other: each needs the version that the one before it made. */
-  private writes: Promise<unknown> = Promise.resolve();
+  private writes: Promise<void> = Promise.resolve();
   private renewal: Promise<void> | undefined;
   /** Of the next grant. */
   private kind: GrantKind = 'cold';
@@ -69,6 +71,7 @@ export class Turns {
     const { recipe, path, queue } = spec;
     this.said = { data: place.said?.data ?? said.data, linger: said.linger };
     this.mayLinger = said.linger > 0;
+    this.data = said.data;
     this.version = place.said?.version ?? 0;
     this.tenure = new Tenure(client, recipe, path, place, () => this.next());
     this.company = new Company(client, place.session, queue, {
@@ -78,7 +81,7 @@ export class Turns {
     });
     this.stay = new Stay(this.tenure, this.company);
     void this.tenure.over.then(() => this.stop());
-    this.next();
+    void this.next();
   }
 
   /** Resolves when the znode's deletion was sent. */
@@ -119,16 +122,15 @@ export class Turns {
   goOn(): void {
     if (!this.idle) return;
     this.kind = 'lingering';
-    this.next();
+    void this.next();
   }
 
   /** The lock is free. */
-  private next(): void {
+  private next(): Promise<void> | void {
     this.stay.end();
     const { tenure, company, bound } = this;
     const waiter = this.spec.next();
-    // Without the mark, the free lock would refuse the tries of other processes.
-    if (!waiter && tenure.staysOn) return this.stay.begin(this.mayLinger ? this.linger : 0);
+    if (!waiter && tenure.staysOn) return this.beIdle();
     if (!waiter || !tenure.grantsOn) return this.giveBack();
     if (this.given === 0) return waiter.take(this.grant(waiter));
     if (this.lacksZxid()) return this.nextAfter(this.renewal!);
@@ -143,14 +145,27 @@ export class Turns {
     waiter.take(this.grant(waiter));
   }
 
-  private grant(caller: Caller): Grant {
+  /** Resolves when tries elsewhere know of it: without the mark, they would be refused although nobody holds the lock. */
+  private beIdle(): Promise<void> | void {
+    const { stay, data, linger } = this;
+    stay.begin(linger);
+    if (linger === 0 || this.mayLinger) return;
+    clearTimeout(this.describing);
+    if (this.said.linger === 0) void this.say({ data, linger });
+    return this.writes.then(() => {
+      if (stay.active && !this.mayLinger) return this.tenure.giveBack();
+    });
+  }
+
+  private grant({ data, linger }: Caller): Grant {
     const grant = this.tenure.grant(this.kind);
     this.kind = 'handed-over';
     this.bound.count();
     // From the second one on it matters who else waits: known by the time the bound is reached.
     if (++this.given === 2) void this.company.look();
-    this.linger = caller.linger;
-    this.describe(caller);
+    this.data = data;
+    this.linger = linger;
+    this.describe();
     return grant;
   }
 
@@ -179,8 +194,9 @@ export class Turns {
     return renewal;
   }
 
-  private describe({ data, linger }: Caller): void {
+  private describe(): void {
     clearTimeout(this.describing);
+    const { data, linger } = this;
     const said = this.said.data;
     if (data === said || Buffer.compare(data, said) === 0) return;
     // The znode was made for a waiter that left, or it has the mark of a try, which was granted now.
@@ -209,7 +225,10 @@ export class Turns {
       this.mayLinger = linger > 0 && this.said.linger > 0;
       return stat;
     });
-    this.writes = written.catch(() => {});
+    this.writes = written.then(
+      () => {},
+      () => {},
+    );
     return written;
   }
 

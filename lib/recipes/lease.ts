@@ -82,9 +82,9 @@ export interface AcquireOptions {
    * Milliseconds that the znode stays after the release, so that the next caller of this process has the
    * lock without a round trip. Another process that asks for the free lock is granted it, also with
    * `wait: 0`, after a few messages between the two processes and the server. While the lock is held, such
-   * a try may take 500 ms to be refused. {@link Participant} shows a lingering znode as `'holding'`. A znode
-   * that was made for a caller without `linger` does not linger, unless its data was written anew since.
-   * Permits and the locks of a multi-lock do not linger. Default 0.
+   * a try may take 500 ms to be refused. {@link Participant} shows a lingering znode as `'holding'`. The
+   * znode that readers share lingers only if the first of them asked for it. Permits and the locks of a
+   * multi-lock do not linger. Default 0.
    */
   linger?: number;
   /**

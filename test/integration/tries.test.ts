@@ -158,33 +158,44 @@ describe.each([
   ['mutex', mutex],
   ['write lock', write],
 ])('a %s', (_name, lockAt) => {
-  it('lingers only where its znode says so', async () => {
+  it('that was handed over to a caller who lets it linger does so, and says so before', async () => {
     const path = server.path('mark');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
-    // The znode was made for a caller that does not linger.
+    for (let round = 0; round < 5; round++) {
+      const first = await lock.acquire();
+      const second = lock.acquire({ linger });
+      expect(await dataUnder(other, path)).not.toHaveProperty('linger');
+      await first.release();
+      await (await second).release();
+      expect(await dataUnder(other, path)).toMatchObject({ linger: true });
+      const tried = await lockAt(other, path).tryAcquire();
+      expect(tried?.held).toBe(true);
+      await tried!.release();
+    }
+    await nothingLeft(server, client, path);
+  });
+
+  it('is had again without the network while its znode is about to say that it lingers', async () => {
+    const path = server.path('marking');
+    const [client, other] = await Promise.all([connectAt(20), connect()]);
+    const lock = lockAt(client, path);
     const first = await lock.acquire();
     const second = lock.acquire({ linger });
     await first.release();
-    await (await second).release();
-    expect(await nodesUnder(other, path)).toHaveLength(0);
-
-    // The data was written anew before the release.
-    const third = await lock.acquire();
-    const fourth = lock.acquire({ linger });
-    await third.release();
-    const described = await fourth;
-    await expect.poll(() => dataUnder(other, path)).toMatchObject({ linger: true });
-    // The answer to the write comes before the answer to this read.
-    await nodesUnder(client, path);
-    await described.release();
-    expect(await nodesUnder(other, path)).toHaveLength(1);
+    const released = (await second).release();
+    let began = false;
+    const third = lock.withLock(() => void (began = true), { linger });
+    expect(began).toBe(true);
+    await Promise.all([released, third]);
+    expect(await dataUnder(other, path)).toMatchObject({ linger: true });
     const tried = await lockAt(other, path).tryAcquire();
     expect(tried?.held).toBe(true);
     await tried!.release();
+    await nothingLeft(server, client, path);
   });
 
-  it('does not linger once its znode has named a holder that does not', async () => {
+  it('says so again after its znode has named a holder that does not let it linger', async () => {
     const path = server.path('unmarked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -195,7 +206,26 @@ describe.each([
     const next = lock.acquire({ linger });
     await plain.release();
     await (await next).release();
+    expect(await dataUnder(other, path)).toMatchObject({ linger: true });
+    const tried = await lockAt(other, path).tryAcquire();
+    expect(tried?.held).toBe(true);
+    await tried!.release();
+  });
+
+  it('whose znode cannot say that it lingers does not', async () => {
+    const path = server.path('unsaid');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lock = lockAt(client, path);
+    const first = await lock.acquire();
+    const second = lock.acquire({ linger });
+    await first.release();
+    const lease = await second;
+    const [node] = await nodesUnder(other, path);
+    // The write is by version.
+    await other.set(`${path}/${node}`, 'somebody else wrote this');
+    await lease.release();
     expect(await nodesUnder(other, path)).toHaveLength(0);
+    await nothingLeft(server, client, path);
   });
 
   it('that holdAtLeast keeps refuses a try', async () => {
