@@ -133,8 +133,12 @@ async function untilWorthAnotherLook(
       if (tries.newSince(asked)) return;
     }
     // A read, because an exists watch would stay behind on a node that is gone (CURATOR-107).
-    const get = () => session.get(path, { watch: true });
-    const { data, watch } = await readWithin(client, session, get, signal);
+    const { data, watch } = await readWithin(
+      client,
+      session,
+      () => session.get(path, { watch: true }),
+      signal,
+    );
     try {
       signal.throwIfAborted();
       if (tries.newSince(asked)) return;
