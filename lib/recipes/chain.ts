@@ -1,19 +1,20 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../client/index.js';
-import type { Grant, Recipe } from './grant.js';
+import type { Grant, GrantLease, Recipe } from './grant.js';
 import type { Lease } from './lease.js';
 import type { Term } from './term.js';
 
 /*
  * Who holds what and leads what, along the asynchronous call chain: what the thread is to Curator's reentrant
  * locks. A chain sees the leases of the calls it runs inside of, innermost first. A lease that was
- * released is not held by any chain, however long that chain goes on.
+ * released is not held by any chain, however long that chain goes on. That is decided by the lease of each
+ * link and not by its grant: another chain may hold the same grant by another lease.
  */
 
 /** A lease, and the right that it is a lease on. */
 export interface Holding {
   readonly grant: Grant;
-  readonly lease: Lease;
+  readonly lease: GrantLease;
 }
 
 export interface Link {
@@ -43,10 +44,10 @@ export function grantInChain(
   ...recipes: Recipe[]
 ): Grant | undefined {
   for (let link = chain.getStore(); link; link = link.outer) {
-    for (const { grant } of link.holdings) {
+    for (const { grant, lease } of link.holdings) {
       const { tenure } = grant;
       if (tenure.client === client && tenure.path === path && recipes.includes(tenure.recipe)) {
-        if (!grant.released) return grant;
+        if (!lease.released) return grant;
       }
     }
   }
@@ -62,7 +63,7 @@ export function chainNow(): Link | undefined {
 export function heldIn(chain: Link): Holding[] {
   const held: Holding[] = [];
   for (let link: Link | undefined = chain; link; link = link.outer) {
-    held.push(...link.holdings.filter(({ grant }) => grant.held));
+    held.push(...link.holdings.filter(({ lease }) => lease.held));
   }
   return held;
 }
@@ -88,7 +89,7 @@ export function reentryInChain(client: ZkClient, path: string, recipe: Recipe): 
  */
 export function currentLease(key?: string): Lease | undefined {
   for (let link = chain.getStore(); link; link = link.outer) {
-    const present = link.holdings.filter(({ grant }) => !grant.released);
+    const present = link.holdings.filter(({ lease }) => !lease.released);
     if (present.length > 0 && key === undefined) return link.lease;
     const holding = present.find(({ lease }) => lease.key === key);
     if (holding) return holding.lease;

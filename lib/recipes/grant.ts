@@ -77,7 +77,7 @@ export class Grant {
   }
 
   /** One more lease on the same right: the first, whose limits are its own, or a re-entry. */
-  lease(key: string, limits: HoldLimits = {}): Lease {
+  lease(key: string, limits: HoldLimits = {}): GrantLease {
     const first = ++this.leases === 1;
     if (first) this.limit(limits);
     return new GrantLease(this, key, first);
@@ -149,7 +149,8 @@ class LazySignal {
   }
 }
 
-class GrantLease implements Lease {
+/** One lease on a grant. Its holder releases it; the grant is released with the last of its leases. */
+export class GrantLease implements Lease {
   private returned: Promise<void> | undefined;
 
   constructor(
@@ -176,6 +177,11 @@ class GrantLease implements Lease {
 
   get held(): boolean {
     return this.returned === undefined && this.grant.held;
+  }
+
+  /** True since `release`, also where other leases on the same grant are held. */
+  get released(): boolean {
+    return this.returned !== undefined;
   }
 
   release(): Promise<void> {

@@ -44,10 +44,14 @@ export class Turns {
   private readonly company: Company;
   private readonly bound = new Bound();
   private given = 0;
+  /** Of the caller of the latest grant. */
   private linger = 0;
-  private said: Uint8Array;
+  private data: Uint8Array;
+  private said: Caller;
+  /** The server certainly has the mark by which tries elsewhere know that this process lets the lock linger. */
+  private mayLinger: boolean;
   /** One after the other: each needs the version that the one before it made. */
-  private writes: Promise<unknown> = Promise.resolve();
+  private writes: Promise<void> = Promise.resolve();
   private renewal: Promise<void> | undefined;
   /** Of the next grant. */
   private kind: GrantKind = 'cold';
@@ -56,16 +60,18 @@ export class Turns {
   private describing: NodeJS.Timeout | undefined;
 
   /**
-   * @param said the data that the znode was made with
+   * @param said what the znode was made for and with
    */
   constructor(
     client: ZkClient,
     private readonly spec: HandOverSpec,
     private readonly place: Place,
-    said: Uint8Array,
+    said: Caller,
   ) {
     const { recipe, path, queue } = spec;
-    this.said = place.said?.data ?? said;
+    this.said = { data: place.said?.data ?? said.data, linger: said.linger };
+    this.mayLinger = said.linger > 0;
+    this.data = said.data;
     this.version = place.said?.version ?? 0;
     this.tenure = new Tenure(client, recipe, path, place, () => this.next());
     this.company = new Company(client, place.session, queue, {
@@ -75,7 +81,7 @@ export class Turns {
     });
     this.stay = new Stay(this.tenure, this.company);
     void this.tenure.over.then(() => this.stop());
-    this.next();
+    void this.next();
   }
 
   /** Resolves when the znode's deletion was sent. */
@@ -85,6 +91,11 @@ export class Turns {
 
   get node(): string {
     return this.place.nodes[0]!;
+  }
+
+  /** It has been granted once at least. */
+  get granted(): boolean {
+    return this.given > 0;
   }
 
   /** Nobody has the lock, and nobody is about to: the znode stays for who comes next. */
@@ -111,15 +122,15 @@ export class Turns {
   goOn(): void {
     if (!this.idle) return;
     this.kind = 'lingering';
-    this.next();
+    void this.next();
   }
 
   /** The lock is free. */
-  private next(): void {
+  private next(): Promise<void> | void {
     this.stay.end();
     const { tenure, company, bound } = this;
     const waiter = this.spec.next();
-    if (!waiter && tenure.staysOn) return this.stay.begin(this.linger);
+    if (!waiter && tenure.staysOn) return this.beIdle();
     if (!waiter || !tenure.grantsOn) return this.giveBack();
     if (this.given === 0) return waiter.take(this.grant(waiter));
     if (this.lacksZxid()) return this.nextAfter(this.renewal!);
@@ -134,14 +145,27 @@ export class Turns {
     waiter.take(this.grant(waiter));
   }
 
+  /** Resolves when tries elsewhere know of it: without the mark, they would be refused although nobody holds the lock. */
+  private beIdle(): Promise<void> | void {
+    const { stay, data, linger } = this;
+    stay.begin(linger);
+    if (linger === 0 || this.mayLinger) return;
+    clearTimeout(this.describing);
+    if (this.said.linger === 0) void this.say({ data, linger });
+    return this.writes.then(() => {
+      if (stay.active && !this.mayLinger) return this.tenure.giveBack();
+    });
+  }
+
   private grant({ data, linger }: Caller): Grant {
     const grant = this.tenure.grant(this.kind);
     this.kind = 'handed-over';
     this.bound.count();
     // From the second one on it matters who else waits: known by the time the bound is reached.
     if (++this.given === 2) void this.company.look();
+    this.data = data;
     this.linger = linger;
-    this.describe(data);
+    this.describe();
     return grant;
   }
 
@@ -170,32 +194,41 @@ export class Turns {
     return renewal;
   }
 
-  private describe(data: Uint8Array): void {
+  private describe(): void {
     clearTimeout(this.describing);
-    if (data === this.said || Buffer.compare(data, this.said) === 0) return;
-    // The znode was made for a waiter that left.
-    if (this.given === 1) void this.say(data);
-    else this.describing = setTimeout(() => void this.say(data), DESCRIBE_AFTER).unref();
+    const { data, linger } = this;
+    const said = this.said.data;
+    if (data === said || Buffer.compare(data, said) === 0) return;
+    // The znode was made for a waiter that left, or it has the mark of a try, which was granted now.
+    if (this.given === 1) void this.say({ data, linger });
+    else
+      this.describing = setTimeout(() => void this.say({ data, linger }), DESCRIBE_AFTER).unref();
   }
 
-  private async say(data: Uint8Array): Promise<void> {
-    this.said = data;
+  private async say(caller: Caller): Promise<void> {
+    this.said = caller;
     try {
-      await this.write(data);
+      await this.write(caller);
     } catch {
       // Then it says of another holder what it said of the last one.
     }
   }
 
-  private write(data: Uint8Array): Promise<Stat> {
+  private write({ data, linger }: Caller): Promise<Stat> {
     const { session, nodes } = this.place;
+    if (linger === 0) this.mayLinger = false;
     const written = this.writes.then(async () => {
       // By version: a request for revocation stays.
       const stat = await session.set(nodes[0]!, data, this.version);
       this.version = stat.version;
+      // A later write that removes the mark may be under way already.
+      this.mayLinger = linger > 0 && this.said.linger > 0;
       return stat;
     });
-    this.writes = written.catch(() => {});
+    this.writes = written.then(
+      () => {},
+      () => {},
+    );
     return written;
   }
 

@@ -53,7 +53,9 @@ export type Fairness = 'handover' | 'strict';
 export interface AcquireOptions {
   /**
    * Milliseconds to wait for the lock while others hold it: 0 only tries, Infinity waits for ever.
-   * Trouble with the connection is not contention: the client's retry policy bounds it. Default Infinity.
+   * A try for a lock whose holder uses `linger` may take 500 ms to be refused: the lock may be free, and
+   * then its process deletes the znode within that time. A try that comes just after another one waits
+   * until the other was granted or refused. Trouble with the connection is not contention: the client's retry policy bounds it. Default Infinity.
    */
   wait?: number;
   /** Cancels the wait: the acquire rejects with a {@link WaitCancelledError}. */
@@ -78,7 +80,11 @@ export interface AcquireOptions {
   fairness?: Fairness;
   /**
    * Milliseconds that the znode stays after the release, so that the next caller of this process has the
-   * lock without a round trip. Whoever wants it elsewhere has it at once. Permits do not linger. Default 0.
+   * lock without a round trip. Another process that asks for the free lock is granted it, also with
+   * `wait: 0`, after a few messages between the two processes and the server. While the lock is held, such
+   * a try may take 500 ms to be refused. {@link Participant} shows a lingering znode as `'holding'`. The
+   * znode that readers share lingers only if the first of them asked for it. Permits and the locks of a
+   * multi-lock do not linger. Default 0.
    */
   linger?: number;
   /**

@@ -33,7 +33,10 @@ const LOCK_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockOptions)[];
  */
 export interface Entry {
   readonly lease: Lease;
-  /** Runs `fn` as the holder. It may be called any number of times. */
+  /**
+   * Runs `fn` as the holder. It may be called any number of times. After `release`, `fn` still runs, but this
+   * entry gives it no right: it holds only what the call chain of the caller of `run` holds.
+   */
   run<T>(fn: () => T): T;
   /** As {@link Lease.release}. */
   release(): Promise<void>;

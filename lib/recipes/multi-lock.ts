@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
 import { type Holding, runHolding } from './chain.js';
-import { grantOf, isFirst } from './grant.js';
+import { GrantLease, grantOf, isFirst } from './grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { leaseToJSON } from './lease-json.js';
@@ -86,7 +86,8 @@ export class MultiLock {
     take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
   ): Promise<MultiLease> {
     checkAcquire(wanted);
-    const { holdAtLeast, holdAtMost, ...options } = wanted;
+    // None of the locks lingers: see endAfter() below. Without `linger`, a try elsewhere is refused at once.
+    const { holdAtLeast, holdAtMost, linger: _, ...options } = wanted;
     const deadline = performance.now() + (options.wait ?? Infinity);
     for (;;) {
       const taken = await this.takeEach(options, deadline, take);
@@ -143,8 +144,7 @@ export class MultiLock {
 
 function holdingsOf(leases: readonly Lease[]): Holding[] {
   return leases.flatMap((lease) => {
-    const grant = grantOf(lease);
-    return grant ? [{ grant, lease }] : [];
+    return lease instanceof GrantLease ? [{ grant: lease.grant, lease }] : [];
   });
 }
 

@@ -12,6 +12,8 @@ import { takeTurn } from './queue.js';
 import { queueOf, type QueueNames, type QueueSpec } from './queue-names.js';
 import { Roster } from './roster.js';
 import { giveBackController, takeController } from './spare-controllers.js';
+import { withMark } from './node-marks.js';
+import { Tries } from './tries.js';
 import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
 /*
@@ -27,7 +29,7 @@ export interface Want {
   readonly wanted: Wanted;
   readonly wait: number;
   readonly signal: AbortSignal | undefined;
-  /** What the waiter's node is to say about it. */
+  /** What the znode is to say about it as the holder. */
   readonly data: Uint8Array;
   readonly linger: number;
   readonly onDeadlock: AcquireOptions['onDeadlock'];
@@ -37,7 +39,9 @@ export function wantOf(
   wanted: Wanted,
   { wait = Infinity, signal, details, linger = 0, onDeadlock }: AcquireOptions,
 ): Want {
-  return { wanted, wait, signal, data: holderData(details), linger, onDeadlock };
+  const plain = holderData(details);
+  const data = linger > 0 ? withMark(plain, 'linger') : plain;
+  return { wanted, wait, signal, data, linger, onDeadlock };
 }
 
 /** By path. */
@@ -75,6 +79,8 @@ export class OwnerWaiter extends Waiter<Grant> implements Next {
 class Owner implements Line, HandOverSpec {
   waiting: WaitingNode | undefined;
   readonly waiters = new Roster<OwnerWaiter>();
+  /** The first of the waiters: behind a patient one, a try is refused. */
+  private readonly tries = new Tries();
   readonly client: ZkClient;
   readonly path: string;
   readonly queue: string;
@@ -105,10 +111,12 @@ class Owner implements Line, HandOverSpec {
     const { turns } = this;
     const grant = turns?.join(want);
     if (grant) return grant;
-    if (wait === 0 && (this.waiters.size > 0 || (turns && !turns.idle)))
-      return Promise.reject(busy(wanted));
+    // Tries that wait here prove nothing: the lock may have been released since they were blocked.
+    const patientAhead = this.waiters.size > this.tries.size;
+    if (wait === 0 && (patientAhead || (turns && !turns.idle))) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, this.leave);
     this.waiters.add(waiter);
+    if (!waiter.patient) this.tries.add(waiter);
     lookAfter(waiter, this, want.onDeadlock, waiter.from);
     if (turns) turns.goOn();
     else if (!this.serving) this.start();
@@ -127,21 +135,18 @@ class Owner implements Line, HandOverSpec {
     for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = takeController());
       try {
-        const { data } = first;
+        const { tries, waiters } = this;
+        const { linger } = first;
+        const data = waiters.size > tries.size ? first.data : withMark(first.data, 'try');
         const place = await takeTurn(
           this.client,
           { ...this.spec, data },
-          {
-            signal: turn.signal,
-            onBlocked: (node) => {
-              this.waiting = node;
-              for (const waiter of this.waiters) waiter.blocked();
-            },
-          },
+          { signal: turn.signal, onBlocked: (node) => (this.waiting = node), tries },
         );
         this.turn = undefined;
         giveBackController(turn);
-        this.turns = new Turns(this.client, this, place, data);
+        this.turns = new Turns(this.client, this, place, { data, linger });
+        if (this.turns.granted) tries.refuse();
         await this.turns.over;
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -162,6 +167,7 @@ class Owner implements Line, HandOverSpec {
 
   private readonly leave = (waiter: Waiter<Grant>): void => {
     this.waiters.delete(waiter as OwnerWaiter);
+    if (!waiter.patient) this.tries.delete(waiter);
     if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
   };
 }

@@ -113,7 +113,7 @@ class PermitQueue {
       const mine = { ...place, nodes: rest.slice(0, count) };
       rest = rest.slice(count);
       if (each && count > 1) first.resolve(this.door.grants(mine, true));
-      else this.hold(new Turns(this.door.client, this.handOver(count), mine, data));
+      else this.hold(new Turns(this.door.client, this.handOver(count), mine, { data, linger: 0 }));
       if (rest.length === 0) return;
     }
     for (const node of rest) void place.session.discard(node);

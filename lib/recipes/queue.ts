@@ -1,8 +1,9 @@
 import { NodeError, type Session, type ZkClient } from '../client/index.js';
 import { WaitingNode } from './deadlock/waiting-node.js';
 import { enqueue, type Listing, type NewNode } from './enqueue.js';
+import { marksOf } from './node-marks.js';
 import { freshNode, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
-import { abortable } from './wait.js';
+import { Tries, type Try } from './tries.js';
 import { inSession, readWithin, stillIn } from './within-session.js';
 
 /*
@@ -10,7 +11,8 @@ import { inSession, readWithin, stillIn } from './within-session.js';
  *
  *   1. Create an ephemeral sequential node under the path and list the path's children.
  *   2. If no node of the queue stands before our own, the turn is ours.
- *   3. Otherwise watch the node just before ours, wait until it goes, and list again.
+ *   3. Otherwise watch the node just before ours, wait until it goes, and list again. An acquire with
+ *      `wait: 0` reads that node first, and is refused unless the node is likely to go soon (node-marks.ts).
  *
  * Every way out of the queue deletes our node.
  */
@@ -22,6 +24,8 @@ interface TurnOptions {
   onBlocked: (node: WaitingNode) => void;
   /** As in {@link NewNode}, for each node that we queue up by. */
   onNamed?: NewNode['onNamed'];
+  /** The acquires with `wait: 0` among those that want the turn. Default: none. */
+  tries?: Tries;
 }
 
 /** What gives the right: nodes of ours, in the one session that made them. */
@@ -48,9 +52,11 @@ async function takeTurnIn(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked, onNamed }: TurnOptions,
+  { signal, onBlocked, onNamed, tries = new Tries() }: TurnOptions,
 ): Promise<Place | undefined> {
   const { parent, marker: suffix, data } = spec;
+  // Before each listing is sent: it decides about no try that begins later.
+  let asked = tries.now();
   const created = await enqueue(client, session, {
     parent,
     suffix,
@@ -61,7 +67,10 @@ async function takeTurnIn(
   });
   const path = `${parent}/${created.name}`;
   let waiting: WaitingNode | undefined;
-  const list = () => readWithin(client, session, () => session.children(parent), signal);
+  const list = () => {
+    asked = tries.now();
+    return readWithin(client, session, () => session.children(parent), signal);
+  };
   try {
     const own = freshNode(spec, created.name);
     for (let listing: Listing = created.listing ?? (await list()); ; listing = await list()) {
@@ -72,9 +81,8 @@ async function takeTurnIn(
       const ahead = spec.nodeAhead(queue, own);
       if (ahead) {
         onBlocked((waiting ??= new WaitingNode(session, path, data)));
-        // A mere try is over: it needs no watch.
-        signal.throwIfAborted();
-        await deletionOf(`${parent}/${ahead.name}`, client, session, signal);
+        const blocker = { path: `${parent}/${ahead.name}`, client, session, signal };
+        await untilWorthAnotherLook(blocker, tries, asked);
       } else if (waiting?.busy) {
         // From here on the node's data is its holder's.
         await waiting.busy;
@@ -97,26 +105,56 @@ async function takeTurnIn(
   }
 }
 
-/** Resolves when `path` may be gone. Reads it to watch it: an exists watch would stay behind on a node that is gone (CURATOR-107). */
-async function deletionOf(
-  path: string,
-  client: ZkClient,
-  session: Session,
-  signal: AbortSignal,
+interface Blocker {
+  readonly path: string;
+  readonly client: ZkClient;
+  readonly session: Session;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Resolves when the node ahead may be gone, or when a try began after the last listing was sent. Refuses
+ * the tries in `asked` unless the node ahead is likely to go soon.
+ */
+async function untilWorthAnotherLook(
+  { path, client, session, signal }: Blocker,
+  tries: Tries,
+  asked: readonly Try[],
 ): Promise<void> {
+  const refuse = () => {
+    tries.refuse(asked);
+    signal.throwIfAborted();
+  };
   try {
-    const { watch } = await readWithin(
+    if (tries.size > 0) {
+      // Most tries end here. Without a watch, there is none to remove.
+      const { data } = await readWithin(client, session, () => session.get(path), signal);
+      if (!goesSoon(data)) refuse();
+      if (tries.newSince(asked)) return;
+    }
+    // A read, because an exists watch would stay behind on a node that is gone (CURATOR-107).
+    const { data, watch } = await readWithin(
       client,
       session,
       () => session.get(path, { watch: true }),
       signal,
     );
     try {
-      await abortable(watch.fired, signal);
+      signal.throwIfAborted();
+      if (tries.newSince(asked)) return;
+      if (tries.size > 0 && !goesSoon(data)) return refuse();
+      const event = await tries.event(watch, signal);
+      // The try ahead of ours was granted: its process removed the mark.
+      if (event === 'changed' && tries.size > 0 && marksOf(data).tries) refuse();
     } finally {
       watch.remove();
     }
   } catch (error) {
     if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
   }
+}
+
+function goesSoon(data: Buffer): boolean {
+  const { lingers, tries } = marksOf(data);
+  return lingers || tries;
 }

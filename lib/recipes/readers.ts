@@ -15,7 +15,9 @@ import { Roster } from './roster.js';
 import { giveBackController, takeController } from './spare-controllers.js';
 import { Stay } from './stay.js';
 import { Tenure } from './tenure.js';
-import { busy, cancelled, NOBODY_WAITS, type Waiter } from './wait.js';
+import { removeTryMark, withMark } from './node-marks.js';
+import { Tries } from './tries.js';
+import { cancelled, NOBODY_WAITS, type Waiter } from './wait.js';
 
 /*
  * All that one process wants of one lock that readers share. They share a single znode too, as long as no
@@ -42,8 +44,7 @@ class Readers implements Line {
   readonly waiters = new Roster<OwnerWaiter>();
   private shared: SharedPlace | undefined;
   private serving = false;
-  /** It is known that writers are before those who wait. */
-  private blocked = false;
+  private readonly tries = new Tries();
   private turn: AbortController | undefined;
 
   constructor(
@@ -53,11 +54,10 @@ class Readers implements Line {
   ) {}
 
   acquire(want: Want): Promise<Grant> | Grant {
-    const { wanted, wait, signal } = want;
+    const { wanted, signal } = want;
     if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
     const grant = this.shared?.join(want.linger);
     if (grant) return grant;
-    if (wait === 0 && this.blocked) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, this.leave);
     if (this.shared) this.shared.joinLater(waiter);
     else this.queue(waiter);
@@ -66,6 +66,7 @@ class Readers implements Line {
 
   private queue(waiter: OwnerWaiter): void {
     this.waiters.add(waiter);
+    if (!waiter.patient) this.tries.add(waiter);
     lookAfter(waiter, this, waiter.want.onDeadlock, waiter.from);
     if (!this.serving) this.start();
   }
@@ -82,14 +83,21 @@ class Readers implements Line {
     for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = takeController());
       try {
+        const { tries, waiters } = this;
+        const marked = waiters.size === tries.size;
+        const data = marked ? withMark(first.data, 'try') : first.data;
+        const mayLinger = first.linger > 0;
         const place = await takeTurn(
           this.client,
-          { ...this.spec, data: first.data },
-          { signal: turn.signal, onBlocked: (node) => this.onBlocked(node) },
+          { ...this.spec, data },
+          { signal: turn.signal, onBlocked: (node) => (this.waiting = node), tries },
         );
         this.turn = undefined;
         giveBackController(turn);
-        this.share(new SharedPlace(this.client, this.spec, place, (waiter) => this.queue(waiter)));
+        if (marked) removeTryMark(place, first.data);
+        this.share(
+          new SharedPlace(this.client, this.spec, place, mayLinger, (waiter) => this.queue(waiter)),
+        );
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       }
@@ -99,7 +107,6 @@ class Readers implements Line {
   }
 
   private share(place: SharedPlace): void {
-    this.blocked = false;
     this.shared = place;
     void place.over.then(() => {
       if (this.shared === place) this.shared = undefined;
@@ -110,17 +117,10 @@ class Readers implements Line {
     place.close();
   }
 
-  private onBlocked(node: WaitingNode): void {
-    this.blocked = true;
-    this.waiting = node;
-    for (const waiter of this.waiters) waiter.blocked();
-  }
-
   private readonly leave = (waiter: Waiter<Grant>): void => {
     this.waiters.delete(waiter as OwnerWaiter);
-    if (this.waiters.size > 0) return;
-    this.blocked = false;
-    this.turn?.abort(NOBODY_WAITS);
+    if (!waiter.patient) this.tries.delete(waiter);
+    if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
   };
 
   private forget(): void {
@@ -150,6 +150,8 @@ class SharedPlace {
     client: ZkClient,
     spec: ReadersSpec,
     place: Place,
+    /** The znode has the mark by which the tries of other processes know that it may linger. */
+    private readonly mayLinger: boolean,
     private readonly onRefused: (waiter: OwnerWaiter) => void,
   ) {
     const { parent } = spec;
@@ -234,7 +236,7 @@ class SharedPlace {
     const { tenure, stay, coming } = this;
     if (coming.size > 0 || tenure.occupied || tenure.givenBack) return;
     if (stay.active && tenure.staysOn) return;
-    stay.begin(tenure.grantsOn ? this.linger : 0);
+    stay.begin(tenure.grantsOn && this.mayLinger ? this.linger : 0);
   }
 
   /** Whoever it was made for has left. */

@@ -3,8 +3,11 @@ import { describe, expect, it } from 'vitest';
 import {
   LeaseLostError,
   currentLease,
+  type Entry,
   LockBusyError,
+  MultiLock,
   Mutex,
+  ReadWriteLock,
   runDetached,
   SelfDeadlockError,
 } from 'nestjs-zookeeper/recipes';
@@ -120,6 +123,64 @@ describe('a call chain that holds the mutex', () => {
       expect(detached.runInAsyncScope(() => currentLease())).toBeUndefined();
     });
     expect(lazy.runInAsyncScope(() => currentLease())).toBeUndefined();
+  });
+});
+
+describe('an entry that was released while an outer lease on the same lock is held', () => {
+  it('gives another call chain no right', async () => {
+    const mutex = new Mutex(await connect(), server.path('stale-entry'));
+    let finish!: () => void;
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    let inside = 0;
+    let hand!: (entry: Entry) => void;
+    const handed = new Promise<Entry>((resolve) => (hand = resolve));
+    const outer = mutex.withLock(async () => {
+      inside++;
+      const entry = await mutex.enter();
+      await entry.release();
+      hand(entry);
+      await finished;
+      inside--;
+    });
+    const entry = await handed;
+    const other = entry.run(() => {
+      expect(currentLease()).toBeUndefined();
+      return mutex.withLock(() => inside);
+    });
+    // It is no re-entry: acquire() does not refuse it as one, and a try finds the lock taken.
+    expect(await entry.run(() => mutex.tryAcquire())).toBeUndefined();
+    finish();
+    expect(await other).toBe(0);
+    await outer;
+  });
+
+  it('leaves the outer lease to the chain that holds it', async () => {
+    const mutex = new Mutex(await connect(), server.path('outer-entry'));
+    await mutex.withLock(async (outer) => {
+      const entry = await mutex.enter();
+      await entry.release();
+      await entry.run(async () => {
+        expect(currentLease()).toBe(outer);
+        await mutex.withLock(({ fencingToken }) => expect(fencingToken).toBe(outer.fencingToken));
+        await expect(mutex.acquire()).rejects.toThrow(SelfDeadlockError);
+      });
+    });
+  });
+
+  it('does so for a multi-lock and for a read lock, too', async () => {
+    const client = await connect();
+    const path = server.path('stale-multi');
+    const { read, write } = new ReadWriteLock(client, path);
+    const multi = new MultiLock([read, new Mutex(client, server.path('stale-other'))]);
+    const outer = await multi.enter();
+    const inner = await outer.run(() => multi.enter());
+    await inner.release();
+    inner.run(() => expect(currentLease()).toBeUndefined());
+    outer.run(() => expect(currentLease()).toBe(outer.lease));
+    // Neither a re-entry nor a writer inside of its own reading: an ordinary try for a lock that is taken.
+    expect(await inner.run(() => write.tryAcquire())).toBeUndefined();
+    expect(outer.lease.held).toBe(true);
+    await outer.release();
   });
 });
 
