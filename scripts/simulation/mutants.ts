@@ -33,13 +33,15 @@ const INTERRUPTED = 130;
 const SEARCH_LIMIT = 120_000;
 /** Milliseconds of real time that one seed may take: some mutants never end. */
 const SEED_LIMIT = 30_000;
+/** Seeds that the unmodified library may fail; with more of them nothing can be said of a mutant. */
+const MOST_FAILURES = 3;
 
 /**
  * Plants one bug after the other into a copy of the build, and runs seeds until the simulation finds it.
  * Returns the exit code: 0 where every mutant was found.
  *
- * @throws Error where a name is unknown, a mutant does not fit the present source, or the build is not the one of
- *   that source
+ * @throws Error where a name is unknown, a mutant does not fit the present source, the build is not the one of that
+ *   source, or the unmodified library fails
  */
 export async function runMutants(options: MutantsOptions): Promise<number> {
   const mutants = mutantsOf(options.names ?? []);
@@ -120,7 +122,10 @@ class Baseline {
     if (signal.aborted) return false;
     const passes = report.violations.length === 0;
     this.#passed.set(seed, passes);
-    if (!passes) this.failures.push(report);
+    if (!passes && this.failures.push(report) > MOST_FAILURES) {
+      const seeds = this.failures.map((failure) => failure.seed).join(', ');
+      throw new Error(`the unmodified library fails with the seeds ${seeds}; mend that first`);
+    }
     return passes;
   }
 }
@@ -147,9 +152,10 @@ class Table {
     this.#line('Mutant', 'Seconds', 'Seed', 'Violated property');
   }
 
-  add({ name }: Mutant, { finding, seconds }: Search): void {
+  add({ name }: Mutant, { finding, seconds, seeds }: Search): void {
     const seed = finding ? String(finding.seed) : '-';
-    this.#line(name, seconds.toFixed(1), seed, finding?.property ?? 'none: the mutant survived');
+    const property = finding?.property ?? `none: the mutant survived ${seeds} seeds`;
+    this.#line(name, seconds.toFixed(1), seed, property);
   }
 
   end(searches: readonly Search[]): void {

@@ -8,10 +8,11 @@ export interface Finding {
   readonly message: string;
 }
 
-/** The result of a search, with the seconds of real time that it took. */
+/** The result of a search, with the seconds of real time that it took and the number of seeds that it began. */
 export interface Search {
   readonly finding: Finding | undefined;
   readonly seconds: number;
+  readonly seeds: number;
 }
 
 export interface SearchOptions {
@@ -33,9 +34,10 @@ export interface SearchOptions {
 
 /** Runs one seed after the other until a confirmed violation is found or the time is over. */
 export async function searchViolation(options: SearchOptions): Promise<Search> {
-  const { workers, limit, signal, start, confirm } = options;
-  let { from: seed } = options;
+  const { workers, from, limit, signal, start, confirm } = options;
+  let seed = from;
   let spent = 0;
+  const result = (finding?: Finding) => ({ finding, seconds: spent / 1000, seeds: seed - from });
   while (!signal.aborted && spent < limit) {
     const began = performance.now();
     const runners = Array.from({ length: workers }, start);
@@ -43,9 +45,9 @@ export async function searchViolation(options: SearchOptions): Promise<Search> {
     spent += performance.now() - began;
     if (!report || !(await confirm(report))) continue;
     const { property, message } = report.violations[0]!;
-    return { finding: { seed: report.seed, property, message }, seconds: spent / 1000 };
+    return result({ seed: report.seed, property, message });
   }
-  return { finding: undefined, seconds: spent / 1000 };
+  return result();
 }
 
 /** Runs seeds on all runners until one of them violates a property, and closes the runners. */
