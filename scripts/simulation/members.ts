@@ -45,6 +45,8 @@ export interface Member {
 /** The processes of a run, each with the program that it runs in its present life. */
 export class Members {
   readonly #present = new Map<string, Member>();
+  /** Shutdowns that have not ended, by the names of their processes. */
+  readonly #ending = new Map<string, Promise<void>>();
   readonly all: Member[] = [];
 
   constructor(
@@ -67,6 +69,8 @@ export class Members {
   /** Starts the process, or the one that takes its place. */
   start(name: string): void {
     if (this.#present.has(name)) return;
+    const ending = this.#ending.get(name);
+    if (ending) return void ending.then(() => this.start(name));
     const { world, library, history, setting } = this;
     const { clockRate, nest } = setting.processes.find((each) => each.name === name)!;
     const process = world.process(name, { clockRate });
@@ -102,7 +106,7 @@ export class Members {
       member.program = await (nest ? startApplication(context) : startJobs(context));
     };
     Object.assign(member, {
-      started: process.run(begin).catch((error: unknown) => this.#startFailed(member, error)),
+      started: process.run(begin).catch((error: unknown) => this.#failed(member, error)),
     });
     this.#present.set(name, member);
     this.all.push(member);
@@ -124,14 +128,16 @@ export class Members {
       await program.close();
       await program.finished;
     };
-    process.run(end).then(
-      () => {
-        this.#checkEnded(member);
+    const ended = process
+      .run(end)
+      .then(() => this.#checkEnded(member))
+      .catch((error: unknown) => this.#failed(member, error))
+      .finally(() => {
         process.crash();
         this.history.ended(member.life);
-      },
-      (error: unknown) => this.history.violation('a shutdown succeeds', String(error)),
-    );
+        this.#ending.delete(member.name);
+      });
+    this.#ending.set(member.name, ended);
   }
 
   /** Asks, as the first code after a pause, which leases are held, and takes that for work. */
@@ -153,9 +159,8 @@ export class Members {
     this.history.violation('no timer is left', `${size} timers of ${name} after its shutdown`);
   }
 
-  #startFailed(member: Member, error: unknown): void {
-    if (member.process.crashed) return;
-    const message = `${member.name} could not start: ${String(error)}`;
-    this.history.violation('every process starts', message);
+  #failed({ process, name }: Member, error: unknown): void {
+    if (process.crashed) return;
+    this.history.violation('every process starts and shuts down', `${name}: ${String(error)}`);
   }
 }

@@ -34,7 +34,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
   const disturbances = new Disturbances(faults, setting);
   const workUntil = Math.max(WORK_UNTIL, disturbances.healed + recoveryTime(setting) + CALM);
   let history: History | undefined;
-  await warmUp(library);
+  await warmUp();
 
   const report = (
     violations: readonly Violation[],
