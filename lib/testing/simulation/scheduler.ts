@@ -60,6 +60,8 @@ export class Scheduler {
   /** Virtual milliseconds since the simulation started. */
   now = 0;
   events = 0;
+  /** Whether Node runs simulated events and what they led to, and nothing of the real event loop. */
+  active = false;
   readonly digest = new Digest();
   readonly #heap: Event[] = [];
   readonly #salt: number;
@@ -131,6 +133,7 @@ export class Scheduler {
       };
       const step = () => {
         if (over) return;
+        this.active = true;
         try {
           if (done()) finish(resolve);
           else this.#step(limit);
@@ -139,6 +142,7 @@ export class Scheduler {
         }
       };
       const close = () => {
+        this.active = false;
         if (over) return;
         try {
           inspect();

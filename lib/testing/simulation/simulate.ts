@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { install } from './environment.js';
+import { loadLazyModules } from './lazy-modules.js';
 import { checkSimulation, type SimulationOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
@@ -83,6 +84,7 @@ export async function simulate<T>(
   if (running) throw new Error('simulate: another simulation is running in this Node process');
   running = true;
   try {
+    await loadLazyModules();
     return await run(checked.seed, checked, scenario);
   } finally {
     running = false;
@@ -116,23 +118,15 @@ async function run<T>(
 
   const restore = install(current, random.fork());
   const release = captureErrors(fail);
+  const io = new RealIo(scheduler);
   try {
     const made = (world = new World(options, random, scheduler, contexts));
     made.at(0, () => {
       const started = (async () => scenario(made))();
       started.then((value) => (outcome = { value }), fail);
     });
-    const io = new RealIo();
-    const inspect = () => {
-      const kind = io.started();
-      if (kind) {
-        throw new Error(
-          `the code under test started real I/O (${kind}), which virtual time cannot wait for; load modules and files before the simulation, and replace other services by fakes`,
-        );
-      }
-    };
     const done = () => failure !== undefined || outcome !== undefined;
-    await scheduler.run(done, options.limit, inspect);
+    await scheduler.run(done, options.limit, () => io.check());
     if (failure) throw (failure as { error: unknown }).error;
     return {
       seed,
@@ -145,6 +139,7 @@ async function run<T>(
   } catch (error) {
     throw wrap(error);
   } finally {
+    io.stop();
     release();
     restore();
     // Otherwise Node 20 copies it into every promise for ever.

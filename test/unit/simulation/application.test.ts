@@ -1,0 +1,177 @@
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  currentLease,
+  DistributedLock,
+  LeaderOnly,
+  LeaderService,
+  LockService,
+  ZkModule,
+} from 'nestjs-zookeeper';
+import { LeaderLatch, Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
+import { simulate, type World } from 'nestjs-zookeeper/testing';
+import { describe, expect, it } from 'vitest';
+
+@Injectable()
+class Stock {
+  static inside = 0;
+  static most = 0;
+
+  @DistributedLock('stock', { wait: 60_000 })
+  async take(): Promise<bigint> {
+    Stock.most = Math.max(Stock.most, ++Stock.inside);
+    await pause(20);
+    Stock.inside--;
+    return currentLease()!.fencingToken;
+  }
+
+  @LeaderOnly('stock')
+  async count(): Promise<string | undefined> {
+    return 'counted';
+  }
+}
+
+/** An application in a process of its own. */
+async function application(world: World, name: string) {
+  const process = world.process(name);
+  const module = await process.run(async () => {
+    const builder = Test.createTestingModule({
+      imports: [
+        ZkModule.forRoot({ connectString: 'production.example:2181', elections: ['stock'] }),
+      ],
+      providers: [Stock],
+    });
+    const compiled = await process.override(builder).compile();
+    return compiled.init();
+  });
+  return { process, module, stock: module.get(Stock) };
+}
+
+describe('an application in simulated processes', () => {
+  it('takes locks by decorator and by service, one at a time', async () => {
+    Stock.inside = Stock.most = 0;
+    const { value: tokens } = await simulate({ seed: 1, servers: 3 }, async (world) => {
+      const apps = await Promise.all(['a', 'b', 'c'].map((name) => application(world, name)));
+      const takes = await Promise.all(
+        apps.flatMap(({ process, stock }) => [1, 2, 3].map(() => process.run(() => stock.take()))),
+      );
+      for (const { process, module } of apps) {
+        const lock = () => module.get(LockService).withLock('stock', () => pause(5));
+        await process.run(lock);
+        await process.run(() => module.close());
+      }
+      expect(world.sessions).toEqual([]);
+      return takes;
+    });
+    expect(Stock.most).toBe(1);
+    expect(new Set(tokens).size).toBe(9);
+  });
+
+  it('passes the lock and the lead of a crashed application on', async () => {
+    await simulate({ seed: 2 }, async (world) => {
+      const [a, b] = [await application(world, 'a'), await application(world, 'b')];
+      await world.sleep(100);
+      const count = (app: typeof a) => app.process.run(() => app.stock.count());
+      expect([await count(a), await count(b)].filter(Boolean)).toEqual(['counted']);
+      const leads = (app: typeof a) =>
+        app.process.run(() => app.module.get(LeaderService).isLeader('stock'));
+      const [leader, follower] = (await leads(a)) ? [a, b] : [b, a];
+      void leader.process.run(() => leader.stock.take());
+      await world.sleep(10);
+      leader.process.crash({ silently: true });
+      const token = await follower.process.run(() => follower.stock.take());
+      expect(token).toBeGreaterThan(0n);
+      await world.sleep(60_000);
+      expect(await count(follower)).toBe('counted');
+      await follower.process.run(() => follower.module.close());
+    });
+  });
+
+  it('is the same run for the same seed', async () => {
+    const run = () =>
+      simulate({ seed: 3, servers: 3 }, async (world) => {
+        const apps = await Promise.all(['a', 'b'].map((name) => application(world, name)));
+        await Promise.all(apps.map(({ process, stock }) => process.run(() => stock.take())));
+        await Promise.all(apps.map(({ process, module }) => process.run(() => module.close())));
+      });
+    const first = await run();
+    expect((await run()).digest).toBe(first.digest);
+  });
+});
+
+describe('recipes in simulated processes', () => {
+  it('exclude one another, and leave nothing behind', async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      await simulate({ seed, servers: 3 }, async (world) => {
+        const inside = { mutex: 0, permits: 0, writers: 0, readers: 0 };
+        const enter = async (kind: keyof typeof inside, most: number) => {
+          expect(++inside[kind]).toBeLessThanOrEqual(most);
+          expect(inside.writers > 0 && inside.readers > 0).toBe(false);
+          await pause(Math.random() * 10);
+          inside[kind]--;
+        };
+        await Promise.all(
+          ['a', 'b', 'c'].map(async (name) => {
+            const process = world.process(name);
+            const client = await process.client();
+            await process.run(async () => {
+              const mutex = new Mutex(client, '/locks/mutex');
+              const semaphore = new Semaphore(client, '/locks/semaphore', { permits: 2 });
+              const lock = new ReadWriteLock(client, '/locks/shared');
+              for (let round = 0; round < 10; round++) {
+                await mutex.withLock(() => enter('mutex', 1));
+                await semaphore.withLock(() => enter('permits', 2));
+                await lock.write.withLock(() => enter('writers', 1));
+                await lock.read.withLock(() => enter('readers', 3));
+              }
+              await client.close();
+            });
+            // What closing has left for the next turn.
+            await world.sleep(1);
+            expect([...process.timers]).toEqual([]);
+          }),
+        );
+        expect(world.watches).toBe(0);
+        await world.sleep(5000);
+        expect(world.znodes()).toEqual([]);
+      });
+    }
+  });
+
+  it('lose their leases in a pause that outlasts the session', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const [a, b] = [world.process('a'), world.process('b')];
+      const [first, second] = [
+        await a.client({ sessionTimeout: 2000 }),
+        await b.client({ sessionTimeout: 2000 }),
+      ];
+      const lease = await a.run(() => new Mutex(first, '/locks/one').acquire());
+      a.pause();
+      const next = await b.run(() => new Mutex(second, '/locks/one').acquire());
+      expect(next.fencingToken).toBeGreaterThan(lease.fencingToken);
+      a.resume();
+      await world.sleep(1);
+      expect(lease.signal.aborted).toBe(true);
+    });
+  });
+
+  it('elect another leader after a crash', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const latches = await Promise.all(
+        ['a', 'b'].map(async (name) => {
+          const process = world.process(name);
+          const client = await process.client({ sessionTimeout: 2000 });
+          const latch = new LeaderLatch(client, '/election');
+          await process.run(() => latch.start());
+          return { process, latch };
+        }),
+      );
+      await world.sleep(1000);
+      const leader = latches.find(({ latch }) => latch.hasLeadership)!;
+      leader.process.crash({ silently: true });
+      await world.sleep(5000);
+      expect(latches.find((each) => each !== leader)!.latch.hasLeadership).toBe(true);
+    });
+  });
+});

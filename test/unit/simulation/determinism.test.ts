@@ -1,0 +1,111 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { LockTimeoutError } from 'nestjs-zookeeper';
+import { Mutex } from 'nestjs-zookeeper/recipes';
+import { simulate, type World } from 'nestjs-zookeeper/testing';
+import { describe, expect, it } from 'vitest';
+
+/** Three processes that compete for a lock while faults happen. */
+async function compete(world: World): Promise<string[]> {
+  const order: string[] = [];
+  const workers = ['a', 'b', 'c'].map(async (name) => {
+    const process = world.process(name);
+    const client = await process.client({ sessionTimeout: 2000 });
+    await process.run(async () => {
+      const mutex = new Mutex(client, '/locks/one');
+      for (let round = 0; round < 20; round++) {
+        const work = mutex.withLock(
+          async (lease) => {
+            order.push(`${name} ${lease.fencingToken} ${Date.now()}`);
+            world.note(`holds ${randomUUID()} ${randomBytes(2).toString('hex')}`);
+            await pause(Math.random() * 20);
+          },
+          { wait: 1000 },
+        );
+        await work.catch((error: unknown) => {
+          if (!(error instanceof LockTimeoutError)) order.push(`${name} ${String(error)}`);
+        });
+      }
+      await client.close();
+    });
+    return process;
+  });
+  const nemesis = async () => {
+    await world.sleep(50);
+    world.loseReply('create');
+    await world.sleep(100);
+    world.servers[0]!.crash();
+    await world.sleep(world.random.between(10, 500));
+    world.servers[0]!.restart();
+  };
+  await Promise.all([...workers, nemesis()]);
+  return order;
+}
+
+describe('the seed of a simulation', () => {
+  it('repeats the whole run: its digest, its trace and its result', async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      const first = await simulate({ seed, servers: 3 }, compete);
+      const second = await simulate({ seed, servers: 3 }, compete);
+      expect(second).toEqual(first);
+      expect(first.value.length).toBeGreaterThan(10);
+      expect(first.trace.map(({ event }) => event)).toContain('crashed');
+    }
+  });
+
+  it('changes the interleaving', async () => {
+    const digests = new Set<string>();
+    const orders = new Set<string>();
+    for (let seed = 1; seed <= 10; seed++) {
+      const { digest, value } = await simulate({ seed }, compete);
+      digests.add(digest);
+      orders.add(value.map((entry) => entry[0]).join(''));
+    }
+    expect(digests.size).toBe(10);
+    expect(orders.size).toBeGreaterThan(2);
+  });
+
+  it('gives the same run whatever the Node process did before', async () => {
+    const { digest } = await simulate({ seed: 1 }, compete);
+    Number(setTimeout(() => {}, 1));
+    await expect(simulate({ seed: 99 }, () => Promise.reject(new Error('no')))).rejects.toThrow();
+    await simulate({ seed: 98 }, async (world) => {
+      // It leaves a client, a waiter, timers and a numbered timer behind.
+      const process = world.process('a');
+      const client = await process.client();
+      void process.run(() => new Mutex(client, '/locks/one').acquire());
+      void process.run(() => new Mutex(client, '/locks/one').acquire());
+      await pause(100);
+      Number(setTimeout(() => {}, 1000));
+    });
+    expect((await simulate({ seed: 1 }, compete)).digest).toBe(digest);
+  });
+
+  it('numbers timers from the start', async () => {
+    const number = () => simulate({ seed: 1 }, () => Number(setTimeout(() => {}, 1)));
+    const first = await number();
+    expect((await number()).value).toBe(first.value);
+  });
+
+  it('is chosen at random where there is none, and returned', async () => {
+    const seeds = new Set<number>();
+    for (let run = 0; run < 3; run++) seeds.add((await simulate({}, () => {})).seed);
+    expect(seeds.size).toBe(3);
+  });
+
+  it('decides every random number', async () => {
+    const draw = () => [
+      Math.random(),
+      randomUUID(),
+      crypto.randomUUID(),
+      randomBytes(8).toString('hex'),
+      String(crypto.getRandomValues(new Uint32Array(4))),
+    ];
+    const { value: first } = await simulate({ seed: 5 }, draw);
+    const { value: second } = await simulate({ seed: 5 }, draw);
+    const { value: other } = await simulate({ seed: 6 }, draw);
+    expect(second).toEqual(first);
+    for (const [index, drawn] of other.entries()) expect(drawn).not.toBe(first[index]);
+    expect(first[1]).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+  });
+});

@@ -1,0 +1,185 @@
+import { Link, simulate, type SimulatedProcess, type World } from 'nestjs-zookeeper/testing';
+import { ConnectionError, type ZkClient } from 'nestjs-zookeeper';
+import { describe, expect, it } from 'vitest';
+
+async function connected(world: World, sessionTimeout = 3000) {
+  const process = world.process('a');
+  const client = await process.client({ sessionTimeout });
+  return { process, client, link: process.link };
+}
+
+/** Virtual milliseconds that a read of a process takes. */
+const readTime = (process: SimulatedProcess, client: ZkClient) =>
+  process.run(async () => {
+    const before = performance.now();
+    await client.exists('/');
+    return performance.now() - before;
+  });
+
+describe('the network of a simulation', () => {
+  it('takes the time of its link, which may change and differ', async () => {
+    await simulate({ seed: 1, latency: [5, 6] }, async (world) => {
+      const { process, client, link } = await connected(world);
+      expect(await readTime(process, client)).toBeGreaterThan(10);
+      link.latency = [50, 60];
+      expect(await readTime(process, client)).toBeGreaterThan(100);
+      const other = world.process('b');
+      expect(other.link).toBeInstanceOf(Link);
+      expect(await readTime(other, await other.client())).toBeLessThan(13);
+    });
+  });
+
+  it('keeps the order of requests, whatever the latency, the cuts and the pauses', async () => {
+    for (let seed = 1; seed <= 30; seed++) {
+      await simulate({ seed, latency: [0, 5] }, async (world) => {
+        const { process, client, link } = await connected(world, 30_000);
+        const states: string[] = [];
+        client.onState(({ state }) => states.push(state));
+        await process.run(() => client.create('/log'));
+        const writing = process.run(async () => {
+          const writes: Promise<string>[] = [];
+          for (let index = 0; index < 100; index++) {
+            writes.push(
+              client.create('/log/entry-', String(index), { mode: 'persistent-sequential' }),
+            );
+            await new Promise((resolve) => setTimeout(resolve, 1));
+          }
+          await Promise.all(writes);
+        });
+        for (let fault = 0; fault < 4; fault++) {
+          await world.sleep(world.random.between(0, 10));
+          const heal = link.cut(world.random.pick(['requests', 'replies', 'both']));
+          await world.sleep(world.random.between(0, 10));
+          heal();
+          const target = world.random.pick([process, world.servers[0]!]);
+          target.pause();
+          await world.sleep(world.random.between(0, 10));
+          target.resume();
+        }
+        await writing;
+        const data = world.znodes('/log').map((node) => String(node.data));
+        expect(data).toEqual(Array.from({ length: 100 }, (_, index) => String(index)));
+        expect(states).toEqual([]);
+      });
+    }
+  });
+
+  it('breaks connections on reset, and the session continues on another one', async () => {
+    await simulate({ seed: 2 }, async (world) => {
+      const { client, link } = await connected(world);
+      const { sessionId } = client;
+      const states: string[] = [];
+      client.onState(({ state }) => states.push(state));
+      link.reset();
+      await world.sleep(1000);
+      expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
+      expect(client.sessionId).toBe(sessionId);
+      expect(world.watches).toBe(0);
+    });
+  });
+
+  it('may break a connection at any moment of its handshake', async () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      await simulate({ seed }, async (world) => {
+        const { process, client, link } = await connected(world);
+        link.reset();
+        for (let reset = 0; reset < 5; reset++) {
+          await world.sleep(world.random.between(0, 3));
+          link.reset();
+        }
+        await world.sleep(2000);
+        expect(client.connected).toBe(true);
+        await process.run(() => client.close());
+        expect(world.sessions).toEqual([]);
+      });
+    }
+  });
+
+  it.each(['requests', 'replies', 'both'] as const)(
+    'cuts %s: the session is lost for the client, and ends on the servers',
+    async (way) => {
+      await simulate({ seed: 3 }, async (world) => {
+        const { process, client, link } = await connected(world);
+        const states: string[] = [];
+        client.onState(({ state }) => states.push(state));
+        const heal = link.cut(way);
+        await world.sleep(10_000);
+        expect(states).toEqual(['SUSPENDED', 'LOST']);
+        expect(world.sessions).toEqual([]);
+        heal();
+        heal();
+        await process.run(() => client.session());
+        expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
+      });
+    },
+  );
+
+  it('applies requests while only replies are cut', async () => {
+    await simulate({ seed: 4 }, async (world) => {
+      const { process, client, link } = await connected(world);
+      const heal = link.cut('replies');
+      const created = process.run(() => client.create('/node'));
+      await world.sleep(10);
+      expect(world.znodes().map(({ path }) => path)).toEqual(['/node']);
+      heal();
+      expect(await created).toBe('/node');
+    });
+  });
+
+  it('holds back what is sent during a cut, which arrives afterwards', async () => {
+    await simulate({ seed: 5 }, async (world) => {
+      const { process, client, link } = await connected(world);
+      const heal = link.cut('requests');
+      const created = process.run(() => client.create('/node'));
+      await world.sleep(100);
+      expect(world.znodes()).toEqual([]);
+      heal();
+      expect(await created).toBe('/node');
+      expect(world.now).toBeLessThan(110);
+    });
+  });
+
+  it('stays cut until every cut has ended', async () => {
+    await simulate({ seed: 6 }, async (world) => {
+      const { process, client, link } = await connected(world);
+      const [first, second] = [link.cut('both'), link.cut('requests')];
+      const created = process.run(() => client.create('/node'));
+      first();
+      await world.sleep(100);
+      expect(world.znodes()).toEqual([]);
+      second();
+      await created;
+    });
+  });
+
+  it('refuses new connections only', async () => {
+    await simulate({ seed: 7 }, async (world) => {
+      const { process, client, link } = await connected(world);
+      const accept = link.refuseConnections();
+      expect(link.refuses).toBe(true);
+      expect(await readTime(process, client)).toBeLessThan(10);
+      await expect(process.client()).rejects.toThrow('ECONNREFUSED');
+      accept();
+      link.reset();
+      await world.sleep(1000);
+      expect(client.connected).toBe(true);
+    });
+  });
+
+  it('loses a reply whose request was applied', async () => {
+    await simulate({ seed: 8 }, async (world) => {
+      const { process, client } = await connected(world);
+      const other = world.process('b');
+      const otherClient = await other.client();
+      world.loseReply('create', client);
+      await other.run(() => otherClient.create('/other'));
+      const error: unknown = await process
+        .run(() => client.create('/node'))
+        .catch((thrown) => thrown);
+      expect(error).toBeInstanceOf(ConnectionError);
+      expect(error).toMatchObject({ maybeApplied: true });
+      expect(world.znodes().map(({ path }) => path)).toEqual(['/node', '/other']);
+      await process.run(() => client.create('/again'));
+    });
+  });
+});

@@ -1,0 +1,67 @@
+import { simulate } from 'nestjs-zookeeper/testing';
+import { describe, expect, it } from 'vitest';
+
+const nothing = () => {};
+
+describe('bad input of a simulation', () => {
+  it.each<[object | null, string]>([
+    [{ sede: 1 }, 'simulate: unknown option "sede"'],
+    [{ seed: -1 }, 'simulate: seed must be from 0 to 4294967295, got -1'],
+    [{ seed: 2 ** 32 }, 'simulate: seed must be from 0 to 4294967295, got 4294967296'],
+    [{ seed: 1.5 }, 'simulate: seed must be a whole number, got 1.5'],
+    [{ seed: '1' }, 'simulate: seed must be a whole number, got "1"'],
+    [{ limit: -1 }, 'simulate: limit must be from 1 to'],
+    [{ limit: NaN }, 'simulate: limit must be a number, got NaN'],
+    [{ servers: 0 }, 'simulate: servers must be from 1 to 7, got 0'],
+    [{ servers: 8 }, 'simulate: servers must be from 1 to 7, got 8'],
+    [{ tickTime: 0 }, 'simulate: tickTime must be from 10 to 60000, got 0'],
+    [{ latency: 5 }, 'simulate: latency must be [least, most] milliseconds, got 5'],
+    [{ latency: [-1, 1] }, 'simulate: latency[0] must be from 0 to 60000, got -1'],
+    [{ latency: [2, 1] }, 'simulate: latency[1] must be from 2 to 60000, got 1'],
+    [{ lag: [0, Infinity] }, 'simulate: lag[1] must be from 0 to 60000, got Infinity'],
+    [null, 'simulate: options must be an object, got null'],
+  ])('names the option and its value: %j', async (options, message) => {
+    await expect(simulate(options as object, nothing)).rejects.toThrow(message);
+  });
+
+  it('is a scenario that is no function', async () => {
+    await expect(simulate({}, undefined as never)).rejects.toThrow(
+      'simulate: the scenario must be a function, got undefined',
+    );
+  });
+
+  it('is a second simulation at the same time', async () => {
+    await simulate({ seed: 1 }, async () => {
+      await expect(simulate({ seed: 2 }, nothing)).rejects.toThrow(
+        'simulate: another simulation is running in this Node process',
+      );
+    });
+  });
+
+  it('is refused by the methods of the world', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const process = world.process('a');
+      expect(() => world.sleep(-1)).toThrow('simulate: the time of sleep must be from 0');
+      expect(() => world.sleep(NaN)).toThrow(
+        'simulate: the time of sleep must be a number, got NaN',
+      );
+      expect(() => world.at(-1, nothing)).toThrow('simulate: the time of at must be from 0');
+      expect(() => world.at(1, 5 as never)).toThrow('simulate: at takes a function, got 5');
+      expect(() => process.block(-1)).toThrow('simulate: the time of block must be from 0');
+      expect(() => process.stepClock(NaN)).toThrow(
+        'simulate: the step of a clock must be a number',
+      );
+      expect(() => (process.link.latency = [3, 2])).toThrow('simulate: latency[1] must be from 3');
+      expect(() => process.link.cut('up' as never)).toThrow('simulate: a link has no way up');
+      expect(() => world.loseReply('creat' as never)).toThrow(
+        'simulate: no operation is called creat',
+      );
+      expect(() => world.process('b', { clockRate: 3 })).toThrow(
+        'simulate: clockRate must be from 0.5 to 2, got 3',
+      );
+      expect(() => setTimeout('code' as never, 1)).toThrow(
+        'The "callback" argument must be of type function. Received code',
+      );
+    });
+  });
+});

@@ -1,0 +1,198 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ProcessCrashedError, simulate } from 'nestjs-zookeeper/testing';
+import { describe, expect, it } from 'vitest';
+
+describe('a simulated process', () => {
+  it('stands still while it is paused, and its clocks go on', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const process = world.process('a');
+      const ticks: number[] = [];
+      await process.run(() => void setInterval(() => ticks.push(performance.now()), 100));
+      await world.sleep(250);
+      process.pause();
+      expect(process.paused).toBe(true);
+      await world.sleep(1000);
+      expect(ticks).toHaveLength(2);
+      process.resume();
+      await world.sleep(150);
+      // One tick for the whole pause, and the next one an interval after it.
+      expect(ticks).toHaveLength(4);
+      expect(ticks[2]).toBeGreaterThan(1250);
+      expect(ticks[3]! - ticks[2]!).toBeCloseTo(100, -1);
+    });
+  });
+
+  it('handles timers or replies first after a pause, as the seed decides, each in their order', async () => {
+    const orders = new Set<string>();
+    for (let seed = 1; seed <= 30; seed++) {
+      const { value } = await simulate({ seed }, async (world) => {
+        const process = world.process('a');
+        const client = await process.client();
+        const events: string[] = [];
+        await process.run(() => {
+          for (let ms = 20; ms <= 40; ms += 10) setTimeout(() => events.push(`timer`), ms);
+          const read = () => client.exists('/').then(() => events.push('reply'));
+          void read().then(read);
+        });
+        await world.sleep(0.2);
+        process.pause();
+        await world.sleep(100);
+        process.resume();
+        await world.sleep(0.001);
+        return events.slice(0, 2).join();
+      });
+      orders.add(value);
+    }
+    expect(orders.size).toBeGreaterThan(1);
+  });
+
+  it('does nothing while it is blocked, and its own code continues after the block', async () => {
+    await simulate({ seed: 2 }, async (world) => {
+      const process = world.process('a');
+      const other = world.process('b');
+      const [blocked, free] = await Promise.all([
+        process.run(async () => {
+          const timer = pause(10).then(() => performance.now());
+          const before = performance.now();
+          process.block(500);
+          expect(performance.now() - before).toBeGreaterThan(499);
+          return timer;
+        }),
+        other.run(() => pause(10).then(() => performance.now())),
+      ]);
+      expect(blocked).toBeGreaterThan(500);
+      expect(free).toBeLessThan(12);
+    });
+  });
+
+  it('can be blocked by the scenario, which is not blocked itself', async () => {
+    await simulate({ seed: 3 }, async (world) => {
+      const process = world.process('a');
+      process.block(500);
+      expect(world.now).toBeLessThan(1);
+      await process.run(() => {});
+      expect(world.now).toBeGreaterThan(499);
+    });
+  });
+
+  it('does not slow the scenario down that waits for it', async () => {
+    await simulate({ seed: 4 }, async (world) => {
+      const process = world.process('a');
+      await process.run(() => {});
+      for (let reading = 0; reading < 100_000; reading++) performance.now();
+      expect(await process.run(() => performance.now())).toBeGreaterThan(49);
+      world.scenario.block(1000);
+      const blocked = world.now;
+      const timer = process.run(() => pause(10)).then(() => world.now);
+      expect((await timer) - blocked).toBeLessThan(15);
+    });
+  });
+
+  it('runs no code after a crash, not even a finally', async () => {
+    await simulate({ seed: 5 }, async (world) => {
+      const process = world.process('a');
+      const client = await process.client();
+      const ran: string[] = [];
+      const reading = process.run(async () => {
+        try {
+          await client.get('/');
+        } finally {
+          ran.push('finally');
+        }
+      });
+      const sleeping = process.run(() => pause(5).then(() => ran.push('timer')));
+      const failures = Promise.allSettled([reading, sleeping]);
+      client.onState(() => ran.push('state'));
+      await world.sleep(0.01);
+      process.crash();
+      expect(await failures).toMatchObject([
+        { reason: { name: 'ProcessCrashedError' } },
+        { reason: { message: 'the process a crashed' } },
+      ]);
+      await world.sleep(60_000);
+      expect(ran).toEqual([]);
+      expect(process.crashed).toBe(true);
+      await expect(process.run(() => {})).rejects.toThrow(ProcessCrashedError);
+    });
+  });
+
+  it('fails no simulation by a crash where nobody waits for the result', async () => {
+    await simulate({ seed: 6 }, async (world) => {
+      const process = world.process('a');
+      void process.run(() => pause(1000));
+      process.crash();
+      await world.sleep(10);
+    });
+  });
+
+  it('loses its connections when it crashes, which its server notices unless it crashes silently', async () => {
+    for (const silently of [false, true]) {
+      await simulate({ seed: 7 }, async (world) => {
+        const process = world.process('a');
+        const client = await process.client({ sessionTimeout: 5000 });
+        await process.run(async () => {
+          await client.create('/node', '', { mode: 'ephemeral' });
+          await client.watchExists('/watched');
+        });
+        expect(world.watches).toBe(1);
+        process.crash({ silently });
+        await world.sleep(100);
+        expect(world.watches).toBe(silently ? 1 : 0);
+        // The session ends with its timeout.
+        expect(world.sessions).toHaveLength(1);
+        expect(world.znodes().map(({ path }) => path)).toEqual(['/node']);
+        await world.sleep(6000);
+        expect(world.sessions).toEqual([]);
+        expect(world.znodes()).toEqual([]);
+        expect(world.watches).toBe(0);
+      });
+    }
+  });
+
+  it('can be replaced by another one of the same name after a crash, and not before', async () => {
+    await simulate({ seed: 8 }, async (world) => {
+      const first = world.process('a');
+      expect(() => world.process('a')).toThrow('a process a is running already');
+      first.crash();
+      const second = world.process('a');
+      expect(second).not.toBe(first);
+      const client = await second.client();
+      expect(client.sessionId).toBeDefined();
+      await second.run(() => client.close());
+    });
+  });
+
+  it('has a wall clock of its own, which can step', async () => {
+    await simulate({ seed: 9 }, async (world) => {
+      const [a, b] = [world.process('a'), world.process('b')];
+      a.stepClock(-60_000);
+      const wall = await Promise.all([a.run(() => Date.now()), b.run(() => Date.now())]);
+      expect(wall[1] - wall[0]).toBe(60_000);
+      const monotonic = await Promise.all([
+        a.run(() => performance.now()),
+        b.run(() => performance.now()),
+      ]);
+      expect(Math.abs(monotonic[1] - monotonic[0])).toBeLessThan(1);
+    });
+  });
+
+  it('has clocks and timers of its own rate', async () => {
+    await simulate({ seed: 10 }, async (world) => {
+      const fast = world.process('fast', { clockRate: 1.25 });
+      const slow = world.process('slow', { clockRate: 0.8 });
+      const ended = (process: typeof fast) =>
+        process
+          .run(async () => {
+            const before = performance.now();
+            await pause(1000);
+            return performance.now() - before;
+          })
+          .then((own) => ({ own, at: world.now }));
+      const [a, b] = await Promise.all([ended(fast), ended(slow)]);
+      expect(a.own).toBeCloseTo(1000, -1);
+      expect(b.own).toBeCloseTo(1000, -1);
+      expect(a.at).toBeCloseTo(800, -1);
+      expect(b.at).toBeCloseTo(1250, -1);
+    });
+  });
+});

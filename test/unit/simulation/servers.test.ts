@@ -1,0 +1,207 @@
+import { simulate, type World } from 'nestjs-zookeeper/testing';
+import { describe, expect, it } from 'vitest';
+
+async function connected(world: World, name = 'a', sessionTimeout = 3000) {
+  const process = world.process(name);
+  const client = await process.client({ sessionTimeout });
+  const states: string[] = [];
+  client.onState(({ state }) => states.push(state));
+  return { process, client, states };
+}
+
+describe('a simulated server', () => {
+  it('keeps its data and its sessions when it crashes and restarts, and forgets its watches', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const { process, client, states } = await connected(world);
+      const { sessionId } = client;
+      await process.run(() => client.create('/node', 'data', { mode: 'ephemeral' }));
+      await process.run(() => client.watch('/node'));
+      expect(world.watches).toBe(1);
+      const [server] = world.servers;
+      server!.crash();
+      expect(server!.state).toBe('stopped');
+      expect(world.watches).toBe(0);
+      await world.sleep(60_000);
+      expect(world.znodes()).toMatchObject([{ path: '/node', session: sessionId }]);
+      server!.restart();
+      await world.sleep(10);
+      expect(world.sessions).toEqual([sessionId]);
+      expect(states.slice(0, 2)).toEqual(['SUSPENDED', 'LOST']);
+    });
+  });
+
+  it('gives each session its whole timeout again after a restart', async () => {
+    await simulate({ seed: 2, tickTime: 1000 }, async (world) => {
+      const { process } = await connected(world, 'a', 4000);
+      process.crash({ silently: true });
+      // It would expire at the tick of 5 s.
+      await world.sleep(4200);
+      world.servers[0]!.crash();
+      world.servers[0]!.restart();
+      await world.sleep(3500);
+      expect(world.sessions).toHaveLength(1);
+      await world.sleep(3500);
+      expect(world.sessions).toEqual([]);
+    });
+  });
+
+  it('is not missed at once where it crashes silently, and resets old connections after its restart', async () => {
+    await simulate({ seed: 3 }, async (world) => {
+      const { process, client, states } = await connected(world, 'a', 20_000);
+      const [server] = world.servers;
+      server!.crash({ silently: true });
+      expect(server!.state).toBe('unreachable');
+      const creating = process
+        .run(() => client.create('/node'))
+        .catch((error: Error) => error.name);
+      await world.sleep(2000);
+      expect(states).toEqual([]);
+      server!.restart();
+      await world.sleep(1500);
+      expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
+      expect(await creating).toBe('ConnectionError');
+    });
+  });
+
+  it('does nothing while it is paused', async () => {
+    await simulate({ seed: 4 }, async (world) => {
+      const { process, client } = await connected(world, 'a', 10_000);
+      const [server] = world.servers;
+      server!.pause();
+      expect(server!.works).toBe(false);
+      const creating = process.run(() => client.create('/node'));
+      await world.sleep(1000);
+      expect(world.znodes()).toEqual([]);
+      server!.resume();
+      await creating;
+    });
+  });
+
+  it('tells nobody of the end of a session while it is paused', async () => {
+    await simulate({ seed: 5, servers: 3 }, async (world) => {
+      const { client, states } = await connected(world, 'a', 30_000);
+      for (const server of world.servers) server.pause();
+      world.expireSession(client);
+      await world.sleep(1000);
+      expect(states).toEqual([]);
+      for (const server of world.servers) server.resume();
+      await world.sleep(1000);
+      expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
+    });
+  });
+
+  it('ends a session on demand, with its ephemeral nodes', async () => {
+    await simulate({ seed: 6 }, async (world) => {
+      const { process, client, states } = await connected(world);
+      await process.run(() => client.create('/node', '', { mode: 'ephemeral' }));
+      world.expireSession(client);
+      expect(world.znodes()).toEqual([]);
+      expect(() => world.expireSession(client)).toThrow('has no session that could expire');
+      await world.sleep(100);
+      expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
+    });
+  });
+
+  it('is never behind where it is the only one', async () => {
+    await simulate({ seed: 7, lag: [1000, 1000] }, async (world) => {
+      const a = await connected(world, 'a');
+      const b = await connected(world, 'b');
+      await a.process.run(() => a.client.create('/node', '', { mode: 'ephemeral' }));
+      world.expireSession(a.client);
+      await world.sleep(1);
+      expect(await b.process.run(() => b.client.exists('/node'))).toBeUndefined();
+    });
+  });
+});
+
+describe('an ensemble', () => {
+  it('serves stale reads until a sync', async () => {
+    let stale = 0;
+    for (let seed = 1; seed <= 12; seed++) {
+      await simulate({ seed, servers: 2, lag: [500, 500] }, async (world) => {
+        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
+        await a.process.run(() => a.client.create('/node'));
+        const read = await b.process.run(() => b.client.exists('/node'));
+        if (!read) stale++;
+        await b.process.run(() => b.client.sync('/'));
+        expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
+      });
+    }
+    expect(stale).toBeGreaterThan(0);
+    expect(stale).toBeLessThan(12);
+  });
+
+  it('shows a write to its writer at once, and to others after the lag at most', async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      await simulate({ seed, servers: 3, lag: [50, 100] }, async (world) => {
+        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
+        await a.process.run(() => a.client.create('/node'));
+        expect(await a.process.run(() => a.client.exists('/node'))).toBeDefined();
+        await world.sleep(100);
+        expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
+      });
+    }
+  });
+
+  it('fires a watch before the reply that shows the change', async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      await simulate({ seed, servers: 2, lag: [0, 50] }, async (world) => {
+        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
+        const events: string[] = [];
+        await b.process.run(async () => {
+          const { watch } = await b.client.watchExists('/node');
+          void watch.fired.then(() => events.push('event'));
+        });
+        await a.process.run(() => a.client.create('/node'));
+        await b.process.run(async () => {
+          while (!(await b.client.exists('/node')));
+          events.push('seen');
+        });
+        expect(events).toEqual(['event', 'seen']);
+      });
+    }
+  });
+
+  it('never goes back in time for a session that moves: a server that is behind refuses it', async () => {
+    let moved = 0;
+    for (let seed = 1; seed <= 12; seed++) {
+      await simulate({ seed, servers: 2, lag: [2000, 2000] }, async (world) => {
+        const { process, client, states } = await connected(world, 'a', 20_000);
+        await process.run(() => client.create('/node'));
+        const before = world.now;
+        process.link.reset();
+        await process.run(async () => {
+          await client.session();
+          expect(await client.exists('/node')).toBeDefined();
+        });
+        expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
+        if (world.now - before > 1) moved++;
+      });
+    }
+    expect(moved).toBeGreaterThan(0);
+  });
+
+  it('serves the latest data from a server that has just started', async () => {
+    await simulate({ seed: 3, servers: 2, lag: [60_000, 60_000] }, async (world) => {
+      const [first, second] = world.servers;
+      first!.crash();
+      const { process, client } = await connected(world, 'a', 20_000);
+      await process.run(() => client.create('/node'));
+      first!.restart();
+      second!.crash();
+      await world.sleep(2000);
+      const reader = await connected(world, 'b');
+      expect(await reader.process.run(() => reader.client.exists('/node'))).toBeDefined();
+    });
+  });
+
+  it('continues while one of its servers runs', async () => {
+    await simulate({ seed: 4, servers: 3 }, async (world) => {
+      const { process, client } = await connected(world, 'a', 30_000);
+      world.servers[0]!.crash();
+      world.servers[2]!.crash({ silently: true });
+      await world.sleep(20_000);
+      expect(await process.run(() => client.create('/node'))).toBe('/node');
+    });
+  });
+});
