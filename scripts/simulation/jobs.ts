@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { getEventListeners, setMaxListeners } from 'node:events';
 import type { History, Holding, LeaseRecord, Mode, Request, Wanted } from './history.js';
 import type { Context, Program } from './members.js';
-import { LONGEST_KEEP, LONGEST_LINGER, PERMITS } from './setting.js';
+import { type JobName, LONGEST_KEEP, LONGEST_LINGER, PERMITS } from './setting.js';
 
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
@@ -17,7 +17,7 @@ export const ROOT = '/simulated';
 /** Milliseconds between two looks of a holder at its lease while it works. */
 const WORK_STEP = 7;
 /** Callers of one process that want a lock at once in a burst. */
-const BURST = [5, 40] as const;
+const BURST = [10, 80] as const;
 
 /** Resolves to a program that uses every recipe in several loops until its process stops working. */
 export async function startJobs(context: Context): Promise<Program> {
@@ -65,27 +65,27 @@ class Jobs {
       key: 'seats',
     });
     const parts = [mutex('left'), pages.write, mutex('right')];
-    const loops = [
-      this.#loop(() => this.#once(mutex('till'), 'exclusive')),
-      this.#loop(() => this.#once(mutex('till'), 'exclusive')),
-      this.#loop(() => this.#once(mutex(`own-${life.name}`), 'exclusive')),
-      this.#loop(() => this.#once(mutex('rare'), 'exclusive'), 600),
-      this.#loop(() => this.#once(door, 'exclusive')),
-      this.#loop(() => this.#once(pages.read, 'read')),
-      this.#loop(() => this.#once(pages.read, 'read')),
-      this.#loop(() => this.#once(pages.write, 'write'), 100),
-      this.#loop(() => this.#once(seats, 'permit')),
-      this.#loop(() => this.#once(seats, 'permit')),
-      this.#loop(() => this.#downgrade(pages), 300),
-      this.#loop(() => this.#multi(parts), 200),
-      this.#loop(() => this.#nested(mutex('outer'), mutex('inner')), 150),
-      this.#loop(() => this.#reenter(mutex('till')), 300),
-      this.#loop(() => this.#enter(mutex('till')), 300),
-      this.#loop(() => this.#burst(mutex('hot'), 'exclusive'), 200),
-      this.#loop(() => this.#burst(seats, 'permit'), 600),
-      this.#loop(() => this.#burst(pages.read, 'read'), 600),
-      this.#loop(() => this.#look(mutex('till')), 700),
-    ];
+    const jobs: Record<JobName, () => Promise<void>[]> = {
+      till: () => this.#loops(2, () => this.#once(mutex('till'), 'exclusive')),
+      own: () => this.#loops(1, () => this.#once(mutex(`own-${life.name}`), 'exclusive')),
+      rare: () => this.#loops(1, () => this.#once(mutex('rare'), 'exclusive'), 600),
+      door: () => this.#loops(1, () => this.#once(door, 'exclusive')),
+      pages: () => [
+        ...this.#loops(2, () => this.#once(pages.read, 'read')),
+        ...this.#loops(1, () => this.#once(pages.write, 'write'), 150),
+      ],
+      seats: () => this.#loops(2, () => this.#once(seats, 'permit')),
+      downgrade: () => this.#loops(1, () => this.#downgrade(pages), 300),
+      multi: () => this.#loops(1, () => this.#multi(parts), 200),
+      nested: () => this.#loops(1, () => this.#nested(mutex('outer'), mutex('inner')), 150),
+      reenter: () => this.#loops(1, () => this.#reenter(mutex('till')), 300),
+      enter: () => this.#loops(1, () => this.#enter(mutex('till')), 300),
+      hot: () => this.#loops(1, () => this.#burst(mutex('hot'), 'exclusive'), 60),
+      'hot permits': () => this.#loops(1, () => this.#burst(seats, 'permit'), 400),
+      'hot pages': () => this.#loops(1, () => this.#burst(pages.read, 'read'), 200),
+      look: () => this.#loops(1, () => this.#look(mutex('till')), 700),
+    };
+    const loops = this.context.setting.jobs.flatMap((name) => jobs[name]());
     const elections = this.#elect();
     return {
       client: this.client,
@@ -95,8 +95,12 @@ class Jobs {
     };
   }
 
-  /** @param pause milliseconds between two attempts, on average */
-  async #loop(attempt: () => Promise<void>, pause = 25): Promise<void> {
+  /** @param pause milliseconds between two attempts of a loop, on average */
+  #loops(count: number, attempt: () => Promise<void>, pause = 40): Promise<void>[] {
+    return Array.from({ length: count }, () => this.#loop(attempt, pause));
+  }
+
+  async #loop(attempt: () => Promise<void>, pause: number): Promise<void> {
     const { working, random } = this.context;
     await sleep(random.between(0, pause));
     while (working()) {
@@ -144,14 +148,13 @@ class Jobs {
 
   /** Many callers of this process at once. */
   async #burst(lock: Lock, mode: Mode): Promise<void> {
-    const { random, setting } = this.context;
-    if (!random.chance(setting.bursts)) return this.#once(lock, mode);
+    const { random } = this.context;
     const callers = Array.from({ length: random.whole(...BURST) }, async () => {
       const options = { ...this.#options(mode, lock.key), wait: 5_000, holdAtLeast: undefined };
       const wanted = this.#wanted(lock, mode, options);
       try {
         await this.#withLock(lock, wanted, options, async (record) => {
-          if (random.chance(0.1)) await this.#work(record);
+          if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
         this.#expected(error);

@@ -182,7 +182,7 @@ function checkTries(
   const notice = 2 * noticeTime(setting);
   for (const { request, record } of contenders) {
     const { asked, settled, error, options, life } = request;
-    if (record || options.wait !== 0 || !(error instanceof LockBusyError)) continue;
+    if (record || request.partial || options.wait !== 0 || !(error instanceof LockBusyError)) continue;
     if (!calm(asked, settled)) continue;
     const others = contenders.filter(
       (other) =>

@@ -25,9 +25,30 @@ export interface Setting {
   /** Probability that an acquire asks for each of these. */
   readonly lingers: number;
   readonly strict: number;
-  /** Probability that a lock is used in a burst of many callers of one process. */
-  readonly bursts: number;
+  /** What each process does: a part of all jobs, so that the runs differ in what meets what. */
+  readonly jobs: readonly JobName[];
 }
+
+/** Jobs by the names of their locks, or by what they do. */
+const JOBS = [
+  'till',
+  'own',
+  'rare',
+  'door',
+  'pages',
+  'seats',
+  'downgrade',
+  'multi',
+  'nested',
+  'reenter',
+  'enter',
+  'hot',
+  'hot permits',
+  'hot pages',
+  'look',
+] as const;
+
+export type JobName = (typeof JOBS)[number];
 
 interface ProcessSetting {
   readonly name: string;
@@ -58,7 +79,7 @@ export function settingOf(random: Random): Setting {
     policy: random.chance(0.15) ? 'standard' : 'session',
     lingers: random.pick([0, 0.2, 0.8]),
     strict: random.pick([0, 0.2, 1]),
-    bursts: random.pick([0, 0.1, 0.5]),
+    jobs: JOBS.filter(() => random.chance(0.5)),
   };
 }
 

@@ -65,7 +65,8 @@ export class ZnodeChecks {
       return this.#violation(record, `${first!.path} stands before ${mine.path}`);
     }
     const since = this.#since(mine.path, record);
-    if (since === undefined) return;
+    // What is taken together with others may have been taken earlier.
+    if (since === undefined || record.request.partial) return;
     const notice = noticeTime(this.setting);
     const budget = HANDOVER_BUDGET / record.life.clockRate;
     const waiting = queue.find(
