@@ -5,6 +5,7 @@ import { buildMutant, checkBuild, Compiler, removeBuild } from './mutants/build.
 import { MUTANTS } from './mutants/index.js';
 import type { Mutant } from './mutants/mutant.js';
 import { type Search, searchViolation } from './mutants/search.js';
+import { UsageError } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import { SeedWorker } from './seed-worker.js';
 
@@ -78,7 +79,7 @@ function mutantsOf(names: readonly string[]): readonly Mutant[] {
     const mutant = MUTANTS.find((each) => each.name === name);
     if (mutant) return mutant;
     const known = MUTANTS.map((each) => each.name).join(', ');
-    throw new Error(`unknown mutant ${name}; there are ${known}`);
+    throw new UsageError(`unknown mutant ${name}; there are ${known}`);
   });
 }
 

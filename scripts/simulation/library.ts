@@ -1,0 +1,26 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { UsageError } from './options.js';
+import type { Library } from './types.js';
+
+const FILES = { nest: 'index.js', recipes: 'recipes/index.js', testing: 'testing/index.js' };
+
+/** @throws UsageError where the directory holds no build of the library */
+export function checkLibrary(directory: string): void {
+  for (const file of Object.values(FILES)) {
+    if (existsSync(join(directory, file))) continue;
+    throw new UsageError(`--lib ${directory} is no build of the library: it has no ${file}`);
+  }
+}
+
+/** Loads a build of the library. A seed loads nothing: virtual time cannot wait for files. */
+export async function loadLibrary(directory: string): Promise<Library> {
+  const load = async <T>(file: string) =>
+    (await import(pathToFileURL(resolve(directory, file)).href)) as T;
+  return {
+    nest: await load(FILES.nest),
+    recipes: await load(FILES.recipes),
+    testing: await load(FILES.testing),
+  };
+}

@@ -1,0 +1,111 @@
+// npm run simulate -- [options], which --help lists
+// Runs the library in virtual time, with faults, and checks what its locks did. A failure prints the seed and
+// the faults that repeat it.
+import { stopAtInterrupt } from '../interrupt.mjs';
+import { faultText, toFailure } from './failure.js';
+import { Figures } from './figures.js';
+import { checkLibrary } from './library.js';
+import {
+  type Command,
+  type ManySeeds,
+  MOST_SEED,
+  parseCommand,
+  type SingleSeed,
+  USAGE,
+  UsageError,
+} from './options.js';
+import { Output } from './output.js';
+import { runSeeds } from './run-seeds.js';
+import { SeedWorker } from './seed-worker.js';
+import { runSingleSeed } from './single-seed.js';
+
+const PASSED = 0;
+const VIOLATED = 1;
+const UNUSABLE = 2;
+const INTERRUPTED = 130;
+
+const command = readCommand();
+try {
+  process.exitCode = await run(command);
+} catch (error) {
+  console.error(error instanceof UsageError ? error.message : error);
+  process.exitCode = UNUSABLE;
+}
+
+function readCommand(): Command {
+  try {
+    const parsed = parseCommand(process.argv.slice(2));
+    if ('lib' in parsed) checkLibrary(parsed.lib);
+    return parsed;
+  } catch (error) {
+    console.error((error as Error).message);
+    process.exit(UNUSABLE);
+  }
+}
+
+/** Returns the exit code. */
+async function run(command: Command): Promise<number> {
+  switch (command.kind) {
+    case 'help':
+      console.log(USAGE);
+      return PASSED;
+    case 'mutants': {
+      const { runMutants } = await import('./mutants.js');
+      return runMutants(command);
+    }
+    case 'seed':
+      return singleSeed(command);
+    case 'seeds':
+      return manySeeds(command);
+  }
+}
+
+async function singleSeed(options: SingleSeed): Promise<number> {
+  const output = new Output(options.json);
+  const report = await runSingleSeed(options);
+  const { seed, digest, events, faults, violations } = report;
+  output.text(`seed ${seed}, digest ${digest}, ${events} events, ${faults.length} faults`);
+  const figures = new Figures(1);
+  figures.add(report);
+  const [violation] = violations;
+  if (!violation) {
+    for (const fault of faults) output.text(`  ${faultText(fault)}`);
+  } else {
+    output.failure(toFailure(report, options.lib, options.faults && { faults, violation }));
+  }
+  if (violation && !options.faults && faults.length > 0) {
+    output.text(`  look for fewer faults: npm run simulate -- --from ${seed} --seeds 1`);
+  }
+  output.summary(figures, { seed, digest });
+  return violation ? VIOLATED : PASSED;
+}
+
+async function manySeeds({ from, seeds, minutes, lib, ...options }: ManySeeds): Promise<number> {
+  const output = new Output(options.json);
+  const figures = new Figures(Math.min(options.workers, seeds));
+  output.text(`from seed ${from}, workers: ${figures.workers}`);
+  const { stop, forget } = stopAtInterrupt();
+  await runSeeds({
+    seeds: seedsFrom(from, seeds, minutes),
+    runners: Array.from({ length: figures.workers }, () => new SeedWorker(lib)),
+    figures,
+    lib,
+    signal: stop.signal,
+    onSeed: () => output.progress(figures),
+    onFailure: (failure) => output.failure(failure),
+  });
+  forget();
+  const interrupted = stop.signal.aborted;
+  output.summary(figures, { from, interrupted });
+  if (interrupted) {
+    console.error('interrupted');
+    return INTERRUPTED;
+  }
+  return figures.violations > 0 ? VIOLATED : PASSED;
+}
+
+function* seedsFrom(from: number, count: number, minutes = Infinity): Generator<number> {
+  const last = Math.min(from + count - 1, MOST_SEED);
+  // Node's clock starts with the process.
+  for (let seed = from; seed <= last && performance.now() < minutes * 60_000; seed++) yield seed;
+}

@@ -1,0 +1,57 @@
+import { UsageError } from './options.js';
+import type { Library, Report, RunOptions, RunSeed, Violation } from './types.js';
+
+/** What the command needs of a seed: its report without the acquires, which only a trace shows. */
+export type SeedReport = Omit<Report, 'acquires' | 'processes'>;
+
+/**
+ * Runs a seed, and reports the faults that were asked for. Where the simulator fails, that is the violation.
+ *
+ * @throws UsageError where the seed has no fault of an index that was asked for
+ */
+export async function reportSeed(
+  runSeed: RunSeed,
+  library: Library,
+  options: RunOptions,
+): Promise<Report> {
+  const { seed, faults: chosen } = options;
+  const report = await runSeed(library, options).catch((error: unknown) => ({
+    ...failedReport(seed, 'the simulation ends without an error', describe(error)),
+    digest: digestOf(error),
+    acquires: [],
+    processes: [],
+  }));
+  // The report of an error knows no faults.
+  if (!chosen || report.processes.length === 0) return report;
+  const unknown = chosen.find((index) => report.faults.every((fault) => fault.index !== index));
+  if (unknown !== undefined) throw new UsageError(`--faults: seed ${seed} has no fault ${unknown}`);
+  return { ...report, faults: report.faults.filter(({ index }) => chosen.includes(index)) };
+}
+
+/** The report of a seed that did not get as far as its own. */
+export function failedReport(seed: number, property: string, message: string): SeedReport {
+  const violation: Violation = { property, message, at: 0 };
+  return {
+    seed,
+    digest: '',
+    duration: 0,
+    events: 0,
+    grants: 0,
+    faults: [],
+    violations: [violation],
+  };
+}
+
+/** The message of a `SimulationError` has the seed and the time, its cause has the stack. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error;
+  return cause instanceof Error
+    ? `${error.message}\n${cause.stack}`
+    : (error.stack ?? error.message);
+}
+
+function digestOf(error: unknown): string {
+  const digest = (error as { digest?: unknown } | null)?.digest;
+  return typeof digest === 'string' ? digest : '';
+}

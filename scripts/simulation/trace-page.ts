@@ -1,0 +1,61 @@
+import { timelinePage } from '../timeline.mjs';
+import type { Acquire, Report } from './types.js';
+
+/** An HTML page with a timeline of the run. */
+export function tracePage(report: Report): string {
+  const { seed, digest, duration, events, grants, faults, violations } = report;
+  const acquires = report.acquires.toSorted((a, b) => a.asked - b.asked);
+  const lanes = [
+    ...new Set([
+      ...report.processes,
+      ...acquires.map(({ process }) => process),
+      ...faults.map(({ target }) => target),
+    ]),
+  ];
+  const number = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 0 });
+  const ends = [...acquires.map(({ ended }) => ended), ...faults.map(({ until }) => until)];
+  return timelinePage({
+    title: `Simulation, seed ${seed}`,
+    facts: [
+      ['digest', digest],
+      ['virtual milliseconds', number(duration)],
+      ['events', number(events)],
+      ['grants checked', number(grants)],
+      ['faults', number(faults.length)],
+      ['violations', number(violations.length)],
+    ],
+    length: Math.max(duration, ...ends, 1),
+    lanes,
+    leases: acquires.map(({ process, token, ...lease }) => ({
+      ...lease,
+      lane: lanes.indexOf(process),
+      token: token?.toString(),
+    })),
+    faults: faults.map(({ target, ...fault }) => ({ ...fault, lane: lanes.indexOf(target) })),
+    handOvers: handOvers(acquires),
+    violations,
+  });
+}
+
+/**
+ * The grants that followed the end of a lease in another process: pairs of indexes of the lease that ended and
+ * the one that was granted. The lease that ended last while the other one waited made room for it.
+ */
+export function handOvers(acquires: readonly Acquire[]): [ended: number, granted: number][] {
+  const pairs: [number, number][] = [];
+  for (const key of new Set(acquires.map((acquire) => acquire.key))) {
+    const granted = [...acquires.keys()]
+      .filter((index) => acquires[index]!.key === key && acquires[index]!.granted !== undefined)
+      .sort((a, b) => acquires[a]!.granted! - acquires[b]!.granted!);
+    const ended = granted.toSorted((a, b) => acquires[a]!.ended - acquires[b]!.ended);
+    let next = 0;
+    for (const index of granted) {
+      const acquire = acquires[index]!;
+      while (next < ended.length && acquires[ended[next]!]!.ended <= acquire.granted!) next++;
+      const before = ended[next - 1];
+      if (before === undefined || acquires[before]!.ended < acquire.asked) continue;
+      if (acquires[before]!.process !== acquire.process) pairs.push([before, index]);
+    }
+  }
+  return pairs;
+}
