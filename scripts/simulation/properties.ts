@@ -182,7 +182,8 @@ function checkTries(
   const notice = 2 * noticeTime(setting);
   for (const { request, record } of contenders) {
     const { asked, settled, error, options, life } = request;
-    if (record || request.partial || options.wait !== 0 || !(error instanceof LockBusyError)) continue;
+    if (record || request.partial || options.wait !== 0 || !(error instanceof LockBusyError))
+      continue;
     if (!calm(asked, settled)) continue;
     const others = contenders.filter(
       (other) =>
@@ -207,25 +208,50 @@ function checkFreeLocks(
   calm: (from: number, until: number) => boolean,
 ): void {
   const limit = 20 * setting.latency[1] + 2 * setting.lag[1] + 100;
-  const waited = contenders
-    .filter(({ record }) => record !== undefined)
-    .sort((a, b) => a.record!.granted - b.record!.granted);
-  for (const { request, record } of waited) {
-    const { granted, life } = record!;
-    if (request.partial || granted - request.asked <= limit || !calm(request.asked, granted))
-      continue;
-    let free = request.asked;
-    for (const other of contenders) {
-      if (other.request === request || !conflicts(request, other.request)) continue;
-      // Those who came later and wait behind do not count.
-      const before = other.record ? other.record.granted < granted : other.request.asked < granted;
-      const partial = other.request.partial && other.request.asked < granted;
-      if (before || partial) free = Math.max(free, Math.min(other.gone, granted));
-    }
-    if (granted - free <= limit) continue;
-    const late = (granted - free).toFixed(1);
-    const why = `${life.name} was granted ${key} (${request.mode}) ${late} ms after it became free`;
+  const all = new InTheWay(contenders);
+  const writers = new InTheWay(contenders.filter(({ request }) => request.mode !== 'read'));
+  for (const { request, record } of contenders) {
+    if (!record || request.partial) continue;
+    const { granted, life } = record;
+    if (granted - request.asked <= limit || !calm(request.asked, granted)) continue;
+    const before = (request.mode === 'read' ? writers : all).goneBefore(granted);
+    const late = granted - Math.max(request.asked, Math.min(before, granted));
+    if (late <= limit) continue;
+    const why = `${life.name} was granted ${key} (${request.mode}) ${late.toFixed(1)} ms after it became free`;
     history.violation('a free lock is granted soon', why, granted);
+  }
+}
+
+/** Those who stand in the way of a later grant: holders since their grants, others since they asked. */
+class InTheWay {
+  readonly #starts: number[] = [];
+  /** When the last one of those up to here had gone. */
+  readonly #gone: number[] = [];
+
+  constructor(contenders: readonly Contender[]) {
+    let last = 0;
+    const sorted = contenders
+      .map(({ request, record, gone }) => {
+        // What is taken together with others may be taken long before all are.
+        const start = record && !request.partial ? record.granted : request.asked;
+        return { start, gone };
+      })
+      .sort((a, b) => a.start - b.start);
+    for (const { start, gone } of sorted) {
+      this.#starts.push(start);
+      this.#gone.push((last = Math.max(last, gone)));
+    }
+  }
+
+  /** When the last one of those who started before a time had gone. */
+  goneBefore(time: number): number {
+    let [low, high] = [0, this.#starts.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#starts[middle]! < time) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? 0 : this.#gone[low - 1]!;
   }
 }
 

@@ -152,7 +152,10 @@ function abortAfter(current: () => SimulatedProcess) {
       const message = 'The operation was aborted due to timeout';
       controller.abort(new DOMException(message, 'TimeoutError'));
     };
-    new VirtualTimer(current(), abort, [], toDelay(delay), false);
+    const process = current();
+    const timer = new VirtualTimer(process, abort, [], toDelay(delay), false);
+    // Nobody can clear it, so it is none of those that the process has to clear.
+    process.timers.delete(timer);
     return controller.signal;
   };
 }
