@@ -205,7 +205,8 @@ export class World {
   children(parent: string): SimulatedZnode[] {
     const { nodes } = this.#store.committed.tree;
     const names = [...(nodes.get(parent)?.children ?? [])];
-    return names.map((name) => describe(`${parent}/${name}`, nodes.get(`${parent}/${name}`)!));
+    const paths = names.map((name) => (parent === '/' ? `/${name}` : `${parent}/${name}`));
+    return paths.map((path) => describe(path, nodes.get(path)!));
   }
 
   /** How many watches the servers keep for clients that are connected. */

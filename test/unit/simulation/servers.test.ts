@@ -185,13 +185,26 @@ describe('an ensemble', () => {
     await simulate({ seed: 3, servers: 2, lag: [60_000, 60_000] }, async (world) => {
       const [first, second] = world.servers;
       first!.crash();
-      const { process, client } = await connected(world, 'a', 20_000);
-      await process.run(() => client.create('/node'));
+      const reader = await connected(world, 'a', 20_000);
+      const writer = await connected(world, 'b', 20_000);
+      await writer.process.run(() => writer.client.create('/node'));
       first!.restart();
       second!.crash();
       await world.sleep(2000);
-      const reader = await connected(world, 'b');
+      expect(reader.states).toEqual(['SUSPENDED', 'RECONNECTED']);
       expect(await reader.process.run(() => reader.client.exists('/node'))).toBeDefined();
+    });
+  });
+
+  it('lists znodes, also those of the root', async () => {
+    await simulate({ seed: 5 }, async (world) => {
+      const { process, client } = await connected(world);
+      await process.run(() => client.create('/node'));
+      await process.run(() => client.create('/node/child', 'data'));
+      const paths = (parent: string) => world.children(parent).map(({ path }) => path);
+      expect(paths('/node')).toEqual(['/node/child']);
+      expect(paths('/')).toContain('/node');
+      expect(paths('/absent')).toEqual([]);
     });
   });
 
