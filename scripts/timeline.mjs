@@ -32,6 +32,7 @@ export function timelinePage(timeline) {
 ${buttons.join('\n')}
 <form>
   <label>Lock <select id="key"><option value="">all</option></select></label>
+  <label><input type="checkbox" id="tall"> All rows in full height</label>
   <span><button type="button" id="in">Zoom in</button> <button type="button" id="out">Zoom out</button>
   <button type="button" id="whole">Whole run</button></span>
   <span id="legend">
@@ -86,7 +87,12 @@ function escape(text) {
 /** Runs in the page. */
 function show({ length, lanes, leases, faults, handOvers, violations }) {
   const ROW = 13;
-  const BAR = 11;
+  /** A lane with more rows than these shows the others as thin lines, which share `THIN_ROWS` pixels. */
+  const TALL_ROWS = 8;
+  const THIN_ROWS = 120;
+  const THINNEST = 2;
+  /** Bars at least this high have room for a fencing token. */
+  const TEXT = 10;
   const FAULT_ROW = 15;
   const GAP = 8;
   const AXIS = 24;
@@ -102,6 +108,10 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
     '#a8417c',
     '#5d6b2f',
     '#5a5fd0',
+    '#7a5230',
+    '#c2410c',
+    '#475569',
+    '#0f7a3d',
   ];
   const NOT_GRANTED = '#999';
   const element = (id) => document.getElementById(id);
@@ -109,6 +119,7 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
   const canvas = element('lanes');
   const details = element('details');
   const select = element('key');
+  const tall = element('tall');
   const keys = [...new Set(leases.map(({ key }) => key))].sort();
   const colours = new Map(keys.map((key, index) => [key, COLOURS[index % COLOURS.length]]));
   for (const [key, colour] of colours) {
@@ -122,33 +133,67 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
   const view = { from: 0, until: length };
   let rows, tops, height, labels;
 
-  /** Gives each lease the first row of its lane that is free from its request to its end. */
+  /**
+   * Gives each lease a row of its lane that is free from its request to its end. Long holds come first, so
+   * they get the rows at the top.
+   */
   function layOut() {
     rows = new Map();
     tops = [];
     height = 0;
+    const held = ({ granted, ended }) => (granted === undefined ? 0 : ended - granted);
+    const shown = [...leases.keys()]
+      .filter((index) => !select.value || leases[index].key === select.value)
+      .sort((a, b) => held(leases[b]) - held(leases[a]));
     lanes.forEach((_, lane) => {
-      const ends = [];
-      leases.forEach((lease, index) => {
-        if (lease.lane !== lane || (select.value && lease.key !== select.value)) return;
-        let row = ends.findIndex((end) => end <= lease.asked);
-        if (row < 0) row = ends.length;
-        ends[row] = lease.ended;
+      const taken = [];
+      for (const index of shown) {
+        if (leases[index].lane !== lane) continue;
+        let row = taken.findIndex((spans) => take(spans, leases[index]));
+        if (row < 0) {
+          row = taken.length;
+          taken.push([leases[index]]);
+        }
         rows.set(index, row);
-      });
+      }
       const strip = faults.some((fault) => fault.lane === lane) ? FAULT_ROW : 0;
-      tops.push({ top: height, strip });
-      height += strip + Math.max(1, ends.length) * ROW + GAP;
+      const thin = Math.max(0, taken.length - TALL_ROWS);
+      const pitch = tall.checked ? ROW : Math.min(ROW, Math.max(THINNEST, THIN_ROWS / thin));
+      tops.push({ top: height, strip, pitch });
+      height += strip + Math.max(1, taken.length - thin) * ROW + thin * pitch + GAP;
     });
+  }
+
+  /** Adds a lease to the leases of a row, which are in the order of time. False where it overlaps one of them. */
+  function take(spans, lease) {
+    let low = 0;
+    let high = spans.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (spans[middle].asked < lease.asked) low = middle + 1;
+      else high = middle;
+    }
+    if (spans[low - 1]?.ended > lease.asked || spans[low]?.asked < lease.ended) return false;
+    spans.splice(low, 0, lease);
+    return true;
   }
 
   const width = () => canvas.clientWidth;
   const x = (time) => labels + ((time - view.from) / (view.until - view.from)) * (width() - labels);
   const timeAt = (pixel) =>
     view.from + ((pixel - labels) / (width() - labels)) * (view.until - view.from);
-  const y = (index) => {
-    const { top, strip } = tops[leases[index].lane];
-    return top + strip + rows.get(index) * ROW + GAP / 2;
+  /** Where the bar of a lease is, and how high it is. */
+  const place = (index) => {
+    const { top, strip, pitch } = tops[leases[index].lane];
+    const row = rows.get(index);
+    const above = Math.min(row, TALL_ROWS) * ROW + Math.max(0, row - TALL_ROWS) * pitch;
+    const room = row < TALL_ROWS ? ROW : pitch;
+    const bar = room > 4 ? room - 2 : room * 0.75;
+    return {
+      top: top + strip + above + GAP / 2,
+      bar,
+      middle: top + strip + above + GAP / 2 + bar / 2,
+    };
   };
   const isVisible = (from, until) => until >= view.from && from <= view.until;
 
@@ -182,7 +227,7 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
       const bottom = tops[lane + 1]?.top ?? height;
       line(context, '#bbb', 1, 0, bottom - 0.5, width(), bottom - 0.5);
       context.fillStyle = '#222';
-      context.fillText(name, 4, (top + bottom) / 2);
+      context.fillText(name, 4, Math.min((top + bottom) / 2, top + FAULT_ROW));
     });
     paintAxis();
   }
@@ -239,29 +284,34 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
   function paintLease(context, index) {
     const { key, asked, granted, ended, outcome, token } = leases[index];
     if (!isVisible(asked, ended)) return;
-    const top = y(index);
+    const { top, bar, middle } = place(index);
     const colour = colours.get(key);
     const isGranted = granted !== undefined;
     const left = x(asked);
     const right = x(ended);
     const start = isGranted ? x(granted) : right;
     context.fillStyle = isGranted ? colour : NOT_GRANTED;
-    if (start - left > 0.5) context.fillRect(left, top + BAR / 2 - 1, start - left, 2);
+    const thickness = Math.min(2, bar / 2);
+    if (start - left > 0.5) {
+      context.fillRect(left, middle - thickness / 2, start - left, thickness);
+    }
     if (!isGranted) {
-      context.fillRect(right - 1.5, top + 1, 3, BAR - 2);
+      context.fillRect(right - 1.5, top, 3, bar);
       return;
     }
     const size = Math.max(1, right - start);
-    context.fillRect(start, top, size, BAR);
+    context.fillRect(start, top, size, bar);
     if (outcome !== 'released') {
       context.fillStyle = '#d22';
-      context.fillRect(right - Math.min(4, size), top, Math.min(4, size), BAR);
+      context.fillRect(right - Math.min(4, size), top, Math.min(4, size), bar);
     }
-    if (token === undefined) return;
+    if (token === undefined || bar < TEXT) return;
     const from = Math.max(start, labels) + 3;
-    if (context.measureText(token).width + 4 > right - from) return;
+    const fits = (text) => context.measureText(text).width + 4 <= right - from;
+    const text = [token, `…${token.slice(-6)}`].find(fits);
+    if (text === undefined) return;
     context.fillStyle = '#fff';
-    context.fillText(token, from, top + BAR / 2 + 0.5);
+    context.fillText(text, from, middle + 0.5);
   }
 
   function paintConnectors(context) {
@@ -275,8 +325,8 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
     element('too-many').hidden = !tooMany;
     if (tooMany) return;
     for (const [released, granted] of seen) {
-      const [fromX, fromY] = [x(leases[released].ended), y(released) + BAR / 2];
-      const [toX, toY] = [x(leases[granted].granted), y(granted) + BAR / 2];
+      const [fromX, fromY] = [x(leases[released].ended), place(released).middle];
+      const [toX, toY] = [x(leases[granted].granted), place(granted).middle];
       line(context, '#333', 1, fromX, fromY, toX, toY);
       const angle = Math.atan2(toY - fromY, toX - fromX);
       context.fillStyle = '#333';
@@ -316,8 +366,8 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
     const at = (from, until) => from - slack <= time && time <= until + slack;
     for (const index of rows.keys()) {
       const lease = leases[index];
-      const top = y(index);
-      if (down >= top && down <= top + BAR && at(lease.asked, lease.ended)) return leaseText(lease);
+      const { top, bar } = place(index);
+      if (down >= top && down <= top + bar && at(lease.asked, lease.ended)) return leaseText(lease);
     }
     const fault = faults.find(({ lane, from, until }) => {
       const bottom = tops[lane + 1]?.top ?? height;
@@ -373,10 +423,12 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
     const { at } = violations[button.dataset.violation];
     button.addEventListener('click', () => move(at - 100, at + 50));
   }
-  select.addEventListener('change', () => {
-    layOut();
-    paint();
-  });
+  for (const control of [select, tall]) {
+    control.addEventListener('change', () => {
+      layOut();
+      paint();
+    });
+  }
   addEventListener('resize', paint);
   layOut();
   paint();
