@@ -161,6 +161,7 @@ export class Scheduler {
 
   /** Runs the next event. There always is one: the servers look for expired sessions once a tick. */
   #step(limit: number): void {
+    this.#settle();
     for (;;) {
       const event = this.#pop()!;
       const { actor } = event;
@@ -190,7 +191,6 @@ export class Scheduler {
   }
 
   #run(event: Event): void {
-    this.#settle();
     this.now = event.at;
     this.#running = event.actor;
     this.#turns = event.turns;

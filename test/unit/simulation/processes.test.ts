@@ -65,6 +65,19 @@ describe('a simulated process', () => {
     });
   });
 
+  it('is blocked from the very next event on', async () => {
+    await simulate({ seed: 2 }, async (world) => {
+      const fired: number[] = [];
+      const process = world.process('a');
+      void process.run(() => {
+        setTimeout(() => fired.push(performance.now()), 10);
+        process.block(100);
+      });
+      await world.sleep(200);
+      expect(fired[0]).toBeGreaterThan(100);
+    });
+  });
+
   it('can be blocked by the scenario, which is not blocked itself', async () => {
     await simulate({ seed: 3 }, async (world) => {
       const process = world.process('a');
