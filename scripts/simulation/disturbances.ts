@@ -13,6 +13,9 @@ const HARMLESS: ReadonlySet<FaultKind> = new Set<FaultKind>([
 
 const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block']);
 
+/** Somebody else ends a lease, and its holder learns of it later. */
+const UNNOTICED: ReadonlySet<FaultKind> = new Set<FaultKind>(['expire session', 'delete node']);
+
 /** What the checks make of the faults of a run. Times are virtual milliseconds. */
 export class Disturbances {
   constructor(
@@ -36,6 +39,13 @@ export class Disturbances {
     return this.#concerning(process).some((fault) => fault.from <= until && fault.until >= from);
   }
 
+  /** Whether another fault than a deleted node was in force for the process. */
+  others(process: string, from: number, until: number): boolean {
+    return this.#concerning(process).some(
+      (fault) => fault.kind !== 'delete node' && fault.from <= until && fault.until >= from,
+    );
+  }
+
   /** Whether the loss of a session at a time has a reason. */
   explainsLoss(process: string, at: number): boolean {
     const { sessionTimeout, policy } = this.setting;
@@ -50,7 +60,7 @@ export class Disturbances {
   excuses(): { kind: string; worker: string; from: number; until: number }[] {
     return this.faults.flatMap(({ kind, target: worker, from, until }) => {
       if (PAUSES.has(kind)) return [{ kind: 'stop', worker, from, until }];
-      return kind === 'expire session' ? [{ kind: 'expire', worker, from, until: from }] : [];
+      return UNNOTICED.has(kind) ? [{ kind: 'expire', worker, from, until: from }] : [];
     });
   }
 

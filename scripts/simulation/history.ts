@@ -75,6 +75,9 @@ export class History {
   readonly requests: Request[] = [];
   readonly leases: LeaseRecord[] = [];
   readonly violations: Violation[] = [];
+  /** Nodes of locks that somebody else deleted. */
+  readonly deletions: { readonly at: number; readonly key: string; readonly session: string }[] =
+    [];
   readonly #open = new Set<LeaseRecord>();
   readonly #cancelled = new WeakMap<AbortSignal, number>();
 

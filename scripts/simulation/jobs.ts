@@ -67,6 +67,7 @@ class Jobs {
     const parts = [mutex('left'), pages.write, mutex('right')];
     const jobs: Record<JobName, () => Promise<void>[]> = {
       till: () => this.#loops(2, () => this.#once(mutex('till'), 'exclusive')),
+      vault: () => this.#loops(1, () => this.#longHold(mutex('vault')), 100),
       own: () => this.#loops(1, () => this.#once(mutex(`own-${life.name}`), 'exclusive')),
       rare: () => this.#loops(1, () => this.#once(mutex('rare'), 'exclusive'), 600),
       door: () => this.#loops(1, () => this.#once(door, 'exclusive')),
@@ -144,6 +145,14 @@ class Jobs {
         this.context.history.released(entered.record);
       }
     }
+  }
+
+  /** Holds a lock for so long that most faults of its holder meet it. */
+  async #longHold(lock: Lock): Promise<void> {
+    const options = { ...this.#options('exclusive', lock.key), holdAtMost: undefined };
+    const wanted = this.#wanted(lock, 'exclusive', options);
+    const longest = 2 * this.context.setting.sessionTimeout;
+    await this.#withLock(lock, wanted, options, (record) => this.#work(record, longest));
   }
 
   /** Many callers of this process at once. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { History, Life } from './history.js';
 import type { Setting } from './setting.js';
 import { startJobs } from './jobs.js';
@@ -127,6 +128,9 @@ export class Members {
     const end = async () => {
       await program.close();
       await program.finished;
+      // The connection fails what was unanswered in the next turn of the event loop.
+      await nextTurn();
+      await nextTurn();
     };
     const ended = process
       .run(end)

@@ -1,13 +1,19 @@
 import type { FaultKind } from './fault-plan.js';
+import type { History } from './history.js';
+import { ROOT } from './jobs.js';
 import type { Members } from './members.js';
 import { type Setting } from './setting.js';
 import type { Fault } from './types.js';
 
+type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type World = import('nestjs-zookeeper/testing').World;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 
 /** What makes a process or the network slow: bounds of a message's time, in milliseconds. */
 const SLOW = [50, 120] as const;
+
+/** Nodes of mutexes and of read/write locks. */
+const LOCK_NODE = /(lock-|__READ__|__WRIT__)\d{10}$/;
 
 /** Which operation's reply is lost. */
 const LOST_REPLIES = {
@@ -22,7 +28,10 @@ export class Nemesis {
   constructor(
     private readonly world: World,
     private readonly members: Members,
+    private readonly history: History,
     private readonly setting: Setting,
+    /** The client of somebody who is no part of the workload. */
+    private readonly operator: ZkClient,
   ) {}
 
   /** Resolves when the last fault has ended. */
@@ -90,6 +99,9 @@ export class Nemesis {
       case 'expire session':
         if (client) this.#expire(client);
         return none;
+      case 'delete node':
+        this.#deleteNode(client);
+        return none;
       case 'step clock forward':
         process.stepClock(this.setting.sessionTimeout * 0.6);
         return none;
@@ -133,7 +145,20 @@ export class Nemesis {
     process.resume();
   }
 
-  #expire(client: import('nestjs-zookeeper/recipes').ZkClient): void {
+  /** Deletes the node of a lock of this client, as an operator would who believes it to be left over. */
+  #deleteNode(client: ZkClient | undefined): void {
+    const own = this.world
+      .znodes(ROOT)
+      .filter(({ session, path }) => session === client?.sessionId && LOCK_NODE.test(path));
+    if (own.length === 0) return;
+    const { path } = this.world.random.pick(own);
+    const at = this.world.now;
+    const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
+    this.history.deletions.push({ at, key, session: client!.sessionId! });
+    void this.operator.delete(path).catch(() => {});
+  }
+
+  #expire(client: ZkClient): void {
     const { sessions } = this.world;
     if (client.sessionId !== undefined && sessions.includes(client.sessionId)) {
       this.world.expireSession(client);

@@ -8,6 +8,8 @@ type World = import('nestjs-zookeeper/testing').World;
 
 /** Milliseconds for which a try may wait for a lock that only lingers. */
 const TRY_LIMIT = 600;
+/** Milliseconds after which a holder watches its own node. */
+const WATCHED_AFTER = 50;
 /** Timers of a connected client: its keep-alive and its session deadline. */
 const TIMERS_OF_CLIENT = 2;
 
@@ -23,6 +25,7 @@ export function checkHistory(history: History, setting: Setting, disturbances: D
     checkFreeLocks(key, contenders, history, setting, calm);
   }
   checkSuccession(history, disturbances);
+  checkDeletions(history, setting, disturbances);
 }
 
 /** Exclusion, permits, late work and tokens, by the checker of the chaos command. */
@@ -279,6 +282,21 @@ function checkSuccession(history: History, disturbances: Disturbances): void {
     if (excluded && before.outcome === 'released' && record.granted < kept - 2) {
       const why = `${record.life.name} was granted ${record.key} ${(kept - record.granted).toFixed(1)} ms before the holdAtLeast of ${before.life.name} was over`;
       history.violation('holdAtLeast keeps a lock taken', why, record.granted);
+    }
+  }
+}
+
+/** Who holds a lock for long learns that its node was deleted. */
+function checkDeletions(history: History, setting: Setting, disturbances: Disturbances): void {
+  for (const { at, key, session } of history.deletions) {
+    const noticed = at + WATCHED_AFTER + 3 * noticeTime(setting);
+    for (const record of history.leases) {
+      const { life, granted, ended, mode } = record;
+      if (record.key !== key || record.session !== session || mode === 'read') continue;
+      if (granted > at || ended < noticed || life.ended < noticed) continue;
+      if (disturbances.others(life.name, at, noticed)) continue;
+      const why = `${life.name} held ${key} for ${(ended - at).toFixed(1)} ms after its node was deleted`;
+      history.violation('a lease ends when its node is deleted', why, ended);
     }
   }
 }

@@ -65,8 +65,9 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
       const unsubscribe = recipes.onDeadlock(({ message }) =>
         history!.violation('no deadlock is reported where there is none', message),
       );
+      const operator = await world.process('operator').client({ sessionTimeout: 60_000 });
       for (const { name } of setting.processes) members.start(name);
-      await new Nemesis(world, members, setting).run(faults);
+      await new Nemesis(world, members, history, setting, operator).run(faults);
       await world.sleep(workUntil - world.now);
       const finished = Promise.all(
         members.running.map(async (member) => {

@@ -32,6 +32,7 @@ export interface Setting {
 /** Jobs by the names of their locks, or by what they do. */
 const JOBS = [
   'till',
+  'vault',
   'own',
   'rare',
   'door',

@@ -11,6 +11,12 @@ type SimulatedZnode = import('nestjs-zookeeper/testing').SimulatedZnode;
 /** Milliseconds for which a process may hand a lock to its own callers while others wait. */
 const HANDOVER_BUDGET = 10;
 
+/** Milliseconds after which a holder watches its own node. */
+const WATCHED_AFTER = 50;
+
+/** The data of a node that somebody asked for. */
+const REVOKED = '__REVOKE__';
+
 const LOCK = /^(?:.*-)?(lock-|__READ__|__WRIT__|lease-)(\d{10})$/;
 
 interface QueueNode {
@@ -18,6 +24,8 @@ interface QueueNode {
   readonly sequence: number;
   readonly session: string | undefined;
   readonly created: number;
+  /** When somebody asked for the lock; Infinity for never. */
+  readonly revoked: number;
   readonly path: string;
 }
 
@@ -65,6 +73,13 @@ export class ZnodeChecks {
       return this.#violation(record, `${first!.path} stands before ${mine.path}`);
     }
     const since = this.#since(mine.path, record);
+    const aware = mine.revoked + WATCHED_AFTER + 3 * noticeTime(this.setting);
+    if (since !== undefined && record.granted > aware && !this.#excused(record)) {
+      return this.history.violation(
+        'a revoked node is not handed over',
+        `${record.life.name} handed ${record.key} on by ${mine.path}, which somebody had revoked`,
+      );
+    }
     // What is taken together with others may have been taken earlier.
     if (since === undefined || record.request.partial) return;
     const notice = noticeTime(this.setting);
@@ -157,7 +172,10 @@ function order({ marker }: QueueNode): number {
   return marker === '__WRIT__' ? 0 : 1;
 }
 
-function parse({ path, session, created }: SimulatedZnode): QueueNode | undefined {
+function parse({ path, session, ...znode }: SimulatedZnode): QueueNode | undefined {
   const name = LOCK.exec(path.slice(path.lastIndexOf('/') + 1));
-  return name ? { marker: name[1]!, sequence: Number(name[2]), session, created, path } : undefined;
+  if (!name) return undefined;
+  const { created, modified, data } = znode;
+  const revoked = data.toString() === REVOKED ? modified : Infinity;
+  return { marker: name[1]!, sequence: Number(name[2]), session, created, revoked, path };
 }

@@ -41,6 +41,8 @@ export interface SimulatedZnode {
   readonly czxid: number;
   /** Virtual milliseconds since the simulation started at which the node was created. */
   readonly created: number;
+  /** The same for the last change of its data. */
+  readonly modified: number;
 }
 
 /** How a process of a simulation differs from the others. */
@@ -278,5 +280,6 @@ function describe(path: string, node: Znode): SimulatedZnode {
     session: node.owner === 0n ? undefined : BigInt.asUintN(64, node.owner).toString(16),
     czxid: node.czxid,
     created: node.ctime - WALL_START,
+    modified: node.mtime - WALL_START,
   };
 }
