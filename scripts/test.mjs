@@ -12,9 +12,11 @@ const { values, positionals: files } = parseArgs({
   allowPositionals: true,
 });
 
-// The embedded server's worker runs from dist, the sample's instances from dist-sample.
+// The embedded server's worker runs from dist, the sample's instances from dist-sample, the simulation from
+// dist-scripts.
 execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
 execFileSync('npm', ['run', '--silent', 'build:sample'], { stdio: 'inherit' });
+execFileSync('npm', ['run', '--silent', 'build:scripts'], { stdio: 'inherit' });
 
 const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
 const leftOut = [];

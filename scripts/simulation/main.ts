@@ -17,7 +17,6 @@ import {
 import { Output } from './output.js';
 import { runSeeds } from './run-seeds.js';
 import { SeedWorker } from './seed-worker.js';
-import { runSingleSeed } from './single-seed.js';
 
 const PASSED = 0;
 const VIOLATED = 1;
@@ -43,7 +42,7 @@ function readCommand(): Command {
   }
 }
 
-/** Returns the exit code. */
+/** Runs the command, whose modules load only now. Returns the exit code. */
 async function run(command: Command): Promise<number> {
   switch (command.kind) {
     case 'help':
@@ -62,6 +61,7 @@ async function run(command: Command): Promise<number> {
 
 async function singleSeed(options: SingleSeed): Promise<number> {
   const output = new Output(options.json);
+  const { runSingleSeed } = await import('./single-seed.js');
   const report = await runSingleSeed(options);
   const { seed, digest, events, faults, violations } = report;
   output.text(`seed ${seed}, digest ${digest}, ${events} events, ${faults.length} faults`);

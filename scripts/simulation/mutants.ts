@@ -79,7 +79,7 @@ function mutantsOf(names: readonly string[]): readonly Mutant[] {
     const mutant = MUTANTS.find((each) => each.name === name);
     if (mutant) return mutant;
     const known = MUTANTS.map((each) => each.name).join(', ');
-    throw new UsageError(`unknown mutant ${name}; there are ${known}`);
+    throw new UsageError(`--mutants: there is no mutant ${name}; the mutants are ${known}`);
   });
 }
 
