@@ -19,6 +19,7 @@ const PROCESS_FAULTS = [
   'lose listing reply',
   'lose sync reply',
   'expire session',
+  'delete node',
   'step clock forward',
   'step clock back',
 ] as const;
