@@ -174,7 +174,7 @@ class Jobs {
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {
     const { history, life, random } = this.context;
-    const options = this.#options('write', 'pages');
+    const options = { ...this.#options('write', 'pages'), holdAtMost: undefined };
     const wanted = this.#wanted(lock.write, 'write', options);
     const reading = this.#wanted(lock.read, 'read', {});
     const lease = await settleAcquire(history.ask(life, wanted, options), history, () =>

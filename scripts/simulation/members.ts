@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Life } from './history.js';
 import type { Setting } from './setting.js';
 import { startJobs } from './jobs.js';
@@ -8,6 +8,9 @@ import type { Library, Random } from './types.js';
 type World = import('nestjs-zookeeper/testing').World;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
+
+/** Milliseconds after which the search for deadlocks has noticed that nobody waits any more. */
+const DETECTOR_ROUND = 500;
 
 /** What runs in a process: its jobs, and how they end. */
 export interface Program {
@@ -128,9 +131,7 @@ export class Members {
     const end = async () => {
       await program.close();
       await program.finished;
-      // The connection fails what was unanswered in the next turn of the event loop.
-      await nextTurn();
-      await nextTurn();
+      await sleep(DETECTOR_ROUND);
     };
     const ended = process
       .run(end)
