@@ -1,6 +1,6 @@
 /**
- * An HTML page that shows who waited for leases and held them, and which faults struck meanwhile. It loads
- * nothing from elsewhere.
+ * Returns an HTML page that shows which process waited for leases and held them, and which faults struck
+ * meanwhile. The page loads nothing from elsewhere.
  *
  * `timeline` is `{ title, facts, length, lanes, leases, faults, handOvers, violations }`; times are
  * milliseconds:
@@ -18,7 +18,7 @@ export function timelinePage(timeline) {
     ({ property, message }, index) =>
       `<button class="violation" data-violation="${index}"><b>${escape(property)}</b> ${escape(message)}</button>`,
   );
-  // A name in the data could end the script.
+  // Text such as `</script>` in the data must not end the script.
   const data = JSON.stringify(timeline).replaceAll('<', '\\u003c');
   return `<!doctype html>
 <html lang="en">
@@ -84,7 +84,7 @@ function escape(text) {
   return String(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
-/** Runs in the page. */
+/** Draws the timeline. Runs in the page. */
 function show({ length, lanes, leases, faults, handOvers, violations }) {
   const ROW = 13;
   /** A lane with more rows than these shows the others as thin lines, which share `THIN_ROWS` pixels. */
@@ -97,7 +97,7 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
   const GAP = 8;
   const AXIS = 24;
   const NARROWEST = 0.05;
-  /** More connectors than these hide everything else. */
+  /** With more connectors than these nothing else could be seen, so none is drawn. */
   const MOST_CONNECTORS = 300;
   const COLOURS = [
     '#2f6fb4',
@@ -359,7 +359,7 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
   }
   const shift = (by) => move(view.from + by, view.until + by);
 
-  /** What the pointer is at, as text. */
+  /** Describes the lease or the fault under the pointer. */
   function describe(pixel, down) {
     const time = timeAt(pixel);
     const slack = timeAt(pixel + 2) - time;

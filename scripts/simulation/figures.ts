@@ -1,6 +1,6 @@
 import type { SeedReport } from './seed-report.js';
 
-/** What a command has run so far. */
+/** Sums over the seeds that have run so far. */
 export class Figures {
   seeds = 0;
   grants = 0;
@@ -25,7 +25,7 @@ export class Figures {
       seeds,
       grants,
       violations,
-      /** Of one worker. */
+      /** Per worker, and so per core. */
       grantsPerSecond: Math.round(grants / seconds / workers),
       seedsPerHour: Math.round((seeds / seconds) * 3600),
       virtualSeconds: Math.round(this.duration) / 1000,

@@ -14,10 +14,20 @@ export function checkLibrary(directory: string): void {
   }
 }
 
-/** Loads a build of the library. A seed loads nothing: virtual time cannot wait for files. */
+/**
+ * Loads a build of the library before the first seed runs: virtual time cannot wait for files.
+ *
+ * @throws UsageError where the build cannot be loaded
+ */
 export async function loadLibrary(directory: string): Promise<Library> {
-  const load = async <T>(file: string) =>
-    (await import(pathToFileURL(resolve(directory, file)).href)) as T;
+  const load = async <T>(file: string) => {
+    try {
+      return (await import(pathToFileURL(resolve(directory, file)).href)) as T;
+    } catch (cause) {
+      const message = `--lib ${directory} cannot be loaded: ${(cause as Error).message}`;
+      throw new UsageError(message, { cause });
+    }
+  };
   return {
     nest: await load(FILES.nest),
     recipes: await load(FILES.recipes),

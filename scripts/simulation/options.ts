@@ -22,9 +22,9 @@ One seed, in this process, so that a debugger can attach:
   --trace FILE     write a timeline of the run as an HTML page
 
 Planted bugs:
-  --mutants [NAME…]  check that the simulation finds them; default: all of them
+  --mutants [NAME…]  check that the simulation finds these bugs (default: all bugs of the list)
 
-All of them:
+Common options:
   --lib DIR        the build of the library to test (default dist)
   --json           print the figures as one JSON object on the last line
   --help           print this text
@@ -37,7 +37,7 @@ export const DEFAULT_LIB = 'dist';
 /** The command cannot run as it was called. The message is one line that names the option. */
 export class UsageError extends Error {}
 
-/** What the command was asked to do. */
+/** A command line that has been checked. */
 export type Command =
   | { readonly kind: 'help' }
   | ({ readonly kind: 'mutants'; readonly names: readonly string[] } & Workers)
@@ -91,7 +91,7 @@ const LEAST_MINUTES = 0.001;
 const MOST_WORKERS = 256;
 const MOST_FAULT = 1_000_000;
 
-/** Options that say what to do; each names those that it can be combined with. */
+/** Options that select a mode of the command, and the options that each of them can be combined with. */
 const COMPANIONS: Partial<Record<Name, readonly Name[]>> = {
   mutants: ['workers', 'json'],
   seed: ['faults', 'trace', 'lib', 'json'],

@@ -6,10 +6,7 @@ const MOST_LISTED = 100;
 /** Milliseconds between two updates of the progress. */
 const UPDATE = 200;
 
-/**
- * What the command prints: text for a reader or, with `--json`, one object on the last line of stdout and the
- * failures on stderr.
- */
+/** Prints the results as text or, with `--json`, as one object on the last line of stdout, with failures on stderr. */
 export class Output {
   readonly #failures: Failure[] = [];
   #lastUpdate = -Infinity;

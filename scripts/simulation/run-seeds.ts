@@ -4,7 +4,7 @@ import type { SeedReport } from './seed-report.js';
 import { shrink, type Shrunk } from './shrink.js';
 import type { RunOptions } from './types.js';
 
-/** What runs a seed; see `SeedWorker`. */
+/** Runs seeds, as `SeedWorker` does in another process. */
 export interface Runner {
   run(options: RunOptions): Promise<SeedReport>;
   close(): Promise<void>;
@@ -23,7 +23,7 @@ export interface SeedsOptions {
   onFailure(failure: Failure): void;
 }
 
-/** Failures of more seeds are reported with all their faults. */
+/** How many failures are shrunk; later ones are reported with all faults of their seeds. */
 const MOST_SHRUNK = 3;
 const SHRINK_LIMITS = { runs: 200, milliseconds: 60_000 };
 

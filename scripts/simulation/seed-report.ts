@@ -1,11 +1,11 @@
 import { UsageError } from './options.js';
 import type { Library, Report, RunOptions, RunSeed, Violation } from './types.js';
 
-/** What the command needs of a seed: its report without the acquires, which only a trace shows. */
+/** The report of a seed without the acquires, which only a trace shows. Workers send this part. */
 export type SeedReport = Omit<Report, 'acquires' | 'processes'>;
 
 /**
- * Runs a seed, and reports the faults that were asked for. Where the simulator fails, that is the violation.
+ * Runs a seed, and reports the faults that were asked for. An error of the simulator is reported as a violation.
  *
  * @throws UsageError where the seed has no fault of an index that was asked for
  */
@@ -28,7 +28,7 @@ export async function reportSeed(
   return { ...report, faults: report.faults.filter(({ index }) => chosen.includes(index)) };
 }
 
-/** The report of a seed that did not get as far as its own. */
+/** Returns a report with one violation for a run that returned none. */
 export function failedReport(seed: number, property: string, message: string): SeedReport {
   const violation: Violation = { property, message, at: 0 };
   return {

@@ -7,7 +7,7 @@ import type { RunOptions } from './types.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 
-/** What a worker process did: sent a message, or not. */
+/** A message of a worker process, or the reason why there is none. */
 type Answer = { readonly message: unknown } | { readonly problem: string };
 
 /** Runs seeds in a process of its own, which it replaces when it dies or does not answer. */
@@ -52,7 +52,7 @@ export class SeedWorker {
     const child = fork(this.file, [this.lib], {
       // A debugger attaches to one process: the command's.
       execArgv: process.execArgv.filter((argument) => !argument.startsWith('--inspect')),
-      // What the code under test prints must not mix with the figures.
+      // Output of the code under test must not mix with the figures on stdout.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
     this.#child = child;

@@ -10,7 +10,7 @@ export interface ShrinkLimits {
 
 export interface Shrunk {
   readonly faults: readonly Fault[];
-  /** What the run with these faults violated. */
+  /** The violation of the run with these faults. */
   readonly violation: Violation;
 }
 

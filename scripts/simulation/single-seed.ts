@@ -7,7 +7,7 @@ import { tracePage } from './trace-page.js';
 import type { Report } from './types.js';
 import { warnWhenLate } from './watchdog.js';
 
-/** Milliseconds of real time after which a run that has not ended is mentioned. */
+/** Milliseconds of real time after which a warning about a run that has not ended is printed. */
 const LATE = 60_000;
 
 /**

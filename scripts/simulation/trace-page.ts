@@ -1,7 +1,7 @@
 import { timelinePage } from '../timeline.mjs';
 import type { Acquire, Report } from './types.js';
 
-/** An HTML page with a timeline of the run. */
+/** Returns an HTML page with a timeline of the run. */
 export function tracePage(report: Report): string {
   const { seed, digest, duration, events, grants, faults, violations } = report;
   const acquires = report.acquires.toSorted((a, b) => a.asked - b.asked);
@@ -38,8 +38,8 @@ export function tracePage(report: Report): string {
 }
 
 /**
- * The grants that followed the end of a lease in another process: pairs of indexes of the lease that ended and
- * the one that was granted. The lease that ended last while the other one waited made room for it.
+ * Returns the hand-overs from one process to another, as pairs of indexes: the lease that ended and the lease
+ * that was granted. The lease that ended last while an acquire waited is the one that handed over to it.
  */
 export function handOvers(acquires: readonly Acquire[]): [ended: number, granted: number][] {
   const pairs: [number, number][] = [];

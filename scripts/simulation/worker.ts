@@ -8,7 +8,7 @@ import type { RunOptions } from './types.js';
  * It sends `ready`, then one report for each message that it receives.
  */
 
-// An interrupt of the terminal reaches it too; the command ends it.
+// A terminal sends an interrupt to this process too. The command kills its workers itself.
 process.on('SIGINT', () => {});
 process.on('disconnect', () => process.exit());
 
