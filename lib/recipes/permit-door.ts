@@ -86,13 +86,14 @@ export class PermitDoor {
     const { data, onNamed, waiter } = asking;
     const names = { parent, marker: DOOR, markers: DOORS, data, nodeAhead: lastBefore };
     const turn = (signal: AbortSignal) =>
-      takeTurn(client, names, { signal, onBlocked: () => {}, onNamed });
+      takeTurn(client, names, { signal, onBlocked: () => waiter?.blockedBriefly(), onNamed });
     const trying = waiter && !waiter.patient;
     const place = await (trying ? this.whileLeft(turn, waiter, asking) : turn(asking.signal));
+    waiter?.unblocked();
     return new Tenure(client, 'mutex', parent, place).grant().lease(this.semaphore.key);
   }
 
-  /** Even a mere try waits at the door while permits are left: whoever has it will be through soon. */
+  /** Even a try waits at the door for a short time while permits are left: the request ahead ends soon. */
   private async whileLeft(
     turn: (signal: AbortSignal) => Promise<Place>,
     waiter: Waiter<Grant[]>,

@@ -117,6 +117,13 @@ export class Waiter<T> {
     this.timer ??= setTimeout(() => this.blocked(), TRY_TIMEOUT);
   }
 
+  /** Nobody is before this waiter any more: from now on a try takes as long as its own requests do. */
+  unblocked(): void {
+    if (this.patient) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+
   /** False where the wait has ended already, and nobody takes the value. */
   resolve(value: T): boolean {
     if (!this.end()) return false;

@@ -413,4 +413,14 @@ describe('a try for a permit beside a request at the door', () => {
     await lease!.release();
     await leave();
   });
+
+  it('that stays there is refused after a while, although permits are free', async () => {
+    const { path, other, door, semaphore, leave } = await asking(4);
+    const trying = observed(semaphore.tryAcquire());
+    await queued(other, `${path}/locks`, 2);
+    expect(trying.settled).toBe(false);
+    expect(await trying.promise).toBeUndefined();
+    await other.delete(door);
+    await leave();
+  });
 });
