@@ -199,7 +199,7 @@ export class Turns {
     const { data, linger } = this;
     const said = this.said.data;
     if (data === said || Buffer.compare(data, said) === 0) return;
-    // The znode was made for a waiter that left, or it has the mark of a try, which was granted now.
+    // The znode was made for a waiter that left.
     if (this.given === 1) void this.say({ data, linger });
     else
       this.describing = setTimeout(() => void this.say({ data, linger }), DESCRIBE_AFTER).unref();

@@ -54,8 +54,9 @@ export interface AcquireOptions {
   /**
    * Milliseconds to wait for the lock while others hold it: 0 only tries, Infinity waits for ever.
    * A try for a lock whose holder uses `linger` may take 500 ms to be refused: the lock may be free, and
-   * then its process deletes the znode within that time. A try that comes just after another one waits
-   * until the other was granted or refused. Trouble with the connection is not contention: the client's retry policy bounds it. Default Infinity.
+   * then its process deletes the znode within that time. So may a try for permits while other processes ask
+   * for theirs. Trouble with the connection is not contention: the client's retry policy bounds it. Default
+   * Infinity.
    */
   wait?: number;
   /** Cancels the wait: the acquire rejects with a {@link WaitCancelledError}. */

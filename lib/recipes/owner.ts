@@ -12,7 +12,7 @@ import { takeTurn } from './queue.js';
 import { queueOf, type QueueNames, type QueueSpec } from './queue-names.js';
 import { Roster } from './roster.js';
 import { giveBackController, takeController } from './spare-controllers.js';
-import { withMark } from './node-marks.js';
+import { withLingerMark } from './node-marks.js';
 import { Tries } from './tries.js';
 import { busy, cancelled, NOBODY_WAITS, Waiter, type Wanted } from './wait.js';
 
@@ -40,7 +40,7 @@ export function wantOf(
   { wait = Infinity, signal, details, linger = 0, onDeadlock }: AcquireOptions,
 ): Want {
   const plain = holderData(details);
-  const data = linger > 0 ? withMark(plain, 'linger') : plain;
+  const data = linger > 0 ? withLingerMark(plain) : plain;
   return { wanted, wait, signal, data, linger, onDeadlock };
 }
 
@@ -116,7 +116,7 @@ class Owner implements Line, HandOverSpec {
     if (wait === 0 && (patientAhead || (turns && !turns.idle))) return Promise.reject(busy(wanted));
     const waiter = new OwnerWaiter(want, this.leave);
     this.waiters.add(waiter);
-    if (!waiter.patient) this.tries.add(waiter);
+    this.tries.add(waiter);
     lookAfter(waiter, this, want.onDeadlock, waiter.from);
     if (turns) turns.goOn();
     else if (!this.serving) this.start();
@@ -135,18 +135,16 @@ class Owner implements Line, HandOverSpec {
     for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = takeController());
       try {
-        const { tries, waiters } = this;
-        const { linger } = first;
-        const data = waiters.size > tries.size ? first.data : withMark(first.data, 'try');
+        const { tries } = this;
         const place = await takeTurn(
           this.client,
-          { ...this.spec, data },
+          { ...this.spec, data: first.data },
           { signal: turn.signal, onBlocked: (node) => (this.waiting = node), tries },
         );
         this.turn = undefined;
         giveBackController(turn);
-        this.turns = new Turns(this.client, this, place, { data, linger });
-        if (this.turns.granted) tries.refuse();
+        this.turns = new Turns(this.client, this, place, first);
+        if (this.turns.granted) for (const waiter of tries) waiter.blocked();
         await this.turns.over;
       } catch (error) {
         if (!turn.signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -167,7 +165,7 @@ class Owner implements Line, HandOverSpec {
 
   private readonly leave = (waiter: Waiter<Grant>): void => {
     this.waiters.delete(waiter as OwnerWaiter);
-    if (!waiter.patient) this.tries.delete(waiter);
+    this.tries.delete(waiter);
     if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
   };
 }

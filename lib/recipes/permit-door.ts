@@ -5,13 +5,11 @@ import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { type Grant, grantOf } from './grant.js';
 import type { Lease } from './lease.js';
 import type { Lock } from './lock.js';
-import { marksOf, withMark } from './node-marks.js';
-import { childrenOf, readNode } from './participants.js';
+import { childrenOf } from './participants.js';
 import type { PermitLimit } from './permits.js';
 import { type Place, takeTurn } from './queue.js';
-import { inOrder, lastBefore, queueOf, type QueueNode } from './queue-names.js';
+import { lastBefore, queueOf } from './queue-names.js';
 import { Tenure } from './tenure.js';
-import { YIELD_TIME } from './tries.js';
 import { abortable, NOBODY_WAITS, type Waiter } from './wait.js';
 import { readWithin, stillIn } from './within-session.js';
 
@@ -85,17 +83,17 @@ export class PermitDoor {
   /** The right to ask. */
   private async pass(asking: Asking): Promise<Lease> {
     const { client, queue: parent } = this;
-    const { onNamed, waiter } = asking;
-    const trying = waiter && !waiter.patient;
-    const data = trying ? withMark(asking.data, 'try') : asking.data;
+    const { data, onNamed, waiter } = asking;
     const names = { parent, marker: DOOR, markers: DOORS, data, nodeAhead: lastBefore };
     const turn = (signal: AbortSignal) =>
-      takeTurn(client, names, { signal, onBlocked: () => {}, onNamed });
+      takeTurn(client, names, { signal, onBlocked: () => waiter?.blockedBriefly(), onNamed });
+    const trying = waiter && !waiter.patient;
     const place = await (trying ? this.whileLeft(turn, waiter, asking) : turn(asking.signal));
+    waiter?.unblocked();
     return new Tenure(client, 'mutex', parent, place).grant().lease(this.semaphore.key);
   }
 
-  /** Even a mere try waits at the door while permits are left: whoever has it will be through soon. */
+  /** Even a try waits at the door for a short time while permits are left: the request ahead ends soon. */
   private async whileLeft(
     turn: (signal: AbortSignal) => Promise<Place>,
     waiter: Waiter<Grant[]>,
@@ -103,15 +101,14 @@ export class PermitDoor {
   ): Promise<Place> {
     const looking = new AbortController();
     const either = AbortSignal.any([signal, looking.signal]);
-    let giveUpAt = Infinity;
+    const enough = async () => (await this.limit.read()) - (await this.taken()) >= count;
     const look = async () => {
-      const left = (await this.limit.read()) - (await this.taken());
-      const state = left < count ? await this.stateFor(count) : 'free';
+      if (await enough()) return either.throwIfAborted();
+      // The server may lag behind the one that answered a release.
+      const [, stillEnough] = await Promise.all([this.client.sync(this.path), enough()]);
       // At the door by now: what is taken may be what it took itself.
       either.throwIfAborted();
-      const now = performance.now();
-      if (state === 'unsure') giveUpAt = Math.min(giveUpAt, now + YIELD_TIME);
-      if (state === 'taken' || (state === 'unsure' && now >= giveUpAt)) waiter.blocked();
+      if (!stillEnough) waiter.blocked();
       either.throwIfAborted();
     };
     const lookAgain = async () => {
@@ -127,50 +124,6 @@ export class PermitDoor {
     } finally {
       looking.abort(NOBODY_WAITS);
     }
-  }
-
-  /**
-   * Whether `count` permits are free. Unsure while a try at the head of the door has made lease nodes
-   * beyond the permits that are left: it deletes them again, and nobody holds those.
-   */
-  private async stateFor(count: number): Promise<'free' | 'taken' | 'unsure'> {
-    // The server may lag behind the one that answered a release.
-    const synced = this.client.sync(this.path);
-    // The door comes first: to make lease nodes, a request has to stand there for a round trip or more.
-    const [doors, children, value] = await Promise.all([
-      childrenOf(this.client, this.queue),
-      childrenOf(this.client, this.leases),
-      this.limit.read(),
-      synced,
-    ]);
-    const leases = queueOf({ parent: this.leases, markers: LEASES }, children);
-    if (value - leases.length >= count) return 'free';
-    const [head] = inOrder(queueOf({ parent: this.queue, markers: DOORS }, doors));
-    if (leases.length <= value || !head) return 'taken';
-    const door = `${this.queue}/${head.name}`;
-    const [node, asked] = await Promise.all([
-      readNode(this.client, door),
-      this.askedBy(door, leases),
-    ]);
-    if (!node) return 'unsure';
-    if (!marksOf(node.data).tries) return 'taken';
-    return value - (leases.length - asked.size) >= count ? 'unsure' : 'taken';
-  }
-
-  /**
-   * The lease nodes that the session at the head of the door's queue made since it stood there. Where
-   * two threads of one Curator client queue, the second is taken to ask for what the first one holds.
-   */
-  async askedBy(door: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
-    const paths = leases.map(({ name }) => `${this.leases}/${name}`);
-    const [asker, ...stats] = await Promise.all(
-      [door, ...paths].map((path) => this.client.exists(path)),
-    );
-    const ofAsker = leases.filter((_, index) => {
-      const stat = stats[index];
-      return asker && stat?.ephemeralOwner === asker.ephemeralOwner && stat.czxid > asker.czxid;
-    });
-    return new Set(ofAsker);
   }
 
   /** Undefined where what had been made is gone: ask again. */

@@ -4,7 +4,6 @@ import type { Grant, Recipe } from './grant.js';
 import { holderData } from './holder-details.js';
 import type { AcquireOptions } from './lease.js';
 import type { Lock } from './lock.js';
-import { removeTryMark, withMark } from './node-marks.js';
 import { takeTurn } from './queue.js';
 import type { QueueNames } from './queue-names.js';
 import { Tenure } from './tenure.js';
@@ -27,15 +26,14 @@ export async function queueAlone(
   const line: Line = { client, waiters: [waiter], waiting: undefined, behind: undefined };
   lookAfter(waiter, line, onDeadlock, chainNow());
   const tries = new Tries();
-  if (!waiter.patient) tries.add(waiter);
+  tries.add(waiter);
   takeTurn(
     client,
-    { ...names, parent: path, data: waiter.patient ? data : withMark(data, 'try') },
+    { ...names, parent: path, data },
     { signal: turn.signal, onBlocked: (node) => (line.waiting = node), tries },
   ).then(
     (place) => {
       turn = undefined;
-      if (!waiter.patient) removeTryMark(place, data);
       const grant = new Tenure(client, recipe, path, place).grant();
       if (!waiter.resolve(grant)) grant.abandon();
     },

@@ -1,9 +1,10 @@
 import { NodeError, type Session, type ZkClient } from '../client/index.js';
 import { WaitingNode } from './deadlock/waiting-node.js';
 import { enqueue, type Listing, type NewNode } from './enqueue.js';
-import { marksOf } from './node-marks.js';
+import { hasLingerMark } from './node-marks.js';
 import { freshNode, queueOf, type QueueNode, type QueueSpec } from './queue-names.js';
-import { Tries, type Try } from './tries.js';
+import { type Look, Tries } from './tries.js';
+import { abortable } from './wait.js';
 import { inSession, readWithin, stillIn } from './within-session.js';
 
 /*
@@ -12,7 +13,7 @@ import { inSession, readWithin, stillIn } from './within-session.js';
  *   1. Create an ephemeral sequential node under the path and list the path's children.
  *   2. If no node of the queue stands before our own, the turn is ours.
  *   3. Otherwise watch the node just before ours, wait until it goes, and list again. An acquire with
- *      `wait: 0` reads that node first, and is refused unless the node is likely to go soon (node-marks.ts).
+ *      `wait: 0` reads that node first, and is refused unless the node may linger (node-marks.ts).
  *
  * Every way out of the queue deletes our node.
  */
@@ -55,8 +56,7 @@ async function takeTurnIn(
   { signal, onBlocked, onNamed, tries = new Tries() }: TurnOptions,
 ): Promise<Place | undefined> {
   const { parent, marker: suffix, data } = spec;
-  // Before each listing is sent: it decides about no try that begins later.
-  let asked = tries.now();
+  let look = tries.look();
   const created = await enqueue(client, session, {
     parent,
     suffix,
@@ -68,7 +68,7 @@ async function takeTurnIn(
   const path = `${parent}/${created.name}`;
   let waiting: WaitingNode | undefined;
   const list = () => {
-    asked = tries.now();
+    look = tries.look();
     return readWithin(client, session, () => session.children(parent), signal);
   };
   try {
@@ -82,7 +82,7 @@ async function takeTurnIn(
       if (ahead) {
         onBlocked((waiting ??= new WaitingNode(session, path, data)));
         const blocker = { path: `${parent}/${ahead.name}`, client, session, signal };
-        await untilWorthAnotherLook(blocker, tries, asked);
+        await untilWorthAnotherLook(blocker, look);
       } else if (waiting?.busy) {
         // From here on the node's data is its holder's.
         await waiting.busy;
@@ -113,48 +113,37 @@ interface Blocker {
 }
 
 /**
- * Resolves when the node ahead may be gone, or when a try began after the last listing was sent. Refuses
- * the tries in `asked` unless the node ahead is likely to go soon.
+ * Resolves when the node ahead may be gone, or when a try began after the look. Refuses the tries of the
+ * look unless the node ahead may linger: then each of them waits for a short time.
  */
 async function untilWorthAnotherLook(
   { path, client, session, signal }: Blocker,
-  tries: Tries,
-  asked: readonly Try[],
+  { tries, arrival }: Look,
 ): Promise<void> {
-  const refuse = () => {
-    tries.refuse(asked);
-    signal.throwIfAborted();
-  };
   try {
-    if (tries.size > 0) {
+    if (tries.length > 0) {
       // Most tries end here. Without a watch, there is none to remove.
       const { data } = await readWithin(client, session, () => session.get(path), signal);
-      if (!goesSoon(data)) refuse();
-      if (tries.newSince(asked)) return;
+      const lingers = hasLingerMark(data);
+      for (const waiter of tries) {
+        if (lingers) waiter.blockedBriefly();
+        else waiter.blocked();
+      }
+      signal.throwIfAborted();
     }
     // A read, because an exists watch would stay behind on a node that is gone (CURATOR-107).
-    const { data, watch } = await readWithin(
+    const { watch } = await readWithin(
       client,
       session,
       () => session.get(path, { watch: true }),
       signal,
     );
     try {
-      signal.throwIfAborted();
-      if (tries.newSince(asked)) return;
-      if (tries.size > 0 && !goesSoon(data)) return refuse();
-      const event = await tries.event(watch, signal);
-      // The try ahead of ours was granted: its process removed the mark.
-      if (event === 'changed' && tries.size > 0 && marksOf(data).tries) refuse();
+      await abortable(Promise.race([watch.fired, arrival]), signal);
     } finally {
       watch.remove();
     }
   } catch (error) {
     if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
   }
-}
-
-function goesSoon(data: Buffer): boolean {
-  const { lingers, tries } = marksOf(data);
-  return lingers || tries;
 }

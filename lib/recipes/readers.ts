@@ -15,7 +15,6 @@ import { Roster } from './roster.js';
 import { giveBackController, takeController } from './spare-controllers.js';
 import { Stay } from './stay.js';
 import { Tenure } from './tenure.js';
-import { removeTryMark, withMark } from './node-marks.js';
 import { Tries } from './tries.js';
 import { cancelled, NOBODY_WAITS, type Waiter } from './wait.js';
 
@@ -66,7 +65,7 @@ class Readers implements Line {
 
   private queue(waiter: OwnerWaiter): void {
     this.waiters.add(waiter);
-    if (!waiter.patient) this.tries.add(waiter);
+    this.tries.add(waiter);
     lookAfter(waiter, this, waiter.want.onDeadlock, waiter.from);
     if (!this.serving) this.start();
   }
@@ -83,18 +82,18 @@ class Readers implements Line {
     for (let first; (first = this.waiters.first);) {
       const turn = (this.turn = takeController());
       try {
-        const { tries, waiters } = this;
-        const marked = waiters.size === tries.size;
-        const data = marked ? withMark(first.data, 'try') : first.data;
         const mayLinger = first.linger > 0;
         const place = await takeTurn(
           this.client,
-          { ...this.spec, data },
-          { signal: turn.signal, onBlocked: (node) => (this.waiting = node), tries },
+          { ...this.spec, data: first.data },
+          {
+            signal: turn.signal,
+            onBlocked: (node) => (this.waiting = node),
+            tries: this.tries,
+          },
         );
         this.turn = undefined;
         giveBackController(turn);
-        if (marked) removeTryMark(place, first.data);
         this.share(
           new SharedPlace(this.client, this.spec, place, mayLinger, (waiter) => this.queue(waiter)),
         );
@@ -119,7 +118,7 @@ class Readers implements Line {
 
   private readonly leave = (waiter: Waiter<Grant>): void => {
     this.waiters.delete(waiter as OwnerWaiter);
-    if (!waiter.patient) this.tries.delete(waiter);
+    this.tries.delete(waiter);
     if (this.waiters.size === 0) this.turn?.abort(NOBODY_WAITS);
   };
 

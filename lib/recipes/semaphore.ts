@@ -9,7 +9,7 @@ import { childrenOf, type Seat } from './participants.js';
 import { DOORS, LEASES, PermitDoor } from './permit-door.js';
 import { permitQueueOf, type PermitWant } from './permit-queue.js';
 import { PermitLimit, type Permits } from './permits.js';
-import { inOrder, queueOf } from './queue-names.js';
+import { inOrder, type QueueNode, queueOf } from './queue-names.js';
 import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './wait.js';
 
 /*
@@ -109,7 +109,7 @@ export class Semaphore extends Lock<PermitOptions> {
     const nodes = inOrder(queueOf({ parent: directory, markers: LEASES }, leases));
     const queue = inOrder(queueOf({ parent: door, markers: DOORS }, doors));
     const [first, ...behind] = queue;
-    const asked = first ? await this.door.askedBy(`${door}/${first.name}`, nodes) : new Set();
+    const asked = first ? await this.askedBy(`${door}/${first.name}`, nodes) : new Set();
     return [
       ...nodes.map((node) => ({
         node,
@@ -126,6 +126,22 @@ export class Semaphore extends Lock<PermitOptions> {
         mode: 'permit' as const,
       })),
     ];
+  }
+
+  /**
+   * The lease nodes that the session at the head of the door's queue made since it stood there. Where
+   * two threads of one Curator client queue, the second is taken to ask for what the first one holds.
+   */
+  private async askedBy(door: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
+    const paths = leases.map(({ name }) => `${this.door.leases}/${name}`);
+    const [asker, ...stats] = await Promise.all(
+      [door, ...paths].map((path) => this.client.exists(path)),
+    );
+    const ofAsker = leases.filter((_, index) => {
+      const stat = stats[index];
+      return asker && stat?.ephemeralOwner === asker.ephemeralOwner && stat.czxid > asker.czxid;
+    });
+    return new Set(ofAsker);
   }
 
   private async takePlaces(

@@ -13,6 +13,9 @@ export interface Wanted {
 /** Node's longest timer, 24.8 days: a longer wait ends there too. */
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** Milliseconds that an acquire with `wait: 0` waits for others who are likely to be gone soon. */
+const TRY_TIMEOUT = 500;
+
 /** Why nobody waits for a turn. One for all: the reason that abort() makes by itself costs more than a hand-over. */
 export const NOBODY_WAITS = new Error('nobody waits any more');
 
@@ -86,7 +89,7 @@ export class Waiter<T> {
     private readonly onEnd: (waiter: Waiter<T>) => void,
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
-    // A mere try has no deadline: whoever serves it says at the first look that the lock is busy.
+    // An acquire with `wait: 0` is refused by blocked().
     if (wait > 0 && wait !== Infinity) {
       this.timer = setTimeout(this.onDeadline, Math.min(wait, LONGEST_TIMER));
     }
@@ -106,6 +109,19 @@ export class Waiter<T> {
   /** Others are before this waiter: a try ends here, a patient one goes on waiting. */
   blocked(): void {
     if (!this.patient) this.reject(busy(this.wanted));
+  }
+
+  /** Others are before this waiter, but are likely to be gone soon: a try ends {@link TRY_TIMEOUT} after the first call. */
+  blockedBriefly(): void {
+    if (this.patient || this.over) return;
+    this.timer ??= setTimeout(() => this.blocked(), TRY_TIMEOUT);
+  }
+
+  /** Nobody is before this waiter any more: from now on a try takes as long as its own requests do. */
+  unblocked(): void {
+    if (this.patient) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
   }
 
   /** False where the wait has ended already, and nobody takes the value. */

@@ -437,7 +437,7 @@ describe('a try for a permit', () => {
     ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
   ])('of a %s succeeds over a slow network, also behind another', async (_name, make) => {
     const path = server.path('try-slow');
-    const link = await PlainLink.to(server.port, { latency: 40 });
+    const link = await PlainLink.to(server.port, { latency: 20 });
     const [client, near] = await Promise.all([
       connect({ transport: 'wire', connectString: link.connectString }),
       connect(),
@@ -449,7 +449,7 @@ describe('a try for a permit', () => {
     const waiting = observed(make(client, path).tryAcquire());
     await queued(near, `${path}/locks`, 2);
     const [own] = (await nodesUnder(near, `${path}/locks`)).slice(-1);
-    await delay(500);
+    await delay(100);
     expect(waiting.settled).toBe(false);
     expect((await nodesUnder(near, `${path}/locks`)).at(-1)).toBe(own);
     await door.release();

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
   type AcquireOptions,
-  type Lease,
   type Lock,
   Mutex,
   NonReentrantMutex,
@@ -294,11 +293,8 @@ describe.each(MARKED)('a try for a %s behind the node of another process', (_nam
     return { path, other, client, node };
   };
 
-  it.each([
-    ['lingers', { linger: true }],
-    ['is a try', { try: true }],
-  ])('that %s is granted when that node goes', async (_how, data) => {
-    const { path, other, client, node } = await standing(data);
+  it('that lingers is granted when that node goes', async () => {
+    const { path, other, client, node } = await standing({ linger: true });
     const trying = observed(at(client, path).tryAcquire());
     await queued(other, path, 2);
     expect(trying.settled).toBe(false);
@@ -309,22 +305,8 @@ describe.each(MARKED)('a try for a %s behind the node of another process', (_nam
     await nothingLeft(server, other, path);
   });
 
-  it('that is a try is refused as soon as that try is granted', async () => {
-    const { path, other, client, node } = await standing({ try: true });
-    const trying = at(client, path).tryAcquire();
-    await queued(other, path, 2);
-    // It waits by a watch: what removes the mark, or the node, at once afterwards does not mislead it.
-    await expect.poll(() => server.watchCount(), { interval: 5 }).toBe(1);
-    await Promise.all([other.set(node, '{}'), other.delete(node)]);
-    expect(await trying).toBeUndefined();
-    await nothingLeft(server, other, path);
-  });
-
-  it.each([
-    ['lingers', { linger: true }],
-    ['is a try', { try: true }],
-  ])('that %s is refused after a while where that node stays', async (_how, data) => {
-    const { path, other, client, node } = await standing(data);
+  it('that lingers is refused after a while where that node stays', async () => {
+    const { path, other, client, node } = await standing({ linger: true });
     const started = performance.now();
     expect(await at(client, path).tryAcquire()).toBeUndefined();
     expect(performance.now() - started).toBeGreaterThan(SOON);
@@ -335,6 +317,7 @@ describe.each(MARKED)('a try for a %s behind the node of another process', (_nam
 
   it.each([
     ['holds', {}],
+    ['says that it does not linger', { linger: false }],
     ["is Curator's", '10.0.0.1'],
     ['says something else', 'null'],
     ['says nothing', ''],
@@ -351,24 +334,6 @@ describe.each(MARKED)('a try for a %s behind the node of another process', (_nam
     const patient = await nodeOf(other, path, marker, {});
     await refusedSoon(async () => [await at(client, path).tryAcquire()]);
     await Promise.all([other.delete(node), other.delete(patient)]);
-    await nothingLeft(server, other, path);
-  });
-});
-
-describe.each<[string, (client: ZkClient, path: string) => Lock, AcquireOptions]>([
-  ['mutex', mutex, {}],
-  ['mutex', mutex, { fairness: 'strict' }],
-  ['write lock', write, {}],
-  ['read lock', read, {}],
-  ['read lock', read, { fairness: 'strict' }],
-])('the znode of a granted try for a %s', (_name, at, options) => {
-  it(`has no mark of a try (${JSON.stringify(options)})`, async () => {
-    const path = server.path('granted');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const lease = await at(holder, path).tryAcquire(options);
-    await expect.poll(() => dataUnder(other, path)).not.toHaveProperty('try');
-    expect(lease!.held).toBe(true);
-    await lease!.release();
     await nothingLeft(server, other, path);
   });
 });
@@ -411,66 +376,51 @@ describe.each<[string, (client: ZkClient, path: string) => Lock]>([
 });
 
 describe('a try for a permit beside a request at the door', () => {
-  const permits = 2;
-
-  /** One permit is held; the request at the door wants two, and has made its lease nodes. */
-  const asking = async (data: object) => {
+  /** One permit is held; another process at the door wants two, and has made its lease nodes. */
+  const asking = async (permits: number) => {
     const path = server.path('door');
     const [holder, other, client] = await Promise.all([connect(), connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits }).acquire();
-    const door = await nodeOf(other, `${path}/locks`, 'lock-', { permits, ...data });
+    const door = await nodeOf(other, `${path}/locks`, 'lock-', { permits });
     const leases: string[] = [];
     for (let i = 0; i < 2; i++) {
       leases.push(await nodeOf(other, `${path}/leases`, 'lease-', { permits }));
     }
     const semaphore = new Semaphore(client, path, { permits });
     const leave = async () => {
-      for (const node of [...leases, door]) await other.delete(node);
+      for (const node of leases) await other.delete(node);
+      await held.release();
+      await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
     };
-    return { path, other, held, semaphore, leave };
+    return { path, other, door, semaphore, leave };
   };
 
-  it('that is a try waits until that one was refused', async () => {
-    const { path, other, held, semaphore, leave } = await asking({ try: true });
+  it('that waits for permits is refused at once: it does not overtake a larger request', async () => {
+    const { other, door, semaphore, leave } = await asking(2);
+    await refusedSoon(async () => [await semaphore.tryAcquire()]);
+    await other.delete(door);
+    await leave();
+  });
+
+  it('that leaves a permit is granted it', async () => {
+    const { path, other, door, semaphore, leave } = await asking(4);
     const trying = observed(semaphore.tryAcquire());
     await queued(other, `${path}/locks`, 2);
     expect(trying.settled).toBe(false);
-    await leave();
+    await other.delete(door);
     const lease = await trying.promise;
     expect(lease?.held).toBe(true);
-    await Promise.all([lease!.release(), held.release()]);
-    await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
+    await lease!.release();
+    await leave();
   });
 
-  it('that is a try is refused after a while where that one stays', async () => {
-    const { path, other, held, semaphore, leave } = await asking({ try: true });
-    expect(await semaphore.tryAcquire()).toBeUndefined();
-    await Promise.all([leave(), held.release()]);
-    await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
-  });
-
-  it('that waits is refused at once: a small request does not overtake a large one', async () => {
-    const { path, other, held, semaphore, leave } = await asking({});
-    await refusedSoon(async () => [await semaphore.tryAcquire()]);
-    await Promise.all([leave(), held.release()]);
-    await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
-  });
-
-  it('is granted as often as permits are left, whatever larger tries come beside it', async () => {
-    const path = server.path('mixed');
-    const [one, two, three] = await Promise.all([connect(), connect(), connectAt(5)]);
-    const at = (client: ZkClient) => new Semaphore(client, path, { permits });
-    const held = await at(one).acquire();
-    for (let round = 0; round < 20; round++) {
-      const [large, small] = await Promise.all([
-        at(two).tryAcquire({ count: 2 }),
-        at(three).tryAcquire(),
-      ]);
-      expect(large).toBeUndefined();
-      expect(small?.held).toBe(true);
-      await (small as Lease).release();
-    }
-    await held.release();
-    await nothingLeft(server, one, `${path}/locks`, `${path}/leases`);
+  it('that stays there is refused after a while, although permits are free', async () => {
+    const { path, other, door, semaphore, leave } = await asking(4);
+    const trying = observed(semaphore.tryAcquire());
+    await queued(other, `${path}/locks`, 2);
+    expect(trying.settled).toBe(false);
+    expect(await trying.promise).toBeUndefined();
+    await other.delete(door);
+    await leave();
   });
 });
