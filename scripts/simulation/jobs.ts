@@ -97,7 +97,7 @@ class Jobs {
   }
 
   /** @param pause milliseconds between two attempts of a loop, on average */
-  #loops(count: number, attempt: () => Promise<void>, pause = 40): Promise<void>[] {
+  #loops(count: number, attempt: () => Promise<void>, pause = 60): Promise<void>[] {
     return Array.from({ length: count }, () => this.#loop(attempt, pause));
   }
 
