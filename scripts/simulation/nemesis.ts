@@ -93,7 +93,9 @@ export class Nemesis {
       case 'lose delete reply':
       case 'lose listing reply':
       case 'lose sync reply':
-        this.world.loseReply(LOST_REPLIES[kind], client?.sessionId ? client : undefined);
+        // Without a session of its own, the fault would strike another process.
+        if (client?.sessionId === undefined) return none;
+        this.world.loseReply(LOST_REPLIES[kind], client);
         if (kind === 'lose sync reply') link.reset();
         return none;
       case 'expire session':
