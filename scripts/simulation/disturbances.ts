@@ -39,6 +39,14 @@ export class Disturbances {
     return this.#concerning(process).some((fault) => fault.from <= until && fault.until >= from);
   }
 
+  /** Whether somebody else ended a lease of the process. */
+  unnoticed(process: string, from: number, until: number): boolean {
+    return this.faults.some(
+      ({ kind, target, from: at }) =>
+        UNNOTICED.has(kind) && target === process && at >= from && at <= until,
+    );
+  }
+
   /** Whether another fault than a deleted node was in force for the process. */
   others(process: string, from: number, until: number): boolean {
     return this.#concerning(process).some(

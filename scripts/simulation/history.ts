@@ -211,6 +211,5 @@ export class History {
     if (record.outcome !== 'held') return;
     record.outcome = outcome;
     record.ended = this.world.now;
-    this.world.note(`${outcome} ${record.key} ${record.token}`);
   }
 }

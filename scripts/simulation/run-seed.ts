@@ -25,7 +25,7 @@ const PATIENCE = 30_000;
 const LIMIT = 120_000;
 
 /** Runs all recipes under the faults of one seed and checks what happened. */
-export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
+export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline }) => {
   const { simulate, SimulationError, Random } = library.testing;
   const random = new Random(seed);
   const setting = settingOf(random.fork());
@@ -45,7 +45,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
     faults,
     violations,
     grants: history?.leases.length ?? 0,
-    acquires: history?.acquires() ?? [],
+    acquires: (timeline && history?.acquires()) || [],
     processes: setting.processes.map(({ name }) => name),
   });
   const { servers, latency, lag } = setting;
@@ -57,7 +57,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted }) => {
           world.at(record.granted, () => znodes.check(record));
         })),
         setting,
-        (process, from, until) => disturbances.disturb(process, from, until),
+        disturbances,
       );
       const working = () => world.now < workUntil;
       const members = new Members(world, library, history, setting, random.fork(), working);

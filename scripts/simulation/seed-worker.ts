@@ -51,7 +51,11 @@ export class SeedWorker {
     if (this.#closed) throw new Error('the worker is closed');
     const child = fork(this.file, [this.lib], {
       // A debugger attaches to one process: the command's.
-      execArgv: process.execArgv.filter((argument) => !argument.startsWith('--inspect')),
+      execArgv: [
+        ...process.execArgv.filter((argument) => !argument.startsWith('--inspect')),
+        // Megabytes: most objects of a seed live shortly.
+        '--max-semi-space-size=64',
+      ],
       // Output of the code under test must not mix with the figures on stdout.
       stdio: ['ignore', 2, 2, 'ipc'],
     });

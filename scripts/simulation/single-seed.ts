@@ -19,7 +19,8 @@ export async function runSingleSeed({ seed, faults, trace, lib }: SingleSeed): P
   const library = await loadLibrary(lib);
   const text = `seed ${seed} has not ended after ${LATE / 1000} s; a debugger shows what it does`;
   const stopWarning = await warnWhenLate(text, LATE);
-  const report = await reportSeed(runSeed, library, { seed, faults });
+  const options = { seed, faults, timeline: trace !== undefined };
+  const report = await reportSeed(runSeed, library, options);
   stopWarning();
   if (trace !== undefined) await writeFile(trace, tracePage(report));
   return report;

@@ -9,6 +9,8 @@ export interface RunOptions {
   readonly seed: number;
   /** Indexes of the seed's faults that happen. Default: all of them. */
   readonly faults?: readonly number[];
+  /** Whether the report has the acquires, for a timeline. Default false. */
+  readonly timeline?: boolean;
 }
 
 /** A fault as it was planned from the seed. Times are virtual milliseconds. */
@@ -54,6 +56,7 @@ export interface Report {
   readonly grants: number;
   readonly faults: readonly Fault[];
   readonly violations: readonly Violation[];
+  /** Empty unless they were asked for. */
   readonly acquires: readonly Acquire[];
   /** Names of the processes, in the order in which they started. */
   readonly processes: readonly string[];

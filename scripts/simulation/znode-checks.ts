@@ -1,3 +1,4 @@
+import type { Disturbances } from './disturbances.js';
 import type { History, LeaseRecord } from './history.js';
 import { noticeTime, type Setting } from './setting.js';
 
@@ -29,9 +30,6 @@ interface QueueNode {
   readonly path: string;
 }
 
-/** Whether a fault may keep a process from noticing what others do, or has ended its session. */
-export type Disturbed = (process: string, from: number, until: number) => boolean;
-
 export class ZnodeChecks {
   /** When the first grant by a znode was. */
   readonly #firstGrant = new Map<string, number>();
@@ -39,24 +37,23 @@ export class ZnodeChecks {
   constructor(
     private readonly history: History,
     private readonly setting: Setting,
-    private readonly disturbed: Disturbed,
+    private readonly disturbances: Disturbances,
   ) {}
 
   /** To be called at the time of the grant, when everything that was due earlier has happened. */
   check(record: LeaseRecord): void {
     const { request, session, life, granted } = record;
-    if (request.path === undefined || session === undefined) return;
-    // Its session may have been ended behind its back; then nothing holds any more.
-    if (!this.history.world.sessions.includes(session) || life.ended <= granted) {
-      if (!this.#excused(record)) this.#violation(record, 'its session is over');
-      return;
-    }
+    if (request.path === undefined || session === undefined || life.ended <= granted) return;
     const { permits } = request;
     const isPermit = permits !== undefined;
     const queue = this.#queue(isPermit ? `${request.path}/leases` : request.path);
     const own = queue.filter((node) => node.session === session);
     if (own.length === 0) {
-      if (!this.#excused(record)) this.#violation(record, 'its session has no znode there');
+      // Its session may have been ended behind its back, or its node deleted.
+      const why = this.history.world.sessions.includes(session)
+        ? 'its session has no znode there'
+        : 'its session is over';
+      if (!this.#excused(record)) this.#violation(record, why);
     } else if (isPermit) {
       this.#checkPermits(record, queue, own);
     } else if (request.mode === 'read') {
@@ -70,6 +67,7 @@ export class ZnodeChecks {
     const [first] = queue;
     const mine = own[0]!;
     if (first !== mine) {
+      if (this.#unnoticed(record)) return;
       return this.#violation(record, `${first!.path} stands before ${mine.path}`);
     }
     const since = this.#since(mine.path, record);
@@ -89,7 +87,10 @@ export class ZnodeChecks {
         session !== mine.session &&
         record.granted - Math.max(since, created + notice) > budget + notice,
     );
-    if (waiting && !this.disturbed(record.life.name, waiting.created - notice, record.granted)) {
+    if (
+      waiting &&
+      !this.disturbances.disturb(record.life.name, waiting.created - notice, record.granted)
+    ) {
       const waited = Math.round(record.granted - waiting.created);
       this.history.violation(
         'a process hands a lock on for a bounded time while others wait',
@@ -108,6 +109,7 @@ export class ZnodeChecks {
       ),
     );
     if (free.length === 0) {
+      if (this.#unnoticed(record)) return;
       return this.#violation(record, 'a write node stands before each of its read nodes');
     }
     const notice = 2 * noticeTime(this.setting);
@@ -122,7 +124,10 @@ export class ZnodeChecks {
           return node.sequence < sequence && record.granted > known;
         }),
     );
-    if (waiting && !this.disturbed(record.life.name, waiting.created - notice, record.granted)) {
+    if (
+      waiting &&
+      !this.disturbances.disturb(record.life.name, waiting.created - notice, record.granted)
+    ) {
       this.history.violation(
         'no reader joins while a writer waits',
         `${record.life.name} joined the readers of ${record.key} although ${waiting.path} waited`,
@@ -141,6 +146,11 @@ export class ZnodeChecks {
     }
   }
 
+  /** Whether somebody deleted a node of the process or ended its session, which it may not know yet. */
+  #unnoticed({ life, granted }: LeaseRecord): boolean {
+    return this.disturbances.unnoticed(life.name, granted - this.setting.sessionTimeout, granted);
+  }
+
   /** When the first grant by a znode was; undefined where this is the first. */
   #since(path: string, { granted }: LeaseRecord): number | undefined {
     const since = this.#firstGrant.get(path);
@@ -149,7 +159,7 @@ export class ZnodeChecks {
   }
 
   #excused({ life, granted }: LeaseRecord): boolean {
-    return this.disturbed(life.name, granted - this.setting.sessionTimeout, granted);
+    return this.disturbances.disturb(life.name, granted - this.setting.sessionTimeout, granted);
   }
 
   #queue(path: string): QueueNode[] {

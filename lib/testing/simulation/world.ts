@@ -198,7 +198,7 @@ export class World {
     const prefix = below === '/' ? '/' : `${below}/`;
     for (const [path, node] of this.#store.committed.tree.nodes) {
       if (!path.startsWith(prefix) || path === '/' || path.startsWith('/zookeeper')) continue;
-      found.push(describe(path, node));
+      found.push(new ZnodeSnapshot(path, node));
     }
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
   }
@@ -208,7 +208,7 @@ export class World {
     const { nodes } = this.#store.committed.tree;
     const names = [...(nodes.get(parent)?.children ?? [])];
     const paths = names.map((name) => (parent === '/' ? `/${name}` : `${parent}/${name}`));
-    return paths.map((path) => describe(path, nodes.get(path)!));
+    return paths.map((path) => new ZnodeSnapshot(path, nodes.get(path)!));
   }
 
   /** How many watches the servers keep for clients that are connected. */
@@ -221,7 +221,7 @@ export class World {
   /** The ids of the sessions that the servers know, in hexadecimal. */
   get sessions(): string[] {
     const { sessions } = this.#store.committed;
-    return sessions.save().map(({ id }) => BigInt.asUintN(64, id).toString(16));
+    return sessions.save().map(({ id }) => toHex(id));
   }
 
   get #current(): SimulatedProcess {
@@ -273,13 +273,34 @@ export class World {
   }
 }
 
-function describe(path: string, node: Znode): SimulatedZnode {
-  return {
-    path,
-    data: Buffer.from(node.data ?? []),
-    session: node.owner === 0n ? undefined : BigInt.asUintN(64, node.owner).toString(16),
-    czxid: node.czxid,
-    created: node.ctime - WALL_START,
-    modified: node.mtime - WALL_START,
-  };
+/** A snapshot. Scenarios look at many znodes often, so it copies only what they read. */
+class ZnodeSnapshot implements SimulatedZnode {
+  readonly czxid: number;
+  readonly created: number;
+  readonly modified: number;
+  readonly #owner: bigint;
+  readonly #data: Uint8Array | null;
+
+  constructor(
+    readonly path: string,
+    { czxid, ctime, mtime, owner, data }: Znode,
+  ) {
+    this.czxid = czxid;
+    this.created = ctime - WALL_START;
+    this.modified = mtime - WALL_START;
+    this.#owner = owner;
+    this.#data = data;
+  }
+
+  get data(): Buffer {
+    return Buffer.from(this.#data ?? []);
+  }
+
+  get session(): string | undefined {
+    return this.#owner === 0n ? undefined : toHex(this.#owner);
+  }
+}
+
+function toHex(session: bigint): string {
+  return BigInt.asUintN(64, session).toString(16);
 }
