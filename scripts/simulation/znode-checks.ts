@@ -182,10 +182,18 @@ function order({ marker }: QueueNode): number {
   return marker === '__WRIT__' ? 0 : 1;
 }
 
-function parse({ path, session, ...znode }: SimulatedZnode): QueueNode | undefined {
+function parse(znode: SimulatedZnode): QueueNode | undefined {
+  const { path, session, created, modified } = znode;
   const name = LOCK.exec(path.slice(path.lastIndexOf('/') + 1));
   if (!name) return undefined;
-  const { created, modified, data } = znode;
-  const revoked = data.toString() === REVOKED ? modified : Infinity;
-  return { marker: name[1]!, sequence: Number(name[2]), session, created, revoked, path };
+  return {
+    marker: name[1]!,
+    sequence: Number(name[2]),
+    session,
+    created,
+    path,
+    get revoked() {
+      return znode.data.toString() === REVOKED ? modified : Infinity;
+    },
+  };
 }

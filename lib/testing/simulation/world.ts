@@ -198,7 +198,7 @@ export class World {
     const prefix = below === '/' ? '/' : `${below}/`;
     for (const [path, node] of this.#store.committed.tree.nodes) {
       if (!path.startsWith(prefix) || path === '/' || path.startsWith('/zookeeper')) continue;
-      found.push(new ZnodeSnapshot(path, node));
+      found.push(snapshot(path, node));
     }
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
   }
@@ -208,7 +208,7 @@ export class World {
     const { nodes } = this.#store.committed.tree;
     const names = [...(nodes.get(parent)?.children ?? [])];
     const paths = names.map((name) => (parent === '/' ? `/${name}` : `${parent}/${name}`));
-    return paths.map((path) => new ZnodeSnapshot(path, nodes.get(path)!));
+    return paths.map((path) => snapshot(path, nodes.get(path)!));
   }
 
   /** How many watches the servers keep for clients that are connected. */
@@ -274,31 +274,19 @@ export class World {
 }
 
 /** A snapshot. Scenarios look at many znodes often, so it copies only what they read. */
-class ZnodeSnapshot implements SimulatedZnode {
-  readonly czxid: number;
-  readonly created: number;
-  readonly modified: number;
-  readonly #owner: bigint;
-  readonly #data: Uint8Array | null;
-
-  constructor(
-    readonly path: string,
-    { czxid, ctime, mtime, owner, data }: Znode,
-  ) {
-    this.czxid = czxid;
-    this.created = ctime - WALL_START;
-    this.modified = mtime - WALL_START;
-    this.#owner = owner;
-    this.#data = data;
-  }
-
-  get data(): Buffer {
-    return Buffer.from(this.#data ?? []);
-  }
-
-  get session(): string | undefined {
-    return this.#owner === 0n ? undefined : toHex(this.#owner);
-  }
+function snapshot(path: string, { czxid, ctime, mtime, owner, data }: Znode): SimulatedZnode {
+  return {
+    path,
+    czxid,
+    created: ctime - WALL_START,
+    modified: mtime - WALL_START,
+    get data() {
+      return Buffer.from(data ?? []);
+    },
+    get session() {
+      return owner === 0n ? undefined : toHex(owner);
+    },
+  };
 }
 
 function toHex(session: bigint): string {
