@@ -1,21 +1,23 @@
 // npm run check:docs
 // The pages hold what they show: TypeScript compiles against the published types, examples without Nest run
-// on the embedded server, JSON parses, `npm run …` and links lead somewhere. Exits with 1 where one does not.
+// on the embedded server, those of docs/simulation.md run in Vitest, JSON parses, `npm run …` and links lead somewhere. Exits with 1 where one does not.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { blocksOf, pages } from './docs/blocks.mjs';
 import { compile } from './docs/compile.mjs';
 import { brokenLinks } from './docs/links.mjs';
-import { run } from './docs/run.mjs';
+import { run, runTests } from './docs/run.mjs';
 import { root } from './packed.mjs';
 
 const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const all = pages();
 const blocks = all.flatMap(blocksOf);
 const typescript = blocks.filter(({ language }) => language === 'ts');
+const tests = typescript.filter(({ page }) => page === 'docs/simulation.md');
 const runnable = typescript.filter(
   ({ page, code }) =>
-    code.includes("from 'nestjs-zookeeper/recipes'") || page === 'docs/reentrancy.md',
+    (code.includes("from 'nestjs-zookeeper/recipes'") && page !== 'docs/simulation.md') ||
+    page === 'docs/reentrancy.md',
 );
 
 const failures = [
@@ -25,8 +27,9 @@ const failures = [
   ...compile(typescript),
 ];
 await run(runnable).catch((error) => failures.push(error.message));
+await runTests(tests).catch((error) => failures.push(error.message));
 console.log(
-  `${all.length} pages, ${typescript.length} TypeScript examples compiled, ${runnable.length} of them run`,
+  `${all.length} pages, ${typescript.length} TypeScript examples compiled, ${runnable.length + tests.length} of them run`,
 );
 for (const failure of failures) console.error(`FAILED: ${failure}`);
 process.exitCode = failures.length === 0 ? 0 : 1;

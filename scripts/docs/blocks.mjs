@@ -5,6 +5,9 @@ import { root } from '../packed.mjs';
 /** Before a block that goes on where the one above it ended. */
 const CONTINUES = '<!-- continues -->';
 
+/** Before a block whose tests of this name fail, because the page shows a bug; above `CONTINUES` where there are both. */
+const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
+
 /** The pages that the repository's front page leads to. */
 export function pages() {
   const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
@@ -22,11 +25,13 @@ export function blocksOf({ name, text }) {
     const before = text.slice(0, match.index);
     const line = before.split('\n').length + 1;
     const [, language, code] = match;
+    const fails = FAILS.exec(before.trimEnd())?.[1];
     if (before.trimEnd().endsWith(CONTINUES)) {
       const above = blocks.at(-1);
       const between = line - above.line - above.code.split('\n').length + 1;
       above.code += '\n'.repeat(between) + code;
-    } else blocks.push({ page: name, language, line, code });
+      above.fails ??= fails;
+    } else blocks.push({ page: name, language, line, code, fails });
   }
   return blocks;
 }

@@ -38,7 +38,12 @@ export function compile(blocks) {
 }
 
 export function toJavaScript({ code }) {
-  return ts.transpile(code, { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext });
+  return ts.transpile(code, {
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.ESNext,
+    experimentalDecorators: true,
+    emitDecoratorMetadata: true,
+  });
 }
 
 /** A block that is part of a class, or of a method, is given the rest. Its lines stay where they are. */

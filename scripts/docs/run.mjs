@@ -1,4 +1,4 @@
-import { writeFile, mkdir, symlink } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inScratch, root, run as execute } from '../packed.mjs';
 import { toJavaScript } from './compile.mjs';
@@ -18,8 +18,7 @@ const SETTING = `
 /** Runs the blocks one after the other; rejects, naming the block, where one throws. */
 export function run(blocks) {
   return inScratch(async (directory) => {
-    await mkdir(join(directory, 'node_modules'));
-    await symlink(root, join(directory, 'node_modules/nestjs-zookeeper'));
+    await linkPackages(directory, []);
     const steps = blocks.map((block, index) => {
       const place = JSON.stringify(`${block.page}:${block.line}`);
       return `console.error(${place}); await import('./block-${index}.mjs');`;
@@ -35,4 +34,50 @@ export function run(blocks) {
     await writeFile(main, [SETTING, ...steps, 'process.exit(0);'].join('\n'));
     await execute(process.execPath, [main], { timeout: TIME_LIMIT });
   });
+}
+
+/** Runs blocks that are Vitest tests. Rejects where a test fails that should pass, or passes that should fail. */
+export function runTests(blocks) {
+  return inScratch(async (directory) => {
+    await linkPackages(directory, ['vitest', '@nestjs', 'reflect-metadata', 'rxjs']);
+    for (const [index, block] of blocks.entries()) {
+      await writeFile(join(directory, `block-${index}.test.mjs`), toJavaScript(block));
+    }
+    const report = join(directory, 'report.json');
+    const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+    const options = ['--testTimeout', `${TIME_LIMIT}`, '--reporter=json', '--outputFile', report];
+    // It exits with 1, since some tests fail as the page says.
+    const output = await execute(process.execPath, [vitest, 'run', '--root', directory, ...options])
+      .then(({ stderr }) => stderr)
+      .catch(({ message }) => message);
+    const text = await readFile(report, 'utf8').catch(() => {
+      throw new Error(output);
+    });
+    const { testResults } = JSON.parse(text);
+    const wrong = blocks.flatMap((block, index) => {
+      const { assertionResults = [], message = 'its tests did not run' } =
+        testResults.find(({ name }) => name.endsWith(`block-${index}.test.mjs`)) ?? {};
+      const problem = unexpected(block, assertionResults, message);
+      return problem ? [`${block.page}:${block.line} ${problem}`] : [];
+    });
+    if (wrong.length > 0) throw new Error(wrong.join('\n'));
+  });
+}
+
+/** A test with many seeds is one of its name and a comma; one of its seeds is enough to fail. */
+function unexpected({ fails }, results, message) {
+  if (results.length === 0) return message;
+  const shouldFail = ({ title }) => fails !== undefined && title.split(',')[0] === fails;
+  const failed = results.filter(({ status }) => status !== 'passed');
+  const surprise = failed.find((result) => !shouldFail(result));
+  if (surprise) return `${surprise.title}: ${surprise.failureMessages.join('\n')}`;
+  return fails === undefined || failed.length > 0 ? undefined : `no test "${fails}" fails`;
+}
+
+/** Lets code in the directory import this package and some of those that it is developed with. */
+async function linkPackages(directory, names) {
+  const modules = join(directory, 'node_modules');
+  await mkdir(modules);
+  await symlink(root, join(modules, 'nestjs-zookeeper'));
+  for (const name of names) await symlink(join(root, 'node_modules', name), join(modules, name));
 }
