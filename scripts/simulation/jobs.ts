@@ -182,8 +182,10 @@ class Jobs {
     );
     await this.#work(lease, 15);
     const request = history.ask(life, reading, { wait: 0 });
+    // It releases the write lease some time before it resolves.
+    history.releasing(lease);
     const read = settle(lock.downgrade(lease.lease), (error) => history.refused(request, error));
-    const record = history.granted(request, await read.finally(() => history.releasing(lease)));
+    const record = history.granted(request, await read);
     history.released(lease);
     await this.#work(record, random.whole(0, 30));
     await this.#release(record);
