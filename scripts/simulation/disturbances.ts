@@ -1,5 +1,5 @@
 import type { FaultKind } from './fault-plan.js';
-import { recoveryTime, type Setting } from './setting.js';
+import { noticeTime, recoveryTime, type Setting } from './setting.js';
 import type { Fault } from './types.js';
 
 /** Faults that end with the next connection, which is made at once: no session ends by one of them. */
@@ -15,6 +15,11 @@ const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block']);
 
 /** Somebody else ends a lease, and its holder learns of it later. */
 const UNNOTICED: ReadonlySet<FaultKind> = new Set<FaultKind>(['expire session', 'delete node']);
+
+/** Milliseconds after which a holder has noticed that its node was deleted: it watches the node after a while. */
+export function deletionNotice(setting: Setting): number {
+  return 50 + 3 * noticeTime(setting) + 20;
+}
 
 /** What the checks make of the faults of a run. Times are virtual milliseconds. */
 export class Disturbances {
@@ -39,18 +44,20 @@ export class Disturbances {
     return this.#concerning(process).some((fault) => fault.from <= until && fault.until >= from);
   }
 
-  /** Whether somebody else ended a lease of the process. */
-  unnoticed(process: string, from: number, until: number): boolean {
-    return this.faults.some(
-      ({ kind, target, from: at }) =>
-        UNNOTICED.has(kind) && target === process && at >= from && at <= until,
-    );
+  /** Whether somebody else ended a lease of the process, and the process may not know it yet. */
+  unnoticed(process: string, at: number): boolean {
+    const { sessionTimeout } = this.setting;
+    return this.faults.some(({ kind, target, from }) => {
+      if (!UNNOTICED.has(kind) || target !== process || at < from) return false;
+      const isDeletion = kind === 'delete node' && !this.others(process, from, at);
+      return at <= from + (isDeletion ? deletionNotice(this.setting) : 1.1 * sessionTimeout);
+    });
   }
 
-  /** Whether another fault than a deleted node was in force for the process. */
-  others(process: string, from: number, until: number): boolean {
+  /** Whether a fault of another kind was in force for the process. */
+  others(process: string, from: number, until: number, but: FaultKind = 'delete node'): boolean {
     return this.#concerning(process).some(
-      (fault) => fault.kind !== 'delete node' && fault.from <= until && fault.until >= from,
+      (fault) => fault.kind !== but && fault.from <= until && fault.until >= from,
     );
   }
 

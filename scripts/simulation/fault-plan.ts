@@ -15,6 +15,8 @@ const PROCESS_FAULTS = [
   'refuse',
   'slow network',
   'lose create reply',
+  'lose create reply and refuse',
+  'late replies, then silence',
   'lose delete reply',
   'lose listing reply',
   'lose sync reply',

@@ -32,6 +32,10 @@ export interface Life {
   readonly clockRate: number;
   /** Of its client, in hexadecimal. */
   readonly session: string | undefined;
+  /** When its shutdown began; Infinity until then. */
+  closing: number;
+  /** Whether its shutdown waits until held leases are released. */
+  readonly waitsForHolders: boolean;
   /** When it crashed or ended. */
   ended: number;
 }
@@ -85,6 +89,7 @@ export class History {
     readonly world: World,
     readonly library: Library,
     private readonly onGrant: (record: LeaseRecord) => void,
+    private readonly onWork: (record: LeaseRecord) => void,
   ) {}
 
   /** @param after milliseconds from now on after which the signal aborts */
@@ -172,6 +177,7 @@ export class History {
   works(record: LeaseRecord): boolean {
     if (!record.lease.held) return false;
     record.work.push(this.world.now);
+    this.onWork(record);
     return true;
   }
 

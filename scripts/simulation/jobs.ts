@@ -55,7 +55,7 @@ class Jobs {
   }
 
   start(): Program {
-    const { life } = this.context;
+    const { life, setting } = this.context;
     const { recipes } = this.context.library;
     const mutex = (key: string) => new recipes.Mutex(this.client, this.#path(key), { key });
     const pages = new recipes.ReadWriteLock(this.client, this.#path('pages'), { key: 'pages' });
@@ -84,9 +84,11 @@ class Jobs {
       hot: () => this.#loops(1, () => this.#burst(mutex('hot'), 'exclusive'), 60),
       'hot permits': () => this.#loops(1, () => this.#burst(seats, 'permit'), 400),
       'hot pages': () => this.#loops(1, () => this.#burst(pages.read, 'read'), 200),
+      pool: () => this.#loops(1, () => this.#raisePermits(), 300),
       look: () => this.#loops(1, () => this.#look(mutex('till')), 700),
     };
     const loops = this.context.setting.jobs.flatMap((name) => jobs[name]());
+    if (setting.policy === 'standard') this.#watchSuspension();
     const elections = this.#elect();
     return {
       client: this.client,
@@ -192,10 +194,12 @@ class Jobs {
   }
 
   async #multi(locks: readonly Lock[]): Promise<void> {
-    const { history, life, library } = this.context;
+    const { history, life, library, random } = this.context;
     const { fairness: _, linger: __, ...options } = this.#options('exclusive', 'left');
-    const all = new library.recipes.MultiLock(locks);
-    const requests = locks.map((lock) => {
+    // The order in which they are given must not matter.
+    const given = random.chance(0.5) ? locks : locks.toReversed();
+    const all = new library.recipes.MultiLock(given);
+    const requests = given.map((lock) => {
       const mode = lock.key === 'pages' ? 'write' : 'exclusive';
       return history.ask(life, { ...this.#wanted(lock, mode, options), partial: true }, options);
     });
@@ -203,6 +207,10 @@ class Jobs {
       for (const request of requests) history.refused(request, error);
     };
     const lease = await settle(all.acquire(options), refuse);
+    if (lease.leases.some(({ held }) => !held)) {
+      const why = `${life.name} was granted several locks, one of which was lost`;
+      history.violation('several locks are granted all or none', why);
+    }
     const records = requests.map((request, index) =>
       history.granted(request, lease.leases[index]!, lease.fencingToken),
     );
@@ -225,14 +233,23 @@ class Jobs {
 
   /** Takes a lock again inside of itself: at once, with the same token, and held until the outer release. */
   async #reenter(lock: Lock): Promise<void> {
+    const { history, random, life } = this.context;
     const options = this.#options('exclusive', lock.key);
+    // Some leases end before the lock is taken again.
+    if (random.chance(0.3)) Object.assign(options, { holdAtLeast: undefined, holdAtMost: 5 });
     await this.#withLock(
       lock,
       this.#wanted(lock, 'exclusive', options),
       options,
       async (record) => {
-        const { history } = this.context;
-        if (!record.lease.held) return;
+        if (options.holdAtMost === 5) await sleep(random.between(0, 20));
+        if (!record.lease.held) {
+          await lock.withLock(() => {
+            const why = `${life.name} took ${lock.key} again inside of a lost lease`;
+            history.violation('nobody re-enters a lost lease', why);
+          });
+          return;
+        }
         await lock.withLock((again) => {
           if (again.fencingToken !== record.lease.fencingToken) {
             history.violation(
@@ -283,6 +300,49 @@ class Jobs {
     }
   }
 
+  /** Under the policy `standard`, a lost connection ends every lease. */
+  #watchSuspension(): void {
+    const { history, life } = this.context;
+    this.client.onState(({ state }) => {
+      if (state !== 'SUSPENDED') return;
+      const held = history.openOf(life);
+      setImmediate(() => {
+        for (const { lease, key } of held) {
+          if (lease.signal.aborted || this.client.connected) continue;
+          const why = `${life.name} kept ${key} although its connection was lost`;
+          history.violation('a lost connection ends leases under the policy standard', why);
+        }
+      });
+    });
+  }
+
+  /** Raises the number of permits while somebody waits for one. */
+  async #raisePermits(): Promise<void> {
+    const { history, life, library, world, calm, setting, random } = this.context;
+    const { recipes } = library;
+    const path = this.#path(`pool-${life.name}`);
+    const permits = new recipes.SharedCount(this.client, `${path}-size`);
+    await permits.set(1);
+    const pool = new recipes.Semaphore(this.client, path, { permits, key: `pool-${life.name}` });
+    const lease = await pool.acquire({ wait: 5_000 });
+    const waiting = pool.acquire({ wait: 5_000 });
+    waiting.catch(() => {});
+    try {
+      await sleep(random.between(0, 100));
+      const started = world.now;
+      await permits.set(2);
+      await (await waiting).release();
+      const took = world.now - started;
+      const limit = 40 * setting.latency[1] + 4 * setting.lag[1] + 100;
+      if (took > limit && calm(started, world.now)) {
+        const why = `${life.name} waited ${took.toFixed(1)} ms for a permit after there were more`;
+        history.violation('more permits wake a waiter', why);
+      }
+    } finally {
+      await lease.release();
+    }
+  }
+
   /** Reads who takes part, and sometimes asks the holder for the lock. */
   async #look(lock: Lock): Promise<void> {
     await lock.participants();
@@ -308,6 +368,8 @@ class Jobs {
     });
     const take = async (term: Term) => {
       const lead = record('selector', term);
+      if (random.chance(0.3))
+        sleep(random.between(0, 200)).then(() => selector.interruptLeadership());
       await this.#work(lead, random.whole(20, 400));
       // It may take a while to stop; the next leader must not begin before.
       if (!term.active) await sleep(random.between(0, 40));
@@ -382,7 +444,8 @@ class Jobs {
     const until = world.now + random.between(0, most);
     do {
       const held = [record, ...others].every((each) => history.works(each));
-      if (!held) return;
+      // A holder may release some time after it has lost its lease.
+      if (!held) return void (random.chance(0.3) && (await sleep(random.between(0, 60))));
       await sleep(Math.min(WORK_STEP, Math.max(1, until - world.now)));
     } while (world.now < until);
   }

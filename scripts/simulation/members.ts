@@ -34,6 +34,8 @@ export interface Context {
   readonly process: SimulatedProcess;
   /** Whether jobs may begin something new. */
   working(): boolean;
+  /** Whether no fault was in force or could still have an effect. */
+  calm(from: number, until: number): boolean;
 }
 
 export interface Member {
@@ -60,6 +62,7 @@ export class Members {
     private readonly setting: Setting,
     private readonly random: Random,
     private readonly working: () => boolean,
+    private readonly calm: (from: number, until: number) => boolean,
   ) {}
 
   present(name: string): Member | undefined {
@@ -87,6 +90,8 @@ export class Members {
         get session() {
           return member.client?.sessionId;
         },
+        closing: Infinity,
+        waitsForHolders: nest,
         ended: Infinity,
       },
       get client() {
@@ -105,6 +110,7 @@ export class Members {
       life: member.life,
       process,
       working: () => this.working() && !member.leaving,
+      calm: this.calm,
     };
     const begin = async () => {
       member.program = await (nest ? startApplication(context) : startJobs(context));
@@ -125,6 +131,7 @@ export class Members {
   /** Ends the process in good order, whatever its jobs are at; another one may start at once. */
   shutDown(member: Member): void {
     member.leaving = true;
+    member.life.closing = this.world.now;
     const { process, program } = member;
     if (!program) return this.crash(member, false);
     this.#present.delete(member.name);

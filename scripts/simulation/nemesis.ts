@@ -7,6 +7,7 @@ import type { Fault } from './types.js';
 
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type World = import('nestjs-zookeeper/testing').World;
+type Link = import('nestjs-zookeeper/testing').Link;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 
 /** What makes a process or the network slow: bounds of a message's time, in milliseconds. */
@@ -89,6 +90,13 @@ export class Nemesis {
         link.latency = SLOW;
         return () => (link.latency = this.setting.latency);
       }
+      case 'lose create reply and refuse': {
+        if (client?.sessionId === undefined) return none;
+        this.world.loseReply('create', client);
+        return link.refuseConnections();
+      }
+      case 'late replies, then silence':
+        return this.#lateReplies(link, from, until);
       case 'lose create reply':
       case 'lose delete reply':
       case 'lose listing reply':
@@ -145,6 +153,21 @@ export class Nemesis {
       void process.run(() => this.members.askWhatIsHeld(member)).catch(() => {});
     }
     process.resume();
+  }
+
+  /** The servers hear the process until half of the time is over, and the process hears their answers only then. */
+  #lateReplies(link: Link, from: number, until: number): () => void {
+    const half = Math.min((until - from) / 2, this.setting.sessionTimeout * 0.4);
+    const deliver = link.cut('replies');
+    let heal = () => {};
+    this.world.at(from + half, () => {
+      heal = link.cut('requests');
+      deliver();
+    });
+    return () => {
+      deliver();
+      heal();
+    };
   }
 
   /** Deletes the node of a lock of this client, as an operator would who believes it to be left over. */

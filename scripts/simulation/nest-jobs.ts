@@ -227,6 +227,10 @@ class ApplicationJobs {
     const wanted: Wanted = { key: 'close-orders', path: undefined, mode: 'lead', count: 1 };
     await this.shop.closeOrders(async () => {
       const term = library.nest.currentTerm()!;
+      if (!term.active) {
+        const why = `${life.name} ran a method for leaders after its term`;
+        history.violation('a method for leaders runs in a term', why);
+      }
       if (this.#term?.token !== term.fencingToken) {
         this.#term = history.granted(history.ask(life, wanted), holdingOf(term));
       }

@@ -1,6 +1,7 @@
 import { check } from '../chaos/checker.mjs';
-import type { Disturbances } from './disturbances.js';
+import { deletionNotice, type Disturbances } from './disturbances.js';
 import type { History, LeaseRecord, Request } from './history.js';
+import { ROOT } from './jobs.js';
 import type { Member, Members } from './members.js';
 import { noticeTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
 
@@ -10,8 +11,6 @@ type World = import('nestjs-zookeeper/testing').World;
 const TRY_LIMIT = 600;
 /** Milliseconds each way; beyond this a try cannot wait until several others have been served. */
 const SLOW_NETWORK = 5;
-/** Milliseconds after which a holder watches its own node. */
-const WATCHED_AFTER = 50;
 /** Timers of a connected client: its keep-alive and its session deadline. */
 const TIMERS_OF_CLIENT = 2;
 
@@ -19,7 +18,9 @@ const TIMERS_OF_CLIENT = 2;
 export function checkHistory(history: History, setting: Setting, disturbances: Disturbances): void {
   checkSafety(history, setting, disturbances);
   const calm = (from: number, until: number) => disturbances.calm(from, until);
-  for (const request of history.requests) checkRequest(request, history, setting, calm);
+  for (const request of history.requests) {
+    checkRequest(request, history, setting, disturbances, calm);
+  }
   for (const record of history.leases) checkLease(record, history, disturbances);
   for (const [key, contenders] of byKey(history)) {
     if (key === 'latch' || key === 'selector' || key === 'close-orders') continue;
@@ -80,11 +81,19 @@ function checkRequest(
   request: Request,
   history: History,
   setting: Setting,
+  disturbances: Disturbances,
   calm: (from: number, until: number) => boolean,
 ): void {
   const { asked, settled, error, life, key, options, cancelled } = request;
   if (life.ended < Infinity && settled === Infinity) return;
   const end = Math.min(settled, history.world.now);
+  checkError(request, history);
+  const disturbed = calm(asked, end) ? 0 : setting.sessionTimeout / 2;
+  const late = end - cancelled - 20 * setting.latency[1] - 2 * setting.lag[1] - 50 - disturbed;
+  if (late > 0 && !disturbances.paused(life.name, cancelled, end) && !request.partial) {
+    const how = `${life.name} waited for ${key} ${(end - cancelled).toFixed(1)} ms after its signal`;
+    history.violation('a signal ends a wait', how, end);
+  }
   if (!calm(asked, end) || life.ended < end) return;
   const { recipes } = history.library;
   const expected =
@@ -110,10 +119,14 @@ function checkRequest(
     const how = `${life.name} timed out on ${key} after ${took.toFixed(1)} of ${wait} ms`;
     history.violation('a wait lasts as long as asked for', how, end);
   }
-  if (end > cancelled + slack) {
-    const how = `${life.name} waited for ${key} ${(end - cancelled).toFixed(1)} ms after its signal`;
-    history.violation('a signal ends a wait', how, end);
-  }
+}
+
+/** A new session continues the waits of an old one, so no wait ends with a session. */
+function checkError({ error, mode, key, life }: Request, history: History): void {
+  const { recipes } = history.library;
+  if (!(error instanceof recipes.SessionExpiredError) || mode === 'lead') return;
+  const why = `${life.name} asked for ${key}: ${error.message}`;
+  history.violation('a wait continues in the next session', why);
 }
 
 /** How a lease ended, and when. */
@@ -126,6 +139,12 @@ function checkLease(record: LeaseRecord, history: History, disturbances: Disturb
     if (!disturbances.explainsLoss(life.name, ended)) {
       const why = `${life.name} lost ${key}: ${reasonOf(record)}`;
       history.violation('no lease is lost without a reason', why, ended);
+    }
+  }
+  if (outcome === 'lost' && mode !== 'lead' && life.closing <= ended && life.waitsForHolders) {
+    if (!disturbances.others(life.name, granted - 1, ended, 'shut down')) {
+      const why = `${life.name} lost ${key} by its shutdown`;
+      history.violation('a shutdown waits for holders', why, ended);
     }
   }
   if (Math.min(ended, history.world.now) > limit + 10 && life.ended > limit + 10) {
@@ -294,7 +313,7 @@ function checkSuccession(history: History, disturbances: Disturbances): void {
 /** Who holds a lock for long learns that its node was deleted. */
 function checkDeletions(history: History, setting: Setting, disturbances: Disturbances): void {
   for (const { at, key, session } of history.deletions) {
-    const noticed = at + WATCHED_AFTER + 3 * noticeTime(setting);
+    const noticed = at + deletionNotice(setting);
     for (const record of history.leases) {
       const { life, granted, ended, mode } = record;
       if (record.key !== key || record.session !== session || mode === 'read') continue;
@@ -321,12 +340,14 @@ export async function checkEnd(
   }
   const nest = setting.processes.some((process) => process.nest);
   if (!nest) await checkLeaders(history, running);
+  checkCandidates(history, running, nest);
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.leave())));
   await world.sleep(4 * noticeTime(setting) + 20);
   if (!nest) checkIdle(world, history, running);
+  const sessions = new Set(running.map(({ client }) => client?.sessionId));
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.close())));
   await world.sleep(4 * noticeTime(setting) + 20);
-  checkClosed(world, history, running);
+  checkClosed(world, history, running, sessions);
 }
 
 async function inProcess({ process }: Member, act: () => Promise<void> | undefined): Promise<void> {
@@ -348,6 +369,18 @@ async function checkLeaders(history: History, running: readonly Member[]): Promi
   history.violation('an election has one leader', `the latch has ${count} leaders`);
 }
 
+/** Every process that runs stands for election. */
+function checkCandidates(history: History, running: readonly Member[], nest: boolean): void {
+  const elections = nest ? ['/app/elections/close-orders'] : [`${ROOT}/latch`, `${ROOT}/selector`];
+  for (const path of elections) {
+    const present = new Set(history.world.children(path).map(({ session }) => session));
+    for (const { name, client } of running) {
+      if (client?.sessionId !== undefined && present.has(client.sessionId)) continue;
+      history.violation('every participant stands for election', `${name} is missing at ${path}`);
+    }
+  }
+}
+
 /** Clients that are connected and do nothing leave nothing but their connections. */
 function checkIdle(world: World, history: History, running: readonly Member[]): void {
   const sessions = new Set(running.map(({ client }) => client?.sessionId));
@@ -367,8 +400,17 @@ function checkIdle(world: World, history: History, running: readonly Member[]): 
   }
 }
 
-function checkClosed(world: World, history: History, running: readonly Member[]): void {
-  const sessions = new Set(running.map(({ client }) => client?.sessionId));
+/** @param sessions of the clients, before they were closed */
+function checkClosed(
+  world: World,
+  history: History,
+  running: readonly Member[],
+  sessions: ReadonlySet<string | undefined>,
+): void {
+  for (const session of world.sessions) {
+    if (!sessions.has(session)) continue;
+    history.violation('a closed client ends its session', `0x${session} is still there`);
+  }
   for (const { path, session } of world.znodes()) {
     if (session !== undefined && sessions.has(session)) {
       history.violation('no znode is left', `${path} is left of the closed session 0x${session}`);

@@ -53,14 +53,22 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
   try {
     const { value: violations, ...result } = await simulate(options, async (world) => {
       const znodes = new ZnodeChecks(
-        (history = new History(world, library, (record) => {
-          world.at(record.granted, () => znodes.check(record));
-        })),
+        (history = new History(
+          world,
+          library,
+          (record) => {
+            world.at(record.granted, () => znodes.check(record));
+          },
+          (record) => {
+            world.at(world.now, () => znodes.checkHeld(record));
+          },
+        )),
         setting,
         disturbances,
       );
       const working = () => world.now < workUntil;
-      const members = new Members(world, library, history, setting, random.fork(), working);
+      const calm = (from: number, until: number) => disturbances.calm(from, until);
+      const members = new Members(world, library, history, setting, random.fork(), working, calm);
       const { recipes } = library;
       const unsubscribe = recipes.onDeadlock(({ message }) =>
         history!.violation('no deadlock is reported where there is none', message),

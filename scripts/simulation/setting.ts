@@ -47,6 +47,7 @@ const JOBS = [
   'hot permits',
   'hot pages',
   'look',
+  'pool',
 ] as const;
 
 export type JobName = (typeof JOBS)[number];
@@ -68,7 +69,7 @@ export function settingOf(random: Random): Setting {
   return {
     processes: Array.from({ length: count }, (_, index) => ({
       name: `p${index + 1}`,
-      clockRate: drifts ? random.between(0.82, 1.15) : 1,
+      clockRate: drifts ? random.between(0.78, 1.15) : 1,
       nest,
       seed: random.whole(0, 2 ** 32 - 1),
     })),

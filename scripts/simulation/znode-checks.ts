@@ -53,7 +53,7 @@ export class ZnodeChecks {
       const why = this.history.world.sessions.includes(session)
         ? 'its session has no znode there'
         : 'its session is over';
-      if (!this.#excused(record)) this.#violation(record, why);
+      if (!this.#unnoticed(record)) this.#violation(record, why);
     } else if (isPermit) {
       this.#checkPermits(record, queue, own);
     } else if (request.mode === 'read') {
@@ -61,6 +61,24 @@ export class ZnodeChecks {
     } else {
       this.#checkExclusive(record, queue, own);
     }
+  }
+
+  /** To be called when a holder saw that it holds a lease: its session and its node must exist then. */
+  checkHeld(record: LeaseRecord): void {
+    const { request, session, life, key } = record;
+    const { world } = this.history;
+    if (session === undefined || life.ended <= world.now) return;
+    const { path, permits } = request;
+    const parent = permits === undefined ? path : `${path}/leases`;
+    const exists = parent
+      ? world.children(parent).some((znode) => znode.session === session)
+      : world.sessions.includes(session);
+    if (exists || this.#unnoticed(record)) return;
+    const what = parent ? 'znode' : 'session';
+    this.history.violation(
+      'a lease is held only while its znode exists',
+      `${life.name} held ${key} although its ${what} was gone`,
+    );
   }
 
   #checkExclusive(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
@@ -72,7 +90,7 @@ export class ZnodeChecks {
     }
     const since = this.#since(mine.path, record);
     const aware = mine.revoked + WATCHED_AFTER + 3 * noticeTime(this.setting);
-    if (since !== undefined && record.granted > aware && !this.#excused(record)) {
+    if (since !== undefined && record.granted > aware && !this.#disturbed(record)) {
       return this.history.violation(
         'a revoked node is not handed over',
         `${record.life.name} handed ${record.key} on by ${mine.path}, which somebody had revoked`,
@@ -146,9 +164,13 @@ export class ZnodeChecks {
     }
   }
 
+  #disturbed({ life, granted }: LeaseRecord): boolean {
+    return this.disturbances.disturb(life.name, granted - this.setting.sessionTimeout, granted);
+  }
+
   /** Whether somebody deleted a node of the process or ended its session, which it may not know yet. */
-  #unnoticed({ life, granted }: LeaseRecord): boolean {
-    return this.disturbances.unnoticed(life.name, granted - this.setting.sessionTimeout, granted);
+  #unnoticed({ life }: LeaseRecord): boolean {
+    return this.disturbances.unnoticed(life.name, this.history.world.now);
   }
 
   /** When the first grant by a znode was; undefined where this is the first. */
@@ -156,10 +178,6 @@ export class ZnodeChecks {
     const since = this.#firstGrant.get(path);
     if (since === undefined) this.#firstGrant.set(path, granted);
     return since;
-  }
-
-  #excused({ life, granted }: LeaseRecord): boolean {
-    return this.disturbances.disturb(life.name, granted - this.setting.sessionTimeout, granted);
   }
 
   #queue(path: string): QueueNode[] {
