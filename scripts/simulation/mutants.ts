@@ -41,7 +41,7 @@ const MOST_FAILURES = 3;
  * Plants one bug after the other into a copy of the build, and runs seeds until the simulation finds it.
  * Returns the exit code: 0 where every mutant was found.
  *
- * @throws Error where a name is unknown, a mutant does not fit the present source, the build is not the one of that
+ * @throws UsageError where a name is unknown, a mutant does not fit the present source, the build is not the one of that
  *   source, or the unmodified library fails
  */
 export async function runMutants(options: MutantsOptions): Promise<number> {
@@ -125,7 +125,7 @@ class Baseline {
     this.#passed.set(seed, passes);
     if (!passes && this.failures.push(report) > MOST_FAILURES) {
       const seeds = this.failures.map((failure) => failure.seed).join(', ');
-      throw new Error(`the unmodified library fails with the seeds ${seeds}; mend that first`);
+      throw new UsageError(`the unmodified library fails with the seeds ${seeds}; mend that first`);
     }
     return passes;
   }

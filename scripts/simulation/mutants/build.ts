@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
+import { UsageError } from '../options.js';
 import { type Mutant, mutatedSources } from './mutant.js';
 
 /** Below the root of the project, so that mutated builds find its node_modules. Git ignores it. */
@@ -62,21 +63,21 @@ export class Compiler {
 /**
  * Checks that the build is the one of the present source, as far as a mutant changes it.
  *
- * @throws Error where it is not
+ * @throws UsageError where it is not
  */
 export function checkBuild(root: string, compiler: Compiler, { edits }: Mutant): void {
   for (const { file } of edits) {
     const built = join(root, 'dist', compiler.outputOf(file));
     const present = existsSync(built) ? readFileSync(built, 'utf8') : undefined;
     if (present === compiler.compile(file, compiler.read(file))) continue;
-    throw new Error(`dist is not the build of the present ${file}: run npm run build first`);
+    throw new UsageError(`dist is not the build of the present ${file}: run npm run build first`);
   }
 }
 
 /**
  * Makes a copy of the build with the mutant in it, and returns its directory.
  *
- * @throws Error where a search string is not found exactly once, or where the mutated source does not parse
+ * @throws UsageError where a search string is not found exactly once, Error where the mutated source does not parse
  */
 export function buildMutant(root: string, compiler: Compiler, mutant: Mutant): string {
   const sources = mutatedSources(mutant, compiler.read);

@@ -1,3 +1,5 @@
+import { UsageError } from '../options.js';
+
 /** One replacement in the source of the library. */
 export interface Edit {
   /** Below the root of the project. */
@@ -18,13 +20,13 @@ export interface Mutant {
 /**
  * Returns the source with one edit made.
  *
- * @throws Error where the file does not contain the search string exactly once
+ * @throws UsageError where the file does not contain the search string exactly once
  */
 export function applyEdit(source: string, { file, search, replace }: Edit, mutant: string): string {
   const parts = source.split(search);
   if (parts.length === 2) return parts.join(replace);
   const found = parts.length === 1 ? 'not found' : `found ${parts.length - 1} times`;
-  throw new Error(
+  throw new UsageError(
     `mutant ${mutant}: its search string was ${found} in ${file}; change the mutant so that it plants the same bug into the present code:\n${search}`,
   );
 }
@@ -33,7 +35,7 @@ export function applyEdit(source: string, { file, search, replace }: Edit, mutan
  * Returns the mutated source of each file that the mutant edits.
  *
  * @param read returns the source of a file
- * @throws Error as {@link applyEdit}
+ * @throws UsageError as {@link applyEdit}
  */
 export function mutatedSources(
   { name, edits }: Mutant,
