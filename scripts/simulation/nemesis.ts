@@ -184,8 +184,8 @@ export class Nemesis {
   }
 
   #expire(client: ZkClient): void {
-    const { sessions } = this.world;
-    if (client.sessionId !== undefined && sessions.includes(client.sessionId)) {
+    const { sessionIds } = this.world;
+    if (client.sessionId !== undefined && sessionIds.includes(client.sessionId)) {
       this.world.expireSession(client);
     }
   }

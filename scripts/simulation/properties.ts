@@ -389,8 +389,8 @@ function checkIdle(world: World, history: History, running: readonly Member[]): 
       history.violation('no znode is left', `${path} is left of session 0x${session}`);
     }
   }
-  if (world.watches > 0) {
-    history.violation('no watch is left', `${world.watches} watches are left on the servers`);
+  if (world.watchCount > 0) {
+    history.violation('no watch is left', `${world.watchCount} watches are left on the servers`);
   }
   for (const { process, name } of running) {
     if (process.timers.size > TIMERS_OF_CLIENT) {
@@ -407,7 +407,7 @@ function checkClosed(
   running: readonly Member[],
   sessions: ReadonlySet<string | undefined>,
 ): void {
-  for (const session of world.sessions) {
+  for (const session of world.sessionIds) {
     if (!sessions.has(session)) continue;
     history.violation('a closed client ends its session', `0x${session} is still there`);
   }

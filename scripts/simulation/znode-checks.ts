@@ -50,7 +50,7 @@ export class ZnodeChecks {
     const own = queue.filter((node) => node.session === session);
     if (own.length === 0) {
       // Its session may have been ended behind its back, or its node deleted.
-      const why = this.history.world.sessions.includes(session)
+      const why = this.history.world.sessionIds.includes(session)
         ? 'its session has no znode there'
         : 'its session is over';
       if (!this.#unnoticed(record)) this.#violation(record, why);
@@ -72,7 +72,7 @@ export class ZnodeChecks {
     const parent = permits === undefined ? path : `${path}/leases`;
     const exists = parent
       ? world.children(parent).some((znode) => znode.session === session)
-      : world.sessions.includes(session);
+      : world.sessionIds.includes(session);
     if (exists || this.#unnoticed(record)) return;
     const what = parent ? 'znode' : 'session';
     this.history.violation(

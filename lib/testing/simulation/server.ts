@@ -52,8 +52,8 @@ export class SimulatedServer implements ConnectionHost {
     return this.ensemble.faults;
   }
 
-  /** Whether it can take part in a decision of the ensemble. */
-  get works(): boolean {
+  /** Whether the server runs and is not paused. */
+  get isServing(): boolean {
     return this.#state === 'running' && !this.#process.paused;
   }
 

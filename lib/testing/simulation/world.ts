@@ -212,14 +212,14 @@ export class World {
   }
 
   /** How many watches the servers keep for clients that are connected. */
-  get watches(): number {
+  get watchCount(): number {
     return this.servers.reduce((sum, { store }) => {
       return sum + store.tree.dataWatches.counts.total + store.tree.childWatches.counts.total;
     }, 0);
   }
 
-  /** The ids of the sessions that the servers know, in hexadecimal. */
-  get sessions(): string[] {
+  /** The ids of the sessions that the servers keep, in hexadecimal. */
+  get sessionIds(): string[] {
     const { sessions } = this.#store.committed;
     return sessions.save().map(({ id }) => toHex(id));
   }
@@ -232,7 +232,7 @@ export class World {
 
   /** Whether any server could expire sessions. */
   get #works(): boolean {
-    return this.servers.some(({ works }) => works);
+    return this.servers.some(({ isServing }) => isServing);
   }
 
   /** Expires sessions and removes empty containers once a tick, as the leader of the ensemble. */

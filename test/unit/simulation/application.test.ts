@@ -61,7 +61,7 @@ describe('an application in simulated processes', () => {
         await process.run(lock);
         await process.run(() => module.close());
       }
-      expect(world.sessions).toEqual([]);
+      expect(world.sessionIds).toEqual([]);
       return takes;
     });
     expect(Stock.most).toBe(1);
@@ -132,7 +132,7 @@ describe('recipes in simulated processes', () => {
             expect([...process.timers]).toEqual([]);
           }),
         );
-        expect(world.watches).toBe(0);
+        expect(world.watchCount).toBe(0);
         await world.sleep(5000);
         expect(world.znodes()).toEqual([]);
       });

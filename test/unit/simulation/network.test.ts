@@ -74,7 +74,7 @@ describe('the network of a simulation', () => {
       await world.sleep(1000);
       expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
       expect(client.sessionId).toBe(sessionId);
-      expect(world.watches).toBe(0);
+      expect(world.watchCount).toBe(0);
     });
   });
 
@@ -90,7 +90,7 @@ describe('the network of a simulation', () => {
         await world.sleep(2000);
         expect(client.connected).toBe(true);
         await process.run(() => client.close());
-        expect(world.sessions).toEqual([]);
+        expect(world.sessionIds).toEqual([]);
       });
     }
   });
@@ -105,7 +105,7 @@ describe('the network of a simulation', () => {
         const heal = link.cut(way);
         await world.sleep(10_000);
         expect(states).toEqual(['SUSPENDED', 'LOST']);
-        expect(world.sessions).toEqual([]);
+        expect(world.sessionIds).toEqual([]);
         heal();
         heal();
         await process.run(() => client.session());

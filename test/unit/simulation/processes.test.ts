@@ -146,17 +146,17 @@ describe('a simulated process', () => {
           await client.create('/node', '', { mode: 'ephemeral' });
           await client.watchExists('/watched');
         });
-        expect(world.watches).toBe(1);
+        expect(world.watchCount).toBe(1);
         process.crash({ silently });
         await world.sleep(100);
-        expect(world.watches).toBe(silently ? 1 : 0);
+        expect(world.watchCount).toBe(silently ? 1 : 0);
         // The session ends with its timeout.
-        expect(world.sessions).toHaveLength(1);
+        expect(world.sessionIds).toHaveLength(1);
         expect(world.znodes().map(({ path }) => path)).toEqual(['/node']);
         await world.sleep(6000);
-        expect(world.sessions).toEqual([]);
+        expect(world.sessionIds).toEqual([]);
         expect(world.znodes()).toEqual([]);
-        expect(world.watches).toBe(0);
+        expect(world.watchCount).toBe(0);
       });
     }
   });

@@ -16,16 +16,16 @@ describe('a simulated server', () => {
       const { sessionId } = client;
       await process.run(() => client.create('/node', 'data', { mode: 'ephemeral' }));
       await process.run(() => client.watch('/node'));
-      expect(world.watches).toBe(1);
+      expect(world.watchCount).toBe(1);
       const [server] = world.servers;
       server!.crash();
       expect(server!.state).toBe('stopped');
-      expect(world.watches).toBe(0);
+      expect(world.watchCount).toBe(0);
       await world.sleep(60_000);
       expect(world.znodes()).toMatchObject([{ path: '/node', session: sessionId }]);
       server!.restart();
       await world.sleep(10);
-      expect(world.sessions).toEqual([sessionId]);
+      expect(world.sessionIds).toEqual([sessionId]);
       expect(states.slice(0, 2)).toEqual(['SUSPENDED', 'LOST']);
     });
   });
@@ -39,9 +39,9 @@ describe('a simulated server', () => {
       world.servers[0]!.crash();
       world.servers[0]!.restart();
       await world.sleep(3500);
-      expect(world.sessions).toHaveLength(1);
+      expect(world.sessionIds).toHaveLength(1);
       await world.sleep(3500);
-      expect(world.sessions).toEqual([]);
+      expect(world.sessionIds).toEqual([]);
     });
   });
 
@@ -68,7 +68,7 @@ describe('a simulated server', () => {
       const { process, client } = await connected(world, 'a', 10_000);
       const [server] = world.servers;
       server!.pause();
-      expect(server!.works).toBe(false);
+      expect(server!.isServing).toBe(false);
       const creating = process.run(() => client.create('/node'));
       await world.sleep(1000);
       expect(world.znodes()).toEqual([]);
