@@ -37,6 +37,8 @@ export type FaultKind = (typeof PROCESS_FAULTS)[number] | (typeof SERVER_FAULTS)
 
 /** Of the session timeout: what no session may end by, and what every session ends by. */
 const SHORT = [0.05, 0.4] as const;
+/** Ends the connection but not always the session. */
+const MEDIUM = [0.4, 0.8] as const;
 const LONG = [1.1, 1.6] as const;
 
 /** How many faults a run has, at most. */
@@ -53,7 +55,8 @@ export function planFaults(setting: Setting, random: Random): (Fault & { kind: F
   const planned = Array.from({ length: random.whole(1, MOST_FAULTS) }, () => {
     const from = random.between(FIRST_FAULT, faultsUntil);
     const length =
-      sessionTimeout * random.between(...random.pick<readonly [number, number]>([SHORT, LONG]));
+      sessionTimeout *
+      random.between(...random.pick<readonly [number, number]>([SHORT, MEDIUM, LONG]));
     const ofServer = random.chance(OF_SERVERS);
     const kind: FaultKind = ofServer ? random.pick(SERVER_FAULTS) : random.pick(PROCESS_FAULTS);
     const target = ofServer ? `server ${random.whole(1, servers)}` : random.pick(processes).name;

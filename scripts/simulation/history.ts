@@ -30,8 +30,11 @@ export interface Wanted {
 export interface Life {
   readonly name: string;
   readonly clockRate: number;
-  /** Of its client, in hexadecimal. */
-  readonly session: string | undefined;
+  /**
+   * The present or latest session of its client, in hexadecimal. A client must not be asked for it elsewhere: it
+   * looks at the clock of the process that asks.
+   */
+  session: string | undefined;
   /** When its shutdown began; Infinity until then. */
   closing: number;
   /** Whether its shutdown waits until held leases are released. */
@@ -137,6 +140,11 @@ export class History {
     };
     this.leases.push(record);
     if (!lease.held) {
+      // A term may be over when its listeners are called. A lease is not: the grant looks at the clock.
+      if (record.mode !== 'lead') {
+        const why = `${record.life.name} was granted ${record.key} when it was lost already`;
+        this.violation('a lease is held when it is granted', why);
+      }
       this.#end(record, 'lost');
       return record;
     }

@@ -22,8 +22,17 @@ const BURST = [10, 80] as const;
 /** Resolves to a program that uses every recipe in several loops until its process stops working. */
 export async function startJobs(context: Context): Promise<Program> {
   const client = await connect(context);
+  followSession(client, context);
   const jobs = new Jobs(context, client);
   return jobs.start();
+}
+
+/** Keeps the life's session up to date. To be called in the process of the client. */
+export function followSession(client: ZkClient, { life }: Context): void {
+  life.session = client.sessionId;
+  client.onState(({ state, sessionId }) => {
+    if (state === 'CONNECTED' || state === 'RECONNECTED') life.session = sessionId;
+  });
 }
 
 /** A process may start while no server answers, so it tries again until one does. */
@@ -85,7 +94,7 @@ class Jobs {
       'hot permits': () => this.#loops(1, () => this.#burst(seats, 'permit'), 400),
       'hot pages': () => this.#loops(1, () => this.#burst(pages.read, 'read'), 200),
       pool: () => this.#loops(1, () => this.#raisePermits(), 300),
-      look: () => this.#loops(1, () => this.#look(mutex('till')), 700),
+      look: () => this.#loops(1, () => this.#look(mutex), 300),
     };
     const loops = this.context.setting.jobs.flatMap((name) => jobs[name]());
     if (setting.policy === 'standard') this.#watchSuspension();
@@ -344,9 +353,11 @@ class Jobs {
   }
 
   /** Reads who takes part, and sometimes asks the holder for the lock. */
-  async #look(lock: Lock): Promise<void> {
+  async #look(mutex: (key: string) => Lock): Promise<void> {
+    const { random, life } = this.context;
+    const lock = mutex(random.pick(['till', 'rare', 'hot', 'vault', `own-${life.name}`]));
     await lock.participants();
-    if (this.context.random.chance(0.3)) await lock.revoke();
+    if (random.chance(0.5)) await lock.revoke();
   }
 
   #elect(): readonly { close(): Promise<void> }[] {

@@ -87,9 +87,7 @@ export class Members {
       life: {
         name,
         clockRate,
-        get session() {
-          return member.client?.sessionId;
-        },
+        session: undefined,
         closing: Infinity,
         waitsForHolders: nest,
         ended: Infinity,

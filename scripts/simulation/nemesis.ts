@@ -53,7 +53,8 @@ export class Nemesis {
     const none = () => {};
     // A fault may meet a process that is gone at the moment.
     if (!member || member.process.crashed) return none;
-    const { process, client } = member;
+    const { process, life } = member;
+    const { session } = life;
     const { link } = process;
     switch (kind) {
       case 'pause':
@@ -91,8 +92,8 @@ export class Nemesis {
         return () => (link.latency = this.setting.latency);
       }
       case 'lose create reply and refuse': {
-        if (client?.sessionId === undefined) return none;
-        this.world.loseReply('create', client);
+        if (session === undefined) return none;
+        this.world.loseReply('create', session);
         return link.refuseConnections();
       }
       case 'late replies, then silence':
@@ -102,15 +103,15 @@ export class Nemesis {
       case 'lose listing reply':
       case 'lose sync reply':
         // Without a session of its own, the fault would strike another process.
-        if (client?.sessionId === undefined) return none;
-        this.world.loseReply(LOST_REPLIES[kind], client);
+        if (session === undefined) return none;
+        this.world.loseReply(LOST_REPLIES[kind], session);
         if (kind === 'lose sync reply') link.reset();
         return none;
       case 'expire session':
-        if (client) this.#expire(client);
+        if (session !== undefined) this.#expire(session);
         return none;
       case 'delete node':
-        this.#deleteNode(client);
+        if (session !== undefined) this.#deleteNode(session);
         return none;
       case 'step clock forward':
         process.stepClock(this.setting.sessionTimeout * 0.6);
@@ -171,22 +172,19 @@ export class Nemesis {
   }
 
   /** Deletes the node of a lock of this client, as an operator would who believes it to be left over. */
-  #deleteNode(client: ZkClient | undefined): void {
+  #deleteNode(session: string): void {
     const own = this.world
       .znodes(ROOT)
-      .filter(({ session, path }) => session === client?.sessionId && LOCK_NODE.test(path));
+      .filter((znode) => znode.session === session && LOCK_NODE.test(znode.path));
     if (own.length === 0) return;
     const { path } = this.world.random.pick(own);
     const at = this.world.now;
     const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
-    this.history.deletions.push({ at, key, session: client!.sessionId! });
+    this.history.deletions.push({ at, key, session });
     void this.operator.delete(path).catch(() => {});
   }
 
-  #expire(client: ZkClient): void {
-    const { sessionIds } = this.world;
-    if (client.sessionId !== undefined && sessionIds.includes(client.sessionId)) {
-      this.world.expireSession(client);
-    }
+  #expire(session: string): void {
+    if (this.world.sessionIds.includes(session)) this.world.expireSession(session);
   }
 }

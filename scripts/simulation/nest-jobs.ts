@@ -2,7 +2,7 @@ import { Injectable, type LoggerService, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Holding, LeaseRecord, Wanted } from './history.js';
-import { holdingOf, settle } from './jobs.js';
+import { followSession, holdingOf, settle } from './jobs.js';
 import type { Context, Program } from './members.js';
 import { PERMITS } from './setting.js';
 import type { Library } from './types.js';
@@ -42,6 +42,7 @@ export async function startApplication(context: Context): Promise<Program> {
       throw error;
     }
     const client = module.get<import('nestjs-zookeeper').ZkClient>(library.nest.getZkClientToken());
+    followSession(client, context);
     const jobs = new ApplicationJobs(
       context,
       module.get(Shop),

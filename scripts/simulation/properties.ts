@@ -344,7 +344,7 @@ export async function checkEnd(
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.leave())));
   await world.sleep(4 * noticeTime(setting) + 20);
   if (!nest) checkIdle(world, history, running);
-  const sessions = new Set(running.map(({ client }) => client?.sessionId));
+  const sessions = new Set(running.map(({ life }) => life.session));
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.close())));
   await world.sleep(4 * noticeTime(setting) + 20);
   checkClosed(world, history, running, sessions);
@@ -374,8 +374,8 @@ function checkCandidates(history: History, running: readonly Member[], nest: boo
   const elections = nest ? ['/app/elections/close-orders'] : [`${ROOT}/latch`, `${ROOT}/selector`];
   for (const path of elections) {
     const present = new Set(history.world.children(path).map(({ session }) => session));
-    for (const { name, client } of running) {
-      if (client?.sessionId !== undefined && present.has(client.sessionId)) continue;
+    for (const { name, life } of running) {
+      if (life.session !== undefined && present.has(life.session)) continue;
       history.violation('every participant stands for election', `${name} is missing at ${path}`);
     }
   }
@@ -383,7 +383,7 @@ function checkCandidates(history: History, running: readonly Member[], nest: boo
 
 /** Clients that are connected and do nothing leave nothing but their connections. */
 function checkIdle(world: World, history: History, running: readonly Member[]): void {
-  const sessions = new Set(running.map(({ client }) => client?.sessionId));
+  const sessions = new Set(running.map(({ life }) => life.session));
   for (const { path, session } of world.znodes()) {
     if (session !== undefined && sessions.has(session)) {
       history.violation('no znode is left', `${path} is left of session 0x${session}`);

@@ -62,7 +62,7 @@ interface ProcessSetting {
 
 export function settingOf(random: Random): Setting {
   const servers = random.pick([1, 3]);
-  const nest = random.chance(0.15);
+  const nest = random.chance(0.25);
   const count = nest ? 2 : random.whole(2, 4);
   const drifts = random.chance(0.3);
   const slow = random.chance(0.2);

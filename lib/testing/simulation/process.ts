@@ -10,6 +10,9 @@ import type { Random } from './random.js';
 import type { Actor, Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
 
+/** Milliseconds that a timer takes at least, however its clock rounds. */
+const SHORTEST_WAIT = 0.001;
+
 /** Milliseconds that a turn of the event loop takes at most before the next immediates run. */
 const TURN = 0.05;
 
@@ -221,7 +224,13 @@ export class SimulatedProcess implements Actor {
     }
     // Node counts from the whole millisecond of its loop's clock, so a timer may fire almost 1 ms early.
     const due = Math.floor(time * this.clockRate) + delay;
-    return scheduler.schedule(this, Math.max(due / this.clockRate, time), 'timer', fire, delay);
+    return scheduler.schedule(
+      this,
+      Math.max(due / this.clockRate, time + SHORTEST_WAIT),
+      'timer',
+      fire,
+      delay,
+    );
   }
 
   #crash(): ProcessCrashedError {

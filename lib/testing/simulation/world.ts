@@ -164,14 +164,16 @@ export class World {
   /**
    * Ends the session of a client on the servers. The client learns of it as soon as its connection allows.
    *
+   * @param client the client, or the id of its session in hexadecimal
    * @throws Error where the client has no session, or the servers know of none
    */
-  expireSession(client: ZkClient): void {
-    const id = client.sessionId === undefined ? undefined : parseSessionId(client.sessionId);
+  expireSession(client: ZkClient | string): void {
+    const session = sessionIdOf(client);
+    const id = session === undefined ? undefined : parseSessionId(session);
     if (id === undefined || !this.#store.committed.sessions.get(id)) {
       throw new Error('the client has no session that could expire');
     }
-    this.#note(this.#current.name, `session 0x${client.sessionId} expired`);
+    this.#note(this.#current.name, `session 0x${session} expired`);
     this.#expire(id);
   }
 
@@ -179,14 +181,14 @@ export class World {
    * Lets the servers apply the next request of this kind and break the connection before the reply leaves.
    *
    * @param op the name of ZooKeeper's operation, such as `create`
-   * @param client whose request; default: anybody's
+   * @param client the client that sends the request, or the id of its session in hexadecimal. Default: any client
    */
   loseReply(
     op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
-    client?: ZkClient,
+    client?: ZkClient | string,
   ): void {
     if (!Object.hasOwn(OpCode, op)) throw new TypeError(`simulate: no operation is called ${op}`);
-    const id = client?.sessionId;
+    const id = client === undefined ? undefined : sessionIdOf(client);
     const session = id === undefined ? undefined : parseSessionId(id);
     this.#faults.add(++this.#lastFault, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
@@ -287,6 +289,10 @@ function snapshot(path: string, { czxid, ctime, mtime, owner, data }: Znode): Si
       return owner === 0n ? undefined : toHex(owner);
     },
   };
+}
+
+function sessionIdOf(client: ZkClient | string): string | undefined {
+  return typeof client === 'string' ? client : client.sessionId;
 }
 
 function toHex(session: bigint): string {
