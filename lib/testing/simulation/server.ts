@@ -12,13 +12,18 @@ interface Ensemble {
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
   startProcess(name: string): SimulatedProcess;
-  /** Called when a server has crashed. */
-  crashed(): void;
+  /** Whether more than half of the servers run and are not paused. */
+  readonly hasMajority: boolean;
+  /** Called when a server has started, stopped, paused or resumed. */
+  changed(): void;
 }
 
 /**
- * A server of the simulated ensemble. It keeps its data when it crashes. While no server runs, sessions do
- * not expire; afterwards each has its whole timeout again, as after the election of a new leader.
+ * A server of the simulated ensemble. It keeps its data when it crashes.
+ *
+ * The ensemble needs a majority of servers that run and are not paused. Without one, the other servers drop
+ * their clients and no session expires. When there is a majority again, each session has its whole timeout,
+ * as after the election of a new leader.
  *
  * @publicApi
  */
@@ -52,19 +57,26 @@ export class SimulatedServer implements ConnectionHost {
     return this.ensemble.faults;
   }
 
-  /** Whether the server runs and is not paused. */
-  get isServing(): boolean {
+  /** Whether the server can take part in a majority. */
+  get isUp(): boolean {
     return this.#state === 'running' && !this.#process.paused;
+  }
+
+  /** Whether the server answers clients: it runs, is not paused, and belongs to a majority. */
+  get isServing(): boolean {
+    return this.isUp && this.ensemble.hasMajority;
   }
 
   /** Stops the process of the server, as SIGSTOP does. */
   pause(): void {
     this.#process.pause();
+    this.ensemble.changed();
   }
 
   /** Continues after {@link pause}. */
   resume(): void {
     this.#process.resume();
+    this.ensemble.changed();
   }
 
   /** Ends the server at once. With `silently` its clients do not notice, as when a machine loses its power. */
@@ -72,11 +84,8 @@ export class SimulatedServer implements ConnectionHost {
     if (this.#state !== 'running') return;
     this.#state = silently ? 'unreachable' : 'stopped';
     this.#process.crash({ silently });
-    for (const connection of this.#connections) {
-      connection.destroy();
-      this.#forget(connection);
-    }
-    this.ensemble.crashed();
+    this.disconnect();
+    this.ensemble.changed();
   }
 
   /** Starts the server again, with the data that it had. */
@@ -85,9 +94,20 @@ export class SimulatedServer implements ConnectionHost {
     this.#state = 'running';
     this.#process = this.ensemble.startProcess(this.address);
     this.store.restart();
+    this.ensemble.changed();
   }
 
+  /** Ends the connections of all clients. */
+  disconnect(): void {
+    for (const connection of this.#connections) {
+      connection.destroy();
+      this.#forget(connection);
+    }
+  }
+
+  /** Serves a new connection. Without a majority it ends the connection, as ZooKeeper does. */
   accept(stream: SimulatedStream): void {
+    if (!this.isServing) return void stream.destroy();
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
     stream.once('close', () => this.#forget(connection));

@@ -103,6 +103,7 @@ export class World {
       () => new ReplicatedStore(options.tickTime, scheduler, random.fork(), options.lag),
     );
     const { minSessionTimeout, maxSessionTimeout } = resolveOptions({ tickTime: options.tickTime });
+    const hasMajority = () => this.#hasMajority;
     for (let index = 1; index <= options.servers; index++) {
       const server = new SimulatedServer(`10.0.0.${index}:2181`, {
         store: this.#store,
@@ -110,7 +111,10 @@ export class World {
         faults: this.#faults,
         negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
         startProcess: (name) => this.#newProcess(name),
-        crashed: () => (this.#leaderless ||= !this.#works),
+        get hasMajority() {
+          return hasMajority();
+        },
+        changed: () => this.#serversChanged(),
       });
       servers.push(server);
     }
@@ -232,9 +236,16 @@ export class World {
     );
   }
 
-  /** Whether any server could expire sessions. */
-  get #works(): boolean {
-    return this.servers.some(({ isServing }) => isServing);
+  /** Whether the ensemble works: more than half of the servers run and are not paused. */
+  get #hasMajority(): boolean {
+    return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
+  }
+
+  /** Without a majority there is no leader, and the servers that run end the connections of their clients. */
+  #serversChanged(): void {
+    if (this.#hasMajority) return;
+    this.#leaderless = true;
+    for (const server of this.servers) if (server.isUp) server.disconnect();
   }
 
   /** Expires sessions and removes empty containers once a tick, as the leader of the ensemble. */
@@ -244,9 +255,8 @@ export class World {
     this.at(next, () => {
       const { sessions, clock } = this.#store.committed;
       const now = clock.now();
-      if (!this.#works) {
-        this.#leaderless = true;
-      } else if (this.#leaderless) {
+      if (this.#leaderless) {
+        if (!this.#hasMajority) return this.#tick();
         this.#leaderless = false;
         sessions.touchAll(now);
       } else {
