@@ -335,12 +335,12 @@ class Jobs {
     const pool = new recipes.Semaphore(this.client, path, { permits, key: `pool-${life.name}` });
     const lease = await pool.acquire({ wait: 5_000 });
     const waiting = pool.acquire({ wait: 5_000 });
-    waiting.catch(() => {});
+    const released = waiting.then((second) => second.release()).catch(() => {});
     try {
       await sleep(random.between(0, 100));
       const started = world.now;
       await permits.set(2);
-      await (await waiting).release();
+      await waiting;
       const took = world.now - started;
       const limit = 40 * setting.latency[1] + 4 * setting.lag[1] + 100;
       if (took > limit && calm(started, world.now)) {
@@ -349,6 +349,7 @@ class Jobs {
       }
     } finally {
       await lease.release();
+      await released;
     }
   }
 
@@ -468,7 +469,7 @@ class Jobs {
   }
 
   #options(mode: Mode, key: string): AcquireOptions & { count?: number } {
-    const { random, setting, history } = this.context;
+    const { random, setting, history, life } = this.context;
     const options: AcquireOptions & { count?: number } = {
       wait: random.pick([0, random.whole(20, 500), 5_000, 5_000, Infinity]),
       signal: this.#signal,
@@ -481,7 +482,7 @@ class Jobs {
     if (random.chance(0.1)) {
       const after = random.whole(1, 300);
       options.signal = AbortSignal.timeout(after);
-      history.cancels(options.signal, after);
+      history.cancels(options.signal, after / life.clockRate);
     }
     return options;
   }

@@ -371,13 +371,11 @@ async function checkLeaders(history: History, running: readonly Member[]): Promi
 
 /** Every process that runs stands for election. */
 function checkCandidates(history: History, running: readonly Member[], nest: boolean): void {
-  const elections = nest ? ['/app/elections/close-orders'] : [`${ROOT}/latch`, `${ROOT}/selector`];
-  for (const path of elections) {
-    const present = new Set(history.world.children(path).map(({ session }) => session));
-    for (const { name, life } of running) {
-      if (life.session !== undefined && present.has(life.session)) continue;
-      history.violation('every participant stands for election', `${name} is missing at ${path}`);
-    }
+  const path = nest ? '/app/elections/close-orders' : `${ROOT}/latch`;
+  const present = new Set(history.world.children(path).map(({ session }) => session));
+  for (const { name, life } of running) {
+    if (life.session !== undefined && present.has(life.session)) continue;
+    history.violation('every participant stands for election', `${name} is missing at ${path}`);
   }
 }
 
