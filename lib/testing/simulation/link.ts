@@ -1,5 +1,5 @@
 import type { CutWay } from '../../embedded/index.js';
-import { bounds } from './options.js';
+import { bounds, show } from './options.js';
 import type { Random } from './random.js';
 
 const WAYS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
@@ -38,7 +38,9 @@ export class Link {
    * either: what was held back arrives after the returned function was called, unless the connection ended.
    */
   cut(way: CutWay = 'both'): () => void {
-    if (!WAYS.has(way)) throw new TypeError(`simulate: a link has no way ${String(way)}`);
+    if (!WAYS.has(way)) {
+      throw new TypeError(`simulate: cut takes 'requests', 'replies' or 'both', got ${show(way)}`);
+    }
     const ways = way === 'both' ? (['requests', 'replies'] as const) : [way];
     for (const each of ways) this.#cuts[each]++;
     this.#note(`network cut: ${way}`);

@@ -76,6 +76,7 @@ export function bounds(name: string, value: unknown): void {
   milliseconds(`${name}[1]`, value[1], value[0] as number, 60_000);
 }
 
-function show(value: unknown): string {
+/** Describes a value for a message: strings have quotes. */
+export function show(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

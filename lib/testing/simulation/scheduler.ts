@@ -56,6 +56,18 @@ export interface Event {
   cancelled: boolean;
 }
 
+/** How a run proceeds and when it ends. */
+interface Course {
+  /** Virtual milliseconds after which the run fails. */
+  readonly limit: number;
+  /** Whether the run is over; called before each event. */
+  done(): boolean;
+  /** Called after each batch, before the real event loop continues; it may throw. */
+  inspect(): void;
+  /** Returns the names of the processes that are paused. */
+  paused(): string[];
+}
+
 export class Scheduler {
   /** Virtual milliseconds since the simulation started. */
   now = 0;
@@ -119,12 +131,8 @@ export class Scheduler {
     this.#push(event);
   }
 
-  /**
-   * Runs events until `done` returns true.
-   *
-   * @param inspect called after each batch, before the real event loop continues; it may throw
-   */
-  run(done: () => boolean, limit: number, inspect: () => void): Promise<void> {
+  /** Runs events until `done` returns true. */
+  run({ limit, done, inspect, paused }: Course): Promise<void> {
     return new Promise((resolve, reject) => {
       let over = false;
       const finish = (settle: () => void) => {
@@ -136,7 +144,7 @@ export class Scheduler {
         this.active = true;
         try {
           if (done()) finish(resolve);
-          else this.#step(limit);
+          else this.#step(limit, paused);
         } catch (error) {
           finish(() => reject(error));
         }
@@ -159,8 +167,13 @@ export class Scheduler {
     });
   }
 
+  /** Forgets what would happen next. Node may keep a signal of a crashed process forever, and with it this object. */
+  clear(): void {
+    this.#heap.length = 0;
+  }
+
   /** Runs the next event. There always is one: the servers look for expired sessions once a tick. */
-  #step(limit: number): void {
+  #step(limit: number, paused: Course['paused']): void {
     this.#settle();
     for (;;) {
       const event = this.#pop()!;
@@ -176,8 +189,10 @@ export class Scheduler {
         continue;
       }
       if (event.at > limit) {
+        const names = paused();
         throw new Error(
-          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a real timer`,
+          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a real timer or a dynamic import()` +
+            (names.length > 0 ? `; these are paused: ${names.join(', ')}` : ''),
         );
       }
       this.#atOnce = event.at > this.now ? 0 : this.#atOnce + 1;

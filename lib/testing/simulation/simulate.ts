@@ -8,6 +8,9 @@ import { RealIo } from './real-io.js';
 import { Scheduler } from './scheduler.js';
 import { type TraceEntry, World } from './world.js';
 
+/** How many entries of the trace the message of an error has, at most. */
+const ENTRIES_IN_MESSAGE = 8;
+
 /**
  * What a simulation returns.
  *
@@ -27,8 +30,9 @@ export interface SimulationResult<T> {
 }
 
 /**
- * Why a simulation failed, with the seed that repeats it. `cause` is the error of the scenario or of the
- * code under test.
+ * The failure of a simulation, with the seed that repeats it. The message ends with the last entries of the
+ * trace. `cause` is the error of the scenario or of the code under test. For real I/O, its stack shows the
+ * code that started it, and its own `cause` is the error that followed, if any.
  *
  * @publicApi
  */
@@ -38,17 +42,27 @@ export class SimulationError extends Error {
   constructor(
     message: string,
     readonly seed: number,
-    /** Virtual milliseconds since the simulation started. */
+    /** Virtual milliseconds since the simulation started; for real I/O, the time at which it started. */
     readonly at: number,
     readonly digest: string,
     readonly trace: readonly TraceEntry[],
     options?: ErrorOptions,
   ) {
-    super(
-      `simulation with seed ${seed} failed after ${at.toFixed(3)} virtual ms: ${message}`,
-      options,
-    );
+    const summary = `simulation with seed ${seed} failed after ${at.toFixed(3)} virtual ms: ${message}`;
+    super([summary, ...lastEntries(trace, at)].join('\n'), options);
   }
+}
+
+/** Describes the last entries of a trace until a time: a heading and a line each, or nothing. */
+function lastEntries(trace: readonly TraceEntry[], until: number): string[] {
+  const last = trace.filter(({ at }) => at <= until).slice(-ENTRIES_IN_MESSAGE);
+  if (last.length === 0) return [];
+  const times = last.map(({ at }) => at.toFixed(3));
+  const width = times.at(-1)!.length;
+  const lines = last.map(({ process, event }, index) => {
+    return `  ${times[index]!.padStart(width)} ms  ${process}: ${event.replaceAll('\n', ' ')}`;
+  });
+  return ['The last entries of the trace:', ...lines];
 }
 
 let running = false;
@@ -81,7 +95,11 @@ export async function simulate<T>(
   if (typeof scenario !== 'function') {
     throw new TypeError(`simulate: the scenario must be a function, got ${String(scenario)}`);
   }
-  if (running) throw new Error('simulate: another simulation is running in this Node process');
+  if (running) {
+    throw new Error(
+      'simulate: another simulation is running in this Node process; an earlier one may not have ended, such as in a test that timed out',
+    );
+  }
   running = true;
   try {
     await loadLazyModules();
@@ -106,11 +124,11 @@ async function run<T>(
   let failure: { error: unknown } | undefined;
   let outcome: { value: T } | undefined;
   const fail = (error: unknown) => (failure ??= { error });
-  const wrap = (error: unknown) =>
+  const wrap = (error: unknown, at: number) =>
     new SimulationError(
       error instanceof Error ? error.message : String(error),
       seed,
-      scheduler.time,
+      at,
       scheduler.digest.toString(),
       world?.trace ?? [],
       { cause: error },
@@ -126,8 +144,14 @@ async function run<T>(
       started.then((value) => (outcome = { value }), fail);
     });
     const done = () => failure !== undefined || outcome !== undefined;
-    await scheduler.run(done, options.limit, () => io.check());
+    await scheduler.run({
+      limit: options.limit,
+      done,
+      inspect: () => io.check(),
+      paused: () => made.paused,
+    });
     if (failure) throw (failure as { error: unknown }).error;
+    io.check();
     return {
       seed,
       digest: scheduler.digest.toString(),
@@ -137,11 +161,16 @@ async function run<T>(
       value: outcome!.value,
     };
   } catch (error) {
-    throw wrap(error);
+    const { found } = io;
+    if (!found) throw wrap(error, scheduler.time);
+    // What real I/O answers, and when, differs from run to run, so another error may be a consequence of it.
+    if (error !== found.error) found.error.cause = error;
+    throw wrap(found.error, found.at);
   } finally {
     io.stop();
     release();
     restore();
+    scheduler.clear();
     // Otherwise Node 20 copies it into every promise for ever.
     contexts.disable();
   }

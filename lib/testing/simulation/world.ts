@@ -133,7 +133,8 @@ export class World {
    */
   process(name: string, { clockRate = 1 }: ProcessOptions = {}): SimulatedProcess {
     const running = this.#processes.get(name);
-    if (running && !running.crashed) throw new Error(`a process ${name} is running already`);
+    if (running && !running.crashed)
+      throw new Error(`simulate: a process named "${name}" is already running`);
     if (!(clockRate >= 0.5 && clockRate <= 2)) {
       throw new RangeError(`simulate: clockRate must be from 0.5 to 2, got ${clockRate}`);
     }
@@ -174,8 +175,13 @@ export class World {
   expireSession(client: ZkClient | string): void {
     const session = sessionIdOf(client);
     const id = session === undefined ? undefined : parseSessionId(session);
-    if (id === undefined || !this.#store.committed.sessions.get(id)) {
-      throw new Error('the client has no session that could expire');
+    if (id === undefined) {
+      throw new Error('simulate: the client has no session, because it is not connected');
+    }
+    if (!this.#store.committed.sessions.get(id)) {
+      throw new Error(
+        `simulate: the servers have no session 0x${session}; it has expired or was closed`,
+      );
     }
     this.#note(this.#current.name, `session 0x${session} expired`);
     this.#expire(id);
@@ -228,6 +234,16 @@ export class World {
   get sessionIds(): string[] {
     const { sessions } = this.#store.committed;
     return sessions.save().map(({ id }) => toHex(id));
+  }
+
+  /**
+   * The names of the processes and servers that are paused.
+   *
+   * @internal
+   */
+  get paused(): string[] {
+    const processes = [...this.#processes.values(), ...this.servers.map(({ process }) => process)];
+    return processes.filter(({ paused, crashed }) => paused && !crashed).map(({ name }) => name);
   }
 
   get #current(): SimulatedProcess {

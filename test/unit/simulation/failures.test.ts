@@ -1,5 +1,8 @@
 import { spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { Resolver } from 'node:dns';
 import { lookup } from 'node:dns/promises';
+import { readFileSync, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,6 +23,13 @@ async function failure(
   return error as SimulationError;
 }
 
+/** Asks a DNS server that is not there. */
+function dnsQuery(): void {
+  const resolver = new Resolver({ timeout: 1, tries: 1 });
+  resolver.setServers(['127.0.0.1:9']);
+  resolver.resolve4('localhost', () => {});
+}
+
 const never = new Promise<never>(() => {});
 
 describe('a simulation that fails', () => {
@@ -31,11 +41,40 @@ describe('a simulation that fails', () => {
       throw cause;
     });
     expect(error.message).toMatch(
-      /^simulation with seed 77 failed after 10\.\d{3} virtual ms: two holders$/,
+      /^simulation with seed 77 failed after 10\.\d{3} virtual ms: two holders\n/,
     );
     expect(error).toMatchObject({ seed: 77, cause, digest: /^[\da-f]{16}$/ });
     expect(error.trace).toEqual([{ at: error.at, process: 'scenario', event: 'look here' }]);
     expect(error.at).toBeCloseTo(10, 1);
+  });
+
+  it('lists the last eight entries of the trace in its message, one line each', async () => {
+    const error = await failure(async (world) => {
+      const process = world.process('a');
+      for (let ms = 1; ms <= 9; ms++) {
+        await world.sleep(1);
+        if (ms % 2 === 0) process.resume();
+        else process.pause();
+      }
+      world.note('two\nlines');
+      throw new Error('two holders');
+    });
+    const [first, ...lines] = error.message.split('\n');
+    expect(first).toMatch(
+      /^simulation with seed 77 failed after 9\.\d{3} virtual ms: two holders$/,
+    );
+    expect(lines).toHaveLength(9);
+    expect(lines[0]).toBe('The last entries of the trace:');
+    expect(lines[1]).toMatch(/^ {2}3\.\d{3} ms {2}a: paused$/);
+    expect(lines[7]).toMatch(/^ {2}9\.\d{3} ms {2}a: paused$/);
+    expect(lines[8]).toMatch(/^ {2}9\.\d{3} ms {2}scenario: two lines$/);
+  });
+
+  it('has a message of one line where nothing was traced', async () => {
+    const error = await failure(() => {
+      throw new Error('at once');
+    });
+    expect(error.message).toMatch(/virtual ms: at once$/);
   });
 
   it.each<[string, (cause: Error) => void]>([
@@ -74,28 +113,81 @@ describe('a simulation that fails', () => {
   });
 
   it.each<[string, RegExp, () => unknown]>([
-    ['a file', /real I\/O \(FSREQ/, () => readFile('package.json')],
+    ['a file (FSREQPROMISE)', /a file \(FSREQ\w+\)/, () => readFile('package.json')],
+    ['a file watcher', /a file watcher \(FSEVENTWRAP\)/, () => watch('package.json').close()],
     [
       'a socket',
-      /real I\/O \(TCP/,
+      /a socket \(TCPWRAP\)/,
       () => new Promise((resolve) => connect(9, '127.0.0.1').on('error', resolve)),
     ],
-    ['the DNS', /real I\/O \(GETADDRINFO/, () => lookup('localhost')],
+    ['a UDP socket', /a UDP socket \(UDPWRAP\)/, () => void createSocket('udp4').close()],
+    [
+      'a pipe',
+      /a pipe \(PIPEWRAP\)/,
+      () => new Promise((resolve) => connect('/nowhere').on('error', resolve)),
+    ],
+    ['a name look-up', /a name look-up \(GETADDRINFOREQWRAP\)/, () => lookup('localhost')],
+    ['a name look-up of c-ares', /a name look-up \(QUERYWRAP\)/, () => void dnsQuery()],
     [
       'a child process',
-      /real I\/O \(P(IPE|ROCESS)/,
+      /a child process \(PROCESSWRAP\)/,
       () => new Promise((resolve) => spawn(process.execPath, ['-v']).on('exit', resolve)),
     ],
     [
-      'a thread',
-      /real I\/O \(WORKER/,
+      'a worker thread',
+      /a worker thread \(WORKER\)/,
       () => new Promise((resolve) => new Worker('', { eval: true }).on('exit', resolve)),
     ],
-  ])('says that it waited for %s', async (_, message, start) => {
+  ])('names %s in plain words, and where the code started it', async (_, what, start) => {
     const error = await failure((world) => world.process('a').run(start));
-    expect(error.message).toMatch(message);
-    expect(error.message).toContain('which virtual time cannot wait for');
+    expect(error.message).toMatch(
+      new RegExp(`the code under test started real I/O, ${what.source}, which virtual time cannot`),
+    );
     expect((error.cause as Error).stack).toContain('failures.test.ts');
+  });
+
+  it('notices real I/O that starts at the end of the scenario', async () => {
+    const error = await failure(() => void readFile('package.json'));
+    expect(error.message).toContain('started real I/O');
+  });
+
+  it('notices real I/O that the scenario did not wait for', async () => {
+    const error = await failure((world) =>
+      Promise.race([readFile('package.json'), world.sleep(5)]),
+    );
+    expect(error.message).toContain('started real I/O');
+  });
+
+  it('has the time at which real I/O started', async () => {
+    const error = await failure(async (world) => {
+      await world.sleep(10);
+      world.note('before');
+      const reading = readFile('package.json');
+      await world.sleep(1);
+      world.note('after');
+      await reading;
+    });
+    expect(error.at).toBeCloseTo(10, 1);
+    expect(error.message).toContain('failed after 10.');
+    expect(error.message).toContain('before');
+    expect(error.message).not.toContain('after\n');
+    expect(error.message).not.toContain(': after');
+    expect(error.trace).toHaveLength(2);
+  });
+
+  it('reports real I/O before another failure, which is its cause', async () => {
+    const other = new Error('two holders');
+    const error = await failure(() => {
+      void readFile('package.json');
+      throw other;
+    });
+    expect(error.message).toContain('started real I/O');
+    expect(error.cause).toMatchObject({ cause: other });
+  });
+
+  it('allows synchronous reads', async () => {
+    const { value } = await simulate({ seed: 77 }, () => readFileSync('package.json', 'utf8'));
+    expect(value).toContain('nestjs-zookeeper');
   });
 
   it.each<[string, () => unknown]>([
@@ -104,6 +196,26 @@ describe('a simulation that fails', () => {
   ])('ends at its limit where it waits for %s', async (_, wait) => {
     const error = await failure(wait, { limit: 60_000 });
     expect(error.message).toContain('did not end within its limit of 60000 virtual milliseconds');
+    expect(error.message).toContain('such as a real timer or a dynamic import()');
+    expect(error.message).not.toContain('paused');
+  });
+
+  it('names the processes and servers that are paused at its limit', async () => {
+    const error = await failure(
+      async (world) => {
+        for (const name of ['a', 'b', 'c', 'd']) world.process(name).pause();
+        const again = world.process('e');
+        again.pause();
+        again.resume();
+        world.servers[0]!.pause();
+        const crashed = world.process('f');
+        crashed.pause();
+        crashed.crash();
+        await never;
+      },
+      { limit: 60_000 },
+    );
+    expect(error.message).toContain('; these are paused: a, b, c, d, 10.0.0.1:2181\n');
   });
 
   it('ends where an event loop turns forever', async () => {

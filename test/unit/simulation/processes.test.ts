@@ -164,7 +164,7 @@ describe('a simulated process', () => {
   it('can be replaced by another one of the same name after a crash, and not before', async () => {
     await simulate({ seed: 8 }, async (world) => {
       const first = world.process('a');
-      expect(() => world.process('a')).toThrow('a process a is running already');
+      expect(() => world.process('a')).toThrow('simulate: a process named "a" is already running');
       first.crash();
       const second = world.process('a');
       expect(second).not.toBe(first);

@@ -96,7 +96,14 @@ describe('a simulated server', () => {
       await process.run(() => client.create('/node', '', { mode: 'ephemeral' }));
       world.expireSession(client);
       expect(world.znodes()).toEqual([]);
-      expect(() => world.expireSession(client)).toThrow('has no session that could expire');
+      expect(() => world.expireSession(client)).toThrow(
+        `simulate: the servers have no session 0x${client.sessionId}; it has expired or was closed`,
+      );
+      const closed = await process.client();
+      await process.run(() => closed.close());
+      expect(() => world.expireSession(closed)).toThrow(
+        'simulate: the client has no session, because it is not connected',
+      );
       await world.sleep(100);
       expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
     });
