@@ -43,7 +43,7 @@ export function install(current: () => SimulatedProcess, random: Random): () => 
   replace(globalThis, timerFunctions);
   replace(timers, timerFunctions);
   replace(timersPromises, promisedTimers(current));
-  replace(AbortSignal, { timeout: abortAfter(current) });
+  replace(AbortSignal, { timeout: abortAfter(current), any: abortWithAny });
   replace(performance, clocks(current));
   replace(globalThis, { Date: virtualDate(current) });
   replace(process, {
@@ -158,6 +158,24 @@ function abortAfter(current: () => SimulatedProcess) {
     process.timers.delete(timer);
     return controller.signal;
   };
+}
+
+/** Node's own depends on garbage collection, and keeps the signals of crashed processes forever. */
+function abortWithAny(signals: Iterable<AbortSignal>): AbortSignal {
+  const sources = [...signals];
+  const controller = new AbortController();
+  const abort = (event: { target: EventTarget | null }) => {
+    for (const source of sources) source.removeEventListener('abort', abort);
+    controller.abort((event.target as AbortSignal).reason);
+  };
+  for (const source of sources) {
+    if (source.aborted) {
+      abort({ target: source });
+      break;
+    }
+    source.addEventListener('abort', abort);
+  }
+  return controller.signal;
 }
 
 function clocks(current: () => SimulatedProcess): Target {
