@@ -154,8 +154,8 @@ function abortAfter(current: () => SimulatedProcess) {
     };
     const process = current();
     const timer = new VirtualTimer(process, abort, [], toDelay(delay), false);
-    // Nobody can clear it, so it is none of those that the process has to clear.
-    process.timers.delete(timer);
+    // Code cannot clear this timer, so it does not count as one that the code has left.
+    process.timerEnded(timer);
     return controller.signal;
   };
 }

@@ -4,9 +4,14 @@ import type { Random } from './random.js';
 
 const WAYS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
 
+/** The process at the near end of a link. */
+interface Owner {
+  readonly crashed: boolean;
+}
+
 /**
- * The network between one process and the servers. Its faults hold for connections that exist and for new
- * ones, until the function that a fault returns is called.
+ * The network between one process and the servers. A fault strikes the connections that exist and new ones,
+ * until the caller calls the function that the fault returned. Faults of a process that has crashed do nothing.
  *
  * @publicApi
  */
@@ -28,19 +33,21 @@ export class Link {
   #broken: () => void = () => {};
   #note: (event: string) => void = () => {};
 
+  /** @internal */
   constructor(
-    readonly process: string,
+    private readonly owner: Owner,
     private readonly random: Random,
   ) {}
 
   /**
-   * Silences one direction or both: nothing arrives, not even that a connection ended. Nothing is lost
-   * either: what was held back arrives after the returned function was called, unless the connection ended.
+   * Holds back all messages of one direction or both, also the one that a connection ended. Returns the function
+   * that ends the cut. The messages then arrive, except those of connections that have ended.
    */
   cut(way: CutWay = 'both'): () => void {
     if (!WAYS.has(way)) {
       throw new TypeError(`simulate: cut takes 'requests', 'replies' or 'both', got ${show(way)}`);
     }
+    if (this.owner.crashed) return () => {};
     const ways = way === 'both' ? (['requests', 'replies'] as const) : [way];
     for (const each of ways) this.#cuts[each]++;
     this.#note(`network cut: ${way}`);
@@ -51,8 +58,12 @@ export class Link {
     });
   }
 
-  /** Refuses new connections. Those that exist continue; {@link reset} ends them. */
+  /**
+   * Refuses new connections. Connections that exist continue; {@link reset} ends them. Returns the function that
+   * ends the fault.
+   */
   refuseConnections(): () => void {
+    if (this.owner.crashed) return () => {};
     this.#refusals++;
     this.#note('connections refused');
     return once(() => {
@@ -61,8 +72,9 @@ export class Link {
     });
   }
 
-  /** Breaks the connections of the process. What was on its way is lost. */
+  /** Breaks the connections of the process. Messages on their way are lost. */
   reset(): void {
+    if (this.owner.crashed) return;
     this.#note('connections reset');
     this.#broken();
   }
@@ -72,16 +84,29 @@ export class Link {
     return this.#refusals > 0;
   }
 
+  /**
+   * Whether messages of a direction are held back.
+   *
+   * @internal
+   */
   isCut(way: 'requests' | 'replies'): boolean {
     return this.#cuts[way] > 0;
   }
 
-  /** Milliseconds that the next message takes. */
+  /**
+   * Returns the milliseconds that the next message takes.
+   *
+   * @internal
+   */
   delay(): number {
     return this.random.between(...this.latency);
   }
 
-  /** Called by the network that carries the link. */
+  /**
+   * Called once by the network that carries the link.
+   *
+   * @internal
+   */
   attach(events: { changed(): void; broken(): void; note(event: string): void }): void {
     this.#changed = events.changed;
     this.#broken = events.broken;

@@ -7,7 +7,7 @@ import type { Network } from './network.js';
 import { Link } from './link.js';
 import { milliseconds } from './options.js';
 import type { Random } from './random.js';
-import type { Actor, Event, Scheduler } from './scheduler.js';
+import type { Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
 
 /** Milliseconds that a timer takes at least, however its clock rounds. */
@@ -25,7 +25,7 @@ const LONGEST_STEP = 3.2e12;
 /** Where every virtual wall clock starts: 2026-01-01T00:00:00Z. */
 export const WALL_START = Date.UTC(2026, 0, 1);
 
-/** Rejects what a process was asked to run when it crashes before it is done. */
+/** Rejects the promise of `run()` when the process crashes before the function has ended. */
 export class ProcessCrashedError extends Error {
   override readonly name = 'ProcessCrashedError';
 }
@@ -40,21 +40,28 @@ interface World {
 }
 
 /**
- * A process of a simulation: code that shares an event loop and clocks, and that can stand still or end
- * while the others continue. All processes share this Node process's modules, but the library keeps its own
- * state apart for each of them; do the same with your own.
+ * A process of a simulation. It has an event loop and clocks of its own, and it can be paused or crash while
+ * other processes continue. All processes share the modules of the Node process. The library keeps the state of
+ * each process apart; code under test must do the same.
+ *
+ * Faults of a process that has crashed do nothing.
  *
  * @publicApi
  */
-export class SimulatedProcess implements Actor {
-  /** Connects the process to the servers. */
+export class SimulatedProcess {
+  /** The network between the process and the servers. */
   readonly link: Link;
-  /** Timers that have not fired, immediates included. */
-  readonly timers = new Set<VirtualTimer>();
-  /** Timers whose number was asked for. */
+  /**
+   * The timers whose numbers the code has read, by these numbers.
+   *
+   * @internal
+   */
   readonly timersById = new Map<number, VirtualTimer>();
+  /** @internal */
   lastTimerId = 0;
+  /** @internal */
   busyUntil = 0;
+  readonly #timers = new Set<object>();
   #paused = false;
   #crashed = false;
   #held: Event[] = [];
@@ -62,21 +69,30 @@ export class SimulatedProcess implements Actor {
   #wallStep = 0;
   readonly #pending = new Set<() => void>();
 
+  /** @internal */
   constructor(
+    /** @internal */
     readonly id: number,
+    /** The name of the process, or the address of a server. */
     readonly name: string,
     private readonly world: World,
     /** How fast its clocks run: 1.01 gains one per cent. */
     readonly clockRate = 1,
   ) {
-    this.link = new Link(name, world.random.fork());
+    this.link = new Link(this, world.random.fork());
   }
 
-  /** Whether the process stands still. */
+  /** The timers that have not fired, immediates included. */
+  get timers(): ReadonlySet<object> {
+    return this.#timers;
+  }
+
+  /** Whether the process is paused. */
   get paused(): boolean {
     return this.#paused;
   }
 
+  /** Whether the process has crashed. */
   get crashed(): boolean {
     return this.#crashed;
   }
@@ -84,7 +100,7 @@ export class SimulatedProcess implements Actor {
   /**
    * Runs `fn` in this process and resolves with its result.
    *
-   * @throws ProcessCrashedError where the process crashed before or meanwhile; what `fn` throws
+   * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws
    */
   run<T>(fn: () => T | Promise<T>): Promise<T> {
     const { scheduler, contexts } = this.world;
@@ -117,11 +133,12 @@ export class SimulatedProcess implements Actor {
    * Resolves to a connected client of this process, over the wire transport. Close it in the process:
    * `process.run(() => client.close())`.
    *
-   * @param options as of {@link ZkClient}, except for the addresses of the servers
+   * @param options the options of {@link ZkClient} except `connectString` and `transport`. The servers raise
+   *   `sessionTimeout` to two ticks, if it is shorter
    */
   client(options: Omit<ZkClientOptions, 'connectString' | 'transport'> = {}): Promise<ZkClient> {
     return this.run(async () => {
-      const { connectString, connect } = this.ensemble;
+      const { connectString, connect } = this.#ensemble;
       const client = new ZkClient({ ...options, connectString }, connect);
       await client.connect();
       return client;
@@ -130,11 +147,11 @@ export class SimulatedProcess implements Actor {
 
   /** Connects every ZkModule connection of a Nest testing module to the simulated servers. */
   override<Builder extends Overridable<Builder>>(builder: Builder): Builder {
-    return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.ensemble);
+    return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.#ensemble);
   }
 
-  /** How a connection of this process reaches the servers; the value of the provider that {@link override} sets. */
-  get ensemble(): Ensemble {
+  /** The addresses of the servers, and how a connection of this process reaches them. */
+  get #ensemble(): Ensemble {
     const { network } = this.world;
     return {
       connectString: network.connectString,
@@ -143,8 +160,8 @@ export class SimulatedProcess implements Actor {
   }
 
   /**
-   * Stops the whole process, as SIGSTOP or a long garbage collection does. Its clocks and the servers'
-   * go on. Replies and timers that come due meanwhile wait.
+   * Stops the whole process, as SIGSTOP or a long garbage collection does. Its clocks do not stop. Replies and
+   * timers that come due wait for {@link resume}.
    */
   pause(): void {
     if (this.#paused || this.#crashed) return;
@@ -152,7 +169,10 @@ export class SimulatedProcess implements Actor {
     this.world.note(this.name, 'paused');
   }
 
-  /** Continues after {@link pause}: what came due meanwhile happens now, timers or replies first. */
+  /**
+   * Continues after {@link pause}. Timers and replies that came due during the pause happen now. The seed decides
+   * which of the two come first.
+   */
   resume(): void {
     if (!this.#paused || this.#crashed) return;
     this.#paused = false;
@@ -167,53 +187,84 @@ export class SimulatedProcess implements Actor {
   }
 
   /**
-   * Keeps the process busy for so many milliseconds, as a long computation does. Code of the process that
-   * calls it continues afterwards; other callers continue at once.
+   * Keeps the event loop of the process busy for `ms` milliseconds, as a long computation does. Call it in `run()`:
+   * the code after the call runs `ms` later. Called from elsewhere, it returns at once and delays the next events
+   * of the process.
    */
   block(ms: number): void {
     milliseconds('the time of block', ms, 0);
+    if (this.#crashed) return;
     this.world.note(this.name, `blocked for ${ms} ms`);
     this.world.scheduler.block(this, ms);
   }
 
   /**
-   * Ends the process at once: no code of it runs again, not even a `finally`. Its connections break;
-   * with `silently` the servers do not notice, as when a machine loses its power. Start another process of
-   * the same name to replace it.
+   * Ends the process at once. None of its code runs again, not even a `finally`. Its connections break. With
+   * `silently` the servers do not notice that, as when a machine loses power. To replace the process, start another
+   * one of the same name.
    */
   crash({ silently = false } = {}): void {
     if (this.#crashed) return;
     this.#crashed = true;
     this.world.note(this.name, 'crashed');
     this.#held = [];
-    this.timers.clear();
+    this.#timers.clear();
     this.world.network.crashed(this, silently);
     for (const abandon of this.#pending) abandon();
     this.#pending.clear();
   }
 
-  /** Sets the wall clock of the process forward, or back where `ms` is negative. */
+  /** Moves the wall clock of the process forward by `ms` milliseconds, or back if `ms` is negative. */
   stepClock(ms: number): void {
     milliseconds('the step of a clock', ms, -LONGEST_STEP, LONGEST_STEP);
+    if (this.#crashed) return;
     this.world.note(this.name, `wall clock stepped by ${ms} ms`);
     this.#wallStep += ms;
   }
 
-  /** As `performance.now()`. */
+  /**
+   * The value of `performance.now()` in the process.
+   *
+   * @internal
+   */
   monotonicTime(): number {
     return this.world.scheduler.readClock() * this.clockRate;
   }
 
-  /** As `Date.now()`. */
+  /**
+   * The value of `Date.now()` in the process.
+   *
+   * @internal
+   */
   wallTime(): number {
     return WALL_START + Math.floor(this.monotonicTime() + this.#wallStep);
   }
 
+  /**
+   * Keeps an event that came due during a pause.
+   *
+   * @internal
+   */
   hold(event: Event): void {
     this.#held.push(event);
   }
 
-  /** @param delay milliseconds of its own clock; undefined for the next turn of its event loop */
+  /** @internal */
+  timerStarted(timer: object): void {
+    this.#timers.add(timer);
+  }
+
+  /** @internal */
+  timerEnded(timer: object): void {
+    this.#timers.delete(timer);
+  }
+
+  /**
+   * Schedules the callback of a timer or immediate.
+   *
+   * @param delay milliseconds of the clock of the process; undefined for the next turn of its event loop
+   * @internal
+   */
   scheduleTimer(delay: number | undefined, fire: () => void): Event {
     const { scheduler, random } = this.world;
     const { time } = scheduler;

@@ -1,19 +1,21 @@
 import type { ActiveFaults } from '../../embedded/active-faults.js';
-import { Connection, type ConnectionHost } from '../../embedded/connection.js';
+import { Connection } from '../../embedded/connection.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';
 import type { SimulatedStream } from './stream.js';
 
 interface Ensemble {
   readonly store: ReplicatedStore;
-  /** The connection of each session, on whichever server. */
+  /** The connection of each session, on any server. */
   readonly attached: Map<bigint, Connection>;
-  /** One list for all servers: a lost reply is lost once. */
+  /** Shared by all servers: a reply that a fault loses is lost once, whichever server sends it. */
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
   startProcess(name: string): SimulatedProcess;
   /** Whether more than half of the servers run and are not paused. */
   readonly hasMajority: boolean;
+  /** Records an event of a server in the trace. */
+  note(server: string, event: string): void;
   /** Called when a server has started, stopped, paused or resumed. */
   changed(): void;
 }
@@ -27,15 +29,18 @@ interface Ensemble {
  *
  * @publicApi
  */
-export class SimulatedServer implements ConnectionHost {
+export class SimulatedServer {
+  /** @internal */
   readonly traffic = { received: 0, sent: 0 };
+  /** @internal */
   readonly store: Replica;
   readonly #connections = new Set<Connection>();
   #process: SimulatedProcess;
   #state: 'running' | 'stopped' | 'unreachable' = 'running';
 
+  /** @internal */
   constructor(
-    /** What clients connect to. */
+    /** The address that clients connect to. */
     readonly address: string,
     private readonly ensemble: Ensemble,
   ) {
@@ -43,7 +48,11 @@ export class SimulatedServer implements ConnectionHost {
     this.store = ensemble.store.replica(this);
   }
 
-  /** The process that serves at present; after a restart it is another one. */
+  /**
+   * The present process of the server. A restart starts another one.
+   *
+   * @internal
+   */
   get process(): SimulatedProcess {
     return this.#process;
   }
@@ -53,11 +62,16 @@ export class SimulatedServer implements ConnectionHost {
     return this.#state;
   }
 
+  /** @internal */
   get faults(): ActiveFaults {
     return this.ensemble.faults;
   }
 
-  /** Whether the server can take part in a majority. */
+  /**
+   * Whether the server can take part in a majority: it runs and is not paused.
+   *
+   * @internal
+   */
   get isUp(): boolean {
     return this.#state === 'running' && !this.#process.paused;
   }
@@ -79,7 +93,7 @@ export class SimulatedServer implements ConnectionHost {
     this.ensemble.changed();
   }
 
-  /** Ends the server at once. With `silently` its clients do not notice, as when a machine loses its power. */
+  /** Ends the server at once. With `silently` its clients do not notice, as when a machine loses power. */
   crash({ silently = false } = {}): void {
     if (this.#state !== 'running') return;
     this.#state = silently ? 'unreachable' : 'stopped';
@@ -92,12 +106,17 @@ export class SimulatedServer implements ConnectionHost {
   restart(): void {
     if (this.#state === 'running') return;
     this.#state = 'running';
+    this.ensemble.note(this.address, 'restarted');
     this.#process = this.ensemble.startProcess(this.address);
     this.store.restart();
     this.ensemble.changed();
   }
 
-  /** Ends the connections of all clients. */
+  /**
+   * Ends the connections of all clients.
+   *
+   * @internal
+   */
   disconnect(): void {
     for (const connection of this.#connections) {
       connection.destroy();
@@ -105,7 +124,11 @@ export class SimulatedServer implements ConnectionHost {
     }
   }
 
-  /** Serves a new connection. Without a majority it ends the connection, as ZooKeeper does. */
+  /**
+   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does.
+   *
+   * @internal
+   */
   accept(stream: SimulatedStream): void {
     if (!this.isServing) return void stream.destroy();
     const connection = new Connection(stream, this);
@@ -113,20 +136,27 @@ export class SimulatedServer implements ConnectionHost {
     stream.once('close', () => this.#forget(connection));
   }
 
+  /** @internal */
   negotiate(timeout: number): number {
     return this.ensemble.negotiate(timeout);
   }
 
+  /** @internal */
   attach(session: bigint, connection: Connection): void {
     this.ensemble.attached.set(session, connection);
   }
 
+  /** @internal */
   detach(session: bigint): void {
     this.ensemble.attached.get(session)?.close();
     this.ensemble.attached.delete(session);
   }
 
-  /** Only sockets ask for status words. */
+  /**
+   * Simulated clients send no four-letter words.
+   *
+   * @internal
+   */
   fourLetterWord(): undefined {
     return undefined;
   }

@@ -60,7 +60,7 @@ export class VirtualTimer {
   }
 
   #schedule(): void {
-    this.process.timers.add(this);
+    this.process.timerStarted(this);
     this.#event = this.process.scheduleTimer(this.delay, () => this.#fire());
   }
 
@@ -68,7 +68,7 @@ export class VirtualTimer {
     if (!this.#event) return;
     this.#event.cancelled = true;
     this.#event = undefined;
-    this.process.timers.delete(this);
+    this.process.timerEnded(this);
   }
 
   #fire(): void {

@@ -61,7 +61,11 @@ export class World {
   readonly random: Random;
   readonly servers: readonly SimulatedServer[];
   readonly trace: TraceEntry[] = [];
-  /** The process that the scenario itself runs in. It never stands still. */
+  /**
+   * The process that the scenario itself runs in. It is never paused and never crashes.
+   *
+   * @internal
+   */
   readonly scenario: SimulatedProcess;
   readonly #scheduler: Scheduler;
   readonly #contexts: AsyncLocalStorage<SimulatedProcess>;
@@ -76,6 +80,7 @@ export class World {
   #lastFault = 0;
   #leaderless = false;
 
+  /** @internal */
   constructor(
     options: CheckedOptions,
     random: Random,
@@ -114,6 +119,7 @@ export class World {
         get hasMajority() {
           return hasMajority();
         },
+        note: (server, event) => this.#note(server, event),
         changed: () => this.#serversChanged(),
       });
       servers.push(server);

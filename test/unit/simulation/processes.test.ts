@@ -174,6 +174,28 @@ describe('a simulated process', () => {
     });
   });
 
+  it('ignores faults after its crash, and leaves no trace of them', async () => {
+    await simulate({ seed: 8 }, async (world) => {
+      const process = world.process('a');
+      const heal = process.link.cut();
+      process.crash();
+      const traced = world.trace.length;
+      process.pause();
+      process.resume();
+      process.block(10);
+      process.stepClock(10);
+      process.link.cut()();
+      process.link.refuseConnections();
+      process.link.reset();
+      process.crash();
+      expect(process).toMatchObject({ paused: false, link: { refuses: false } });
+      expect(world.trace).toHaveLength(traced);
+      // The cut began before the crash and held back messages to the servers.
+      heal();
+      expect(world.trace.at(-1)).toMatchObject({ process: 'a', event: 'network healed: both' });
+    });
+  });
+
   it('has a wall clock of its own, which can step', async () => {
     await simulate({ seed: 9 }, async (world) => {
       const [a, b] = [world.process('a'), world.process('b')];

@@ -77,6 +77,24 @@ describe('a simulated server', () => {
     });
   });
 
+  it('ignores faults after its crash, and leaves no trace of them', async () => {
+    await simulate({ seed: 4 }, async (world) => {
+      const [server] = world.servers;
+      server!.crash();
+      const traced = world.trace.length;
+      server!.pause();
+      server!.resume();
+      server!.crash({ silently: true });
+      expect(server!.state).toBe('stopped');
+      expect(world.trace).toHaveLength(traced);
+      server!.restart();
+      server!.restart();
+      const [restarted] = world.trace.slice(traced);
+      expect(restarted).toMatchObject({ process: server!.address, event: 'restarted' });
+      expect(world.trace).toHaveLength(traced + 1);
+    });
+  });
+
   it('tells nobody of the end of a session while it is paused', async () => {
     await simulate({ seed: 5, servers: 3 }, async (world) => {
       const { client, states } = await connected(world, 'a', 30_000);
