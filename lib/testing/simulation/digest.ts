@@ -2,7 +2,7 @@ import { mix } from './random.js';
 
 const bits = new DataView(new ArrayBuffer(8));
 
-/** A running 64-bit digest of what happened. Not cryptographic: it only tells two runs apart. */
+/** A 64-bit digest of the events of a run. It is not cryptographic; equal runs have equal digests. */
 export class Digest {
   #low = 0x9e3779b9;
   #high = 0x85ebca6b;
@@ -20,7 +20,7 @@ export class Digest {
     this.#high = mix(this.#high ^ this.#low);
   }
 
-  /** Sixteen hexadecimal digits. */
+  /** Returns the digest as sixteen hexadecimal digits. */
   toString(): string {
     const hex = (half: number) => (half >>> 0).toString(16).padStart(8, '0');
     return hex(this.#high) + hex(this.#low);

@@ -10,8 +10,8 @@ import { toDelay, virtualTimer, VirtualTimer } from './virtual-timer.js';
 
 /*
  * Replaces the timers, clocks and sources of random numbers of this Node process while a simulation runs.
- * Modules that are loaded already see the replacements too, except where a CommonJS module has taken a
- * function out of `node:timers` or `node:crypto` before.
+ * Modules that were loaded before see the replacements too. The exception is a CommonJS module that keeps a
+ * function of `node:timers` or `node:crypto` in a variable of its own.
  */
 
 type Callback = (...args: unknown[]) => unknown;
@@ -19,7 +19,7 @@ type Target = Record<PropertyKey, unknown>;
 
 /**
  * @param current returns the process whose code is running
- * @returns what puts everything back
+ * @returns a function that restores everything
  */
 export function install(current: () => SimulatedProcess, random: Random): () => void {
   const undo: (() => void)[] = [];
@@ -181,7 +181,7 @@ function abortWithAny(signals: Iterable<AbortSignal>): AbortSignal {
 function clocks(current: () => SimulatedProcess): Target {
   return {
     now: () => current().monotonicTime(),
-    // One origin for all processes: times since it can be compared as those of one machine.
+    // All processes share one origin, as processes of one machine do, so that their times can be compared.
     timeOrigin: WALL_START,
   };
 }
@@ -229,7 +229,11 @@ function randomFunctions(random: Random, current: () => SimulatedProcess) {
   };
 }
 
-/** @param offset in elements of the array, as are all sizes of Node's `randomFillSync` */
+/**
+ * Fills an array with random bytes.
+ *
+ * @param offset the first element to fill; offset and size count elements, as in Node's `randomFillSync`
+ */
 function fill<T extends NodeJS.ArrayBufferView>(
   random: Random,
   array: T,

@@ -4,7 +4,7 @@ import type { Random } from './random.js';
 
 const WAYS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
 
-/** The process at the near end of a link. */
+/** The process that a link connects to the servers. */
 interface Owner {
   readonly crashed: boolean;
 }
@@ -40,8 +40,8 @@ export class Link {
   ) {}
 
   /**
-   * Holds back all messages of one direction or both, also the one that a connection ended. Returns the function
-   * that ends the cut. The messages then arrive, except those of connections that have ended.
+   * Holds back all messages of one direction or both, including the message that a connection has ended. Returns
+   * the function that ends the cut. The messages then arrive, except those of connections that have ended.
    */
   cut(way: CutWay = 'both'): () => void {
     if (!WAYS.has(way)) {

@@ -4,10 +4,10 @@ import type { Actor, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
 import { type Packet, SimulatedStream } from './stream.js';
 
-/** Milliseconds between two packets of one direction, at least. */
+/** The least number of milliseconds between two packets of one direction. */
 const STRICTLY_LATER = 1e-6;
 
-/** Milliseconds after which a packet that a machine did not confirm is sent again. */
+/** Milliseconds after which a machine sends a packet again that was not acknowledged. */
 const RETRANSMISSION = 1000;
 
 interface ConnectionHost {
@@ -16,23 +16,23 @@ interface ConnectionHost {
   closed(connection: Connection): void;
 }
 
-/** Connections between processes and servers: latency, order, and the faults of links and servers. */
+/** The connections between processes and servers, with their latency, their order and their faults. */
 export class Network implements ConnectionHost {
   readonly #connections = new Set<Connection>();
 
   constructor(
     readonly scheduler: Scheduler,
-    /** The owner of events that concern a machine and none of its processes. */
+    /** The owner of events that concern a machine rather than one of its processes. */
     readonly kernel: Actor,
     private readonly servers: readonly SimulatedServer[],
   ) {}
 
-  /** What clients name the servers by. */
+  /** The addresses of all servers, separated by commas. */
   get connectString(): string {
     return this.servers.map(({ address }) => address).join(',');
   }
 
-  /** Lets the link's faults reach the connections of its process. */
+  /** Applies the faults of a process's link to the connections of that process. */
   join(process: SimulatedProcess, note: (event: string) => void): void {
     process.link.attach({
       note,
@@ -41,7 +41,7 @@ export class Network implements ConnectionHost {
     });
   }
 
-  /** Opens a connection; it fails later where nothing listens at the address. */
+  /** Opens a connection to a server. The connection breaks later if the server does not accept it. */
   connect(process: SimulatedProcess, address: string): SimulatedStream {
     const server = this.servers.find((each) => each.address === address);
     if (!server) throw new Error(`no simulated server listens at ${address}`);
@@ -50,7 +50,11 @@ export class Network implements ConnectionHost {
     return connection.client;
   }
 
-  /** @param silently the other ends do not learn of it */
+  /**
+   * Ends the connections of a process that has crashed.
+   *
+   * @param silently whether the other ends do not learn that the connections ended
+   */
   crashed(actor: SimulatedProcess, silently: boolean): void {
     for (const connection of [...this.#connections]) connection.crashed(actor, silently);
   }
@@ -66,15 +70,15 @@ export class Network implements ConnectionHost {
   }
 }
 
-/** One connection. The servers' kernels answer while a process stands still; its code does not. */
+/** One connection. The kernel of a machine completes handshakes while the server's process is paused. */
 class Connection {
   readonly client: SimulatedStream;
   #server: SimulatedStream | undefined;
-  /** The server's process that accepts the connection: after a crash the server has another one. */
+  /** The process of the server that accepts the connection. A restart of the server starts another process. */
   #serverProcess: SimulatedProcess | undefined;
   readonly #toServer: Channel;
   readonly #toClient: Channel;
-  /** What the client writes before it learns that the connection is established. */
+  /** Packets that the client wrote before it knew that the connection was established. */
   #early: Packet[] | undefined = [];
 
   constructor(
@@ -96,7 +100,7 @@ class Connection {
     this.#toClient.release();
   }
 
-  /** Both ends learn that the connection broke; what was on its way is lost. */
+  /** Breaks the connection at both ends. Packets on their way are lost. */
   reset(): void {
     this.#toServer.drop();
     this.#toClient.drop();
@@ -114,7 +118,7 @@ class Connection {
     }
   }
 
-  /** The first packet of the handshake has arrived at the server. */
+  /** Called when the first packet of the handshake arrives at the server. */
   #requested(): void {
     if (this.client.destroyed) return;
     const { address, state } = this.server;
@@ -128,19 +132,19 @@ class Connection {
     }
   }
 
-  /** The second packet has arrived at the client; the third one lets the server accept the connection. */
+  /** Called when the second packet arrives at the client. The third packet makes the server accept the connection. */
   #established(): void {
     if (this.client.destroyed) return;
     const { scheduler } = this.host;
     const process = this.#serverProcess!;
     const server = (this.#server = this.#end(process, (packet) => {
-      // The ensemble may end a session while the server that has its connection stands still.
+      // The ensemble may end a session while the server that has the connection is paused.
       const { time } = scheduler;
       const send = () => this.#sendToClient(packet);
       if (process.paused) scheduler.schedule(process, time, 'message', send);
       else send();
     }));
-    // It may break before the server accepts it and listens.
+    // The connection may break before the server accepts it and adds a listener.
     server.on('error', () => {});
     this.#toServer.send(process, () => this.server.accept(server));
     scheduler.schedule(this.process, scheduler.time, 'message', () => {
@@ -160,7 +164,7 @@ class Connection {
     this.#toClient.send(this.process, () => this.client.receive(packet));
   }
 
-  /** A packet of the client has reached the server's machine, where the process it is for is gone. */
+  /** Called when a packet of the client arrives at the server's machine after the server's process has crashed. */
   #unknownToServer(): void {
     if (this.client.destroyed) return;
     if (this.server.state === 'unreachable') this.#retransmit(() => this.#unknownToServer());
@@ -189,13 +193,13 @@ class Connection {
   }
 }
 
-/** One direction of a connection. Packets arrive in the order in which they were sent, or not at all. */
+/** One direction of a connection. It keeps the order of its packets; it may lose them, but only all at once. */
 class Channel {
   #lastArrival = 0;
-  /** What a cut holds back. */
+  /** Packets that a cut holds back. */
   #held: { readonly receiver: Actor; readonly arrive: () => void }[] = [];
   #releasing = false;
-  /** Packets of earlier epochs were lost on their way. */
+  /** Each loss of packets starts a new epoch. A packet that was sent in an earlier epoch does not arrive. */
   #epoch = 0;
 
   constructor(
@@ -213,7 +217,7 @@ class Channel {
     });
   }
 
-  /** Lets what a cut held back arrive, one packet right after the other, and before all that is sent later. */
+  /** Delivers the packets that a cut held back in their order, before packets that are sent later. */
   release(delay = this.link.delay()): void {
     const [first] = this.#held;
     if (!first || this.#releasing || this.#isCut) return;
@@ -232,13 +236,13 @@ class Channel {
     return this.link.isCut(this.way);
   }
 
-  /** Loses what is on its way. */
+  /** Loses the packets that are on their way. */
   drop(): void {
     this.#epoch++;
     this.#held = [];
   }
 
-  /** When a packet that leaves now arrives; no two at the same time. */
+  /** Returns the time at which a packet that leaves now arrives. No two packets arrive at the same time. */
   #arrival(): number {
     const { time } = this.scheduler;
     this.#lastArrival = Math.max(this.#lastArrival + STRICTLY_LATER, time + this.link.delay());

@@ -4,22 +4,25 @@
  * @publicApi
  */
 export interface SimulationOptions {
-  /** A whole number from 0 to 2^32 − 1; the same seed repeats the same run. Default: a random one. */
+  /** A whole number from 0 to 2^32 − 1. The same seed repeats the same run. Default: a random number. */
   seed?: number;
   /**
-   * Virtual milliseconds after which a scenario that has not ended fails. Default 3,600,000, one hour:
-   * an hour in which little happens takes less than a second.
+   * Virtual milliseconds after which a scenario that has not ended fails. Default 3,600,000, one hour. An hour in
+   * which little happens takes less than a second.
    */
   limit?: number;
-  /** How many servers there are, 1 to 7. Default 1. */
+  /** The number of servers, 1 to 7. A majority of them must run. Default 1. */
   servers?: number;
-  /** Milliseconds, 10 to 60,000: sessions expire at whole ticks, emptied containers go once a tick. Default 500. */
+  /**
+   * Milliseconds, 10 to 60,000. Sessions last two ticks at least and expire at whole ticks. The servers remove empty
+   * containers once a tick. Default 500.
+   */
   tickTime?: number;
   /** Bounds of the time that a message takes each way, in milliseconds. Default `[0.1, 1]`. */
   latency?: readonly [least: number, most: number];
   /**
-   * Bounds of the time by which a server trails the others, in milliseconds: until then its clients read what
-   * was there before, unless they sync. Default `[0, 20]`; it matters only with several servers.
+   * Bounds of the time by which a server trails the others, in milliseconds. In this time its clients read old data,
+   * unless they sync. Default `[0, 20]`. The option has no effect on a single server.
    */
   lag?: readonly [least: number, most: number];
 }
@@ -31,7 +34,11 @@ const MOST_SEED = 2 ** 32 - 1;
 const MOST_SERVERS = 7;
 const LONGEST = Number.MAX_SAFE_INTEGER;
 
-/** @throws TypeError or RangeError that names the option and its value */
+/**
+ * Checks options and adds the defaults.
+ *
+ * @throws TypeError or RangeError that names the option and its value
+ */
 export function checkSimulation(options: SimulationOptions, randomSeed: number): CheckedOptions {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`simulate: options must be an object, got ${show(options)}`);
@@ -57,7 +64,11 @@ function whole(name: string, value: unknown, least: number, most: number): void 
   milliseconds(name, value, least, most);
 }
 
-/** @throws TypeError or RangeError that names what is wrong and its value */
+/**
+ * Checks a number of milliseconds.
+ *
+ * @throws TypeError or RangeError with the name and the value
+ */
 export function milliseconds(name: string, value: unknown, least: number, most = LONGEST): void {
   if (typeof value !== 'number' || Number.isNaN(value)) {
     throw new TypeError(`simulate: ${name} must be a number, got ${show(value)}`);
@@ -67,7 +78,11 @@ export function milliseconds(name: string, value: unknown, least: number, most =
   }
 }
 
-/** @throws TypeError or RangeError that names what is wrong and its value */
+/**
+ * Checks the bounds of a random number of milliseconds.
+ *
+ * @throws TypeError or RangeError with the name and the value
+ */
 export function bounds(name: string, value: unknown): void {
   if (!Array.isArray(value) || value.length !== 2) {
     throw new TypeError(`simulate: ${name} must be [least, most] milliseconds, got ${show(value)}`);
@@ -76,7 +91,7 @@ export function bounds(name: string, value: unknown): void {
   milliseconds(`${name}[1]`, value[1], value[0] as number, 60_000);
 }
 
-/** Describes a value for a message: strings have quotes. */
+/** Describes a value for a message. Strings have quotes. */
 export function show(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

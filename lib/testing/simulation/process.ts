@@ -10,19 +10,19 @@ import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
 
-/** Milliseconds that a timer takes at least, however its clock rounds. */
+/** The least number of milliseconds that a timer takes, however the clock of its process rounds. */
 const SHORTEST_WAIT = 0.001;
 
-/** Milliseconds that a turn of the event loop takes at most before the next immediates run. */
+/** The greatest number of milliseconds between two turns of an event loop. */
 const TURN = 0.05;
 
-/** The group of immediates in the scheduler; timers use their delay, which is at least 1. */
+/** The scheduler's group of all immediates. The group of a timer is its delay, which is at least 1. */
 const IMMEDIATES = 0;
 
 /** Milliseconds, about 100 years. */
 const LONGEST_STEP = 3.2e12;
 
-/** Where every virtual wall clock starts: 2026-01-01T00:00:00Z. */
+/** The time at which every virtual wall clock starts: 2026-01-01T00:00:00Z. */
 export const WALL_START = Date.UTC(2026, 0, 1);
 
 /** Rejects the promise of `run()` when the process crashes before the function has ended. */
@@ -52,7 +52,7 @@ export class SimulatedProcess {
   /** The network between the process and the servers. */
   readonly link: Link;
   /**
-   * The timers whose numbers the code has read, by these numbers.
+   * The timers that the code has converted to a number, by that number.
    *
    * @internal
    */
@@ -76,7 +76,7 @@ export class SimulatedProcess {
     /** The name of the process, or the address of a server. */
     readonly name: string,
     private readonly world: World,
-    /** How fast its clocks run: 1.01 gains one per cent. */
+    /** The rate of the clocks of the process. A clock of rate 1.01 gains one per cent. */
     readonly clockRate = 1,
   ) {
     this.link = new Link(this, world.random.fork());
@@ -109,7 +109,7 @@ export class SimulatedProcess {
       if (this.#crashed) return reject(this.#crash());
       const abandon = () => {
         reject(this.#crash());
-        // A crash is no failure of the scenario, even where nobody waits for the result.
+        // A crash must not count as an unhandled rejection where the scenario does not await the result.
         result.catch(() => {});
       };
       this.#pending.add(abandon);
@@ -160,8 +160,8 @@ export class SimulatedProcess {
   }
 
   /**
-   * Stops the whole process, as SIGSTOP or a long garbage collection does. Its clocks do not stop. Replies and
-   * timers that come due wait for {@link resume}.
+   * Stops the process, as SIGSTOP or a long garbage collection does. Its clocks continue. Replies and timers that
+   * come due wait for {@link resume}.
    */
   pause(): void {
     if (this.#paused || this.#crashed) return;
@@ -171,7 +171,7 @@ export class SimulatedProcess {
 
   /**
    * Continues after {@link pause}. Timers and replies that came due during the pause happen now. The seed decides
-   * which of the two come first.
+   * whether timers or replies come first.
    */
   resume(): void {
     if (!this.#paused || this.#crashed) return;
@@ -269,7 +269,7 @@ export class SimulatedProcess {
     const { scheduler, random } = this.world;
     const { time } = scheduler;
     if (delay === undefined) {
-      // All immediates that wait run in one turn. Those that they start run in the next one.
+      // All immediates that wait run in one turn. An immediate that they start runs in the next turn.
       if (this.#lastTurn <= time) this.#lastTurn = time + random.next() * TURN;
       return scheduler.schedule(this, this.#lastTurn, 'turn', fire, IMMEDIATES);
     }

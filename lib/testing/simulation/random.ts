@@ -1,8 +1,8 @@
-/** A seeded source of random numbers (mulberry32): the same seed gives the same numbers. */
+/** A source of random numbers (mulberry32). The same seed gives the same numbers. */
 export class Random {
   #state: number;
 
-  /** @param seed a whole number; only its lower 32 bits count */
+  /** @param seed a whole number, of which the lower 32 bits are used */
   constructor(seed: number) {
     this.#state = seed >>> 0;
   }
@@ -33,7 +33,7 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** Returns an independent source, so that its use does not change the numbers that follow here. */
+  /** Returns an independent source. Its use does not change the numbers that this source returns. */
   fork(): Random {
     return new Random(this.next() * 2 ** 32);
   }

@@ -2,8 +2,8 @@ import { createHook } from 'node:async_hooks';
 import type { Scheduler } from './scheduler.js';
 
 /**
- * Node's resources that answer in real time, by the first letters of their types. Output to a terminal or to a
- * parent process is missing on purpose.
+ * Node's resources that answer in real time, by the beginnings of their types. Output to a terminal or to a parent
+ * process is allowed, because no code waits for it.
  */
 const RESOURCES: readonly [prefix: RegExp, name: string][] = [
   [/^(TCP|TLS)/, 'a socket'],
@@ -17,10 +17,10 @@ const RESOURCES: readonly [prefix: RegExp, name: string][] = [
   [/^WORKER/, 'a worker thread'],
 ];
 
-/** Notices that the code under test has started something which answers in real time. */
+/** Detects operations of the code under test that answer in real time. */
 export class RealIo {
   #found: { readonly error: Error; readonly at: number } | undefined;
-  // Node 24 needs no hooks for promises; Node 20 does not know the option.
+  // Without hooks for promises Node 24 is faster. Node 20 ignores the option.
   readonly #hook = createHook({
     init: (_id: number, type: string) => {
       if (type === 'PROMISE' || this.#found || !this.scheduler.active) return;
@@ -31,20 +31,24 @@ export class RealIo {
   });
 
   constructor(private readonly scheduler: Scheduler) {
-    // Node opens these streams when they are first used, which must not look like I/O of the code under test.
+    // Node opens these streams on their first use, which must not count as I/O of the code under test.
     void [process.stdout, process.stderr];
     this.#hook.enable();
   }
 
   /**
-   * The first real I/O since this object was made: an error whose stack shows where it was started, and the
-   * virtual time at that moment.
+   * The first real I/O that was started: an error whose stack shows the code that started it, and the virtual time
+   * at that moment.
    */
   get found(): { readonly error: Error; readonly at: number } | undefined {
     return this.#found;
   }
 
-  /** @throws Error where real I/O was started */
+  /**
+   * Does nothing unless real I/O was started.
+   *
+   * @throws Error that names the real I/O
+   */
   check(): void {
     if (this.#found) throw this.#found.error;
   }

@@ -5,24 +5,27 @@ import { type Change, type ConnectionStore, Store } from '../../embedded/store.j
 import type { Random } from './random.js';
 import type { Actor, Scheduler } from './scheduler.js';
 
-/** A committed write. Each replica keeps the latest one that it has applied; garbage collection does the rest. */
+/**
+ * A committed write, in a linked list. A replica refers to the latest write that it has applied, so that older
+ * writes can be garbage-collected.
+ */
 interface Entry {
   readonly zxid: number;
   apply(tree: DataTree): void;
   next: Entry | undefined;
 }
 
-/** A replica's server, whose process applies what others wrote. */
+/** The server of a replica. Its process applies the writes of other servers. */
 interface Host {
   readonly process: Actor;
 }
 
 /**
- * The data of an ensemble: one order of writes, and for each server a copy of the tree that trails it. A
- * server applies all earlier writes before it answers a write or a sync, and some time later otherwise.
+ * The data of an ensemble: the writes in their order, and a copy of the tree for each server. A server applies all
+ * earlier writes before it answers a write or a sync. Otherwise it applies a write of another server after a delay.
  */
 export class ReplicatedStore {
-  /** What has been committed. */
+  /** The tree and the sessions after all committed writes. */
   readonly committed: Store;
   readonly #replicas: Replica[] = [];
   #latest: Entry;
@@ -31,7 +34,7 @@ export class ReplicatedStore {
     tickTime: number,
     readonly scheduler: Scheduler,
     private readonly random: Random,
-    /** Bounds of the time by which a replica trails, in milliseconds. */
+    /** Bounds of the delay with which a replica applies the writes of others, in milliseconds. */
     private readonly lag: readonly [number, number],
   ) {
     this.committed = new Store(tickTime);
@@ -52,7 +55,11 @@ export class ReplicatedStore {
     return this.#replicas.length === 1 ? 0 : this.random.between(...this.lag);
   }
 
-  /** @param writer applies it at once; the other replicas apply it later */
+  /**
+   * Commits a write.
+   *
+   * @param writer the replica that applies the write at once; the others apply it after a delay
+   */
   commit<T>(change: Change<T>, writer?: Replica): T {
     let entry: Entry | undefined;
     try {
@@ -74,7 +81,7 @@ export class ReplicatedStore {
     this.commit((tree, at) => tree.removeEphemerals(id, at), writer);
   }
 
-  /** Removes containers that became empty and nodes that outlived their time. */
+  /** Removes empty containers, and nodes whose time to live has passed. */
   reap(): void {
     const { tree, clock } = this.committed;
     for (const path of tree.expiredPaths(clock.time()))
@@ -82,7 +89,7 @@ export class ReplicatedStore {
   }
 }
 
-/** What one server knows of the data. */
+/** The copy of the data that one server has. */
 export class Replica implements ConnectionStore {
   readonly tree = new DataTree();
   #applied: Entry;
@@ -125,25 +132,25 @@ export class Replica implements ConnectionStore {
     this.store.closeSession(id, this);
   }
 
-  /** Applies everything that was committed. */
+  /** Applies all committed writes. */
   catchUp(): void {
     while (this.#applied.next) {
       this.#applied = this.#applied.next;
       try {
         this.#applied.apply(this.tree);
       } catch {
-        // It failed when it was committed, and changed nothing then either.
+        // The write failed when it was committed too, and changed nothing.
       }
     }
   }
 
-  /** Catches up, as a server does before it serves again. Its crash ended everything that was scheduled. */
+  /** Applies all committed writes before the server serves again. The crash has cancelled a scheduled catch-up. */
   restart(): void {
     this.#catchingUp = false;
     this.catchUp();
   }
 
-  /** Does the same as {@link catchUp} after a delay. */
+  /** Calls {@link catchUp} after a delay. */
   catchUpLater(): void {
     if (this.#catchingUp) return;
     this.#catchingUp = true;

@@ -2,27 +2,27 @@ import { Digest } from './digest.js';
 import { mix, type Random } from './random.js';
 
 /*
- * Virtual time. Everything that happens is an event of a process at a time in milliseconds. Events run one
- * at a time in the order of their times; the seed decides the order of events of different origin that are
+ * Virtual time. An event belongs to a process and happens at a time in milliseconds. The scheduler runs one event
+ * after the other, in the order of their times. The seed decides the order of events of different origin that are
  * due at the same time. Between two events Node runs all ticks and microtasks.
  *
- * Time stands still while an event runs, except that each reading of a clock costs a little and that code
- * may block. A process whose event took time handles its next event only after that.
+ * Code takes no virtual time, except that each reading of a clock takes a little and that a process may block. A
+ * process handles its next event after the time that the last one took.
  */
 
-/** Milliseconds that one reading of a clock takes, so that a loop that polls a clock comes to an end. */
+/** Milliseconds that one reading of a clock takes. Without them, a loop that waits by reading a clock never ends. */
 const CLOCK_READING = 0.0005;
 
 /** Events that run before the real event loop gets its turn. */
 const BATCH = 64;
 
-/** Events at one moment of virtual time; more of them mean that the code under test repeats itself forever. */
+/** The most events at one moment of virtual time. More of them are taken for an endless loop. */
 const MOST_AT_ONCE = 1_000_000;
 
-/** Immediates of which each started the next one; more of them mean the same. */
+/** The most immediates that start one another. More of them are taken for an endless loop. */
 const MOST_TURNS = 1_000_000;
 
-// Taken before any simulation replaces them.
+// Simulations replace the global function.
 const { setImmediate } = globalThis;
 
 export type EventKind = 'timer' | 'turn' | 'message' | 'call';
@@ -30,11 +30,11 @@ export type EventKind = 'timer' | 'turn' | 'message' | 'call';
 /** The owner of events: a simulated process. */
 export interface Actor {
   readonly id: number;
-  /** No event of it starts earlier. */
+  /** Virtual time before which none of its events starts. */
   busyUntil: number;
-  /** Its events never happen. */
+  /** Whether it has crashed. Then its events never happen. */
   readonly crashed: boolean;
-  /** Its events wait until it resumes. */
+  /** Whether it is paused. Then its events wait until it resumes. */
   readonly paused: boolean;
   /** Keeps an event that came due during a pause. */
   hold(event: Event): void;
@@ -44,14 +44,14 @@ export interface Event {
   readonly actor: Actor;
   readonly kind: EventKind;
   readonly run: () => void;
-  /** Virtual time at which it happens. */
+  /** Virtual time at which the event happens. */
   at: number;
-  /** Virtual time at which it was due; earlier than `at` where its process was busy. */
+  /** Virtual time at which the event was due. It is earlier than `at` if the process was busy then. */
   due: number;
   /** Orders events that are due at the same time. */
   readonly tie: number;
   readonly order: number;
-  /** How many immediates led to this one, each started by the one before. */
+  /** For an immediate, its position in a series of immediates that started one another; otherwise 0. */
   readonly turns: number;
   cancelled: boolean;
 }
@@ -72,7 +72,7 @@ export class Scheduler {
   /** Virtual milliseconds since the simulation started. */
   now = 0;
   events = 0;
-  /** Whether Node runs simulated events and what they led to, and nothing of the real event loop. */
+  /** Whether Node runs simulated events and their microtasks, rather than callbacks of the real event loop. */
   active = false;
   readonly digest = new Digest();
   readonly #heap: Event[] = [];
@@ -92,24 +92,28 @@ export class Scheduler {
     return this.#running;
   }
 
-  /** Virtual time for the code that is running: it includes the time that the present event has taken. */
+  /** Virtual time for the code that is running, including the time that the present event has taken so far. */
   get time(): number {
     return this.now + this.#elapsed;
   }
 
-  /** Returns the time and lets the reading take its time. */
+  /** Returns the virtual time. The reading itself takes a little time. */
   readClock(): number {
     this.#elapsed += CLOCK_READING;
     return this.now + this.#elapsed;
   }
 
-  /** Keeps a process busy for so many milliseconds; the code that is running takes them where it is its own. */
+  /** Keeps a process busy for `ms` milliseconds. If its own code is running, that code takes the time. */
   block(actor: Actor, ms: number): void {
     if (actor === this.#running) this.#elapsed += ms;
     else actor.busyUntil = Math.max(actor.busyUntil, this.time) + ms;
   }
 
-  /** @param group events of one group that are due at the same time keep their order */
+  /**
+   * Schedules an event.
+   *
+   * @param group events of one process and group that are due at the same time keep their order
+   */
   schedule(actor: Actor, at: number, kind: EventKind, run: () => void, group?: number): Event {
     const tie = group === undefined ? this.random.next() : this.#tie(actor, group, at);
     const order = this.#order++;
@@ -124,7 +128,7 @@ export class Scheduler {
     return event;
   }
 
-  /** Lets an event that was held during a pause happen now, before all that is due now and was not held. */
+  /** Schedules an event that was held during a pause for now, before other events that are due now. */
   reschedule(event: Event): void {
     event.at = this.time;
     event.due = this.#order++ - Number.MAX_SAFE_INTEGER;
@@ -167,12 +171,12 @@ export class Scheduler {
     });
   }
 
-  /** Forgets what would happen next. Node may keep a signal of a crashed process forever, and with it this object. */
+  /** Removes all events. Node may keep an abort signal of a crashed process, and with it this object, forever. */
   clear(): void {
     this.#heap.length = 0;
   }
 
-  /** Runs the next event. There always is one: the servers look for expired sessions once a tick. */
+  /** Runs the next event. There is always one, because the ensemble schedules its next tick. */
   #step(limit: number, paused: Course['paused']): void {
     this.#settle();
     for (;;) {
@@ -215,7 +219,7 @@ export class Scheduler {
     event.run();
   }
 
-  /** The microtasks of the previous event have run by now: what it took is known. */
+  /** Keeps the last process busy for the time that its event took. The microtasks of that event have ended. */
   #settle(): void {
     const actor = this.#running;
     if (actor && this.#elapsed > 0) actor.busyUntil = Math.max(actor.busyUntil, this.time);

@@ -23,8 +23,8 @@ interface Ensemble {
 /**
  * A server of the simulated ensemble. It keeps its data when it crashes.
  *
- * The ensemble needs a majority of servers that run and are not paused. Without one, the other servers drop
- * their clients and no session expires. When there is a majority again, each session has its whole timeout,
+ * The ensemble needs a majority of servers that run and are not paused. Without a majority, the other servers
+ * drop their clients and no session expires. When there is a majority again, each session has its whole timeout,
  * as after the election of a new leader.
  *
  * @publicApi
@@ -57,7 +57,7 @@ export class SimulatedServer {
     return this.#process;
   }
 
-  /** `'stopped'` refuses connections, `'unreachable'` does not answer at all. */
+  /** The state of the server. A stopped server refuses connections; an unreachable one does not answer at all. */
   get state(): 'running' | 'stopped' | 'unreachable' {
     return this.#state;
   }
@@ -81,7 +81,7 @@ export class SimulatedServer {
     return this.isUp && this.ensemble.hasMajority;
   }
 
-  /** Stops the process of the server, as SIGSTOP does. */
+  /** Stops the process of the server, as SIGSTOP does, until {@link resume}. */
   pause(): void {
     this.#process.pause();
     this.ensemble.changed();
@@ -102,7 +102,7 @@ export class SimulatedServer {
     this.ensemble.changed();
   }
 
-  /** Starts the server again, with the data that it had. */
+  /** Starts the server again after a crash, with its data. */
   restart(): void {
     if (this.#state === 'running') return;
     this.#state = 'running';

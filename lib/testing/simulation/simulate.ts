@@ -8,31 +8,32 @@ import { RealIo } from './real-io.js';
 import { Scheduler } from './scheduler.js';
 import { type TraceEntry, World } from './world.js';
 
-/** How many entries of the trace the message of an error has, at most. */
+/** The greatest number of trace entries in the message of an error. */
 const ENTRIES_IN_MESSAGE = 8;
 
 /**
- * What a simulation returns.
+ * The result of a simulation.
  *
  * @publicApi
  */
 export interface SimulationResult<T> {
   readonly seed: number;
-  /** Sixteen hexadecimal digits: equal for two runs in which the same happened at the same times. */
+  /** Sixteen hexadecimal digits. Two runs with the same events at the same times have the same digest. */
   readonly digest: string;
   /** Virtual milliseconds that passed. */
   readonly duration: number;
-  /** How many events happened: messages, timers, turns of event loops. */
+  /** The number of events, such as messages, timers and turns of event loops. */
   readonly events: number;
   readonly trace: readonly TraceEntry[];
-  /** What the scenario returned. */
+  /** The return value of the scenario. */
   readonly value: T;
 }
 
 /**
- * The failure of a simulation, with the seed that repeats it. The message ends with the last entries of the
- * trace. `cause` is the error of the scenario or of the code under test. For real I/O, its stack shows the
- * code that started it, and its own `cause` is the error that followed, if any.
+ * The failure of a simulation, with the seed that repeats it. The message ends with the last entries of the trace.
+ *
+ * `cause` is the error of the scenario or of the code under test. If the code under test started real I/O, the stack
+ * of `cause` shows where, and `cause.cause` is the error that the simulation also met, if any.
  *
  * @publicApi
  */
@@ -42,7 +43,7 @@ export class SimulationError extends Error {
   constructor(
     message: string,
     readonly seed: number,
-    /** Virtual milliseconds since the simulation started; for real I/O, the time at which it started. */
+    /** Virtual milliseconds from the start of the simulation to the failure, or to the start of the real I/O. */
     readonly at: number,
     readonly digest: string,
     readonly trace: readonly TraceEntry[],
@@ -53,7 +54,7 @@ export class SimulationError extends Error {
   }
 }
 
-/** Describes the last entries of a trace until a time: a heading and a line each, or nothing. */
+/** Returns a heading and a line for each of the last entries of a trace until a time; nothing for an empty trace. */
 function lastEntries(trace: readonly TraceEntry[], until: number): string[] {
   const last = trace.filter(({ at }) => at <= until).slice(-ENTRIES_IN_MESSAGE);
   if (last.length === 0) return [];
@@ -72,19 +73,23 @@ let running = false;
  * Node process and one event at a time. The seed decides every latency, every random number and the order of
  * events that are due at the same time, so the same seed repeats the same run.
  *
- * While it runs it replaces the timers, clocks and random numbers of this Node process, so one simulation
- * runs at a time. Load all modules before it: code under test must not wait for files, sockets or threads.
+ * A simulation replaces the timers, clocks and random numbers of this Node process while it runs. Therefore only one
+ * simulation can run at a time. Load all modules before it: code under test must not wait for files, sockets or
+ * threads.
  *
  * ```ts
- * await simulate({ seed: 1 }, async (world) => {
- *   const shop = world.process('shop');
- *   const client = await shop.client();
- *   await shop.run(() => new Mutex(client, '/locks/stock').withLock(() => sell()));
+ * it('sells one piece', async () => {
+ *   await simulate({ seed: 1 }, async (world) => {
+ *     const shop = world.process('shop');
+ *     const client = await shop.client();
+ *     await shop.run(() => new Mutex(client, '/locks/stock').withLock(() => sell()));
+ *   });
  * });
  * ```
  *
- * @throws SimulationError with the seed: what the scenario threw, an unhandled rejection or an uncaught error of
- *   any process, real I/O, or a scenario that cannot end; TypeError or RangeError for a bad option
+ * @throws SimulationError with the seed if the scenario throws, a process has an unhandled rejection or an uncaught
+ *   error, the code under test starts real I/O, or the scenario does not end within its limit; TypeError or
+ *   RangeError if an option is wrong; Error if another simulation is running
  * @publicApi
  */
 export async function simulate<T>(
@@ -163,7 +168,7 @@ async function run<T>(
   } catch (error) {
     const { found } = io;
     if (!found) throw wrap(error, scheduler.time);
-    // What real I/O answers, and when, differs from run to run, so another error may be a consequence of it.
+    // The result of real I/O differs from run to run, so the other error may be a consequence of it.
     if (error !== found.error) found.error.cause = error;
     throw wrap(found.error, found.at);
   } finally {
@@ -171,12 +176,12 @@ async function run<T>(
     release();
     restore();
     scheduler.clear();
-    // Otherwise Node 20 copies it into every promise for ever.
+    // Otherwise Node 20 copies the store of the storage into every promise forever.
     contexts.disable();
   }
 }
 
-/** Passes errors that nobody handles to `fail` alone. Returns a function that ends this. */
+/** Passes unhandled errors to `fail` instead of the present listeners. Returns a function that restores them. */
 function captureErrors(fail: (error: unknown) => void): () => void {
   const releases = (['unhandledRejection', 'uncaughtException'] as const).map((event) => {
     const others = process.listeners(event as 'uncaughtException');

@@ -2,23 +2,23 @@ import { EventEmitter } from 'node:events';
 import type { ClientStream } from '../../embedded/client-stream.js';
 import type { ByteStream } from '../../client/streams.js';
 
-/** What one end of a connection tells the other one. */
+/** A message from one end of a connection to the other end. */
 export type Packet = { readonly bytes: Buffer } | 'end' | 'reset';
 
 interface Ends {
   /** Sends a packet to the other end. */
   send(packet: Packet): void;
-  /** Called once, when this end is closed. */
+  /** Called once, when this end closes. */
   closed(): void;
-  /** Starts a timer of this end's process; returns what stops it. */
+  /** Starts a timer of this end's process. Returns the function that stops the timer. */
   timer(ms: number, fire: () => void): () => void;
 }
 
-/** One end of a simulated connection: what the client and the server use of a socket. */
+/** One end of a simulated connection. It has the methods of a socket that the client and the server use. */
 export class SimulatedStream extends EventEmitter implements ClientStream, ByteStream {
   readonly remoteAddress = '127.0.0.1';
   readonly remotePort = 0;
-  /** What is written leaves at once. */
+  /** Written bytes leave at once, so a writer never has to wait. */
   readonly writableNeedDrain = false;
   readonly writableLength = 0;
   destroyed = false;
@@ -58,12 +58,12 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
     return this.#close();
   }
 
-  /** Closes this end without a word to the other one. */
+  /** Closes this end with an error. The other end receives nothing. */
   break(error: Error): void {
     if (!this.destroyed) this.#close(error);
   }
 
-  /** Closes this end without a word to anybody: its process is gone. */
+  /** Closes this end without events, because its process has crashed. The other end receives nothing. */
   vanish(): void {
     this.destroyed = true;
     this.#received = [];
@@ -93,7 +93,7 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
     return this;
   }
 
-  /** Takes what the other end sent. */
+  /** Called when a packet of the other end arrives. */
   receive(packet: Packet): void {
     if (this.destroyed) return;
     if (this.#paused) {

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { SimulatedProcess } from './process.js';
 import type { Event } from './scheduler.js';
 
-/** Node's longest delay; a longer one becomes 1 ms there, and here. */
+/** Node's longest delay. Node replaces a longer one by 1 ms. */
 const LONGEST_DELAY = 2 ** 31 - 1;
 
 /** A timeout, interval or immediate of a simulated process, with the methods of Node's own. */
@@ -72,14 +72,14 @@ export class VirtualTimer {
   }
 
   #fire(): void {
-    // As in Node, the next turn of an interval counts from the start of this one.
+    // As in Node, the next delay of an interval starts before the callback runs.
     if (this.repeats) this.refresh();
     else this.close();
     this.#resource.runInAsyncScope(this.callback, this, ...this.args);
   }
 }
 
-/** The timer of a process behind what a caller passes to clearTimeout; undefined where it is a real one. */
+/** Returns the timer that an argument of clearTimeout stands for; undefined for a timer of the real event loop. */
 export function virtualTimer(handle: unknown, process: SimulatedProcess): VirtualTimer | undefined {
   if (handle instanceof VirtualTimer) return handle;
   return typeof handle === 'number' || typeof handle === 'string'
@@ -87,7 +87,7 @@ export function virtualTimer(handle: unknown, process: SimulatedProcess): Virtua
     : undefined;
 }
 
-/** A delay as Node understands it: whole milliseconds, and 1 for what it cannot use. */
+/** Returns the delay that Node uses: whole milliseconds, and 1 for a value out of range. */
 export function toDelay(delay: unknown): number {
   const milliseconds = Number(delay);
   if (!(milliseconds >= 1 && milliseconds <= LONGEST_DELAY)) return 1;

@@ -15,39 +15,39 @@ import { Scheduler } from './scheduler.js';
 import { SimulatedServer } from './server.js';
 
 /**
- * One thing that happened in a simulation: a fault, or a note of the scenario.
+ * A fault of a simulation or a note of its scenario.
  *
  * @publicApi
  */
 export interface TraceEntry {
   /** Virtual milliseconds since the simulation started. */
   readonly at: number;
-  /** The name of the process or server that it concerns. */
+  /** The name of the process, or the address of the server. */
   readonly process: string;
   readonly event: string;
 }
 
 /**
- * A znode as the ensemble has committed it, whether or not each server knows of it yet.
+ * A committed znode. Some servers may not have it yet.
  *
  * @publicApi
  */
 export interface SimulatedZnode {
   readonly path: string;
   readonly data: Buffer;
-  /** The session that an ephemeral node belongs to, in hexadecimal; undefined for other nodes. */
+  /** The id of the session that owns an ephemeral node, in hexadecimal; undefined for other nodes. */
   readonly session: string | undefined;
   /** The transaction that created the node. */
   readonly czxid: number;
-  /** Virtual milliseconds since the simulation started at which the node was created. */
+  /** When the node was created, in virtual milliseconds since the simulation started. */
   readonly created: number;
-  /** The same for the last change of its data. */
+  /** When the data of the node changed last, in virtual milliseconds since the simulation started. */
   readonly modified: number;
 }
 
-/** How a process of a simulation differs from the others. */
+/** Options of one process of a simulation. */
 export interface ProcessOptions {
-  /** How fast its clocks run, 0.5 to 2. Default 1; 1.01 gains one per cent. */
+  /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
   clockRate?: number;
 }
 
@@ -57,7 +57,7 @@ export interface ProcessOptions {
  * @publicApi
  */
 export class World {
-  /** Random numbers of the seed, for the scenario. */
+  /** Random numbers for the scenario. They depend on the seed only. */
   readonly random: Random;
   readonly servers: readonly SimulatedServer[];
   readonly trace: TraceEntry[] = [];
@@ -135,7 +135,8 @@ export class World {
   /**
    * Starts a process.
    *
-   * @param name unique among the processes that run
+   * @param name a name that no other process has, except one that has crashed
+   * @throws Error if a process of this name is running; RangeError for a clock rate out of range
    */
   process(name: string, { clockRate = 1 }: ProcessOptions = {}): SimulatedProcess {
     const running = this.#processes.get(name);
@@ -151,13 +152,13 @@ export class World {
     return process;
   }
 
-  /** Waits for so many virtual milliseconds, in the scenario and not in a process of it. */
+  /** Resolves after `ms` virtual milliseconds. The faults and clocks of processes do not affect the wait. */
   sleep(ms: number): Promise<void> {
     milliseconds('the time of sleep', ms, 0);
     return new Promise((resolve) => this.at(this.now + ms, resolve));
   }
 
-  /** Calls `fn` at a virtual time, as part of the scenario; now, where that time is over. */
+  /** Calls `fn` at a virtual time, outside of all processes. If that time has passed, it schedules `fn` for now. */
   at(time: number, fn: () => void): void {
     milliseconds('the time of at', time, 0);
     if (typeof fn !== 'function')
@@ -167,7 +168,7 @@ export class World {
     );
   }
 
-  /** Adds an entry to the trace and to the digest. */
+  /** Adds an entry of the process whose code calls it to the trace, and changes the digest. */
   note(event: string): void {
     this.#note(this.#current.name, event);
   }
@@ -176,7 +177,7 @@ export class World {
    * Ends the session of a client on the servers. The client learns of it as soon as its connection allows.
    *
    * @param client the client, or the id of its session in hexadecimal
-   * @throws Error where the client has no session, or the servers know of none
+   * @throws Error if the client has no session or its session has ended
    */
   expireSession(client: ZkClient | string): void {
     const session = sessionIdOf(client);
@@ -194,9 +195,9 @@ export class World {
   }
 
   /**
-   * Lets the servers apply the next request of this kind and break the connection before the reply leaves.
+   * Loses one reply: the servers apply the next request of this kind and break its connection before they reply.
    *
-   * @param op the name of ZooKeeper's operation, such as `create`
+   * @param op ZooKeeper's name of the operation
    * @param client the client that sends the request, or the id of its session in hexadecimal. Default: any client
    */
   loseReply(
@@ -210,7 +211,7 @@ export class World {
     this.#note(this.#current.name, `reply to ${op} lost`);
   }
 
-  /** The znodes below a path, or below the root, the shorter paths first. */
+  /** Returns the znodes below a path, shorter paths first. Default: all znodes except ZooKeeper's own. */
   znodes(below = '/'): SimulatedZnode[] {
     const found: SimulatedZnode[] = [];
     const prefix = below === '/' ? '/' : `${below}/`;
@@ -221,7 +222,7 @@ export class World {
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
   }
 
-  /** The children of a znode, in no order; none where there is no such znode. */
+  /** Returns the children of a znode in no particular order; none if the znode does not exist. */
   children(parent: string): SimulatedZnode[] {
     const { nodes } = this.#store.committed.tree;
     const names = [...(nodes.get(parent)?.children ?? [])];
@@ -229,7 +230,7 @@ export class World {
     return paths.map((path) => snapshot(path, nodes.get(path)!));
   }
 
-  /** How many watches the servers keep for clients that are connected. */
+  /** The number of watches on the servers. A server forgets the watches of a connection that ends. */
   get watchCount(): number {
     return this.servers.reduce((sum, { store }) => {
       return sum + store.tree.dataWatches.counts.total + store.tree.childWatches.counts.total;
@@ -258,19 +259,19 @@ export class World {
     );
   }
 
-  /** Whether the ensemble works: more than half of the servers run and are not paused. */
+  /** Whether more than half of the servers run and are not paused. */
   get #hasMajority(): boolean {
     return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
   }
 
-  /** Without a majority there is no leader, and the servers that run end the connections of their clients. */
+  /** Ends all connections to servers that run, if there is no majority. */
   #serversChanged(): void {
     if (this.#hasMajority) return;
     this.#leaderless = true;
     for (const server of this.servers) if (server.isUp) server.disconnect();
   }
 
-  /** Expires sessions and removes empty containers once a tick, as the leader of the ensemble. */
+  /** Does the work of the leader once a tick: expires sessions and removes empty containers. */
   #tick(): void {
     const { tickTime } = this.#options;
     const next = (Math.floor(this.now / tickTime) + 1) * tickTime;
@@ -307,7 +308,7 @@ export class World {
   }
 }
 
-/** A snapshot. Scenarios look at many znodes often, so it copies only what they read. */
+/** Returns a snapshot of a znode. Scenarios list many znodes, so it copies the data only when it is read. */
 function snapshot(path: string, { czxid, ctime, mtime, owner, data }: Znode): SimulatedZnode {
   return {
     path,
