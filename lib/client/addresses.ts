@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';
 import type { Host } from './connect-string.js';
@@ -9,7 +10,7 @@ export class HostRing {
   readonly #hosts: Host[];
   #next = 0;
 
-  constructor(hosts: readonly Host[], random: () => number = Math.random) {
+  constructor(hosts: readonly Host[], random: (below: number) => number = randomInt) {
     this.#hosts = shuffled(hosts, random);
   }
 
@@ -33,7 +34,7 @@ export async function resolve({ host, port, label }: Host): Promise<Address[]> {
   if (isIP(host)) return [{ ip: host, port, host, label }];
   try {
     const found = await lookup(host, { all: true });
-    return shuffled(found, Math.random).map(({ address: ip }) => ({ ip, port, host, label }));
+    return shuffled(found, randomInt).map(({ address: ip }) => ({ ip, port, host, label }));
   } catch (cause) {
     throw new ConnectionError(`${label}: the name does not resolve (${codeOf(cause)})`, { cause });
   }
@@ -70,10 +71,11 @@ function codeOf(error: unknown): string {
   return code ?? String(error);
 }
 
-function shuffled<T>(items: readonly T[], random: () => number): T[] {
+/** @param random returns a whole number from 0 up to, but not including, `below` */
+function shuffled<T>(items: readonly T[], random: (below: number) => number): T[] {
   const result = [...items];
   for (let last = result.length - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1));
+    const other = random(last + 1);
     [result[last], result[other]] = [result[other], result[last]];
   }
   return result;

@@ -5,7 +5,7 @@ import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
 import { separateProcesses } from '../../client/process-state.js';
 import { type SimulatedProcess, WALL_START } from './process.js';
-import type { Random } from './random.js';
+import { EventRandom, type Random } from './random.js';
 import { toDelay, virtualTimer, VirtualTimer } from './virtual-timer.js';
 
 /*
@@ -19,9 +19,14 @@ type Target = Record<PropertyKey, unknown>;
 
 /**
  * @param current returns the process whose code is running
+ * @param event returns the number of the event that is happening
  * @returns a function that restores everything
  */
-export function install(current: () => SimulatedProcess, random: Random): () => void {
+export function install(
+  current: () => SimulatedProcess,
+  random: Random,
+  event: () => number,
+): () => void {
   const undo: (() => void)[] = [];
   const replace = (target: object, replacements: Target) => {
     for (const name of Reflect.ownKeys(replacements)) {
@@ -50,12 +55,15 @@ export function install(current: () => SimulatedProcess, random: Random): () => 
     hrtime: highResolutionTime(current),
     uptime: () => current().monotonicTime() / 1000,
   });
-  replace(Math, { random: () => random.next() });
-  const randoms = randomFunctions(random, current);
+  // One source for each function: libraries keep pools of random numbers beyond the end of a simulation.
+  const source = () => new EventRandom(random.next() * 2 ** 32, event);
+  const [numbers, bytes, ids, integers] = [source(), source(), source(), source()];
+  replace(Math, { random: () => numbers.next() });
+  const randoms = randomFunctions({ bytes, ids, integers }, current);
   replace(crypto, randoms);
   replace(globalThis.crypto, {
     randomUUID: randoms.randomUUID,
-    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(random, array),
+    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(bytes, array),
   });
   syncBuiltinESMExports();
   separateProcesses(current);
@@ -205,25 +213,28 @@ function highResolutionTime(current: () => SimulatedProcess) {
   return Object.assign(hrtime, { bigint: nanoseconds });
 }
 
-function randomFunctions(random: Random, current: () => SimulatedProcess) {
+function randomFunctions(
+  { bytes, ids, integers }: Record<'bytes' | 'ids' | 'integers', Random>,
+  current: () => SimulatedProcess,
+) {
   const soon = (callback: Callback, ...args: unknown[]) =>
     void new VirtualTimer(current(), callback, args, undefined, false);
   return {
-    randomUUID: () => uuid(random),
+    randomUUID: () => uuid(ids),
     randomBytes: (size: number, callback?: Callback) => {
-      const bytes = fill(random, Buffer.alloc(size));
-      return callback ? soon(callback, null, bytes) : bytes;
+      const filled = fill(bytes, Buffer.alloc(size));
+      return callback ? soon(callback, null, filled) : filled;
     },
     randomFill: (array: NodeJS.ArrayBufferView, ...rest: (number | Callback)[]) => {
       const [offset, size] = rest.filter((each) => typeof each === 'number');
-      soon(rest.at(-1) as Callback, null, fill(random, array, offset, size));
+      soon(rest.at(-1) as Callback, null, fill(bytes, array, offset, size));
     },
     randomFillSync: (array: NodeJS.ArrayBufferView, offset?: number, size?: number) =>
-      fill(random, array, offset, size),
+      fill(bytes, array, offset, size),
     randomInt: (low: number, high?: number | Callback, callback?: Callback) => {
       const [from, to] = typeof high === 'number' ? [low, high] : [0, low];
       const done = typeof high === 'function' ? high : callback;
-      const number = random.whole(from, to - 1);
+      const number = integers.whole(from, to - 1);
       return done ? soon(done, null, number) : number;
     },
   };

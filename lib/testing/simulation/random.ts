@@ -39,6 +39,31 @@ export class Random {
   }
 }
 
+/**
+ * Random numbers that begin anew with each event. How many are drawn in one event does not change those of the
+ * next one.
+ */
+export class EventRandom extends Random {
+  #event = -1;
+  #numbers = new Random(0);
+
+  constructor(
+    private readonly salt: number,
+    private readonly event: () => number,
+  ) {
+    super(salt);
+  }
+
+  override next(): number {
+    const event = this.event();
+    if (event !== this.#event) {
+      this.#event = event;
+      this.#numbers = new Random(mix(mix(event) ^ this.salt));
+    }
+    return this.#numbers.next();
+  }
+}
+
 /** Spreads the bits of a 32-bit number. */
 export function mix(value: number): number {
   let mixed = value >>> 0;

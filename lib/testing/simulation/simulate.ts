@@ -139,7 +139,7 @@ async function run<T>(
       { cause: error },
     );
 
-  const restore = install(current, random.fork());
+  const restore = install(current, random.fork(), () => scheduler.events);
   const release = captureErrors(fail);
   const io = new RealIo(scheduler);
   try {
