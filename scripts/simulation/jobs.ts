@@ -196,7 +196,13 @@ class Jobs {
     // It releases the write lease some time before it resolves.
     history.releasing(lease);
     const read = settle(lock.downgrade(lease.lease), (error) => history.refused(request, error));
-    const record = history.granted(request, await read);
+    const downgraded = await read;
+    // The read lease was granted before the write lease was released, and may be lost by now.
+    if (!downgraded.held) {
+      history.refused(request, downgraded.signal.reason);
+      return downgraded.release();
+    }
+    const record = history.granted(request, downgraded);
     history.released(lease);
     await this.#work(record, random.whole(0, 30));
     await this.#release(record);
