@@ -7,13 +7,13 @@ import { dirname, join, resolve } from 'node:path';
 import { inScratch, pack, root, run } from './packed.mjs';
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 250_000, unpacked: 850_000 };
+const BUDGET = { packed: 300_000, unpacked: 1_000_000 };
 /** Bytes of JavaScript that an import of each entry point loads of this package. */
 const ENTRY_BUDGET = {
-  '.': 400_000,
-  './recipes': 290_000,
+  '.': 410_000,
+  './recipes': 300_000,
   './embedded': 40_000,
-  './testing': 250_000,
+  './testing': 300_000,
   './teaching': 250_000,
   './opentelemetry': 30_000,
   './terminus': 340_000,
