@@ -14,7 +14,6 @@ import {
   WORK_UNTIL,
 } from './setting.js';
 import type { Report, RunSeed, Violation } from './types.js';
-import { warmUp } from './warm-up.js';
 import { ZnodeChecks } from './znode-checks.js';
 
 /** Virtual milliseconds of work after everything has recovered. */
@@ -34,7 +33,9 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
   const disturbances = new Disturbances(faults, setting);
   const workUntil = Math.max(WORK_UNTIL, disturbances.healed + recoveryTime(setting) + CALM);
   let history: History | undefined;
-  await warmUp();
+  const unsubscribe = library.recipes.onDeadlock(({ message }) =>
+    history?.violation('no deadlock is reported where there is none', message),
+  );
 
   const report = (
     violations: readonly Violation[],
@@ -69,10 +70,6 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
       const working = () => world.now < workUntil;
       const calm = (from: number, until: number) => disturbances.calm(from, until);
       const members = new Members(world, library, history, setting, random.fork(), working, calm);
-      const { recipes } = library;
-      const unsubscribe = recipes.onDeadlock(({ message }) =>
-        history!.violation('no deadlock is reported where there is none', message),
-      );
       const operator = await world.process('operator').client({ sessionTimeout: 60_000 });
       for (const { name } of setting.processes) members.start(name);
       await new Nemesis(world, members, history, setting, operator).run(faults);
@@ -86,7 +83,6 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
       await Promise.race([finished, world.sleep(PATIENCE)]);
       await world.sleep(LONGEST_LINGER + LONGEST_KEEP + 4 * noticeTime(setting));
       await checkEnd(world, history, members, setting);
-      unsubscribe();
       checkHistory(history, setting, disturbances);
       return history.violations;
     });
@@ -98,5 +94,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
     const message = cause instanceof Error ? (cause.stack ?? cause.message) : error.message;
     const failed = { property: 'the run ends without an error', message, at };
     return report([...(history?.violations ?? []), failed], { digest, duration: at, events: 0 });
+  } finally {
+    unsubscribe();
   }
 };
