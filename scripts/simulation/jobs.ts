@@ -386,9 +386,10 @@ class Jobs {
     });
     const take = async (term: Term) => {
       const lead = record('selector', term);
-      if (random.chance(0.3))
-        sleep(random.between(0, 200)).then(() => selector.interruptLeadership());
+      const interrupt = () => void selector.interruptLeadership();
+      const timer = random.chance(0.3) && setTimeout(interrupt, random.between(0, 200));
       await this.#work(lead, random.whole(20, 400));
+      if (timer) clearTimeout(timer);
       // It may take a while to stop; the next leader must not begin before.
       if (!term.active) await sleep(random.between(0, 40));
       history.releasing(lead);
