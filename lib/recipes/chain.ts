@@ -7,7 +7,7 @@ import type { Term } from './term.js';
 /*
  * Who holds what and leads what, along the asynchronous call chain: what the thread is to Curator's reentrant
  * locks. A chain sees the leases of the calls it runs inside of, innermost first. A lease that was
- * released is not held by any chain, however long that chain goes on. That is decided by the lease of each
+ * released is not held by any chain, even if that chain continues. This depends on the lease of each
  * link and not by its grant: another chain may hold the same grant by another lease.
  */
 

@@ -9,7 +9,7 @@ type World = import('nestjs-zookeeper/testing').World;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
-/** Milliseconds after which the search for deadlocks has noticed that nobody waits any more. */
+/** Milliseconds after which the search for deadlocks has stopped its timer, once no wait is left. */
 const DETECTOR_ROUND = 500;
 
 /** What runs in a process: its jobs, and how they end. */

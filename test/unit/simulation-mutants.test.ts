@@ -67,7 +67,7 @@ describe('searchViolation', () => {
     expect(closed).toHaveBeenCalled();
   });
 
-  it('goes on with the next seed where a violation is not confirmed', async () => {
+  it('tries the next seed if a violation is not confirmed', async () => {
     const { start, run } = runners((seed) => seed === 12 || seed === 20);
     const confirm = async ({ seed }: { seed: number }) => seed !== 12;
     const { finding } = await searchViolation({ ...common, start, confirm });

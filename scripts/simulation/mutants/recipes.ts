@@ -176,7 +176,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'leads-after-pause',
-    bug: 'Code that runs first after a pause is told that the term is active, because nothing reads the clock of the session (rule 6).',
+    bug: 'After a pause, the first code still sees an active term, because the client does not read the clock of the session (rule 6).',
     edits: [
       {
         file: 'lib/recipes/term.ts',

@@ -15,7 +15,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'declares-lost-only-on-reconnect',
-    bug: 'The client never declares LOST by its own clock, so a partitioned holder goes on after its session expired (rule 4).',
+    bug: 'The client never declares LOST by its own clock, so a partitioned holder keeps its lease after its session expired (rule 4).',
     edits: [
       {
         file: 'lib/client/session-life.ts',
@@ -26,7 +26,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'trusts-session-without-clock',
-    bug: 'Code that runs first after a pause is told that the lease is held, because nothing reads the clock of the session (rule 6).',
+    bug: 'After a pause, the first code still sees a held lease, because the client does not read the clock of the session (rule 6).',
     edits: [
       {
         file: 'lib/client/session-life.ts',
