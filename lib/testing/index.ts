@@ -6,4 +6,5 @@ export { ProcessCrashedError, type SimulatedProcess } from './simulation/process
 export { Random } from './simulation/random.js';
 export type { SimulatedServer } from './simulation/server.js';
 export { simulate, SimulationError, type SimulationResult } from './simulation/simulate.js';
-export type { ProcessOptions, SimulatedZnode, TraceEntry, World } from './simulation/world.js';
+export type { SimulatedZnode } from './simulation/simulated-znode.js';
+export type { ProcessOptions, TraceEntry, World } from './simulation/world.js';

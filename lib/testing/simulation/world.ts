@@ -4,15 +4,15 @@ import { ActiveFaults } from '../../embedded/active-faults.js';
 import type { Connection } from '../../embedded/connection.js';
 import { resolveOptions } from '../../embedded/options.js';
 import { parseSessionId } from '../../embedded/session-id.js';
-import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
 import { Network } from './network.js';
 import { type CheckedOptions, milliseconds } from './options.js';
-import { SimulatedProcess, WALL_START } from './process.js';
+import { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { Scheduler } from './scheduler.js';
 import { SimulatedServer } from './server.js';
+import { type SimulatedZnode, snapshot, toHex } from './simulated-znode.js';
 
 /**
  * A fault of a simulation or a note of its scenario.
@@ -25,24 +25,6 @@ export interface TraceEntry {
   /** The name of the process, or the address of the server. */
   readonly process: string;
   readonly event: string;
-}
-
-/**
- * A committed znode. Some servers may not have it yet.
- *
- * @publicApi
- */
-export interface SimulatedZnode {
-  readonly path: string;
-  readonly data: Buffer;
-  /** The id of the session that owns an ephemeral node, in hexadecimal; undefined for other nodes. */
-  readonly session: string | undefined;
-  /** The transaction that created the node. */
-  readonly czxid: number;
-  /** When the node was created, in virtual milliseconds since the simulation started. */
-  readonly created: number;
-  /** When the data of the node changed last, in virtual milliseconds since the simulation started. */
-  readonly modified: number;
 }
 
 /** Options of one process of a simulation. */
@@ -308,26 +290,6 @@ export class World {
   }
 }
 
-/** Returns a snapshot of a znode. Scenarios list many znodes, so it copies the data only when it is read. */
-function snapshot(path: string, { czxid, ctime, mtime, owner, data }: Znode): SimulatedZnode {
-  return {
-    path,
-    czxid,
-    created: ctime - WALL_START,
-    modified: mtime - WALL_START,
-    get data() {
-      return Buffer.from(data ?? []);
-    },
-    get session() {
-      return owner === 0n ? undefined : toHex(owner);
-    },
-  };
-}
-
 function sessionIdOf(client: ZkClient | string): string | undefined {
   return typeof client === 'string' ? client : client.sessionId;
-}
-
-function toHex(session: bigint): string {
-  return BigInt.asUintN(64, session).toString(16);
 }
