@@ -85,6 +85,8 @@ export class History {
   /** Nodes of locks that somebody else deleted. */
   readonly deletions: { readonly at: number; readonly key: string; readonly session: string }[] =
     [];
+  /** When somebody asked holders for a lock, and when that was answered. */
+  readonly revocations: { readonly key: string; readonly from: number; until: number }[] = [];
   readonly #open = new Set<LeaseRecord>();
   readonly #cancelled = new WeakMap<AbortSignal, number>();
 
@@ -168,6 +170,16 @@ export class History {
   /** Called when a leader's work has ended. */
   stopped(record: LeaseRecord): void {
     record.stopped = this.world.now;
+  }
+
+  async revoking(key: string, revoked: Promise<void>): Promise<void> {
+    const revocation = { key, from: this.world.now, until: Infinity };
+    this.revocations.push(revocation);
+    try {
+      await revoked;
+    } finally {
+      revocation.until = this.world.now;
+    }
   }
 
   /** The process is no more; what it held ends with it. */

@@ -361,10 +361,10 @@ class Jobs {
 
   /** Reads who takes part, and sometimes asks the holder for the lock. */
   async #look(mutex: (key: string) => Lock): Promise<void> {
-    const { random, life } = this.context;
+    const { random, life, history } = this.context;
     const lock = mutex(random.pick(['till', 'rare', 'hot', 'vault', `own-${life.name}`]));
     await lock.participants();
-    if (random.chance(0.5)) await lock.revoke();
+    if (random.chance(0.5)) await history.revoking(lock.key, lock.revoke());
   }
 
   #elect(): readonly { close(): Promise<void> }[] {

@@ -211,6 +211,11 @@ function checkTries(
     if (record || request.partial || options.wait !== 0 || !(error instanceof LockBusyError))
       continue;
     if (!calm(asked, settled)) continue;
+    // A revocation replaces the data of a lingering node, so nobody can see that it only lingers.
+    const revoked = history.revocations.some(
+      (each) => each.key === key && each.from <= settled && each.until + notice >= asked,
+    );
+    if (revoked) continue;
     const others = contenders.filter(
       (other) =>
         other.request !== request &&

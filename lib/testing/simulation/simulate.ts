@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { separateChannels } from './channels.js';
 import { install } from './environment.js';
 import { loadLazyModules } from './lazy-modules.js';
 import { checkSimulation, type SimulationOptions } from './options.js';
@@ -140,6 +141,7 @@ async function run<T>(
     );
 
   const restore = install(current, random.fork(), () => scheduler.events);
+  const restoreChannels = separateChannels(current, (process) => process === world?.scenario);
   const release = captureErrors(fail);
   const io = new RealIo(scheduler);
   try {
@@ -174,6 +176,7 @@ async function run<T>(
   } finally {
     io.stop();
     release();
+    restoreChannels();
     restore();
     scheduler.clear();
     // Otherwise Node 20 copies the store of the storage into every promise forever.
