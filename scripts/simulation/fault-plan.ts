@@ -11,6 +11,7 @@ const PROCESS_FAULTS = [
   'cut',
   'cut requests',
   'cut replies',
+  'cut until the session is over',
   'reset',
   'refuse',
   'slow network',
@@ -40,6 +41,8 @@ const SHORT = [0.05, 0.4] as const;
 /** Ends the connection but not always the session. */
 const MEDIUM = [0.4, 0.8] as const;
 const LONG = [1.1, 1.6] as const;
+/** The servers round the end of a session up, and a slow clock notices it late. */
+const BEYOND_SESSION = [1.3, 1.6] as const;
 
 /** How many faults a run has, at most. */
 const MOST_FAULTS = 9;
@@ -48,17 +51,19 @@ const OF_SERVERS = 0.2;
 /** Virtual milliseconds before the first fault. */
 const FIRST_FAULT = 300;
 
+type Range = readonly [number, number];
+
 /** What goes wrong when, in the order of time. */
 export function planFaults(setting: Setting, random: Random): (Fault & { kind: FaultKind })[] {
   const { faultsUntil, sessionTimeout, processes, servers } = setting;
   if (faultsUntil === 0) return [];
   const planned = Array.from({ length: random.whole(1, MOST_FAULTS) }, () => {
     const from = random.between(FIRST_FAULT, faultsUntil);
-    const length =
-      sessionTimeout *
-      random.between(...random.pick<readonly [number, number]>([SHORT, MEDIUM, LONG]));
     const ofServer = random.chance(OF_SERVERS);
     const kind: FaultKind = ofServer ? random.pick(SERVER_FAULTS) : random.pick(PROCESS_FAULTS);
+    const lengths =
+      kind === 'cut until the session is over' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
+    const length = sessionTimeout * random.between(...random.pick<Range>(lengths));
     const target = ofServer ? `server ${random.whole(1, servers)}` : random.pick(processes).name;
     return { kind, target, from, until: Math.min(from + length, faultsUntil + sessionTimeout) };
   });

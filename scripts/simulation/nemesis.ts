@@ -74,6 +74,7 @@ export class Nemesis {
         this.members.shutDown(member);
         return () => this.members.start(target);
       case 'cut':
+      case 'cut until the session is over':
         return link.cut('both');
       case 'cut requests':
         return link.cut('requests');
