@@ -37,7 +37,7 @@ export default defineConfig({
       },
       {
         find: /^nestjs-zookeeper\/teaching$/,
-        replacement: source('lib/recipes/teaching/index.ts'),
+        replacement: source('lib/teaching/index.ts'),
       },
     ],
   },

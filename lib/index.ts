@@ -17,21 +17,25 @@ export {
   OnElected,
   OnResigned,
 } from './decorators/election-listeners.js';
-export type { ErrorMapping } from './decorators/error-mapping.js';
-export { MisuseError } from './decorators/errors.js';
+export type { ErrorMapping } from './decorators/zk-exception.filter.js';
+export { MisuseError } from './decorators/requirement.js';
 export {
   LeaderOnly,
   type LeaderOnlyOptions,
   type NotLeaderCall,
 } from './decorators/leader-only.decorator.js';
 export { ZkExceptionFilter } from './decorators/zk-exception.filter.js';
-export type { ElectionAtStart, ElectionOptions, SelectOptions } from './services/leader-options.js';
+export type {
+  ElectionAtStart,
+  ElectionOptions,
+  SelectOptions,
+} from './services/service-options.js';
 export { LeaderService, type LeadershipChange } from './services/leader.service.js';
-export type { LeaseDefaults, LeaseOptions } from './services/lease-options.js';
-export type { LockKeys } from './services/lock-key.js';
-export type { LockMode, LockOptions } from './services/lock-options.js';
+export type { LeaseDefaults, LeaseOptions } from './services/service-options.js';
+export type { LockKeys } from './services/keys.js';
+export type { LockMode, LockOptions } from './services/service-options.js';
 export { type LeaseOf, type LockQuery, LockService } from './services/lock.service.js';
-export type { AcquirePermitOptions, SemaphoreQuery } from './services/semaphore-options.js';
+export type { AcquirePermitOptions, SemaphoreQuery } from './services/service-options.js';
 export { SemaphoreService } from './services/semaphore.service.js';
 export { ZkModule } from './zk.module.js';
 export type {

@@ -7,16 +7,16 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/index.js';
-import type { Elections } from './decorators/elections.js';
-import type { ErrorMapping } from './decorators/error-mapping.js';
+import type { Elections } from './decorators/coordination.explorer.js';
+import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
 import { onDeadlock } from './recipes/index.js';
 import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
-import { Overdue } from './services/overdue.js';
+import { Overdue } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
-import { Turnstile } from './services/turnstile.js';
-import type { Ensemble } from './zk.ensemble.js';
+import { Turnstile } from './services/lease-tracker.js';
+import type { Ensemble } from './zk.tokens.js';
 import { logLeaders, logLeases, logStates } from './zk.log.js';
 import { type ZkSettings } from './zk.options.js';
 import { DEFAULT_CONNECTION } from './zk.tokens.js';

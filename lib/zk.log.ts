@@ -1,6 +1,7 @@
 import type { Logger } from '@nestjs/common';
 import type { ZkClient } from './client/index.js';
-import { holds, leaders, listen, waits } from './diagnostics/channels.js';
+import { listen } from './client/diagnostics.js';
+import { holds, leaders, waits } from './recipes/diagnostics/publish.js';
 import type { Lock } from './recipes/index.js';
 
 /*

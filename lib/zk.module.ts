@@ -6,11 +6,11 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { Elections } from './decorators/elections.js';
-import { checkMethods } from './decorators/start-up-check.js';
-import { checkKnownOptions } from './services/lease-options.js';
+import { Elections } from './decorators/coordination.explorer.js';
+import { checkMethods } from './decorators/coordination.explorer.js';
+import { checkKnownOptions } from './services/service-options.js';
 import { ZkConnection } from './zk.connection.js';
-import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
+import { type Ensemble, ZK_ENSEMBLE } from './zk.tokens.js';
 import {
   settingsOf,
   ZK_OPTIONS,

@@ -3,20 +3,20 @@ import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
-import type { ErrorMapping } from './decorators/error-mapping.js';
+import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {
   checkElections,
   type ElectionAtStart,
   type ElectionOptions,
-} from './services/leader-options.js';
-import { checkKey } from './services/lock-key.js';
+} from './services/service-options.js';
+import { checkKey } from './services/keys.js';
 import {
   checkKnownOptions,
   checkLeaseDefaults,
   type LeaseDefaults,
-} from './services/lease-options.js';
-import type { Limits } from './services/overdue.js';
+} from './services/service-options.js';
+import type { Limits } from './services/overdue-monitor.js';
 
 /** Node's longest timer. */
 const LONGEST_TIMEOUT = 2 ** 31 - 1;

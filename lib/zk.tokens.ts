@@ -1,6 +1,7 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import { ZkClient } from './client/index.js';
+import type { Connect } from './client/transport/transport.js';
 import { LeaderService } from './services/leader.service.js';
 import { LockService } from './services/lock.service.js';
 import { SemaphoreService } from './services/semaphore.service.js';
@@ -94,3 +95,13 @@ function tokenOf<T>(type: new (...args: never[]) => T, name?: string): Injection
     ? (type as InjectionToken<T>)
     : `${type.name}(${connection})`;
 }
+
+/** Where all connections of an application lead, in place of what their options say. */
+export interface Ensemble {
+  readonly connectString: string;
+  /** In place of the client's own transports. */
+  readonly connect?: Connect;
+}
+
+/** The token of an {@link Ensemble}; undefined but in tests. */
+export const ZK_ENSEMBLE = Symbol('ZkEnsemble');

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex, ReadWriteLock, ZkClient } from 'nestjs-zookeeper/recipes';
-import { SharedLock, SingleNodeLock } from '../dist/recipes/teaching/index.js';
+import { SharedLock, SingleNodeLock } from '../dist/teaching/index.js';
 import { stopAtInterrupt, unlessAborted } from './interrupt.mjs';
 import { optionsOf, wholeNumber } from './options.mjs';
 

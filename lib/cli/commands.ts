@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { CoordinationError, type ZkClient } from '../client/index.js';
 import { revoke } from '../recipes/index.js';
-import { lockPath } from '../services/lock-key.js';
+import { lockPath } from '../services/keys.js';
 import type { Arguments } from './arguments.js';
 import { lockAt, scanElections, scanLocks } from './scan.js';
 import { electionTable, lockTable } from './table.js';

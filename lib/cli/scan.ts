@@ -8,7 +8,7 @@ import {
   ReadWriteLock,
   Semaphore,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/leader-participants.js';
+import { readCandidates } from '../recipes/participants.js';
 import { childrenOf } from '../recipes/participants.js';
 
 /** Of any semaphore, whose number of permits its znodes do not tell. */

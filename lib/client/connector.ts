@@ -1,7 +1,13 @@
-import { type HostRing, resolve } from './addresses.js';
+import { type HostRing, resolve } from './connect-string.js';
 import { ConnectionError } from './errors.js';
-import { instant, type Instant } from './lost-clock.js';
-import type { Address, Connect, Credentials, Transport, TransportListener } from './transport.js';
+import { instant, type Instant } from './keepalive.js';
+import type {
+  Address,
+  Connect,
+  Credentials,
+  Transport,
+  TransportListener,
+} from './transport/transport.js';
 
 interface ConnectorOptions {
   readonly connect: Connect;

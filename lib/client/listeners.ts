@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import { checkFunction } from './validation.js';
 
 /** A set of listeners: each runs in the asynchronous context it was added in, and one that throws or rejects harms no other. */
@@ -56,3 +56,10 @@ function call<T>(listener: (value: T) => unknown, value: T): void {
 function warn(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error));
 }
+
+/**
+ * Runs a function outside of its caller's asynchronous context. The client's own timers and loops
+ * live as long as it does: started plainly, they would keep the AsyncLocalStorage context of whoever
+ * happened to connect (a request, a held lock) alive for ever and hand it to every listener.
+ */
+export const detached: <T>(fn: () => T) => T = AsyncLocalStorage.snapshot();

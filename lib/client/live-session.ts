@@ -1,7 +1,7 @@
 import { BadOptionError } from './errors.js';
-import { SessionLife } from './session-life.js';
+import { SessionLife } from './managed-session.js';
 import type { Session } from './session.js';
-import { Code, type Reply, type WatchKind } from './transport.js';
+import { Code, type Reply, type WatchKind } from './transport/transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 import {
   checkAcl,

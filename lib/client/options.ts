@@ -1,8 +1,8 @@
 import { parseConnectString, type Host } from './connect-string.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.js';
-import { checkTls, type TlsOptions } from './tls.js';
-import { checkTransport, type TransportName } from './transports.js';
+import { checkTls, type TlsOptions } from './transport/tls.js';
+import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
 import {
   checkAcl,

@@ -1,4 +1,4 @@
-import type { NodeEvent, WatchKind } from './transport.js';
+import type { NodeEvent, WatchKind } from './transport/transport.js';
 import type { Watch, WatchEvent } from './types.js';
 
 type Fire = (event: WatchEvent) => void;

@@ -1,24 +1,24 @@
-import { tellConnection } from '../diagnostics/tell.js';
+import { publishConnection } from './diagnostics.js';
 import { joinPath } from './connect-string.js';
 import { ensureContainers } from './containers.js';
-import { DirectoryMaker } from './directory-maker.js';
+import { DirectoryMaker } from './containers.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import type { LiveSession } from './live-session.js';
-import { elapsed, instant } from './lost-clock.js';
+import { elapsed, instant } from './keepalive.js';
 import {
   normalizeOptions,
   type ConnectionPolicy,
   type NormalizedOptions,
   type ZkClientOptions,
 } from './options.js';
-import { SessionKeeper } from './session-keeper.js';
+import { SessionKeeper } from './session-manager.js';
 import type { Session } from './session.js';
-import type { StateChange } from './state-machine.js';
-import type { Connect } from './transport.js';
-import { chooseTransport, type Chosen, type TransportName } from './transports.js';
+import type { StateChange } from './connection-state.js';
+import type { Connect } from './transport/transport.js';
+import { chooseTransport, type Chosen, type TransportName } from './transport/choose-transport.js';
 import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
 import { checkOptions, checkPath, checkSignal, checkSize } from './validation.js';
-import { wait } from './wait.js';
+import { wait } from './sleep.js';
 
 /**
  * A ZooKeeper client that keeps one session: it re-attaches it after a lost connection, and makes a new
@@ -54,7 +54,7 @@ export class ZkClient {
       const chosen = (this.#transport ??= await chooseTransport(transport, tls));
       return chosen.connect(request);
     });
-    this.#keeper.machine.listen((change) => tellConnection(this, change));
+    this.#keeper.machine.listen((change) => publishConnection(this, change));
     const forDirectories: ZkClientOptions = { ...options, transport: 'wire' };
     this.#directoryMaker = new DirectoryMaker(
       () => new ZkClient(forDirectories),

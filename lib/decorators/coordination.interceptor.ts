@@ -10,12 +10,12 @@ import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
 import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
 import { getErrorMappingToken } from '../zk.tokens.js';
-import { onCallerLeft } from './caller-left.js';
-import { type ErrorMapping, transportException } from './error-mapping.js';
+import { onCallerLeft } from './client-disconnect.js';
+import { type ErrorMapping, transportException } from './zk-exception.filter.js';
 import { HandlerCall } from './handler-call.js';
-import { bracket, subscribedIn } from './held-stream.js';
-import { specsOf } from './method-metadata.js';
-import type { MethodSpec } from './method-spec.js';
+import { bracket, subscribedIn } from './guarded-stream.js';
+import { specsOf } from './requirement.js';
+import type { MethodSpec } from './requirement.js';
 
 /** The status that proxies log for it. */
 const CLIENT_CLOSED_REQUEST = 499;

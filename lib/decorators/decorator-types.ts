@@ -1,9 +1,9 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import type { LeaseOptions } from '../services/lease-options.js';
-import type { LockKeys } from '../services/lock-key.js';
-import type { LockOptions } from '../services/lock-options.js';
-import type { AcquirePermitOptions } from '../services/semaphore-options.js';
+import type { LeaseOptions } from '../services/service-options.js';
+import type { LockKeys } from '../services/keys.js';
+import type { LockOptions } from '../services/service-options.js';
+import type { AcquirePermitOptions } from '../services/service-options.js';
 
 /**
  * What can hold a lock: a method whose end can be waited for. `never[]` stands for any parameters.

@@ -9,8 +9,8 @@ import type {
   Skipped,
   Unskipped,
 } from './decorator-types.js';
-import { leaseDecorator } from './lease-decorator.js';
-import { LOCK } from './lease-kind.js';
+import { leaseDecorator } from './decorate-method.js';
+import { LOCK } from './lease-requirement.js';
 
 /**
  * Runs the method only while holding the lock of its key: one call at a time over all processes, or

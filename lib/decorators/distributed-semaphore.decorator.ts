@@ -9,8 +9,8 @@ import type {
   Skipped,
   Unskipped,
 } from './decorator-types.js';
-import { leaseDecorator } from './lease-decorator.js';
-import { SEMAPHORE } from './lease-kind.js';
+import { leaseDecorator } from './decorate-method.js';
+import { SEMAPHORE } from './lease-requirement.js';
 
 /**
  * Runs the method only while holding permits of its key: at most `permits` calls at a time over all

@@ -1,9 +1,9 @@
 import 'reflect-metadata';
-import { checkKnownOptions } from '../services/lease-options.js';
-import { checkKey } from '../services/lock-key.js';
+import { checkKnownOptions } from '../services/service-options.js';
+import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../zk.tokens.js';
 import { isMethod } from './decorate-method.js';
-import { MisuseError } from './errors.js';
+import { MisuseError } from './requirement.js';
 import { injectService } from './injected-service.js';
 
 const LISTENERS = 'nestjs-zookeeper:elections';

@@ -3,11 +3,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import type { Holding } from '../services/holding.js';
-import type { LockKeys } from '../services/lock-key.js';
-import { checkBegun, guarded, streamOf } from './held-stream.js';
-import type { MethodCall, MethodSpec } from './method-spec.js';
-import { skippedHandler } from './start-up-check.js';
+import type { Holding } from '../services/call-guard.js';
+import type { LockKeys } from '../services/keys.js';
+import { checkBegun, guarded, streamOf } from './guarded-stream.js';
+import type { MethodCall, MethodSpec } from './requirement.js';
+import { skippedHandler } from './coordination.explorer.js';
 
 /** What one of the handler's needs has come to in this call. */
 interface Slot {

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { DEFAULT_CONNECTION } from '../zk.tokens.js';
-import { MisuseError } from './errors.js';
-import type { MethodSpec } from './method-spec.js';
+import { MisuseError } from './requirement.js';
+import type { MethodSpec } from './requirement.js';
 
 /** What a decorator has injected. */
 type Injected = Pick<MethodSpec, 'decorator' | 'service' | 'serviceToken' | 'connection'>;

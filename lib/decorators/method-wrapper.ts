@@ -1,12 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, isObservable, type Observable, throwError } from 'rxjs';
-import type { Holding } from '../services/holding.js';
-import { MisuseError } from './errors.js';
+import type { Holding } from '../services/call-guard.js';
 import { HandlerCall } from './handler-call.js';
-import { checkAbove, runBelow } from './held-above.js';
+import { bracket, checkBegun, guarded, streamOf, subscribedIn } from './guarded-stream.js';
 import { injectedService } from './injected-service.js';
-import { bracket, checkBegun, guarded, streamOf, subscribedIn } from './held-stream.js';
-import { specsOf } from './method-metadata.js';
-import type { MethodCall, MethodSpec } from './method-spec.js';
+import type { MethodCall, MethodSpec } from './requirement.js';
+import { MisuseError, specsOf } from './requirement.js';
 
 /** One call of such a method outside of a handler. */
 interface Call extends MethodCall {
@@ -90,4 +89,33 @@ function unforeseenStream({ decorator, label }: MethodSpec): MisuseError {
   return new MisuseError(
     `${label} has a ${decorator} and gave an Observable, which would have outlasted it. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on, and import Observable as a value: "import type" leaves no trace of it`,
   );
+}
+
+/** What a call of a method holds by its upper decorators, for the lower ones of the same method. */
+interface HeldAbove {
+  readonly below: readonly MethodSpec[];
+  readonly holdings: readonly Holding[];
+}
+
+const present = new AsyncLocalStorage<HeldAbove>();
+
+/** Runs what stands below one of a method's decorators, as the holder of what that one holds. */
+export function runBelow<T>(
+  spec: MethodSpec,
+  below: readonly MethodSpec[],
+  holding: Holding,
+  fn: () => T,
+): T {
+  const holdings = [...heldAbove(spec), holding];
+  return present.run({ below, holdings }, () => holding.run(fn));
+}
+
+/** @throws what was lost above while this decorator waited: the method must not begin without it */
+export function checkAbove(spec: MethodSpec): void {
+  for (const { signal } of heldAbove(spec)) signal.throwIfAborted();
+}
+
+function heldAbove(spec: MethodSpec): readonly Holding[] {
+  const held = present.getStore();
+  return held?.below.includes(spec) ? held.holdings : [];
 }

@@ -1,7 +1,8 @@
 import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
-import { connections, holds, leaders, listen, waits } from '../diagnostics/channels.js';
-import type { HoldMessage, Wait, WaitMessage } from '../diagnostics/index.js';
+import { connections, listen } from '../client/diagnostics.js';
+import { holds, leaders, waits } from '../recipes/diagnostics/publish.js';
+import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics/index.js';
 import {
   CONNECTION_STATE,
   ELECTION,

@@ -1,6 +1,7 @@
 import { type Attributes, type Span, SpanStatusCode, type Tracer } from '@opentelemetry/api';
-import { holds, listen, waits } from '../diagnostics/channels.js';
-import type { Hold, HoldMessage, Wait, WaitMessage } from '../diagnostics/index.js';
+import { listen } from '../client/diagnostics.js';
+import { holds, waits } from '../recipes/diagnostics/publish.js';
+import type { Hold, HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics/index.js';
 import {
   ERROR_TYPE,
   FENCING_TOKEN,

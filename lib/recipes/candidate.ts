@@ -4,14 +4,14 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
-import { wait as pause } from '../client/wait.js';
-import { tellElected, tellTermOver } from '../diagnostics/tell.js';
-import { runDetached } from './chain.js';
+import { wait as pause } from '../client/sleep.js';
+import { tellElected, tellTermOver } from './diagnostics/publish.js';
+import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';
-import { type LeaderParticipant, readCandidates } from './leader-participants.js';
-import { takeTurn } from './queue.js';
-import { lastBefore } from './queue-names.js';
-import { Tenure } from './tenure.js';
+import { type LeaderParticipant, readCandidates } from './participants.js';
+import { takeTurn } from './internals/queue.js';
+import { lastBefore } from './internals/node-names.js';
+import { Tenure } from './internals/tenure.js';
 import { LeaseTerm, type Term } from './term.js';
 
 /**

@@ -2,8 +2,8 @@ import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkFunction, checkNames } from '../client/validation.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
-import { currentTerm, runLeading } from './chain.js';
-import { SELECTOR } from './leader-participants.js';
+import { currentTerm, runLeading } from './internals/call-chain.js';
+import { SELECTOR } from './participants.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*

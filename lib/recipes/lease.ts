@@ -1,4 +1,4 @@
-import type { HolderDetails } from './holder-details.js';
+import type { HolderDetails } from './participants.js';
 
 /**
  * A right to a lock, until it is released or lost.
@@ -97,4 +97,9 @@ export interface AcquireOptions {
   onDeadlock?: 'report' | 'refuse';
   /** What others see of this holder. Default: its host and process id alone. */
   details?: HolderDetails;
+}
+
+/** What JSON.stringify says of a lease: of its parts it would follow each to the client, and stop at a bigint. */
+export function leaseToJSON({ key, path, held, fencingToken }: Lease): object {
+  return { key, path, held, fencingToken: String(fencingToken) };
 }

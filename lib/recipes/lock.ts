@@ -1,15 +1,15 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
-import { telling, tellReentry } from '../diagnostics/tell.js';
-import { AT_ONCE } from './at-once.js';
-import { runHolding } from './chain.js';
+import { telling, tellReentry } from './diagnostics/publish.js';
+import { AT_ONCE } from './internals/fencing-token.js';
+import { runHolding } from './internals/call-chain.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
-import type { Grant, Recipe } from './grant.js';
+import type { Grant, Recipe } from './internals/grant.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { type Participant, readParticipants, type Seat } from './participants.js';
-import { revoke } from './revoke.js';
-import { checkAcquire } from './wait.js';
+import { revoke } from './participants.js';
+import { checkAcquire } from './internals/wait.js';
 
 /**
  * What every lock takes beside its path.

@@ -1,12 +1,12 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
-import { type Holding, runHolding } from './chain.js';
-import { GrantLease, grantOf, isFirst } from './grant.js';
+import { type Holding, runHolding } from './internals/call-chain.js';
+import { GrantLease, grantOf, isFirst } from './internals/grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
-import { leaseToJSON } from './lease-json.js';
+import { leaseToJSON } from './lease.js';
 import type { Entry, Lock } from './lock.js';
-import { checkAcquire, timedOut } from './wait.js';
+import { checkAcquire, timedOut } from './internals/wait.js';
 
 /*
  * Multi-lock (Curator's InterProcessMultiLock): several locks, all or none, under one deadline. They are

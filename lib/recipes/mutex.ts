@@ -1,11 +1,11 @@
-import { reentryInChain } from './chain.js';
-import type { Grant } from './grant.js';
+import { reentryInChain } from './internals/call-chain.js';
+import type { Grant } from './internals/grant.js';
 import type { AcquireOptions } from './lease.js';
 import { Lock } from './lock.js';
-import { ownerOf, wantOf } from './owner.js';
+import { ownerOf, wantOf } from './internals/owner.js';
 import { childrenOf, type Seat } from './participants.js';
-import { queueAlone } from './queue-alone.js';
-import { inOrder, lastBefore, queueOf } from './queue-names.js';
+import { queueAlone } from './internals/owner.js';
+import { inOrder, lastBefore, queueOf } from './internals/node-names.js';
 
 /*
  * Mutex (Curator's InterProcessMutex):

@@ -1,7 +1,7 @@
 import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
-import { grantInChain } from './chain.js';
-import type { Grant } from './grant.js';
+import { grantInChain } from './internals/call-chain.js';
+import type { Grant } from './internals/grant.js';
 import type { LockOptions } from './lock.js';
 import { Semaphore } from './semaphore.js';
 

@@ -1,20 +1,26 @@
 import { BadOptionError, SessionExpiredError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { telling } from '../diagnostics/tell.js';
-import { grantInChain, reentryInChain } from './chain.js';
-import { enqueue } from './enqueue.js';
+import { telling } from './diagnostics/publish.js';
+import { grantInChain, reentryInChain } from './internals/call-chain.js';
+import { enqueue } from './internals/enqueue.js';
 import { LeaseLostError } from './errors.js';
-import { type Grant, grantOf } from './grant.js';
-import { holderData } from './holder-details.js';
+import { type Grant, grantOf } from './internals/grant.js';
+import { holderData } from './participants.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
-import { ownerOf, wantOf } from './owner.js';
-import { queueAlone } from './queue-alone.js';
-import { readersOf } from './readers.js';
+import { ownerOf, wantOf } from './internals/owner.js';
+import { queueAlone } from './internals/owner.js';
+import { readersOf } from './internals/readers.js';
 import { childrenOf, type Seat } from './participants.js';
-import { inOrder, lastBefore, queueOf, type QueueNames, type QueueNode } from './queue-names.js';
-import { Tenure } from './tenure.js';
-import { readWithin } from './within-session.js';
+import {
+  inOrder,
+  lastBefore,
+  queueOf,
+  type QueueNames,
+  type QueueNode,
+} from './internals/node-names.js';
+import { Tenure } from './internals/tenure.js';
+import { readWithin } from './internals/session-retry.js';
 
 /*
  * Read/write lock (Curator's InterProcessReadWriteLock): one queue under the path for both.

@@ -1,16 +1,16 @@
 import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
-import { telling } from '../diagnostics/tell.js';
-import type { Grant } from './grant.js';
-import { holderData } from './holder-details.js';
+import { telling } from './diagnostics/publish.js';
+import type { Grant } from './internals/grant.js';
+import { holderData } from './participants.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockOptions } from './lock.js';
 import { childrenOf, type Seat } from './participants.js';
-import { DOORS, LEASES, PermitDoor } from './permit-door.js';
-import { permitQueueOf, type PermitWant } from './permit-queue.js';
-import { PermitLimit, type Permits } from './permits.js';
-import { inOrder, type QueueNode, queueOf } from './queue-names.js';
-import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './wait.js';
+import { DOORS, LEASES, PermitDoor } from './internals/permit-door.js';
+import { permitQueueOf, type PermitWant } from './internals/permit-queue.js';
+import { PermitLimit, type Permits } from './internals/permits.js';
+import { inOrder, type QueueNode, queueOf } from './internals/node-names.js';
+import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './internals/wait.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):

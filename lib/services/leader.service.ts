@@ -2,8 +2,8 @@ import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { wait } from '../client/wait.js';
-import { runLeading } from '../recipes/chain.js';
+import { wait } from '../client/sleep.js';
+import { runLeading } from '../recipes/internals/call-chain.js';
 import {
   type CandidateOptions,
   LeaderLatch,
@@ -12,16 +12,16 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/leader-participants.js';
+import { readCandidates } from '../recipes/participants.js';
 import {
   checkElectionOptions,
   checkSelectOptions,
   type ElectionOptions,
   type SelectOptions,
-} from './leader-options.js';
-import type { Holding } from './holding.js';
-import { checkKnownOptions } from './lease-options.js';
-import { checkKey, electionPath } from './lock-key.js';
+} from './service-options.js';
+import type { Holding } from './call-guard.js';
+import { checkKnownOptions } from './service-options.js';
+import { checkKey, electionPath } from './keys.js';
 
 /**
  * What {@link LeaderService.changes} tells.

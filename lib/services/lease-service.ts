@@ -11,10 +11,10 @@ import {
   revoke,
 } from '../recipes/index.js';
 import type { Participant } from '../recipes/index.js';
-import { abortable, cancelled, type Wanted } from '../recipes/wait.js';
-import { checkLeaseDefaults, type LeaseDefaults, type LeaseOptions } from './lease-options.js';
-import { trackedLease } from './tracked-lease.js';
-import type { Turnstile } from './turnstile.js';
+import { abortable, cancelled, type Wanted } from '../recipes/internals/wait.js';
+import { checkLeaseDefaults, type LeaseDefaults, type LeaseOptions } from './service-options.js';
+import { trackedLease } from './held-leases.js';
+import type { Turnstile } from './lease-tracker.js';
 
 /** What is asked for: a lock, several as one, permits. */
 export interface Asked<Options extends LeaseOptions> {

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { grantInChain } from '../recipes/chain.js';
+import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
   type AcquireOptions,
   type Entry,
@@ -14,11 +14,11 @@ import {
   ReadLock,
   WriteLock,
 } from '../recipes/index.js';
-import { checkKnownOptions, type LeaseDefaults } from './lease-options.js';
+import { checkKnownOptions, type LeaseDefaults } from './service-options.js';
 import { LeaseService, unlessTaken } from './lease-service.js';
-import { checkKey, checkKeys, type LockKeys, lockPath } from './lock-key.js';
-import { checkLockOptions, checkMode, type LockMode, type LockOptions } from './lock-options.js';
-import { Turnstile } from './turnstile.js';
+import { checkKey, checkKeys, type LockKeys, lockPath } from './keys.js';
+import { checkLockOptions, checkMode, type LockMode, type LockOptions } from './service-options.js';
+import { Turnstile } from './lease-tracker.js';
 
 /**
  * The lease on one key; on a list of keys all of their leases as one.

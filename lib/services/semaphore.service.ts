@@ -7,17 +7,17 @@ import {
   Semaphore,
   SharedCount,
 } from '../recipes/index.js';
-import { checkKnownOptions, type LeaseDefaults } from './lease-options.js';
+import { checkKnownOptions, type LeaseDefaults } from './service-options.js';
 import { type Asked, LeaseService, unlessTaken } from './lease-service.js';
-import { checkKey, semaphorePath } from './lock-key.js';
+import { checkKey, semaphorePath } from './keys.js';
 import {
   type AcquirePermitOptions,
   checkCount,
   checkSemaphoreOptions,
   checkSemaphoreQuery,
   type SemaphoreQuery,
-} from './semaphore-options.js';
-import { Turnstile } from './turnstile.js';
+} from './service-options.js';
+import { Turnstile } from './lease-tracker.js';
 
 /**
  * Semaphores by key: at most so many holders at a time, over all processes on the same ensemble and

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../services/lease-options.js';
+import { checkKnownOptions } from '../services/service-options.js';
 import { getZkClientToken } from '../zk.tokens.js';
 
 /**

@@ -1,12 +1,12 @@
 import { type ConnectionState, ZkClient, type ZkClientOptions } from '../client/index.js';
-import { connectWire } from '../client/wire-transport.js';
+import { connectWire } from '../client/transport/wire-transport.js';
 import {
   EmbeddedZooKeeper,
   type EmbeddedZooKeeperOptions,
   type Faults,
 } from '../embedded/index.js';
 import { InProcessZooKeeper } from '../embedded/in-process-zookeeper.js';
-import { type Ensemble, ZK_ENSEMBLE } from '../zk.ensemble.js';
+import { type Ensemble, ZK_ENSEMBLE } from '../zk.tokens.js';
 
 /** What clients within this process call the server without an address. */
 const NOWHERE = '127.0.0.1:1';

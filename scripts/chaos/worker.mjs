@@ -17,7 +17,7 @@ import {
   Semaphore,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { grantOf } from '../../dist/recipes/grant.js';
+import { grantOf } from '../../dist/recipes/internals/grant.js';
 import { answer, tell } from '../faults/child-side.mjs';
 import { now } from '../faults/clock.mjs';
 import { PERMITS, ROOT } from './keys.mjs';

@@ -1,5 +1,5 @@
 import { SessionExpiredError } from '../../dist/client/index.js';
-import { connectWire } from '../../dist/client/wire-transport.js';
+import { connectWire } from '../../dist/client/transport/wire-transport.js';
 
 const ATTEMPTS = 20;
 const NOBODY = { onWatch() {}, onDown() {} };

@@ -10,7 +10,7 @@ import {
   WaitCancelledError,
 } from 'nestjs-zookeeper/recipes';
 import { OpCode } from '../../lib/protocol/index.js';
-import { SharedLock } from '../../lib/recipes/teaching/index.js';
+import { SharedLock } from '../../lib/teaching/index.js';
 import { aborted, useClients } from '../support/clients.js';
 import { MultiRequest, MultiResponse, steps } from '../support/multi-records.js';
 import { RawClient } from '../support/raw-client.js';

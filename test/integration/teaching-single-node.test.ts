@@ -8,7 +8,7 @@ import {
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { SingleNodeLock } from '../../lib/recipes/teaching/index.js';
+import { SingleNodeLock } from '../../lib/teaching/index.js';
 import { aborted, stateOf, useClients } from '../support/clients.js';
 import { expire } from '../support/sessions.js';
 import { Link } from '../support/link.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ConnectionError } from '../../lib/client/index.js';
-import { connectWire } from '../../lib/client/wire-transport.js';
+import { connectWire } from '../../lib/client/transport/wire-transport.js';
 import { useClients } from '../support/clients.js';
 import { useServer } from '../support/servers.js';
 import { credentialsOf, history } from '../support/sessions.js';

@@ -20,7 +20,7 @@ export function useCompiledClient(): Pick<CompiledClient, 'run'> {
   return { run: (...program) => compiled.run(...program) };
 }
 
-/** lib/client, what it tells and the protocol it speaks, as JavaScript, for programs that run in a process of their own. */
+/** lib/client and the protocol as JavaScript, for programs that run in a process of their own. */
 class CompiledClient implements AsyncDisposable {
   private constructor(readonly directory: string) {}
 
@@ -30,10 +30,11 @@ class CompiledClient implements AsyncDisposable {
     // Below the package, so that it finds the package's dependencies.
     const directory = await mkdtemp(join(cache, 'client-'));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
-    for (const folder of ['client', 'diagnostics', 'protocol']) {
+    for (const folder of ['client', 'client/transport', 'protocol']) {
       await mkdir(join(directory, folder));
       const source = join(root, 'lib', folder);
-      for (const file of await readdir(source)) {
+      const files = (await readdir(source)).filter((name) => name.endsWith('.ts'));
+      for (const file of files) {
         const { outputText } = ts.transpileModule(await readFile(join(source, file), 'utf8'), {
           compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext },
         });

@@ -9,7 +9,7 @@ import {
   type Term,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { grantOf } from '../../lib/recipes/grant.js';
+import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { Link } from './link.js';
 import { nothingLeft } from './recipe-nodes.js';
 import type { TestServer } from './servers.js';

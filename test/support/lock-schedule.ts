@@ -9,7 +9,7 @@ import {
   type Session,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { grantOf } from '../../lib/recipes/grant.js';
+import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { fourLetterWord } from './real-zookeeper.js';
 import { nodesUnder } from './recipe-nodes.js';
 

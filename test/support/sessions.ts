@@ -1,6 +1,6 @@
 import type { Session, StateChange, ZkClient } from '../../lib/client/index.js';
 import type { LiveSession } from '../../lib/client/live-session.js';
-import type { Credentials } from '../../lib/client/transport.js';
+import type { Credentials } from '../../lib/client/transport/transport.js';
 import { expireSession } from './raw-client.js';
 
 /** Id and password of a session, which the library tells nobody. */

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { BadOptionError } from '../../lib/client/index.js';
 import { toRetryFunction } from '../../lib/client/retry.js';
-import { wait } from '../../lib/client/wait.js';
+import { wait } from '../../lib/client/sleep.js';
 
 const delays = (policy: unknown, random = () => 1) => {
   const retry = toRetryFunction(policy, 'retry', random);

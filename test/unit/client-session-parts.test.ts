@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { HostRing } from '../../lib/client/addresses.js';
+import { HostRing } from '../../lib/client/connect-string.js';
 import { Listeners } from '../../lib/client/listeners.js';
-import { LostClock, type Instant } from '../../lib/client/lost-clock.js';
-import { isAnswer, replyError } from '../../lib/client/reply-error.js';
-import { StateMachine, type ConnectionEvent } from '../../lib/client/state-machine.js';
+import { LostClock, type Instant } from '../../lib/client/keepalive.js';
+import { isAnswer, replyError } from '../../lib/client/reply-errors.js';
+import { StateMachine, type ConnectionEvent } from '../../lib/client/connection-state.js';
 import { WatchRegistry } from '../../lib/client/watch-registry.js';
 
 describe('the LOST clock', () => {

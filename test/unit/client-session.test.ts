@@ -7,13 +7,13 @@ import {
   SessionExpiredError,
 } from '../../lib/client/index.js';
 import { normalizeOptions } from '../../lib/client/options.js';
-import { SessionKeeper } from '../../lib/client/session-keeper.js';
+import { SessionKeeper } from '../../lib/client/session-manager.js';
 import {
   Code,
   type ConnectRequest,
   type Reply,
   type Transport,
-} from '../../lib/client/transport.js';
+} from '../../lib/client/transport/transport.js';
 import type { Stat } from '../../lib/client/types.js';
 import { eventually } from '../support/eventually.js';
 

@@ -4,8 +4,8 @@ import {
   NotAuthorizedError,
   SessionExpiredError,
 } from '../../lib/client/index.js';
-import type { ConnectRequest, DownReason } from '../../lib/client/transport.js';
-import { connectWire } from '../../lib/client/wire-transport.js';
+import type { ConnectRequest, DownReason } from '../../lib/client/transport/transport.js';
+import { connectWire } from '../../lib/client/transport/wire-transport.js';
 import { ErrorCode, Xid } from '../../lib/protocol/index.js';
 import { type Script, ScriptedServer } from '../support/scripted-server.js';
 

@@ -5,8 +5,8 @@ import {
   type NodeEvent,
   type Reply,
   type Transport,
-} from '../../lib/client/transport.js';
-import { connectWire } from '../../lib/client/wire-transport.js';
+} from '../../lib/client/transport/transport.js';
+import { connectWire } from '../../lib/client/transport/wire-transport.js';
 import { EventType, OpCode, Stat, Xid } from '../../lib/protocol/index.js';
 import { type Peer, type Script, ScriptedServer } from '../support/scripted-server.js';
 

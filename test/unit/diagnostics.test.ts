@@ -7,17 +7,19 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { connections, holds, leaders, waits } from '../../lib/diagnostics/channels.js';
+import { connections, publishConnection } from '../../lib/client/diagnostics.js';
 import {
+  holds,
+  leaders,
   telling,
-  tellConnection,
   tellElected,
   tellReentry,
   tellTermOver,
-} from '../../lib/diagnostics/tell.js';
+  waits,
+} from '../../lib/recipes/diagnostics/publish.js';
 import type { Candidate } from '../../lib/recipes/candidate.js';
-import { Grant } from '../../lib/recipes/grant.js';
-import type { Tenure } from '../../lib/recipes/tenure.js';
+import { Grant } from '../../lib/recipes/internals/grant.js';
+import type { Tenure } from '../../lib/recipes/internals/tenure.js';
 import { useChannels } from '../support/told.js';
 
 const told = useChannels();
@@ -28,7 +30,7 @@ const lock: Lock = new Mutex(client, '/lock');
 const newGrant = () => new Grant({ returned: async () => {} } as unknown as Tenure, 7n);
 const tellAll = () => {
   tellReentry(lock);
-  tellConnection(client, { state: 'CONNECTED', sessionId: undefined });
+  publishConnection(client, { state: 'CONNECTED', sessionId: undefined });
   tellElected({} as Candidate, {} as Term);
   tellTermOver({} as Candidate, { signal: AbortSignal.abort({}) } as Term);
 };

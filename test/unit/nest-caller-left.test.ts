@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { ExecutionContext } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { describe, expect, it } from 'vitest';
-import { onCallerLeft } from '../../lib/decorators/caller-left.js';
+import { onCallerLeft } from '../../lib/decorators/client-disconnect.js';
 
 type Context = (connection: EventEmitter) => ExecutionContext;
 

@@ -17,7 +17,7 @@ import {
 } from 'nestjs-zookeeper';
 import { firstValueFrom, type Observable } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { transportException } from '../../lib/decorators/error-mapping.js';
+import { transportException } from '../../lib/decorators/zk-exception.filter.js';
 
 function hostOf(type: string, ...args: unknown[]): ArgumentsHost {
   const host = new ExecutionContextHost(args);

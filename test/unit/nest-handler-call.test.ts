@@ -10,7 +10,7 @@ import {
 import { Observable } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../lib/decorators/handler-call.js';
-import { specsOf } from '../../lib/decorators/method-metadata.js';
+import { specsOf } from '../../lib/decorators/requirement.js';
 
 /** Grants every lock, and writes down what becomes of it. */
 class Locks {

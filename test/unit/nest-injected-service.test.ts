@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { injectedService, injectService } from '../../lib/decorators/injected-service.js';
-import { LeaderSpec } from '../../lib/decorators/leader-spec.js';
+import { LeaderSpec } from '../../lib/decorators/leader-only.decorator.js';
 
 describe("a decorator's service", () => {
   class Jobs {}

@@ -7,7 +7,7 @@ import {
   encodeKey,
   lockPath,
   semaphorePath,
-} from '../../lib/services/lock-key.js';
+} from '../../lib/services/keys.js';
 
 describe('the znode of a key', () => {
   it('is the key itself under <namespace>/locks where nothing stands in the way', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Roster } from '../../lib/recipes/roster.js';
+import { Roster } from '../../lib/recipes/internals/fifo-set.js';
 
 interface Member {
   readonly name: number;

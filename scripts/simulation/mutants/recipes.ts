@@ -7,7 +7,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve (section 6).',
     edits: [
       {
-        file: 'lib/recipes/readers.ts',
+        file: 'lib/recipes/internals/readers.ts',
         search:
           "if (!tenure.grantsOn || !company.alone || bound.before !== 'nothing') return undefined;",
         replace: 'if (!tenure.grantsOn) return undefined;',
@@ -19,12 +19,12 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'The first reader that leaves deletes the node that other readers share.',
     edits: [
       {
-        file: 'lib/recipes/tenure.ts',
+        file: 'lib/recipes/internals/tenure.ts',
         search: 'const freed = this.holding.size === 0 && !this.givenBack && this.onFree(this);',
         replace: 'const freed = !this.givenBack && this.onFree(this);',
       },
       {
-        file: 'lib/recipes/readers.ts',
+        file: 'lib/recipes/internals/readers.ts',
         search: 'if (coming.size > 0 || tenure.occupied || tenure.givenBack) return;',
         replace: 'if (coming.size > 0 || tenure.givenBack) return;',
       },
@@ -62,7 +62,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A semaphore grants one permit more than it has (rule 8).',
     edits: [
       {
-        file: 'lib/recipes/permit-door.ts',
+        file: 'lib/recipes/internals/permit-door.ts',
         search: '.length <= limit.value',
         replace: '.length <= limit.value + 1',
       },
@@ -73,7 +73,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter does not notice that the number of permits was raised (rule 8, CURATOR-75).',
     edits: [
       {
-        file: 'lib/recipes/permit-door.ts',
+        file: 'lib/recipes/internals/permit-door.ts',
         search: '[listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])]',
         replace: '[listing.watch.fired]',
       },
@@ -84,7 +84,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'Processes create the nodes of their permits without taking turns, and each blocks the others with a part of what it wants (rule 8).',
     edits: [
       {
-        file: 'lib/recipes/permit-door.ts',
+        file: 'lib/recipes/internals/permit-door.ts',
         search: 'const place = await this.ask(grantOf(door)!, asking);',
         replace: `void door.release();
         const place = await this.ask(grantOf(door)!, asking);`,
@@ -96,7 +96,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait for permits that ends leaves its lease nodes behind (rule 3).',
     edits: [
       {
-        file: 'lib/recipes/permit-door.ts',
+        file: 'lib/recipes/internals/permit-door.ts',
         search: 'if (!granted) for (const node of nodes) void session.discard(node);',
         replace: '',
       },

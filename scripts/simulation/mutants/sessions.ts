@@ -7,7 +7,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The session deadline is the whole session timeout, so a client whose clock is slow trusts an expired session (rule 4).',
     edits: [
       {
-        file: 'lib/client/lost-clock.ts',
+        file: 'lib/client/keepalive.ts',
         search: 'sessionTimeout * 0.75',
         replace: 'sessionTimeout',
       },
@@ -18,7 +18,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The client never declares LOST by its own clock, so a partitioned holder keeps its lease after its session expired (rule 4).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: 'if (!this.#credentials || this.#clock.leftAt(now) > 0) return true;',
         replace: 'if (this.#timeout >= 0) return true;',
       },
@@ -29,7 +29,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a pause, the first code still sees a held lease, because the client does not read the clock of the session (rule 6).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: "return this.alive && (this.#options.policy === 'session' || this.connected);",
         replace:
           "return !this.#trust.end && (this.#options.policy === 'session' || this.connected);",
@@ -39,7 +39,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   {
     name: 'counts-deadline-from-answer',
     bug: 'The session deadline counts from the arrival of an answer, so an old answer that is read after a pause revives an expired session (rule 4).',
-    edits: ['lib/client/session-life.ts', 'lib/client/vigil.ts'].map((file) => ({
+    edits: ['lib/client/managed-session.ts', 'lib/client/keepalive.ts'].map((file) => ({
       file,
       search: 'if (isAnswer(code)) this.#clock.answered(sentAt);',
       replace: 'if (isAnswer(code)) this.#clock.answered(instant());',
@@ -50,12 +50,12 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose answer was lost (rule 1).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: "transport.sync('/', (code) => {",
         replace: "transport.exists('/', false, (code) => {",
       },
       {
-        file: 'lib/recipes/enqueue.ts',
+        file: 'lib/recipes/internals/enqueue.ts',
         search: 'await readWithin(client, session, () => session.sync(parent), signal);',
         replace: '',
       },
@@ -66,7 +66,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'A reconnect does not make waiters look again, although the server forgot their watches (rule 3).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: 'this.#options.observer.attached();\n    this.watches.fireAll();',
         replace: 'this.#options.observer.attached();',
       },
@@ -88,7 +88,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'Under the policy `standard` a suspended connection ends no lease (rule 4).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: "if (this.#options.policy === 'standard') this.#trust.doubt(error);",
         replace: '',
       },
@@ -97,14 +97,14 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   {
     name: 'does-not-retry-release',
     bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock stays (rule 3, CURATOR-678, CURATOR-486).',
-    edits: [{ file: 'lib/client/discards.ts', search: 'this.#paths.add(path);', replace: '' }],
+    edits: [{ file: 'lib/client/guaranteed-deletes.ts', search: 'this.#paths.add(path);', replace: '' }],
   },
   {
     name: 'resolves-release-before-delete',
     bug: 'release() resolves before the delete was sent, so the next try in another process is refused (rule 3).',
     edits: [
       {
-        file: 'lib/client/discards.ts',
+        file: 'lib/client/guaranteed-deletes.ts',
         search: 'return new Promise((resolve) => this.#send(path, transport, resolve));',
         replace: `setTimeout(() => this.#send(path, transport, () => {}), 20);
     return Promise.resolve();`,
@@ -116,7 +116,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'close() drops the connection and leaves the session with all its nodes to its timeout (rule 3).',
     edits: [
       {
-        file: 'lib/client/session-life.ts',
+        file: 'lib/client/managed-session.ts',
         search: "if (await transport.close()) return 'told';",
         replace: `transport.abandon();
       return 'told';`,

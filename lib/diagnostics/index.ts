@@ -1,9 +1,0 @@
-export type {
-  ConnectionMessage,
-  GrantKind,
-  Hold,
-  HoldMessage,
-  LeaderMessage,
-  Wait,
-  WaitMessage,
-} from './messages.js';

@@ -1,0 +1,1 @@
+export type { GrantKind, Hold, HoldMessage, LeaderMessage, Wait, WaitMessage } from './messages.js';
