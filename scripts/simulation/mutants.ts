@@ -12,11 +12,11 @@ import { SeedWorker } from './seed-worker.js';
 export { MUTANTS };
 
 export interface MutantsOptions {
-  /** Prints one JSON object as the last line. */
+  /** Whether to print one JSON object as the last line. */
   readonly json: boolean;
-  /** Processes that run seeds at the same time. */
+  /** The number of processes that run seeds at the same time. */
   readonly workers: number;
-  /** Default, also of an empty list: all mutants. */
+  /** The names of the mutants to search for. Default, also for an empty list: all mutants. */
   readonly names?: readonly string[];
   /** The first seed for each mutant. Default 1. */
   readonly from?: number;
@@ -24,28 +24,28 @@ export interface MutantsOptions {
   readonly limit?: number;
 }
 
-/** The directory of the project, from this file's place in scripts/ and in dist-scripts/ alike. */
+/** The root directory of the project, whether this file runs in scripts/ or in dist-scripts/. */
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIST = join(ROOT, 'dist');
 
 const SURVIVED = 1;
 const INTERRUPTED = 130;
-/** Milliseconds that a search for one mutant takes at most. */
+/** The default of `MutantsOptions.limit`. */
 const SEARCH_LIMIT = 120_000;
-/** Milliseconds of real time that one seed may take: some mutants never end. */
+/** Milliseconds of real time that one seed may take. With some mutants a run never ends. */
 const SEED_LIMIT = 30_000;
-/** Seeds that the unmodified library may fail; with more of them nothing can be said of a mutant. */
-const MOST_FAILURES = 3;
+/** The number of seeds that the unmodified library may fail. With more failures the results for mutants mean nothing. */
+const MAX_BASELINE_FAILURES = 3;
 
 /**
- * Plants one bug after the other into a copy of the build, and runs seeds until the simulation finds it.
- * Returns the exit code: 0 where every mutant was found.
+ * Plants one bug at a time into a copy of the build, and runs seeds until the simulation finds the bug. Returns the exit
+ * code: 0 if every mutant was found.
  *
- * @throws UsageError where a name is unknown, a mutant does not fit the present source, the build is not the one of that
- *   source, or the unmodified library fails
+ * @throws UsageError if a name is unknown, a mutant cannot be planted into the current source, the build is not up to
+ *   date, or the unmodified library fails too many seeds
  */
 export async function runMutants(options: MutantsOptions): Promise<number> {
-  const mutants = mutantsOf(options.names ?? []);
+  const mutants = selectMutants(options.names ?? []);
   const compiler = new Compiler(ROOT);
   for (const mutant of mutants) checkBuild(ROOT, compiler, mutant);
   const { stop, forget } = stopAtInterrupt();
@@ -73,7 +73,7 @@ export async function runMutants(options: MutantsOptions): Promise<number> {
   return survivors.length > 0 || baseline.failures.length > 0 ? SURVIVED : 0;
 }
 
-function mutantsOf(names: readonly string[]): readonly Mutant[] {
+function selectMutants(names: readonly string[]): readonly Mutant[] {
   if (names.length === 0) return MUTANTS;
   return names.map((name) => {
     const mutant = MUTANTS.find((each) => each.name === name);
@@ -99,11 +99,11 @@ async function searchMutant(
       signal,
       start: () => new SeedWorker(directory, SEED_LIMIT),
       confirm: async ({ seed }) => {
-        const [again, passes] = await Promise.all([
+        const [repeated, passes] = await Promise.all([
           runFresh(directory, seed, signal),
           baseline.passes(seed, signal),
         ]);
-        return again.violations.length > 0 && passes && !signal.aborted;
+        return repeated.violations.length > 0 && passes && !signal.aborted;
       },
     });
   } finally {
@@ -111,27 +111,30 @@ async function searchMutant(
   }
 }
 
-/** Which seeds the unmodified library passes. */
+/** Runs seeds with the unmodified library, and remembers which of them pass. */
 class Baseline {
   readonly failures: SeedReport[] = [];
-  readonly #passed = new Map<number, boolean>();
+  readonly #results = new Map<number, boolean>();
 
+  /** Returns whether a seed passes. */
   async passes(seed: number, signal: AbortSignal): Promise<boolean> {
-    const known = this.#passed.get(seed);
+    const known = this.#results.get(seed);
     if (known !== undefined) return known;
     const report = await runFresh(DIST, seed, signal);
     if (signal.aborted) return false;
     const passes = report.violations.length === 0;
-    this.#passed.set(seed, passes);
-    if (!passes && this.failures.push(report) > MOST_FAILURES) {
+    this.#results.set(seed, passes);
+    if (!passes && this.failures.push(report) > MAX_BASELINE_FAILURES) {
       const seeds = this.failures.map((failure) => failure.seed).join(', ');
-      throw new UsageError(`the unmodified library fails with the seeds ${seeds}; mend that first`);
+      throw new UsageError(
+        `the unmodified library fails with the seeds ${seeds}; fix the library first`,
+      );
     }
     return passes;
   }
 }
 
-/** Runs a seed in a process of its own. */
+/** Runs a seed in a new worker process. */
 async function runFresh(lib: string, seed: number, signal: AbortSignal): Promise<SeedReport> {
   const worker = new SeedWorker(lib, SEED_LIMIT);
   const close = () => void worker.close();
@@ -144,7 +147,7 @@ async function runFresh(lib: string, seed: number, signal: AbortSignal): Promise
   }
 }
 
-/** Prints a line for each mutant as soon as it is known. */
+/** Prints a line for each mutant when its search has ended. */
 class Table {
   readonly #width: number;
 

@@ -2,15 +2,14 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { Compiler } from '../../scripts/simulation/mutants/build.js';
 import { MUTANTS } from '../../scripts/simulation/mutants/index.js';
-import { applyEdit } from '../../scripts/simulation/mutants/mutant.js';
-import { mutatedSources } from '../../scripts/simulation/mutants/mutant.js';
+import { applyEdit, mutatedSources } from '../../scripts/simulation/mutants/mutant.js';
 import { searchViolation } from '../../scripts/simulation/mutants/search.js';
 import { failedReport } from '../../scripts/simulation/seed-report.js';
 
 const compiler = new Compiler(fileURLToPath(new URL('../../', import.meta.url)));
 
 describe('mutants', () => {
-  it('are many, each with a name of its own and a sentence on its bug', () => {
+  it('have unique names and a sentence that describes the bug', () => {
     expect(MUTANTS.length).toBeGreaterThanOrEqual(24);
     expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(MUTANTS.length);
     for (const { name, bug } of MUTANTS) {
@@ -19,34 +18,34 @@ describe('mutants', () => {
     }
   });
 
-  it.each(MUTANTS)('$name fits the present source', (mutant) => {
+  it.each(MUTANTS)('$name can be planted into the current source', (mutant) => {
     for (const [file, source] of mutatedSources(mutant, compiler.read)) {
       expect(compiler.compile(file, source)).not.toBe(compiler.compile(file, compiler.read(file)));
     }
   });
 
-  it('do not fit a source that lacks the search string or repeats it', () => {
+  it('are rejected if the source does not contain the search string exactly once', () => {
     const edit = { file: 'lib/a.ts', search: 'x()', replace: 'y()' };
     expect(applyEdit('a; x(); b', edit, 'm')).toBe('a; y(); b');
     expect(() => applyEdit('a; b', edit, 'm')).toThrow(/mutant m: .* not found in lib\/a\.ts/);
     expect(() => applyEdit('x(); x()', edit, 'm')).toThrow(/found 2 times in lib\/a\.ts/);
   });
 
-  it('are refused where the mutated source does not parse', () => {
+  it('are rejected if the mutated source has a syntax error', () => {
     expect(() => compiler.compile('lib/a.ts', 'const = 1;')).toThrow(/^lib\/a\.ts: /);
   });
 });
 
-/** Runs seeds of which some violate a property. */
-function runners(failing: (seed: number) => boolean, took = 1) {
+/** Returns a function that starts fake runners, and the seeds that they have run. */
+function fakeRunners(fails: (seed: number) => boolean) {
   const run: number[] = [];
   const closed = vi.fn();
   const start = () => ({
     async run({ seed }: { seed: number }) {
       run.push(seed);
-      await new Promise((resolve) => setTimeout(resolve, took));
+      await new Promise((resolve) => setTimeout(resolve, 1));
       const report = failedReport(seed, 'a property', 'a message');
-      return failing(seed) ? report : { ...report, violations: [] };
+      return fails(seed) ? report : { ...report, violations: [] };
     },
     async close() {
       closed();
@@ -59,8 +58,8 @@ describe('searchViolation', () => {
   const signal = new AbortController().signal;
   const common = { workers: 2, from: 10, limit: 5_000, signal, confirm: async () => true };
 
-  it('resolves with the first violation and closes its processes', async () => {
-    const { start, closed } = runners((seed) => seed === 15);
+  it('resolves with the first violation and closes the runners', async () => {
+    const { start, closed } = fakeRunners((seed) => seed === 15);
     const { finding, seconds } = await searchViolation({ ...common, start });
     expect(finding).toEqual({ seed: 15, property: 'a property', message: 'a message' });
     expect(seconds).toBeLessThan(5);
@@ -68,30 +67,30 @@ describe('searchViolation', () => {
   });
 
   it('tries the next seed if a violation is not confirmed', async () => {
-    const { start, run } = runners((seed) => seed === 12 || seed === 20);
+    const { start, run } = fakeRunners((seed) => seed === 12 || seed === 20);
     const confirm = async ({ seed }: { seed: number }) => seed !== 12;
     const { finding } = await searchViolation({ ...common, start, confirm });
     expect(finding?.seed).toBe(20);
     expect(new Set(run).size).toBe(run.length);
   });
 
-  it('ends when its time is over', async () => {
-    const { start, closed } = runners(() => false);
+  it('ends at its time limit', async () => {
+    const { start, closed } = fakeRunners(() => false);
     const { finding, seconds } = await searchViolation({ ...common, start, limit: 50 });
     expect(finding).toBeUndefined();
     expect(seconds).toBeGreaterThan(0.04);
     expect(closed).toHaveBeenCalled();
   });
 
-  it('ends when it is interrupted', async () => {
+  it('ends at an abort', async () => {
     const stop = new AbortController();
-    const { start } = runners(() => false);
+    const { start } = fakeRunners(() => false);
     const searching = searchViolation({ ...common, start, signal: stop.signal });
     setTimeout(() => stop.abort(), 20);
     expect((await searching).finding).toBeUndefined();
   });
 
-  it('rejects where a process cannot run the build', async () => {
+  it('rejects if a runner cannot run the build', async () => {
     const start = () => ({
       run: () => Promise.reject(new Error('it does not load')),
       close: async () => {},

@@ -13,10 +13,10 @@ import ts from 'typescript';
 import { UsageError } from '../options.js';
 import { type Mutant, mutatedSources } from './mutant.js';
 
-/** Below the root of the project, so that mutated builds find its node_modules. Git ignores it. */
+/** The directory of the mutated builds. It is below the root of the project, so that they find its node_modules. */
 const DIRECTORY = '.mutants';
 
-/** Turns single TypeScript files into what `npm run build` makes of them. */
+/** Compiles single TypeScript files to the output that `npm run build` writes for them. */
 export class Compiler {
   readonly #options: ts.CompilerOptions;
 
@@ -31,7 +31,7 @@ export class Compiler {
     const config = join(root, 'tsconfig.build.json');
     this.#options = {
       ...ts.getParsedCommandLineOfConfigFile(config, {}, host)!.options,
-      // Without the package.json beside it, the compiler cannot know that a single file is an ES module.
+      // The compiler cannot see the package.json, so it does not know that a single file is an ES module.
       module: ts.ModuleKind.ESNext,
       moduleResolution: ts.ModuleResolutionKind.Bundler,
       declaration: false,
@@ -40,7 +40,11 @@ export class Compiler {
 
   read = (file: string): string => readFileSync(join(this.root, file), 'utf8');
 
-  /** @throws Error where the source is no TypeScript */
+  /**
+   * Returns the JavaScript of a source file.
+   *
+   * @throws Error if the source has a syntax error
+   */
   compile(file: string, source: string): string {
     const { outputText, diagnostics = [] } = ts.transpileModule(source, {
       fileName: join(this.root, file),
@@ -54,30 +58,30 @@ export class Compiler {
     return outputText;
   }
 
-  /** The compiled file below the directory of a build. */
+  /** Returns the path of the compiled file, relative to the directory of a build. */
   outputOf(file: string): string {
     return relative('lib', file).replace(/\.ts$/, '.js');
   }
 }
 
 /**
- * Checks that the build is the one of the present source, as far as a mutant changes it.
+ * Checks that the files in dist/ that correspond to the edited source files are up to date.
  *
- * @throws UsageError where it is not
+ * @throws UsageError if they are not
  */
 export function checkBuild(root: string, compiler: Compiler, { edits }: Mutant): void {
   for (const { file } of edits) {
     const built = join(root, 'dist', compiler.outputOf(file));
-    const present = existsSync(built) ? readFileSync(built, 'utf8') : undefined;
-    if (present === compiler.compile(file, compiler.read(file))) continue;
-    throw new UsageError(`dist is not the build of the present ${file}: run npm run build first`);
+    const current = existsSync(built) ? readFileSync(built, 'utf8') : undefined;
+    if (current === compiler.compile(file, compiler.read(file))) continue;
+    throw new UsageError(`dist is not up to date with ${file}; run npm run build first`);
   }
 }
 
 /**
- * Makes a copy of the build with the mutant in it, and returns its directory.
+ * Copies the build, plants the mutant into the copy and returns the directory of the copy.
  *
- * @throws UsageError where a search string is not found exactly once, Error where the mutated source does not parse
+ * @throws UsageError if a search string is not found exactly once; Error if the mutated source has a syntax error
  */
 export function buildMutant(root: string, compiler: Compiler, mutant: Mutant): string {
   const sources = mutatedSources(mutant, compiler.read);
@@ -98,6 +102,6 @@ export function buildMutant(root: string, compiler: Compiler, mutant: Mutant): s
 export function removeBuild(directory: string): void {
   rmSync(directory, { recursive: true, force: true });
   const parent = dirname(directory);
-  // Another run may have its builds there.
+  // Another run of the command may have a build in the same directory.
   if (existsSync(parent) && readdirSync(parent).length === 0) rmdirSync(parent);
 }

@@ -1,10 +1,10 @@
 import type { Mutant } from './mutant.js';
 
-/** Bugs in how a node's grants begin, are handed over and end. */
+/** Bugs of the grants of a lock: their start, their handover and their end. */
 export const GRANT_MUTANTS: readonly Mutant[] = [
   {
     name: 'hands-over-after-pause',
-    bug: 'A handover and a grant of a lingering lock do not read the clock of the session, so the lease is lost from its beginning (rule 6, etcd 11456).',
+    bug: 'A handover and a grant of a lingering lock do not read the clock of the session, so a caller may be granted a lease that is already lost (etcd issue 11456).',
     edits: [
       {
         file: 'lib/recipes/internals/tenure.ts',
@@ -14,8 +14,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'hands-over-without-bound',
-    bug: 'A process hands the lock over among its own callers for as long as any of them waits (section 6).',
+    name: 'hands-over-without-limit',
+    bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
         file: 'lib/recipes/internals/bound.ts',
@@ -26,7 +26,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'lingers-despite-arrivals',
-    bug: 'A lingering lock is not given up when another process queues up for it (section 6).',
+    bug: 'A lingering lock is not released when another process queues up for it.',
     edits: [
       {
         file: 'lib/recipes/internals/stay.ts',
@@ -37,7 +37,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'hands-over-after-revocation',
-    bug: 'A lock that was asked back is handed over and lingers (rule 12).',
+    bug: 'A lock that was revoked is handed over and lingers.',
     edits: [
       {
         file: 'lib/recipes/internals/tenure.ts',
@@ -48,7 +48,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'repeats-token-on-handover',
-    bug: 'Grants that are handed over have the same fencing token (rule 7).',
+    bug: 'Grants that are handed over have the same fencing token.',
     edits: [
       {
         file: 'lib/recipes/internals/tenure.ts',
@@ -59,7 +59,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'ignores-deletion-of-own-node',
-    bug: 'A holder does not notice that somebody deleted its node (rule 2).',
+    bug: 'A holder does not notice that another client deleted its node.',
     edits: [
       {
         file: 'lib/recipes/internals/node-watch.ts',
@@ -83,7 +83,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'inner-release-frees-lock',
-    bug: 'The end of a re-entry releases the lock of the outer call.',
+    bug: 'The release of a re-entry releases the lock of the outer call.',
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
@@ -94,7 +94,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 're-enters-lost-lease',
-    bug: 'A call chain re-enters a lock that it has lost (rule 5, CURATOR-206).',
+    bug: 'A call chain re-enters a lock that it has lost (CURATOR-206).',
     edits: [
       {
         file: 'lib/recipes/internals/call-chain.ts',
@@ -105,7 +105,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'ignores-hold-at-least',
-    bug: 'A lock is free before its `holdAtLeast` is over.',
+    bug: 'A lock is released before its `holdAtLeast` has passed.',
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
@@ -116,7 +116,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'ignores-hold-at-most',
-    bug: 'A lease is not lost when its `holdAtMost` is over.',
+    bug: 'A lease is not lost when its `holdAtMost` has passed.',
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',

@@ -5,7 +5,7 @@ import { QUEUE_MUTANTS } from './queues.js';
 import { RECIPE_MUTANTS } from './recipes.js';
 import { SESSION_MUTANTS } from './sessions.js';
 
-/** All planted bugs. A mutant that survives means that a property is missing, not that the mutant should go. */
+/** All mutants. If a mutant survives, add a property that finds it; do not remove the mutant. */
 export const MUTANTS: readonly Mutant[] = [
   ...SESSION_MUTANTS,
   ...QUEUE_MUTANTS,

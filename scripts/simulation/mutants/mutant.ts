@@ -2,32 +2,32 @@ import { UsageError } from '../options.js';
 
 /** One replacement in the source of the library. */
 export interface Edit {
-  /** Below the root of the project. */
+  /** The path of the file, relative to the root of the project. */
   readonly file: string;
-  /** Occurs exactly once in the file. */
+  /** The code to replace. It must occur exactly once in the file. */
   readonly search: string;
   readonly replace: string;
 }
 
-/** A bug that is planted into the library, to see whether the simulation finds it. */
+/** A bug that is planted into a copy of the library, to check that the simulation finds it. */
 export interface Mutant {
   readonly name: string;
-  /** What the mutated library does wrong, and the rule or the known bug that it stands for. */
+  /** Describes the behaviour of the mutated library, and names known bugs of this kind in other libraries. */
   readonly bug: string;
   readonly edits: readonly Edit[];
 }
 
 /**
- * Returns the source with one edit made.
+ * Returns the source after one edit.
  *
- * @throws UsageError where the file does not contain the search string exactly once
+ * @throws UsageError if the file does not contain the search string exactly once
  */
 export function applyEdit(source: string, { file, search, replace }: Edit, mutant: string): string {
   const parts = source.split(search);
   if (parts.length === 2) return parts.join(replace);
   const found = parts.length === 1 ? 'not found' : `found ${parts.length - 1} times`;
   throw new UsageError(
-    `mutant ${mutant}: its search string was ${found} in ${file}; change the mutant so that it plants the same bug into the present code:\n${search}`,
+    `mutant ${mutant}: its search string was ${found} in ${file}; change the mutant so that it plants the same bug into the current code:\n${search}`,
   );
 }
 
@@ -35,7 +35,7 @@ export function applyEdit(source: string, { file, search, replace }: Edit, mutan
  * Returns the mutated source of each file that the mutant edits.
  *
  * @param read returns the source of a file
- * @throws UsageError as {@link applyEdit}
+ * @throws UsageError as {@link applyEdit} does
  */
 export function mutatedSources(
   { name, edits }: Mutant,

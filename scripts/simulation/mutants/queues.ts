@@ -1,10 +1,10 @@
 import type { Mutant } from './mutant.js';
 
-/** Bugs in how a process queues up by a node, waits, and leaves the queue. */
+/** Bugs of the queue of a lock: creating a node, waiting, and leaving the queue. */
 export const QUEUE_MUTANTS: readonly Mutant[] = [
   {
     name: 'grants-without-own-node',
-    bug: 'A waiter whose own node is gone takes the absence of nodes before it for its turn (rule 2, go-zookeeper).',
+    bug: 'A waiter whose own node was deleted acquires the lock, because no node is ahead of it (go-zookeeper).',
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
@@ -15,7 +15,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'retries-create-across-sessions',
-    bug: 'A create whose session expired is repeated in the next session, and its node is never used or deleted (rule 1, CURATOR-604, CURATOR-696).',
+    bug: 'A create whose session expired is repeated in the next session, and its node is never used or deleted (CURATOR-604, CURATOR-696).',
     edits: [
       {
         file: 'lib/recipes/internals/enqueue.ts',
@@ -33,7 +33,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'creates-again-without-search',
-    bug: 'A create whose answer was lost is repeated without a search for the node that it made, so an orphan blocks the queue (rule 1, CURATOR-45, CURATOR-79).',
+    bug: 'A create whose reply was lost is repeated without a search for the node that it created, so an orphan node blocks the queue (CURATOR-45, CURATOR-79).',
     edits: [
       {
         file: 'lib/recipes/internals/enqueue.ts',
@@ -44,7 +44,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'forgets-node-of-lost-create',
-    bug: 'A wait that ends while the answer of its create is missing leaves the node to the session (rule 1, CURATOR-18, CURATOR-190).',
+    bug: 'A wait that ends before the reply to its create leaves the node in the queue until the session ends (CURATOR-18, CURATOR-190).',
     edits: [
       {
         file: 'lib/recipes/internals/enqueue.ts',
@@ -55,7 +55,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'forgets-node-of-cancelled-wait',
-    bug: 'A wait that was cancelled or timed out leaves its node in the queue (rule 3).',
+    bug: 'A wait that was cancelled or timed out leaves its node in the queue.',
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
@@ -65,8 +65,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'creates-directory-once',
-    bug: 'A client that has made a directory once does not make it again after the server removed it (rule 10, kazoo 563).',
+    name: 'creates-parent-once',
+    bug: 'A client that has created a parent node once does not create it again after the servers removed it (kazoo issue 563).',
     edits: [
       {
         file: 'lib/recipes/internals/enqueue.ts',
@@ -80,7 +80,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'watches-without-reading',
-    bug: 'A waiter watches its predecessor by exists, so it misses a deletion between its listing and its watch (section 4, CURATOR-107).',
+    bug: 'A waiter watches its predecessor with exists(), so it misses a deletion between its listing and its watch (CURATOR-107).',
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
@@ -91,7 +91,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'orders-queue-by-name',
-    bug: 'Nodes are ordered by their whole names, whose first part is random, and not by their sequence numbers (section 4).',
+    bug: 'Nodes are ordered by their names, which start with a random part, instead of by their sequence numbers.',
     edits: [
       {
         file: 'lib/recipes/internals/node-names.ts',
@@ -103,7 +103,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'takes-token-from-own-create',
-    bug: 'The fencing token comes from the listing beside the own create, and not from the one that proves the grant (rule 7).',
+    bug: 'The fencing token is taken from the listing that was sent with the create, instead of from the listing that proves the grant.',
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
@@ -114,7 +114,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'wait-ends-with-session',
-    bug: 'A waiter whose session expires is rejected instead of queueing up again in the next session (rule 5).',
+    bug: 'A waiter whose session expires is rejected instead of queueing up again in the next session.',
     edits: [
       {
         file: 'lib/recipes/internals/session-retry.ts',
@@ -136,7 +136,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'try-waits',
-    bug: 'An acquire with `wait: 0` waits for a lock that is taken.',
+    bug: 'An acquire with `wait: 0` waits for a lock that another caller holds.',
     edits: [
       {
         file: 'lib/recipes/internals/wait.ts',
@@ -147,7 +147,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'cannot-cancel-while-disconnected',
-    bug: 'A wait for the connection ignores the signal of its caller (rule 4).',
+    bug: 'A wait for the connection ignores the signal of its caller.',
     edits: [
       {
         file: 'lib/recipes/lock.ts',

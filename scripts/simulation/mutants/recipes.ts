@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.js';
 export const RECIPE_MUTANTS: readonly Mutant[] = [
   {
     name: 'reader-joins-before-waiting-writer',
-    bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve (section 6).',
+    bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve.',
     edits: [
       {
         file: 'lib/recipes/internals/readers.ts',
@@ -32,7 +32,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'writer-ignores-readers',
-    bug: 'A writer waits only for the writers before it (section 4).',
+    bug: 'A writer waits only for the writers ahead of it.',
     edits: [
       {
         file: 'lib/recipes/read-write-lock.ts',
@@ -43,7 +43,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'downgrade-queues-behind-writers',
-    bug: 'The read node of a downgrade gets a number of its own, so it stands behind a writer that waits (section 4, CURATOR-621).',
+    bug: 'The read node of a downgrade gets a new sequence number, so it is behind a waiting writer (CURATOR-621).',
     edits: [
       {
         file: 'lib/recipes/read-write-lock.ts',
@@ -59,7 +59,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'grants-one-permit-too-many',
-    bug: 'A semaphore grants one permit more than it has (rule 8).',
+    bug: 'A semaphore grants one permit more than it has.',
     edits: [
       {
         file: 'lib/recipes/internals/permit-door.ts',
@@ -69,8 +69,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'raised-permits-wake-nobody',
-    bug: 'A waiter does not notice that the number of permits was raised (rule 8, CURATOR-75).',
+    name: 'ignores-raised-permits',
+    bug: 'A waiter does not notice that the number of permits was raised (CURATOR-75).',
     edits: [
       {
         file: 'lib/recipes/internals/permit-door.ts',
@@ -80,8 +80,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'asks-for-permits-all-at-once',
-    bug: 'Processes create the nodes of their permits without taking turns, and each blocks the others with a part of what it wants (rule 8).',
+    name: 'requests-permits-concurrently',
+    bug: 'Processes create the nodes of their permits at the same time, and each blocks the others with a part of its permits.',
     edits: [
       {
         file: 'lib/recipes/internals/permit-door.ts',
@@ -92,8 +92,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'forgets-nodes-of-refused-permits',
-    bug: 'A wait for permits that ends leaves its lease nodes behind (rule 3).',
+    name: 'forgets-nodes-of-failed-wait-for-permits',
+    bug: 'A wait for permits that fails leaves its lease nodes in the queue.',
     edits: [
       {
         file: 'lib/recipes/internals/permit-door.ts',
@@ -103,8 +103,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'multi-lock-waits-anew-for-each',
-    bug: 'A multi-lock gives each of its locks the whole wait (rule 9).',
+    name: 'multi-lock-restarts-wait-for-each-lock',
+    bug: 'A multi-lock waits up to the full `wait` for each of its locks.',
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
@@ -115,7 +115,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'multi-lock-keeps-part',
-    bug: 'A multi-lock that fails keeps the locks that it took before (rule 9).',
+    bug: 'A multi-lock that fails keeps the locks that it has already acquired.',
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
@@ -126,7 +126,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'multi-lock-returns-lost-part',
-    bug: 'A multi-lock is granted although its first lock was lost during the wait for the last (rule 9, etcd 11456).',
+    bug: 'A multi-lock is granted although its first lock was lost during the wait for the last (etcd issue 11456).',
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
@@ -137,7 +137,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'multi-lock-hands-over',
-    bug: 'A lock of a multi-lock is handed over with a token below the token of the whole (rules 7 and 9).',
+    bug: 'A lock of a multi-lock is handed over with a token that is lower than the token of the multi-lock.',
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
@@ -148,7 +148,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'multi-lock-in-given-order',
-    bug: 'Multi-locks acquire their locks in the order in which they were given, so that two of them wait for each other (rule 9).',
+    bug: 'Multi-locks acquire their locks in the order in which the caller lists them, so that two multi-locks deadlock.',
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
@@ -159,7 +159,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'term-ends-after-next-began',
-    bug: 'A leader that resigns gives up its place first and ends its term later (CURATOR-653, CURATOR-645).',
+    bug: 'A leader that resigns deletes its node first and ends its term later (CURATOR-653, CURATOR-645).',
     edits: [
       {
         file: 'lib/recipes/term.ts',
@@ -176,7 +176,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'leads-after-pause',
-    bug: 'After a pause, the first code still sees an active term, because the client does not read the clock of the session (rule 6).',
+    bug: 'After a pause, the first code still sees an active term, because the client does not read the clock of the session.',
     edits: [
       {
         file: 'lib/recipes/term.ts',
@@ -187,7 +187,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'latch-does-not-rejoin',
-    bug: 'A latch that lost its leadership with its session never queues up again (rule 5, CURATOR-724).',
+    bug: 'A latch that lost its leadership because its session expired never joins the election again (CURATOR-724).',
     edits: [
       {
         file: 'lib/recipes/leader-latch.ts',
@@ -198,8 +198,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'selector-gives-up-place-early',
-    bug: 'A selector gives up its place while takeLeadership still runs, so that the next leader works beside it.',
+    name: 'selector-deletes-node-early',
+    bug: 'A selector deletes its node while takeLeadership is still running, so that two leaders work at the same time.',
     edits: [
       {
         file: 'lib/recipes/leader-selector.ts',

@@ -8,7 +8,7 @@ export interface Finding {
   readonly message: string;
 }
 
-/** The result of a search, with the seconds of real time that it took and the number of seeds that it began. */
+/** The result of a search, with its duration in seconds of real time and the number of seeds that were started. */
 export interface Search {
   readonly finding: Finding | undefined;
   readonly seconds: number;
@@ -16,23 +16,23 @@ export interface Search {
 }
 
 export interface SearchOptions {
-  /** Processes that run seeds at the same time. */
+  /** The number of processes that run seeds at the same time. */
   readonly workers: number;
   /** The first seed; the others follow it. */
   readonly from: number;
-  /** Milliseconds of real time. */
+  /** The greatest duration of the search in milliseconds of real time. */
   readonly limit: number;
   readonly signal: AbortSignal;
   /** Starts a process that runs seeds against the mutated build. */
   start(): Runner;
   /**
-   * Whether the mutant caused the violation: it happens again in a fresh process, and not with the unmodified
-   * library. The time that this takes does not count.
+   * Returns whether the mutant caused the violation: the violation must happen again in a new process, and not happen
+   * with the unmodified library. The time of this check does not count towards the limit.
    */
   confirm(report: SeedReport): Promise<boolean>;
 }
 
-/** Runs one seed after the other until a confirmed violation is found or the time is over. */
+/** Runs one seed after the other until a confirmed violation is found or the limit is reached. */
 export async function searchViolation(options: SearchOptions): Promise<Search> {
   const { workers, from, limit, signal, start, confirm } = options;
   let seed = from;
@@ -67,7 +67,7 @@ async function firstViolation(
   const work = async (runner: Runner) => {
     while (!over) {
       const report = await runner.run({ seed: nextSeed() });
-      // The report of a process that was killed at the end says nothing of the library.
+      // A process that was killed at the end reports a violation that says nothing about the library.
       if (over || report.violations.length === 0) continue;
       found = report;
       end();

@@ -1,10 +1,10 @@
 import type { Mutant } from './mutant.js';
 
-/** Bugs in what a client believes about its session and its connection. */
+/** Bugs of the session and the connection of a client. */
 export const SESSION_MUTANTS: readonly Mutant[] = [
   {
     name: 'declares-lost-at-full-timeout',
-    bug: 'The session deadline is the whole session timeout, so a client whose clock is slow trusts an expired session (rule 4).',
+    bug: 'The session deadline is the whole session timeout, so a client whose clock is slow trusts an expired session.',
     edits: [
       {
         file: 'lib/client/keepalive.ts',
@@ -15,7 +15,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'declares-lost-only-on-reconnect',
-    bug: 'The client never declares LOST by its own clock, so a partitioned holder keeps its lease after its session expired (rule 4).',
+    bug: 'The client never declares LOST by its own clock, so a partitioned holder keeps its lease after its session expired.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
@@ -26,7 +26,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'trusts-session-without-clock',
-    bug: 'After a pause, the first code still sees a held lease, because the client does not read the clock of the session (rule 6).',
+    bug: 'After a pause, the first code still sees a held lease, because the client does not read the clock of the session.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
@@ -37,8 +37,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'counts-deadline-from-answer',
-    bug: 'The session deadline counts from the arrival of an answer, so an old answer that is read after a pause revives an expired session (rule 4).',
+    name: 'counts-deadline-from-reply',
+    bug: 'The session deadline counts from the arrival of a reply, so an old reply that is read after a pause extends an expired session.',
     edits: ['lib/client/managed-session.ts', 'lib/client/keepalive.ts'].map((file) => ({
       file,
       search: 'if (isAnswer(code)) this.#clock.answered(sentAt);',
@@ -47,7 +47,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'no-sync-after-reconnect',
-    bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose answer was lost (rule 1).',
+    bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose reply was lost.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
@@ -63,7 +63,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'forgets-watches-on-reconnect',
-    bug: 'A reconnect does not make waiters look again, although the server forgot their watches (rule 3).',
+    bug: 'After a reconnect, waiters do not list their queues again, although the server has removed their watches.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
@@ -74,7 +74,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'notifies-one-lease-of-loss',
-    bug: 'The loss of a session notifies only the first of its leases; the signals of the others never abort (rule 4).',
+    bug: 'The loss of a session notifies only the first of its leases; the signals of the others never abort.',
     edits: [
       {
         file: 'lib/client/listeners.ts',
@@ -85,7 +85,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'ignores-suspension-under-standard-policy',
-    bug: 'Under the policy `standard` a suspended connection ends no lease (rule 4).',
+    bug: 'Under the policy `standard` a suspended connection ends no lease.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
@@ -96,12 +96,14 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'does-not-retry-release',
-    bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock stays (rule 3, CURATOR-678, CURATOR-486).',
-    edits: [{ file: 'lib/client/guaranteed-deletes.ts', search: 'this.#paths.add(path);', replace: '' }],
+    bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock is never deleted (CURATOR-678, CURATOR-486).',
+    edits: [
+      { file: 'lib/client/guaranteed-deletes.ts', search: 'this.#paths.add(path);', replace: '' },
+    ],
   },
   {
     name: 'resolves-release-before-delete',
-    bug: 'release() resolves before the delete was sent, so the next try in another process is refused (rule 3).',
+    bug: 'release() resolves before the delete was sent, so a tryAcquire() of another process fails.',
     edits: [
       {
         file: 'lib/client/guaranteed-deletes.ts',
@@ -113,7 +115,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'close-leaves-session',
-    bug: 'close() drops the connection and leaves the session with all its nodes to its timeout (rule 3).',
+    bug: 'close() closes only the connection, so the session and its nodes exist until the session timeout.',
     edits: [
       {
         file: 'lib/client/managed-session.ts',
