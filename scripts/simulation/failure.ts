@@ -3,29 +3,31 @@ import type { SeedReport } from './seed-report.js';
 import type { Shrunk } from './shrink.js';
 import type { Fault } from './types.js';
 
-/** A seed that violated a property, and how to repeat it. */
+/** The first violation of a seed, with the command that replays it. */
 export interface Failure {
   readonly seed: number;
   readonly property: string;
   readonly message: string;
-  /** Virtual milliseconds. */
+  /** Virtual milliseconds from the start of the run to the violation. */
   readonly at: number;
   readonly faults: readonly Fault[];
-  /** The command that repeats the run. */
+  /** The command that replays the run. */
   readonly command: string;
 }
 
 /**
+ * Describes the first violation of a report.
+ *
  * @param lib the build of the library that was tested
- * @param chosen the faults that repeat the violation; default: all faults of the seed
+ * @param shrunk the faults that reproduce the violation; default: all faults of the seed
  */
-export function toFailure({ seed, ...report }: SeedReport, lib: string, chosen?: Shrunk): Failure {
-  const { faults, violation } = chosen ?? {
+export function toFailure({ seed, ...report }: SeedReport, lib: string, shrunk?: Shrunk): Failure {
+  const { faults, violation } = shrunk ?? {
     faults: report.faults,
     violation: report.violations[0]!,
   };
   const parts = ['npm run simulate --', `--seed ${seed}`];
-  if (chosen) parts.push(`--faults=${faults.map(({ index }) => index).join(',')}`);
+  if (shrunk) parts.push(`--faults=${faults.map(({ index }) => index).join(',')}`);
   if (lib !== DEFAULT_LIB) parts.push(`--lib ${quote(lib)}`);
   const { property, message, at } = violation;
   return { seed, property, message, at, faults, command: parts.join(' ') };
@@ -34,7 +36,7 @@ export function toFailure({ seed, ...report }: SeedReport, lib: string, chosen?:
 export function failureText(failure: Failure): string {
   const { seed, property, message, at, faults, command } = failure;
   const lines = [
-    `VIOLATION with seed ${seed} after ${milliseconds(at)}: ${property}`,
+    `VIOLATION with seed ${seed} after ${formatTime(at)}: ${property}`,
     ...message.split('\n').map((line) => `  ${line}`),
   ];
   lines.push(faults.length > 0 ? '  faults:' : '  no faults');
@@ -44,16 +46,15 @@ export function failureText(failure: Failure): string {
 }
 
 export function faultText({ index, kind, target, from, until }: Fault): string {
-  const time =
-    until > from ? `${milliseconds(from)} to ${milliseconds(until)}` : milliseconds(from);
+  const time = until > from ? `${formatTime(from)} to ${formatTime(until)}` : formatTime(from);
   return `${index}: ${kind}, ${target}, ${time}`;
 }
 
-function milliseconds(time: number): string {
+function formatTime(time: number): string {
   return `${time.toFixed(3)} ms`;
 }
 
-/** For a shell. */
+/** Quotes a command-line argument for a shell. */
 function quote(text: string): string {
   return /^[\w./@:+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

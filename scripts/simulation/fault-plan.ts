@@ -1,23 +1,23 @@
 import type { Fault, Random } from './types.js';
 import type { Setting } from './setting.js';
 
-/** Faults of one process or of its network. */
+/** Faults of one process, its session or its network. */
 const PROCESS_FAULTS = [
   'pause',
   'block',
   'crash',
-  'lose power',
+  'crash silently',
   'shut down',
   'cut',
   'cut requests',
   'cut replies',
-  'cut until the session is over',
+  'cut until the session expires',
   'reset',
-  'refuse',
+  'refuse connections',
   'slow network',
   'lose create reply',
-  'lose create reply and refuse',
-  'late replies, then silence',
+  'lose create reply and refuse connections',
+  'delay replies, then cut requests',
   'lose delete reply',
   'lose listing reply',
   'lose sync reply',
@@ -29,42 +29,53 @@ const PROCESS_FAULTS = [
 
 const SERVER_FAULTS = [
   'crash server',
-  'unplug server',
+  'crash server silently',
   'pause server',
   'crash all servers',
 ] as const;
 
 export type FaultKind = (typeof PROCESS_FAULTS)[number] | (typeof SERVER_FAULTS)[number];
 
-/** Of the session timeout: what no session may end by, and what every session ends by. */
-const SHORT = [0.05, 0.4] as const;
-/** Ends the connection but not always the session. */
-const MEDIUM = [0.4, 0.8] as const;
-const LONG = [1.1, 1.6] as const;
-/** The servers round the end of a session up, and a slow clock notices it late. */
-const BEYOND_SESSION = [1.3, 1.6] as const;
+export interface PlannedFault extends Fault {
+  readonly kind: FaultKind;
+}
 
-/** How many faults a run has, at most. */
-const MOST_FAULTS = 9;
-/** How often a fault is one of the servers. */
-const OF_SERVERS = 0.2;
-/** Virtual milliseconds before the first fault. */
-const FIRST_FAULT = 300;
+/** The minimum and maximum length of a fault, as fractions of the session timeout. */
+type LengthRange = readonly [number, number];
+/** No session ends. */
+const SHORT: LengthRange = [0.05, 0.4];
+/** The connection is lost; the session may end. */
+const MEDIUM: LengthRange = [0.4, 0.8];
+/** Most sessions end. */
+const LONG: LengthRange = [1.1, 1.6];
+/**
+ * Every session ends, although servers expire sessions at whole ticks and a client with a slow clock notices it late.
+ */
+const BEYOND_SESSION: LengthRange = [1.3, 1.6];
 
-type Range = readonly [number, number];
+/** The greatest number of faults in a run. */
+const MAX_FAULTS = 9;
+/** The probability that a fault is a fault of a server. */
+const SERVER_FAULT_PROBABILITY = 0.2;
+/** The earliest start of a fault in virtual milliseconds. */
+const EARLIEST_FAULT = 300;
 
-/** What goes wrong when, in the order of time. */
-export function planFaults(setting: Setting, random: Random): (Fault & { kind: FaultKind })[] {
+/** Draws the faults of a run from random numbers of the seed. Returns them in the order of their start times. */
+export function planFaults(setting: Setting, random: Random): PlannedFault[] {
   const { faultsUntil, sessionTimeout, processes, servers } = setting;
   if (faultsUntil === 0) return [];
-  const planned = Array.from({ length: random.whole(1, MOST_FAULTS) }, () => {
-    const from = random.between(FIRST_FAULT, faultsUntil);
-    const ofServer = random.chance(OF_SERVERS);
-    const kind: FaultKind = ofServer ? random.pick(SERVER_FAULTS) : random.pick(PROCESS_FAULTS);
+  const planned = Array.from({ length: random.whole(1, MAX_FAULTS) }, () => {
+    const from = random.between(EARLIEST_FAULT, faultsUntil);
+    const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
+    const kind: FaultKind = isServerFault
+      ? random.pick(SERVER_FAULTS)
+      : random.pick(PROCESS_FAULTS);
     const lengths =
-      kind === 'cut until the session is over' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
-    const length = sessionTimeout * random.between(...random.pick<Range>(lengths));
-    const target = ofServer ? `server ${random.whole(1, servers)}` : random.pick(processes).name;
+      kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
+    const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));
+    const target = isServerFault
+      ? `server ${random.whole(1, servers)}`
+      : random.pick(processes).name;
     return { kind, target, from, until: Math.min(from + length, faultsUntil + sessionTimeout) };
   });
   return planned.sort((a, b) => a.from - b.from).map((fault, index) => ({ index, ...fault }));

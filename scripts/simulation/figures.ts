@@ -8,7 +8,7 @@ export class Figures {
   /** Virtual milliseconds of all seeds. */
   duration = 0;
 
-  /** @param workers how many processes run seeds at a time */
+  /** @param workers the number of processes that run seeds at the same time */
   constructor(readonly workers: number) {}
 
   add({ grants, violations, duration }: SeedReport): void {
@@ -18,14 +18,14 @@ export class Figures {
     this.duration += duration;
   }
 
-  /** @param seconds of real time since the command started */
+  /** @param seconds the real time since the command started */
   summary(seconds: number) {
     const { seeds, grants, violations, workers } = this;
     return {
       seeds,
       grants,
       violations,
-      /** Per worker, and so per core. */
+      /** Grants per second of one worker, which uses one core. */
       grantsPerSecond: Math.round(grants / seconds / workers),
       seedsPerHour: Math.round((seeds / seconds) * 3600),
       virtualSeconds: Math.round(this.duration) / 1000,

@@ -5,90 +5,92 @@ type World = import('nestjs-zookeeper/testing').World;
 
 export type Mode = Acquire['mode'];
 
-/** What a lease and a term of leadership have in common. */
-export interface Holding {
+/** The common part of a lease and a term of leadership. */
+export interface LeaseLike {
   readonly held: boolean;
   readonly signal: AbortSignal;
   readonly fencingToken: bigint;
 }
 
-/** Which lock is asked for, and how. */
-export interface Wanted {
+/** The lock that a request acquires, with its mode and count. */
+export interface RequestedLock {
   readonly key: string;
-  /** The parent znode; undefined where one znode cannot show the grant. */
+  /** The parent znode of the queue. Undefined if the checks cannot compare the grant with one queue. */
   readonly path: string | undefined;
   readonly mode: Mode;
-  /** How many permits are asked for; 1 for a lock. */
+  /** The number of permits to acquire; 1 for a lock. */
   readonly count: number;
-  /** How many permits there are, where its znodes are those of a semaphore. */
+  /** The number of permits of the semaphore, if the znodes of the lock are those of a semaphore. */
   readonly permits?: number;
-  /** It takes the key only together with others, so it may hold it before all are granted. */
-  readonly partial?: boolean;
+  /** Whether the lock is acquired as part of a multi-lock, which may hold it for some time before its own grant. */
+  readonly partOfMultiLock?: boolean;
 }
 
-/** A life of a process: from its start to its crash or end. */
-export interface Life {
+/** One incarnation of a process: from its start to its crash or shutdown. */
+export interface Incarnation {
   readonly name: string;
   readonly clockRate: number;
   /**
-   * The present or latest session of its client, in hexadecimal. A client must not be asked for it elsewhere: it
-   * looks at the clock of the process that asks.
+   * The id of the current or latest session of its client, in hexadecimal. The checks use this copy, because
+   * `client.sessionId` reads the clock of the process that calls it.
    */
   session: string | undefined;
-  /** When its shutdown began; Infinity until then. */
-  closing: number;
+  /** When its shutdown started; Infinity until then. */
+  shutdownStarted: number;
   /** Whether its shutdown waits until held leases are released. */
   readonly waitsForHolders: boolean;
-  /** When it crashed or ended. */
+  /** When it crashed or its shutdown ended; Infinity until then. */
   ended: number;
 }
 
-/** A request for a lease, until it is granted or refused. */
-export interface Request extends Wanted {
-  readonly life: Life;
+/** One call that acquires a lease. */
+export interface Request extends RequestedLock {
+  readonly incarnation: Incarnation;
   readonly options: AcquireOptions;
+  /** When the call was made. */
   readonly asked: number;
-  /** When its signal aborts; Infinity for never. */
-  readonly cancelled: number;
-  /** When it was granted or refused; Infinity while it waits. */
+  /** When the signal of the call aborts; Infinity for never. */
+  readonly abortsAt: number;
+  /** When the call returned a lease or failed; Infinity while it waits. */
   settled: number;
+  /** The error with which the call failed. */
   error: unknown;
 }
 
 /** A lease from its grant to its end. */
-export interface LeaseRecord<L extends Holding = Holding> {
+export interface LeaseRecord<L extends LeaseLike = LeaseLike> {
   readonly request: Request;
-  readonly life: Life;
+  readonly incarnation: Incarnation;
   readonly key: string;
   readonly mode: Mode;
   readonly count: number;
   readonly token: bigint;
   readonly session: string | undefined;
   readonly granted: number;
-  /** When its holder released it or was notified of its loss; Infinity until then. */
+  /** When the holder started the release or was notified of the loss; Infinity until then. */
   ended: number;
   outcome: 'held' | 'released' | 'lost' | 'crashed';
-  /** When the release was answered, so that another process can be granted the lock; Infinity until then. */
+  /** When the release resolved, so that another process can acquire the lock; Infinity until then. */
   freed: number;
-  /** When its holder saw that it holds the lease and began a piece of work. */
-  readonly work: number[];
-  /** When a leader's work ended after its term; the next leader must not begin before. */
+  /** The times at which the holder checked that it holds the lease and did a piece of work. */
+  readonly workTimes: number[];
+  /** When the work of a leader ended, possibly after its term. The next leader must not start earlier. */
   stopped: number | undefined;
   readonly lease: L;
 }
 
-/** Everything that the workload asked for and was granted. Times are virtual milliseconds. */
+/** The requests of the workload, the leases that it was granted, and the violations. Times are virtual milliseconds. */
 export class History {
   readonly requests: Request[] = [];
   readonly leases: LeaseRecord[] = [];
   readonly violations: Violation[] = [];
-  /** Nodes of locks that somebody else deleted. */
+  /** Lock nodes that the operator deleted. */
   readonly deletions: { readonly at: number; readonly key: string; readonly session: string }[] =
     [];
-  /** When somebody asked holders for a lock, and when that was answered. */
+  /** The calls of `revoke()`, from the call to its end. */
   readonly revocations: { readonly key: string; readonly from: number; until: number }[] = [];
-  readonly #open = new Set<LeaseRecord>();
-  readonly #cancelled = new WeakMap<AbortSignal, number>();
+  readonly #held = new Set<LeaseRecord>();
+  readonly #abortTimes = new WeakMap<AbortSignal, number>();
 
   constructor(
     readonly world: World,
@@ -97,28 +99,38 @@ export class History {
     private readonly onWork: (record: LeaseRecord) => void,
   ) {}
 
-  /** @param after milliseconds from now on after which the signal aborts */
-  cancels(signal: AbortSignal, after: number): void {
-    this.#cancelled.set(signal, this.world.now + after);
+  /**
+   * Records when a signal will abort.
+   *
+   * @param after virtual milliseconds from now
+   */
+  recordAbortTime(signal: AbortSignal, after: number): void {
+    this.#abortTimes.set(signal, this.world.now + after);
   }
 
-  ask(life: Life, wanted: Wanted, options: AcquireOptions = {}): Request {
+  /** Records that a call acquires a lock from now on. */
+  recordRequest(
+    incarnation: Incarnation,
+    lock: RequestedLock,
+    options: AcquireOptions = {},
+  ): Request {
     const asked = this.world.now;
     const { signal } = options;
-    const cancelled = (signal && this.#cancelled.get(signal)) ?? Infinity;
+    const abortsAt = (signal && this.#abortTimes.get(signal)) ?? Infinity;
     const waiting = { settled: Infinity, error: undefined };
-    const request = { ...wanted, life, options, asked, cancelled, ...waiting };
+    const request = { ...lock, incarnation, options, asked, abortsAt, ...waiting };
     this.requests.push(request);
     return request;
   }
 
-  refused(request: Request, error: unknown): void {
+  /** Records that a call failed to acquire its lock. */
+  recordRefusal(request: Request, error: unknown): void {
     request.settled = this.world.now;
     request.error = error;
   }
 
-  /** Records a grant at the moment at which its holder can first act on it. */
-  granted<L extends Holding>(
+  /** Records a grant. To be called as soon as the holder can use the lease. */
+  recordGrant<L extends LeaseLike>(
     request: Request,
     lease: L,
     token = lease.fencingToken,
@@ -126,53 +138,54 @@ export class History {
     const granted = (request.settled = this.world.now);
     const record: LeaseRecord<L> = {
       request,
-      life: request.life,
+      incarnation: request.incarnation,
       key: request.key,
       mode: request.mode,
       count: request.count,
       token,
-      session: request.life.session,
+      session: request.incarnation.session,
       granted,
       ended: Infinity,
       outcome: 'held',
       freed: Infinity,
-      work: [],
+      workTimes: [],
       stopped: undefined,
       lease,
     };
     this.leases.push(record);
     if (!lease.held) {
-      // A term may be over when its listeners are called. A lease is not: the grant looks at the clock.
+      // A term may have ended when its listeners are called. A lease must be held, because the grant reads the clock.
       if (record.mode !== 'lead') {
-        const why = `${record.life.name} was granted ${record.key} when it was lost already`;
-        this.violation('a lease is held when it is granted', why);
+        const why = `${record.incarnation.name} was granted ${record.key} when the lease was already lost`;
+        this.recordViolation('a lease is held when it is granted', why);
       }
       this.#end(record, 'lost');
       return record;
     }
-    this.#open.add(record);
+    this.#held.add(record);
     lease.signal.addEventListener('abort', () => this.#end(record, 'lost'), { once: true });
     this.world.note(`granted ${record.key} ${record.mode} ${token}`);
     this.onGrant(record);
     return record;
   }
 
-  /** Called before the release is sent. */
-  releasing(record: LeaseRecord): void {
+  /** Records that the holder starts to release a lease. */
+  recordReleaseStart(record: LeaseRecord): void {
     this.#end(record, 'released');
   }
 
-  /** Called when the release was answered. */
-  released(record: LeaseRecord): void {
+  /** Records that the release of a lease has resolved. */
+  recordReleaseEnd(record: LeaseRecord): void {
     record.freed = Math.min(record.freed, this.world.now);
   }
 
-  /** Called when a leader's work has ended. */
-  stopped(record: LeaseRecord): void {
+  /** Records that the work of a leader has ended. */
+  recordStop(record: LeaseRecord): void {
     record.stopped = this.world.now;
   }
 
-  async revoking(key: string, revoked: Promise<void>): Promise<void> {
+  /** Records a call of `revoke()` until it settles. */
+  async recordRevocation(key: string, revoked: Promise<void>): Promise<void> {
     const revocation = { key, from: this.world.now, until: Infinity };
     this.revocations.push(revocation);
     try {
@@ -182,39 +195,40 @@ export class History {
     }
   }
 
-  /** The process is no more; what it held ends with it. */
-  ended(life: Life): void {
-    life.ended = this.world.now;
-    for (const record of this.#open) if (record.life === life) this.#end(record, 'crashed');
+  /** Records that an incarnation has ended, and its leases with it. */
+  recordEnd(incarnation: Incarnation): void {
+    incarnation.ended = this.world.now;
+    for (const record of this.#held)
+      if (record.incarnation === incarnation) this.#end(record, 'crashed');
   }
 
-  /** Leases that their holders believe to hold. */
-  openOf(life: Life): LeaseRecord[] {
-    return [...this.#open].filter((record) => record.life === life);
+  /** Returns the leases of an incarnation that it has not released and of whose loss it was not notified. */
+  heldBy(incarnation: Incarnation): LeaseRecord[] {
+    return [...this.#held].filter((record) => record.incarnation === incarnation);
   }
 
-  /** Whether the holder may work; notes the work that it does then. */
-  works(record: LeaseRecord): boolean {
+  /** Records a piece of work if the holder still holds its lease. Returns whether it does. */
+  recordWork(record: LeaseRecord): boolean {
     if (!record.lease.held) return false;
-    record.work.push(this.world.now);
+    record.workTimes.push(this.world.now);
     this.onWork(record);
     return true;
   }
 
-  violation(property: string, message: string, at = this.world.now): void {
+  recordViolation(property: string, message: string, at = this.world.now): void {
     this.violations.push({ property, message, at });
   }
 
-  /** What a timeline shows. */
+  /** Returns all requests with their results, for a timeline. */
   acquires(): Acquire[] {
     const now = this.world.now;
     const granted = new Map(this.leases.map((record) => [record.request, record]));
     return this.requests.map((request) => {
-      const { life, key, mode, asked, settled } = request;
+      const { incarnation, key, mode, asked, settled } = request;
       const record = granted.get(request);
-      const common = { process: life.name, key, mode, asked };
+      const common = { process: incarnation.name, key, mode, asked };
       if (!record) {
-        const ended = Math.min(settled, life.ended, now);
+        const ended = Math.min(settled, incarnation.ended, now);
         const outcome = this.#outcome(request);
         return { ...common, granted: undefined, token: undefined, ended, outcome };
       }
@@ -233,7 +247,7 @@ export class History {
   }
 
   #end(record: LeaseRecord, outcome: LeaseRecord['outcome']): void {
-    this.#open.delete(record);
+    this.#held.delete(record);
     if (record.outcome !== 'held') return;
     record.outcome = outcome;
     record.ended = this.world.now;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getEventListeners, setMaxListeners } from 'node:events';
-import type { History, Holding, LeaseRecord, Mode, Request, Wanted } from './history.js';
-import type { Context, Program } from './members.js';
-import { type JobName, LONGEST_KEEP, LONGEST_LINGER, PERMITS } from './setting.js';
+import type { History, LeaseLike, LeaseRecord, Mode, Request, RequestedLock } from './history.js';
+import type { JobContext, Program } from './workload.js';
+import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS } from './setting.js';
 
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
@@ -14,29 +14,29 @@ type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 /** The parent of all locks of the workload. */
 export const ROOT = '/simulated';
 
-/** Milliseconds between two looks of a holder at its lease while it works. */
+/** The interval in milliseconds at which a holder checks its lease while it works. */
 const WORK_STEP = 7;
-/** Callers of one process that want a lock at once in a burst. */
-const BURST = [10, 80] as const;
+/** The minimum and maximum number of callers in a burst. */
+const BURST_CALLERS = [10, 80] as const;
 
-/** Resolves to a program that uses every recipe in several loops until its process stops working. */
-export async function startJobs(context: Context): Promise<Program> {
+/** Starts the jobs of a process that uses the recipes directly. */
+export async function startJobs(context: JobContext): Promise<Program> {
   const client = await connect(context);
   followSession(client, context);
   const jobs = new Jobs(context, client);
   return jobs.start();
 }
 
-/** Keeps the life's session up to date. To be called in the process of the client. */
-export function followSession(client: ZkClient, { life }: Context): void {
-  life.session = client.sessionId;
+/** Keeps the session of an incarnation up to date. To be called in the process of the client. */
+export function followSession(client: ZkClient, { incarnation }: JobContext): void {
+  incarnation.session = client.sessionId;
   client.onState(({ state, sessionId }) => {
-    if (state === 'CONNECTED' || state === 'RECONNECTED') life.session = sessionId;
+    if (state === 'CONNECTED' || state === 'RECONNECTED') incarnation.session = sessionId;
   });
 }
 
-/** A process may start while no server answers, so it tries again until one does. */
-async function connect({ process, setting, library, working }: Context): Promise<ZkClient> {
+/** Connects a client. Retries, because a process may start while no server is available. */
+async function connect({ process, setting, library, acceptsWork }: JobContext): Promise<ZkClient> {
   for (;;) {
     try {
       return await process.client({
@@ -46,230 +46,253 @@ async function connect({ process, setting, library, working }: Context): Promise
         retry: { type: 'fixed', delay: 50, maxAttempts: 40 },
       });
     } catch (error) {
-      if (!(error instanceof library.recipes.ConnectionError) || !working()) throw error;
+      if (!(error instanceof library.recipes.ConnectionError) || !acceptsWork()) throw error;
     }
   }
 }
 
 class Jobs {
-  /** Listened to by many acquires; in the end nobody may listen any more. */
+  /** The signal of most acquires. It never aborts. When all acquires have settled, it must have no listeners. */
   readonly #signal = new AbortController().signal;
   readonly #path = (name: string) => `${ROOT}/${name}`;
 
   constructor(
-    private readonly context: Context,
+    private readonly context: JobContext,
     private readonly client: ZkClient,
   ) {
     setMaxListeners(0, this.#signal);
   }
 
   start(): Program {
-    const { life, setting } = this.context;
+    const { incarnation, setting } = this.context;
     const { recipes } = this.context.library;
     const mutex = (key: string) => new recipes.Mutex(this.client, this.#path(key), { key });
     const pages = new recipes.ReadWriteLock(this.client, this.#path('pages'), { key: 'pages' });
-    const door = new recipes.NonReentrantMutex(this.client, this.#path('door'), { key: 'door' });
+    const nonReentrant = new recipes.NonReentrantMutex(this.client, this.#path('door'), {
+      key: 'door',
+    });
     const seats = new recipes.Semaphore(this.client, this.#path('seats'), {
       permits: PERMITS,
       key: 'seats',
     });
-    const parts = [mutex('left'), pages.write, mutex('right')];
+    const multiLockParts = [mutex('left'), pages.write, mutex('right')];
     const jobs: Record<JobName, () => Promise<void>[]> = {
-      till: () => this.#loops(2, () => this.#once(mutex('till'), 'exclusive')),
-      vault: () => this.#loops(1, () => this.#longHold(mutex('vault')), 100),
-      own: () => this.#loops(1, () => this.#once(mutex(`own-${life.name}`), 'exclusive')),
-      rare: () => this.#loops(1, () => this.#once(mutex('rare'), 'exclusive'), 600),
-      door: () => this.#loops(1, () => this.#once(door, 'exclusive')),
-      pages: () => [
-        ...this.#loops(2, () => this.#once(pages.read, 'read')),
-        ...this.#loops(1, () => this.#once(pages.write, 'write'), 150),
+      mutex: () => this.#loops(2, () => this.#acquireOnce(mutex('till'), 'exclusive')),
+      'long hold': () => this.#loops(1, () => this.#longHold(mutex('vault')), 100),
+      'uncontended mutex': () =>
+        this.#loops(1, () => this.#acquireOnce(mutex(`own-${incarnation.name}`), 'exclusive')),
+      'rarely used mutex': () =>
+        this.#loops(1, () => this.#acquireOnce(mutex('rare'), 'exclusive'), 600),
+      'non-reentrant mutex': () =>
+        this.#loops(1, () => this.#acquireOnce(nonReentrant, 'exclusive')),
+      'read/write lock': () => [
+        ...this.#loops(2, () => this.#acquireOnce(pages.read, 'read')),
+        ...this.#loops(1, () => this.#acquireOnce(pages.write, 'write'), 150),
       ],
-      seats: () => this.#loops(2, () => this.#once(seats, 'permit')),
+      semaphore: () => this.#loops(2, () => this.#acquireOnce(seats, 'permit')),
       downgrade: () => this.#loops(1, () => this.#downgrade(pages), 300),
-      multi: () => this.#loops(1, () => this.#multi(parts), 200),
-      nested: () => this.#loops(1, () => this.#nested(mutex('outer'), mutex('inner')), 150),
-      reenter: () => this.#loops(1, () => this.#reenter(mutex('till')), 300),
-      enter: () => this.#loops(1, () => this.#enter(mutex('till')), 300),
-      hot: () => this.#loops(1, () => this.#burst(mutex('hot'), 'exclusive'), 60),
-      'hot permits': () => this.#loops(1, () => this.#burst(seats, 'permit'), 400),
-      'hot pages': () => this.#loops(1, () => this.#burst(pages.read, 'read'), 200),
-      pool: () => this.#loops(1, () => this.#raisePermits(), 300),
-      look: () => this.#loops(1, () => this.#look(mutex), 300),
+      'multi-lock': () => this.#loops(1, () => this.#multiLock(multiLockParts), 200),
+      'nested locks': () =>
+        this.#loops(1, () => this.#nestedLocks(mutex('outer'), mutex('inner')), 150),
+      're-entry': () => this.#loops(1, () => this.#reenter(mutex('till')), 300),
+      'late use of an entry': () => this.#loops(1, () => this.#useEntryLate(mutex('till')), 300),
+      'burst on a mutex': () => this.#loops(1, () => this.#burst(mutex('hot'), 'exclusive'), 60),
+      'burst on a semaphore': () => this.#loops(1, () => this.#burst(seats, 'permit'), 400),
+      'burst on a read lock': () => this.#loops(1, () => this.#burst(pages.read, 'read'), 200),
+      'raised permits': () => this.#loops(1, () => this.#raisePermits(), 300),
+      'participants and revocation': () => this.#loops(1, () => this.#listAndRevoke(mutex), 300),
     };
     const loops = this.context.setting.jobs.flatMap((name) => jobs[name]());
     if (setting.policy === 'standard') this.#watchSuspension();
-    const elections = this.#elect();
+    const elections = this.#startElections();
     return {
       client: this.client,
       finished: Promise.all(loops).then(() => this.#checkListeners()),
-      leave: async () => void (await Promise.all(elections.map((each) => each.close()))),
+      leaveElections: async () => void (await Promise.all(elections.map((each) => each.close()))),
       close: () => this.client.close(),
     };
   }
 
-  /** @param pause milliseconds between two attempts of a loop, on average */
+  /**
+   * Runs an operation in several loops at the same time.
+   *
+   * @param pause the average number of milliseconds between two operations of a loop
+   */
   #loops(count: number, attempt: () => Promise<void>, pause = 60): Promise<void>[] {
     return Array.from({ length: count }, () => this.#loop(attempt, pause));
   }
 
   async #loop(attempt: () => Promise<void>, pause: number): Promise<void> {
-    const { working, random } = this.context;
+    const { acceptsWork, random } = this.context;
     await sleep(random.between(0, pause));
-    while (working()) {
+    while (acceptsWork()) {
       try {
         await attempt();
       } catch (error) {
-        this.#expected(error);
+        this.#checkError(error);
         await sleep(20);
       }
       await sleep(random.between(0, 2 * pause));
     }
   }
 
-  /** One acquire in one of the ways that a lock offers. */
-  async #once(lock: Lock, mode: Mode): Promise<void> {
+  /** Acquires a lock by one of its methods, works and releases it. */
+  async #acquireOnce(lock: Lock, mode: Mode): Promise<void> {
     const { random } = this.context;
     const options = this.#options(mode, lock.key);
-    const wanted = this.#wanted(lock, mode, options);
+    const requested = this.#requestedLock(lock, mode, options);
     switch (random.pick(['withLock', 'acquire', 'tryAcquire', 'enter'])) {
       case 'withLock':
-        return this.#withLock(lock, wanted, options, (record) => this.#work(record));
+        return this.#withLock(lock, requested, options, (record) => this.#work(record));
       case 'acquire': {
-        const lease = await this.#ask(wanted, options, () => lock.acquire(options));
-        return this.#hold(lease);
+        const lease = await this.#recordAcquire(requested, options, () => lock.acquire(options));
+        return this.#workAndRelease(lease);
       }
       case 'tryAcquire': {
         const tried = { ...options, wait: 0 };
-        const { history, life } = this.context;
-        const request = history.ask(life, wanted, tried);
+        const { history, incarnation } = this.context;
+        const request = history.recordRequest(incarnation, requested, tried);
         const lease = await settle(lock.tryAcquire(tried), (error) =>
-          history.refused(request, error),
+          history.recordRefusal(request, error),
         );
-        if (lease) return this.#hold(history.granted(request, lease));
-        return history.refused(request, this.#busy(lock.key));
+        if (lease) return this.#workAndRelease(history.recordGrant(request, lease));
+        return history.recordRefusal(request, this.#busy(lock.key));
       }
       default: {
-        const entered = await this.#enterOnce(lock, wanted, options);
+        const entered = await this.#recordEnter(lock, requested, options);
         await entered.entry.run(() => this.#work(entered.record));
-        this.context.history.releasing(entered.record);
+        this.context.history.recordReleaseStart(entered.record);
         await entered.entry.release();
-        this.context.history.released(entered.record);
+        this.context.history.recordReleaseEnd(entered.record);
       }
     }
   }
 
-  /** Holds a lock for so long that most faults of its holder meet it. */
+  /** Holds a lock for so long that most faults of the process happen while it holds the lock. */
   async #longHold(lock: Lock): Promise<void> {
     const options = { ...this.#options('exclusive', lock.key), holdAtMost: undefined };
-    const wanted = this.#wanted(lock, 'exclusive', options);
+    const requested = this.#requestedLock(lock, 'exclusive', options);
     const longest = 2 * this.context.setting.sessionTimeout;
-    await this.#withLock(lock, wanted, options, (record) => this.#work(record, longest));
+    await this.#withLock(lock, requested, options, (record) => this.#work(record, longest));
   }
 
-  /** Many callers of this process at once. */
+  /** Acquires a lock by many callers of this process at the same time. */
   async #burst(lock: Lock, mode: Mode): Promise<void> {
     const { random } = this.context;
-    const callers = Array.from({ length: random.whole(...BURST) }, async () => {
+    const callers = Array.from({ length: random.whole(...BURST_CALLERS) }, async () => {
       const options = { ...this.#options(mode, lock.key), wait: 5_000, holdAtLeast: undefined };
-      const wanted = this.#wanted(lock, mode, options);
+      const requested = this.#requestedLock(lock, mode, options);
       try {
-        await this.#withLock(lock, wanted, options, async (record) => {
+        await this.#withLock(lock, requested, options, async (record) => {
           if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
-        this.#expected(error);
+        this.#checkError(error);
       }
     });
     await Promise.all(callers);
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {
-    const { history, life, random } = this.context;
+    const { history, incarnation, random } = this.context;
     const options = { ...this.#options('write', 'pages'), holdAtMost: undefined };
-    const wanted = this.#wanted(lock.write, 'write', options);
-    const reading = this.#wanted(lock.read, 'read', {});
-    const lease = await settleAcquire(history.ask(life, wanted, options), history, () =>
-      lock.write.acquire(options),
+    const requested = this.#requestedLock(lock.write, 'write', options);
+    const readLock = this.#requestedLock(lock.read, 'read', {});
+    const lease = await recordAcquire(
+      history.recordRequest(incarnation, requested, options),
+      history,
+      () => lock.write.acquire(options),
     );
     await this.#work(lease, 15);
-    const request = history.ask(life, reading, { wait: 0 });
-    // It releases the write lease some time before it resolves.
-    history.releasing(lease);
-    const read = settle(lock.downgrade(lease.lease), (error) => history.refused(request, error));
+    const request = history.recordRequest(incarnation, readLock, { wait: 0 });
+    // A downgrade releases the write lease some time before it resolves.
+    history.recordReleaseStart(lease);
+    const read = settle(lock.downgrade(lease.lease), (error) =>
+      history.recordRefusal(request, error),
+    );
     const downgraded = await read;
-    // The read lease was granted before the write lease was released, and may be lost by now.
+    // The read lease was granted before the write lease was released, and it may be lost already.
     if (!downgraded.held) {
-      history.refused(request, downgraded.signal.reason);
+      history.recordRefusal(request, downgraded.signal.reason);
       return downgraded.release();
     }
-    const record = history.granted(request, downgraded);
-    history.released(lease);
+    const record = history.recordGrant(request, downgraded);
+    history.recordReleaseEnd(lease);
     await this.#work(record, random.whole(0, 30));
     await this.#release(record);
   }
 
-  async #multi(locks: readonly Lock[]): Promise<void> {
-    const { history, life, library, random } = this.context;
+  async #multiLock(locks: readonly Lock[]): Promise<void> {
+    const { history, incarnation, library, random } = this.context;
     const { fairness: _, linger: __, ...options } = this.#options('exclusive', 'left');
-    // The order in which they are given must not matter.
-    const given = random.chance(0.5) ? locks : locks.toReversed();
-    const all = new library.recipes.MultiLock(given);
-    const requests = given.map((lock) => {
+    // The order of the locks must not matter.
+    const ordered = random.chance(0.5) ? locks : locks.toReversed();
+    const multiLock = new library.recipes.MultiLock(ordered);
+    const requests = ordered.map((lock) => {
       const mode = lock.key === 'pages' ? 'write' : 'exclusive';
-      return history.ask(life, { ...this.#wanted(lock, mode, options), partial: true }, options);
+      return history.recordRequest(
+        incarnation,
+        { ...this.#requestedLock(lock, mode, options), partOfMultiLock: true },
+        options,
+      );
     });
     const refuse = (error: unknown) => {
-      for (const request of requests) history.refused(request, error);
+      for (const request of requests) history.recordRefusal(request, error);
     };
-    const lease = await settle(all.acquire(options), refuse);
+    const lease = await settle(multiLock.acquire(options), refuse);
     if (lease.leases.some(({ held }) => !held)) {
-      const why = `${life.name} was granted several locks, one of which was lost`;
-      history.violation('several locks are granted all or none', why);
+      const why = `${incarnation.name} was granted a multi-lock, one lock of which was lost`;
+      history.recordViolation('a multi-lock is granted with all its locks', why);
     }
     const records = requests.map((request, index) =>
-      history.granted(request, lease.leases[index]!, lease.fencingToken),
+      history.recordGrant(request, lease.leases[index]!, lease.fencingToken),
     );
     await this.#work(records[0]!, 30, records.slice(1));
-    for (const record of records) history.releasing(record);
+    for (const record of records) history.recordReleaseStart(record);
     await lease.release();
-    for (const record of records) history.released(record);
+    for (const record of records) history.recordReleaseEnd(record);
   }
 
-  /** Waits for a second lock as the holder of the first one, always in the same order. */
-  async #nested(outer: Lock, inner: Lock): Promise<void> {
+  /** Acquires a second lock while it holds a first one. All processes use the same order, so there is no deadlock. */
+  async #nestedLocks(outer: Lock, inner: Lock): Promise<void> {
     const { random } = this.context;
     const options = this.#options('exclusive', 'outer');
-    await this.#withLock(outer, this.#wanted(outer, 'exclusive', options), options, async () => {
-      const within: AcquireOptions = { wait: random.pick([0, 300, 5_000]) };
-      const wanted = this.#wanted(inner, 'exclusive', within);
-      await this.#withLock(inner, wanted, within, (record) => this.#work(record));
-    });
+    await this.#withLock(
+      outer,
+      this.#requestedLock(outer, 'exclusive', options),
+      options,
+      async () => {
+        const within: AcquireOptions = { wait: random.pick([0, 300, 5_000]) };
+        const requested = this.#requestedLock(inner, 'exclusive', within);
+        await this.#withLock(inner, requested, within, (record) => this.#work(record));
+      },
+    );
   }
 
-  /** Takes a lock again inside of itself: at once, with the same token, and held until the outer release. */
+  /** Re-enters a lock that it holds. The inner lease must have the token of the outer one. */
   async #reenter(lock: Lock): Promise<void> {
-    const { history, random, life } = this.context;
+    const { history, random, incarnation } = this.context;
     const options = this.#options('exclusive', lock.key);
-    // Some leases end before the lock is taken again.
+    // In some cases the outer lease is lost before the re-entry.
     if (random.chance(0.3)) Object.assign(options, { holdAtLeast: undefined, holdAtMost: 5 });
     await this.#withLock(
       lock,
-      this.#wanted(lock, 'exclusive', options),
+      this.#requestedLock(lock, 'exclusive', options),
       options,
       async (record) => {
         if (options.holdAtMost === 5) await sleep(random.between(0, 20));
         if (!record.lease.held) {
           await lock.withLock(() => {
-            const why = `${life.name} took ${lock.key} again inside of a lost lease`;
-            history.violation('nobody re-enters a lost lease', why);
+            const why = `${incarnation.name} re-entered ${lock.key} inside of a lost lease`;
+            history.recordViolation('a lost lease cannot be re-entered', why);
           });
           return;
         }
         await lock.withLock((again) => {
           if (again.fencingToken !== record.lease.fencingToken) {
-            history.violation(
-              'a re-entry is the same grant',
-              `${lock.key} had another token inside`,
+            history.recordViolation(
+              'a re-entry has the token of its outer lease',
+              `${lock.key} had another token in a re-entry`,
             );
           }
         });
@@ -279,25 +302,25 @@ class Jobs {
   }
 
   /** Uses an entry after its release while an outer lease of the same lock is still held. */
-  async #enter(lock: Lock): Promise<void> {
+  async #useEntryLate(lock: Lock): Promise<void> {
     const { history, random } = this.context;
     let late: Promise<void> | undefined;
     const options = this.#options('exclusive', lock.key);
     await this.#withLock(
       lock,
-      this.#wanted(lock, 'exclusive', options),
+      this.#requestedLock(lock, 'exclusive', options),
       options,
       async (record) => {
         if (!record.lease.held) return;
         const entry = await lock.enter();
         await entry.release();
-        late = this.#elsewhere(() =>
+        late = this.#runDetached(() =>
           entry.run(async () => {
             const within = { wait: random.pick([0, 3_000]) };
-            const wanted = this.#wanted(lock, 'exclusive', within);
-            const request = history.ask(this.context.life, wanted, within);
-            const inner = settleAcquire(request, history, () => lock.acquire(within));
-            await this.#hold(await inner);
+            const requested = this.#requestedLock(lock, 'exclusive', within);
+            const request = history.recordRequest(this.context.incarnation, requested, within);
+            const inner = recordAcquire(request, history, () => lock.acquire(within));
+            await this.#workAndRelease(await inner);
           }),
         );
         await this.#work(record);
@@ -306,39 +329,42 @@ class Jobs {
     await late;
   }
 
-  /** Runs in another call chain, as a timer or a queue would. */
-  async #elsewhere(act: () => Promise<void>): Promise<void> {
+  /** Runs a function in another call chain, as a timer or a queue does. */
+  async #runDetached(act: () => Promise<void>): Promise<void> {
     try {
       await this.context.library.recipes.runDetached(act);
     } catch (error) {
-      this.#expected(error);
+      this.#checkError(error);
     }
   }
 
   /** Under the policy `standard`, a lost connection ends every lease. */
   #watchSuspension(): void {
-    const { history, life } = this.context;
+    const { history, incarnation } = this.context;
     this.client.onState(({ state }) => {
       if (state !== 'SUSPENDED') return;
-      const held = history.openOf(life);
+      const held = history.heldBy(incarnation);
       setImmediate(() => {
         for (const { lease, key } of held) {
           if (lease.signal.aborted || this.client.connected) continue;
-          const why = `${life.name} kept ${key} although its connection was lost`;
-          history.violation('a lost connection ends leases under the policy standard', why);
+          const why = `${incarnation.name} kept ${key} although its connection was lost`;
+          history.recordViolation('a lost connection ends leases under the policy standard', why);
         }
       });
     });
   }
 
-  /** Raises the number of permits while somebody waits for one. */
+  /** Raises the number of permits of a semaphore while a caller waits for a permit. */
   async #raisePermits(): Promise<void> {
-    const { history, life, library, world, calm, setting, random } = this.context;
+    const { history, incarnation, library, world, isFaultFree, setting, random } = this.context;
     const { recipes } = library;
-    const path = this.#path(`pool-${life.name}`);
+    const path = this.#path(`pool-${incarnation.name}`);
     const permits = new recipes.SharedCount(this.client, `${path}-size`);
     await permits.set(1);
-    const pool = new recipes.Semaphore(this.client, path, { permits, key: `pool-${life.name}` });
+    const pool = new recipes.Semaphore(this.client, path, {
+      permits,
+      key: `pool-${incarnation.name}`,
+    });
     const lease = await pool.acquire({ wait: 5_000 });
     const waiting = pool.acquire({ wait: 5_000 });
     const released = waiting.then((second) => second.release()).catch(() => {});
@@ -349,9 +375,9 @@ class Jobs {
       await waiting;
       const took = world.now - started;
       const limit = 40 * setting.latency[1] + 4 * setting.lag[1] + 100;
-      if (took > limit && calm(started, world.now)) {
-        const why = `${life.name} waited ${took.toFixed(1)} ms for a permit after there were more`;
-        history.violation('more permits wake a waiter', why);
+      if (took > limit && isFaultFree(started, world.now)) {
+        const why = `${incarnation.name} waited ${took.toFixed(1)} ms for a permit after the number of permits was raised`;
+        history.recordViolation('raised permits are granted to waiters', why);
       }
     } finally {
       await lease.release();
@@ -359,44 +385,49 @@ class Jobs {
     }
   }
 
-  /** Reads who takes part, and sometimes asks the holder for the lock. */
-  async #look(mutex: (key: string) => Lock): Promise<void> {
-    const { random, life, history } = this.context;
-    const lock = mutex(random.pick(['till', 'rare', 'hot', 'vault', `own-${life.name}`]));
+  /** Lists the participants of a lock, and in half of the cases asks its holder to release it. */
+  async #listAndRevoke(mutex: (key: string) => Lock): Promise<void> {
+    const { random, incarnation, history } = this.context;
+    const lock = mutex(random.pick(['till', 'rare', 'hot', 'vault', `own-${incarnation.name}`]));
     await lock.participants();
-    if (random.chance(0.5)) await history.revoking(lock.key, lock.revoke());
+    if (random.chance(0.5)) await history.recordRevocation(lock.key, lock.revoke());
   }
 
-  #elect(): readonly { close(): Promise<void> }[] {
-    const { history, life, library, random, working } = this.context;
+  #startElections(): readonly { close(): Promise<void> }[] {
+    const { history, incarnation, library, random, acceptsWork } = this.context;
     const { recipes } = library;
-    const id = life.name;
-    const onError = (error: unknown) => this.#expected(error);
+    const id = incarnation.name;
+    const onError = (error: unknown) => this.#checkError(error);
     const record = (key: string, term: Term) => {
-      const wanted = { key, path: undefined, mode: 'lead', count: 1 } as const;
-      return history.granted(history.ask(life, wanted), holdingOf(term));
+      const requested = { key, path: undefined, mode: 'lead', count: 1 } as const;
+      return history.recordGrant(history.recordRequest(incarnation, requested), termAsLease(term));
     };
     const latch = new recipes.LeaderLatch(this.client, this.#path('latch'), { id, onError });
     latch.onChange((term) => {
       if (!term) return;
       const lead = record('latch', term);
       void this.#work(lead, random.whole(50, 600)).then(() => {
-        if (term.active && working()) return latch.resign().catch(onError);
+        if (term.active && acceptsWork()) return latch.resign().catch(onError);
       });
     });
-    const take = async (term: Term) => {
+    const takeLeadership = async (term: Term) => {
       const lead = record('selector', term);
       const interrupt = () => void selector.interruptLeadership();
       const timer = random.chance(0.3) && setTimeout(interrupt, random.between(0, 200));
       await this.#work(lead, random.whole(20, 400));
       if (timer) clearTimeout(timer);
-      // It may take a while to stop; the next leader must not begin before.
+      // The work may continue for a while after the end of the term. The next leader must not start before that.
       if (!term.active) await sleep(random.between(0, 40));
-      history.releasing(lead);
-      history.stopped(lead);
+      history.recordReleaseStart(lead);
+      history.recordStop(lead);
     };
     const options = { id, onError, autoRequeue: true };
-    const selector = new recipes.LeaderSelector(this.client, this.#path('selector'), take, options);
+    const selector = new recipes.LeaderSelector(
+      this.client,
+      this.#path('selector'),
+      takeLeadership,
+      options,
+    );
     latch.start();
     selector.start();
     return [latch, selector];
@@ -404,92 +435,98 @@ class Jobs {
 
   async #withLock(
     lock: Lock,
-    wanted: Wanted,
+    requested: RequestedLock,
     options: AcquireOptions,
     act: (record: LeaseRecord) => Promise<void>,
   ): Promise<void> {
-    const { history, life } = this.context;
-    const request = history.ask(life, wanted, options);
+    const { history, incarnation } = this.context;
+    const request = history.recordRequest(incarnation, requested, options);
     let record: LeaseRecord | undefined;
     try {
       await lock.withLock(async (lease) => {
-        record = history.granted(request, lease);
+        record = history.recordGrant(request, lease);
         try {
           await act(record);
         } finally {
-          history.releasing(record);
+          history.recordReleaseStart(record);
         }
       }, options);
     } catch (error) {
-      if (!record) history.refused(request, error);
+      if (!record) history.recordRefusal(request, error);
       throw error;
     } finally {
-      if (record) history.released(record);
+      if (record) history.recordReleaseEnd(record);
     }
   }
 
-  async #enterOnce(lock: Lock, wanted: Wanted, options: AcquireOptions) {
-    const { history, life } = this.context;
-    const request = history.ask(life, wanted, options);
-    const entry = await settle(lock.enter(options), (error) => history.refused(request, error));
-    return { entry, record: history.granted(request, entry.lease) };
+  async #recordEnter(lock: Lock, requested: RequestedLock, options: AcquireOptions) {
+    const { history, incarnation } = this.context;
+    const request = history.recordRequest(incarnation, requested, options);
+    const entry = await settle(lock.enter(options), (error) =>
+      history.recordRefusal(request, error),
+    );
+    return { entry, record: history.recordGrant(request, entry.lease) };
   }
 
-  async #ask(
-    wanted: Wanted,
+  async #recordAcquire(
+    requested: RequestedLock,
     options: AcquireOptions,
     acquire: () => Promise<Lease>,
   ): Promise<LeaseRecord<Lease>> {
-    const { history, life } = this.context;
-    return settleAcquire(history.ask(life, wanted, options), history, acquire);
+    const { history, incarnation } = this.context;
+    return recordAcquire(history.recordRequest(incarnation, requested, options), history, acquire);
   }
 
-  async #hold(record: LeaseRecord<Lease>): Promise<void> {
+  async #workAndRelease(record: LeaseRecord<Lease>): Promise<void> {
     await this.#work(record);
     await this.#release(record);
   }
 
   async #release(record: LeaseRecord<Lease>): Promise<void> {
     const { history } = this.context;
-    history.releasing(record);
+    history.recordReleaseStart(record);
     await record.lease.release();
-    history.released(record);
+    history.recordReleaseEnd(record);
   }
 
-  /** Works in steps, each only as long as the lease is held. */
+  /** Works in steps until the time is over or a lease is no longer held. */
   async #work(record: LeaseRecord, longest?: number, others: LeaseRecord[] = []): Promise<void> {
     const { history, random, world } = this.context;
     const most = longest ?? (random.chance(0.05) ? 900 : 40);
     const until = world.now + random.between(0, most);
     do {
-      const held = [record, ...others].every((each) => history.works(each));
-      // A holder may release some time after it has lost its lease.
+      const held = [record, ...others].every((each) => history.recordWork(each));
+      // A holder may call release() some time after it has lost its lease.
       if (!held) return void (random.chance(0.3) && (await sleep(random.between(0, 60))));
       await sleep(Math.min(WORK_STEP, Math.max(1, until - world.now)));
     } while (world.now < until);
   }
 
-  #wanted(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number }): Wanted {
+  #requestedLock(
+    lock: Lock,
+    mode: Mode,
+    options: AcquireOptions & { count?: number },
+  ): RequestedLock {
     const { count = 1 } = options;
     const permits = mode === 'permit' ? PERMITS : lock.key === 'door' ? 1 : undefined;
     return { key: lock.key, path: lock.path, mode, count, permits };
   }
 
   #options(mode: Mode, key: string): AcquireOptions & { count?: number } {
-    const { random, setting, history, life } = this.context;
+    const { random, setting, history, incarnation } = this.context;
     const options: AcquireOptions & { count?: number } = {
       wait: random.pick([0, random.whole(20, 500), 5_000, 5_000, Infinity]),
       signal: this.#signal,
     };
     if (mode === 'permit' && key === 'seats') options.count = random.whole(1, 2);
-    if (random.chance(setting.lingers)) options.linger = random.whole(1, LONGEST_LINGER);
-    if (random.chance(setting.strict)) options.fairness = 'strict';
-    if (random.chance(0.05)) options.holdAtLeast = random.whole(1, LONGEST_KEEP);
-    if (random.chance(0.05)) options.holdAtMost = random.whole(LONGEST_KEEP, 400);
+    if (random.chance(setting.lingerProbability)) options.linger = random.whole(1, MAX_LINGER);
+    if (random.chance(setting.strictProbability)) options.fairness = 'strict';
+    if (random.chance(0.05)) options.holdAtLeast = random.whole(1, MAX_HOLD_AT_LEAST);
+    if (random.chance(0.05)) options.holdAtMost = random.whole(MAX_HOLD_AT_LEAST, 400);
     if (random.chance(0.1)) {
       const after = random.whole(1, 300);
       options.signal = AbortSignal.timeout(after);
-      history.cancels(options.signal, after / life.clockRate);
+      history.recordAbortTime(options.signal, after / incarnation.clockRate);
     }
     return options;
   }
@@ -498,33 +535,37 @@ class Jobs {
     return new this.context.library.recipes.LockBusyError(`${key} is taken`, { key });
   }
 
-  /** Only errors of the library's own classes may reach its users. */
-  #expected(error: unknown): void {
-    const { history, library, life } = this.context;
+  /** Checks that an error is of a class that the library documents. */
+  #checkError(error: unknown): void {
+    const { history, library, incarnation } = this.context;
     if (error instanceof library.recipes.CoordinationError) return;
     const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    history.violation('errors are of the documented classes', `${life.name}: ${why}`);
+    history.recordViolation('errors are of the documented classes', `${incarnation.name}: ${why}`);
   }
 
   #checkListeners(): void {
     const count = getEventListeners(this.#signal, 'abort').length;
     if (count === 0) return;
-    const { history, life } = this.context;
-    history.violation('no listener is left', `${count} on a signal of ${life.name}`);
+    const { history, incarnation } = this.context;
+    history.recordViolation(
+      'no listener is left',
+      `${count} listeners are left on a signal of ${incarnation.name}`,
+    );
   }
 }
 
-/** Notes what an acquire comes to. */
-async function settleAcquire(
+/** Acquires a lease and records the grant or the error. */
+async function recordAcquire(
   request: Request,
   history: History,
   acquire: () => Promise<Lease>,
 ): Promise<LeaseRecord<Lease>> {
-  const lease = await settle(acquire(), (error) => history.refused(request, error));
-  return history.granted(request, lease);
+  const lease = await settle(acquire(), (error) => history.recordRefusal(request, error));
+  return history.recordGrant(request, lease);
 }
 
-export function holdingOf(term: Term): Holding {
+/** Returns the view of a term that the history records like a lease. */
+export function termAsLease(term: Term): LeaseLike {
   return {
     get held() {
       return term.active;
@@ -536,15 +577,15 @@ export function holdingOf(term: Term): Holding {
   };
 }
 
-/** Resolves or rejects with `promise`, and notes a rejection. */
+/** Settles as `promise` does. Calls `onError` before a rejection. */
 export async function settle<T>(
   promise: Promise<T>,
-  refused: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Promise<T> {
   try {
     return await promise;
   } catch (error) {
-    refused(error);
+    onError(error);
     throw error;
   }
 }

@@ -6,18 +6,22 @@ import type { Library } from './types.js';
 
 const FILES = { nest: 'index.js', recipes: 'recipes/index.js', testing: 'testing/index.js' };
 
-/** @throws UsageError where the directory holds no build of the library */
+/**
+ * Checks that a directory contains a build of the library.
+ *
+ * @throws UsageError if it does not
+ */
 export function checkLibrary(directory: string): void {
   for (const file of Object.values(FILES)) {
     if (existsSync(join(directory, file))) continue;
-    throw new UsageError(`--lib ${directory} is no build of the library: it has no ${file}`);
+    throw new UsageError(`--lib ${directory} is not a build of the library: it has no ${file}`);
   }
 }
 
 /**
- * Loads a build of the library before the first seed runs: virtual time cannot wait for files.
+ * Loads a build of the library. To be called before the first run, because virtual time cannot wait for files.
  *
- * @throws UsageError where the build cannot be loaded
+ * @throws UsageError if the build cannot be loaded
  */
 export async function loadLibrary(directory: string): Promise<Library> {
   const load = async <T>(file: string) => {

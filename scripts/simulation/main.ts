@@ -1,6 +1,5 @@
-// npm run simulate -- [options], which --help lists
-// Runs the library in virtual time, with faults, and checks what its locks did. A failure prints the seed and
-// the faults that repeat it.
+// The command `npm run simulate`. Runs the library in virtual time, injects faults and checks the leases that the
+// library grants. For a failure it prints the seed and the faults that reproduce it. `--help` lists the options.
 import { stopAtInterrupt } from '../interrupt.mjs';
 import { faultText, toFailure } from './failure.js';
 import { Figures } from './figures.js';
@@ -8,7 +7,7 @@ import { checkLibrary } from './library.js';
 import {
   type Command,
   type ManySeeds,
-  MOST_SEED,
+  MAX_SEED,
   parseCommand,
   type SingleSeed,
   USAGE,
@@ -20,7 +19,7 @@ import { SeedWorker } from './seed-worker.js';
 
 const PASSED = 0;
 const VIOLATED = 1;
-const UNUSABLE = 2;
+const NOT_RUN = 2;
 const INTERRUPTED = 130;
 
 const command = readCommand();
@@ -28,7 +27,7 @@ try {
   process.exitCode = await run(command);
 } catch (error) {
   console.error(error instanceof UsageError ? error.message : error);
-  process.exitCode = UNUSABLE;
+  process.exitCode = NOT_RUN;
 }
 
 function readCommand(): Command {
@@ -38,11 +37,11 @@ function readCommand(): Command {
     return parsed;
   } catch (error) {
     console.error((error as Error).message);
-    process.exit(UNUSABLE);
+    process.exit(NOT_RUN);
   }
 }
 
-/** Runs the command, whose modules load only now. Returns the exit code. */
+/** Runs the command and returns the exit code. Loads the modules of a mode only if the command uses it. */
 async function run(command: Command): Promise<number> {
   switch (command.kind) {
     case 'help':
@@ -74,7 +73,9 @@ async function singleSeed(options: SingleSeed): Promise<number> {
     output.failure(toFailure(report, options.lib, options.faults && { faults, violation }));
   }
   if (violation && !options.faults && faults.length > 0) {
-    output.text(`  look for fewer faults: npm run simulate -- --from ${seed} --seeds 1`);
+    output.text(
+      `  to find the smallest set of faults: npm run simulate -- --from ${seed} --seeds 1`,
+    );
   }
   output.summary(figures, { seed, digest });
   return violation ? VIOLATED : PASSED;
@@ -105,7 +106,7 @@ async function manySeeds({ from, seeds, minutes, lib, ...options }: ManySeeds): 
 }
 
 function* seedsFrom(from: number, count: number, minutes = Infinity): Generator<number> {
-  const last = Math.min(from + count - 1, MOST_SEED);
-  // Node's clock starts with the process.
+  const last = Math.min(from + count - 1, MAX_SEED);
+  // performance.now() counts from the start of this process.
   for (let seed = from; seed <= last && performance.now() < minutes * 60_000; seed++) yield seed;
 }

@@ -34,12 +34,14 @@ const INTERRUPTED = 130;
 const SEARCH_LIMIT = 120_000;
 /** Milliseconds of real time that one seed may take. With some mutants a run never ends. */
 const SEED_LIMIT = 30_000;
-/** The number of seeds that the unmodified library may fail. With more failures the results for mutants mean nothing. */
+/**
+ * The number of seeds that the unmodified library may fail. With more failures the results for mutants mean nothing.
+ */
 const MAX_BASELINE_FAILURES = 3;
 
 /**
- * Plants one bug at a time into a copy of the build, and runs seeds until the simulation finds the bug. Returns the exit
- * code: 0 if every mutant was found.
+ * Plants one bug at a time into a copy of the build, and runs seeds until the simulation finds the bug. Returns the
+ * exit code: 0 if every mutant was found.
  *
  * @throws UsageError if a name is unknown, a mutant cannot be planted into the current source, the build is not up to
  *   date, or the unmodified library fails too many seeds

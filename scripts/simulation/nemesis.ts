@@ -1,22 +1,21 @@
-import type { FaultKind } from './fault-plan.js';
+import type { PlannedFault } from './fault-plan.js';
 import type { History } from './history.js';
 import { ROOT } from './jobs.js';
-import type { Members } from './members.js';
-import { type Setting } from './setting.js';
-import type { Fault } from './types.js';
+import type { Workload } from './workload.js';
+import type { Setting } from './setting.js';
 
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type World = import('nestjs-zookeeper/testing').World;
 type Link = import('nestjs-zookeeper/testing').Link;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 
-/** What makes a process or the network slow: bounds of a message's time, in milliseconds. */
-const SLOW = [50, 120] as const;
+/** The minimum and maximum latency of a slow network, in milliseconds. */
+const SLOW_LATENCY = [50, 120] as const;
 
-/** Nodes of mutexes and of read/write locks. */
+/** Matches the queue nodes of mutexes and read/write locks. */
 const LOCK_NODE = /(lock-|__READ__|__WRIT__)\d{10}$/;
 
-/** Which operation's reply is lost. */
+/** The operation whose reply each fault loses. */
 const LOST_REPLIES = {
   'lose create reply': 'create',
   'lose delete reply': 'delete',
@@ -24,37 +23,39 @@ const LOST_REPLIES = {
   'lose sync reply': 'sync',
 } as const;
 
-/** Brings about the faults of a plan, each at its time. */
+/** Injects the faults of a plan, each at its time. */
 export class Nemesis {
   constructor(
     private readonly world: World,
-    private readonly members: Members,
+    private readonly workload: Workload,
     private readonly history: History,
     private readonly setting: Setting,
-    /** The client of somebody who is no part of the workload. */
+    /** A client outside of the workload, which deletes nodes as an operator would. */
     private readonly operator: ZkClient,
   ) {}
 
   /** Resolves when the last fault has ended. */
-  async run(faults: readonly (Fault & { kind: FaultKind })[]): Promise<void> {
+  async run(faults: readonly PlannedFault[]): Promise<void> {
     await Promise.all(
       faults.map(async (fault) => {
         await this.world.sleep(fault.from - this.world.now);
-        const undo = this.#strike(fault);
+        const undo = this.#inject(fault);
         await this.world.sleep(fault.until - this.world.now);
         undo();
       }),
     );
   }
 
-  #strike({ kind, target, from, until }: Fault & { kind: FaultKind }): () => void {
-    if (target.startsWith('server')) return this.#strikeServer(kind, target);
-    const member = this.members.present(target);
-    const none = () => {};
-    // A fault may meet a process that is gone at the moment.
-    if (!member || member.process.crashed) return none;
-    const { process, life } = member;
-    const { session } = life;
+  /** Starts a fault. Returns the function that ends it. */
+  #inject(fault: PlannedFault): () => void {
+    const { kind, target, from, until } = fault;
+    if (target.startsWith('server')) return this.#injectServerFault(fault);
+    const member = this.workload.current(target);
+    const noop = () => {};
+    // The process may have crashed or shut down, and not have been started again yet.
+    if (!member || member.process.crashed) return noop;
+    const { process, incarnation } = member;
+    const { session } = incarnation;
     const { link } = process;
     switch (kind) {
       case 'pause':
@@ -63,18 +64,18 @@ export class Nemesis {
       case 'block':
         void process.run(() => {
           process.block(until - from);
-          this.members.askWhatIsHeld(member);
+          this.workload.checkHeldLeases(member);
         });
-        return none;
+        return noop;
       case 'crash':
-      case 'lose power':
-        this.members.crash(member, kind === 'lose power');
-        return () => this.members.start(target);
+      case 'crash silently':
+        this.workload.crash(member, kind === 'crash silently');
+        return () => this.workload.start(target);
       case 'shut down':
-        this.members.shutDown(member);
-        return () => this.members.start(target);
+        this.workload.shutDown(member);
+        return () => this.workload.start(target);
       case 'cut':
-      case 'cut until the session is over':
+      case 'cut until the session expires':
         return link.cut('both');
       case 'cut requests':
         return link.cut('requests');
@@ -82,57 +83,57 @@ export class Nemesis {
         return link.cut('replies');
       case 'reset':
         link.reset();
-        return none;
-      case 'refuse': {
+        return noop;
+      case 'refuse connections': {
         const undo = link.refuseConnections();
         link.reset();
         return undo;
       }
       case 'slow network': {
-        link.latency = SLOW;
+        link.latency = SLOW_LATENCY;
         return () => (link.latency = this.setting.latency);
       }
-      case 'lose create reply and refuse': {
-        if (session === undefined) return none;
+      case 'lose create reply and refuse connections': {
+        if (session === undefined) return noop;
         this.world.loseReply('create', session);
         return link.refuseConnections();
       }
-      case 'late replies, then silence':
-        return this.#lateReplies(link, from, until);
+      case 'delay replies, then cut requests':
+        return this.#delayRepliesThenCutRequests(link, from, until);
       case 'lose create reply':
       case 'lose delete reply':
       case 'lose listing reply':
       case 'lose sync reply':
-        // Without a session of its own, the fault would strike another process.
-        if (session === undefined) return none;
+        // Without a session, the fault would apply to the client of another process.
+        if (session === undefined) return noop;
         this.world.loseReply(LOST_REPLIES[kind], session);
         if (kind === 'lose sync reply') link.reset();
-        return none;
+        return noop;
       case 'expire session':
         if (session !== undefined) this.#expire(session);
-        return none;
+        return noop;
       case 'delete node':
         if (session !== undefined) this.#deleteNode(session);
-        return none;
+        return noop;
       case 'step clock forward':
         process.stepClock(this.setting.sessionTimeout * 0.6);
-        return none;
+        return noop;
       case 'step clock back':
         process.stepClock(-3_600_000);
-        return none;
+        return noop;
       default:
-        throw new Error(`the fault ${kind} strikes no process`);
+        throw new Error(`the fault "${kind}" cannot be injected into a process`);
     }
   }
 
-  #strikeServer(kind: FaultKind, target: string): () => void {
+  #injectServerFault({ kind, target }: PlannedFault): () => void {
     const { servers } = this.world;
     const server = servers[Number(target.slice('server '.length)) - 1]!;
     switch (kind) {
       case 'crash server':
         server.crash();
         return () => server.restart();
-      case 'unplug server':
+      case 'crash server silently':
         server.crash({ silently: true });
         return () => server.restart();
       case 'pause server':
@@ -144,21 +145,25 @@ export class Nemesis {
           for (const each of servers) each.restart();
         };
       default:
-        throw new Error(`the fault ${kind} strikes no server`);
+        throw new Error(`the fault "${kind}" cannot be injected into a server`);
     }
   }
 
   #resume(name: string, process: SimulatedProcess): void {
-    const member = this.members.present(name);
-    // Half of the time the first code after the pause asks what it holds; otherwise replies and timers are first.
+    const member = this.workload.current(name);
+    // In half of the cases the first code after the pause checks the leases; in the others it handles replies or
+    // timers.
     if (member?.process === process && this.world.random.chance(0.5)) {
-      void process.run(() => this.members.askWhatIsHeld(member)).catch(() => {});
+      void process.run(() => this.workload.checkHeldLeases(member)).catch(() => {});
     }
     process.resume();
   }
 
-  /** The servers hear the process until half of the time is over, and the process hears their answers only then. */
-  #lateReplies(link: Link, from: number, until: number): () => void {
+  /**
+   * Holds back the replies at first, while the servers still receive requests. Then delivers the replies and holds back
+   * the requests.
+   */
+  #delayRepliesThenCutRequests(link: Link, from: number, until: number): () => void {
     const half = Math.min((until - from) / 2, this.setting.sessionTimeout * 0.4);
     const deliver = link.cut('replies');
     let heal = () => {};
@@ -172,7 +177,7 @@ export class Nemesis {
     };
   }
 
-  /** Deletes the node of a lock of this client, as an operator would who believes it to be left over. */
+  /** Deletes a lock node of a session, as an operator does who thinks that the node is an orphan. */
   #deleteNode(session: string): void {
     const own = this.world
       .znodes(ROOT)

@@ -1,9 +1,9 @@
 import { Injectable, type LoggerService, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Holding, LeaseRecord, Wanted } from './history.js';
-import { followSession, holdingOf, settle } from './jobs.js';
-import type { Context, Program } from './members.js';
+import type { LeaseLike, LeaseRecord, RequestedLock } from './history.js';
+import { followSession, termAsLease, settle } from './jobs.js';
+import type { JobContext, Program } from './workload.js';
 import { PERMITS } from './setting.js';
 import type { Library } from './types.js';
 
@@ -15,9 +15,9 @@ const NAMESPACE = '/app';
 
 const SILENT: LoggerService = { log() {}, warn() {}, error() {} };
 
-/** Resolves to a program whose locks and elections are those of a Nest application. */
-export async function startApplication(context: Context): Promise<Program> {
-  const { library, process, setting, life, working } = context;
+/** Starts the jobs of a process that runs a Nest application. */
+export async function startApplication(context: JobContext): Promise<Program> {
+  const { library, process, setting, incarnation, acceptsWork } = context;
   const Shop = shopOf(library);
   const options = {
     connectString: 'simulated:2181',
@@ -25,7 +25,7 @@ export async function startApplication(context: Context): Promise<Program> {
     sessionTimeout: setting.sessionTimeout,
     connectTimeout: setting.sessionTimeout / 4,
     policy: setting.policy,
-    participantId: life.name,
+    participantId: incarnation.name,
     retry: { type: 'fixed', delay: 50, maxAttempts: 40 } as const,
   };
   for (;;) {
@@ -38,7 +38,7 @@ export async function startApplication(context: Context): Promise<Program> {
       await module.init();
     } catch (error) {
       await module.close().catch(() => {});
-      if (error instanceof library.nest.ConnectionError && working()) continue;
+      if (error instanceof library.nest.ConnectionError && acceptsWork()) continue;
       throw error;
     }
     const client = module.get<import('nestjs-zookeeper').ZkClient>(library.nest.getZkClientToken());
@@ -50,12 +50,12 @@ export async function startApplication(context: Context): Promise<Program> {
       module.get(library.nest.LeaderService),
     );
     const finished = jobs.run();
-    const leave = () => module.close();
-    return { client, finished, leave, close: leave };
+    const close = () => module.close();
+    return { client, finished, leaveElections: close, close };
   }
 }
 
-/** What a decorated method runs while it holds its lease or leads. */
+/** The code that a decorated method runs while it holds its lease or leads. */
 type Act = () => Promise<void>;
 
 interface Shop {
@@ -102,10 +102,10 @@ function defineShop({ nest }: Library): Type<Shop> {
 }
 
 class ApplicationJobs {
-  #term: LeaseRecord<Holding> | undefined;
+  #term: LeaseRecord<LeaseLike> | undefined;
 
   constructor(
-    private readonly context: Context,
+    private readonly context: JobContext,
     private readonly shop: Shop,
     private readonly locks: LockService,
     private readonly leaders: LeaderService,
@@ -120,18 +120,18 @@ class ApplicationJobs {
       this.#loop(() => this.#permit()),
       this.#loop(() => this.#permit()),
       this.#loop(() => this.#withLock()),
-      this.#loop(() => this.#keys()),
+      this.#loop(() => this.#acquireTwoKeys()),
       this.#loop(() => this.#lead()),
     ]);
   }
 
   async #loop(attempt: () => Promise<void>): Promise<void> {
-    const { working, random } = this.context;
-    while (working()) {
+    const { acceptsWork, random } = this.context;
+    while (acceptsWork()) {
       try {
         await attempt();
       } catch (error) {
-        this.#expected(error);
+        this.#checkError(error);
         await sleep(20);
       }
       await sleep(random.between(1, 60));
@@ -141,99 +141,116 @@ class ApplicationJobs {
   #order(id: string): Promise<void> {
     const key = `order-${id}`;
     const call = (act: Act) => this.shop.order(id, act);
-    return this.#decorated(lock(key), { wait: 2_000, linger: 300 }, call);
+    return this.#decorated(mutexOf(key), { wait: 2_000, linger: 300 }, call);
   }
 
   #stock(): Promise<void> {
-    return this.#decorated(lock('stock'), { wait: 0 }, (act) => this.shop.stock(act));
+    return this.#decorated(mutexOf('stock'), { wait: 0 }, (act) => this.shop.stock(act));
   }
 
   #permit(): Promise<void> {
     const path = `${NAMESPACE}/semaphores/seats`;
-    const wanted: Wanted = { key: 'seats', path, mode: 'permit', count: 1, permits: PERMITS };
-    return this.#decorated(wanted, { wait: 3_000 }, (act) => this.shop.permit(act));
+    const requested: RequestedLock = {
+      key: 'seats',
+      path,
+      mode: 'permit',
+      count: 1,
+      permits: PERMITS,
+    };
+    return this.#decorated(requested, { wait: 3_000 }, (act) => this.shop.permit(act));
   }
 
-  /** The lease counts from the method's first line to its last: the decorator releases after that. */
+  /**
+   * Calls a decorated method and records its lease from the first line of the method to its last one. The decorator
+   * releases the lease after that.
+   */
   async #decorated(
-    wanted: Wanted,
+    requested: RequestedLock,
     options: { wait: number; linger?: number },
     call: (act: Act) => Promise<void>,
   ): Promise<void> {
-    const { history, library, life } = this.context;
-    const request = history.ask(life, wanted, options);
+    const { history, library, incarnation } = this.context;
+    const request = history.recordRequest(incarnation, requested, options);
     let record: LeaseRecord | undefined;
     try {
       await call(async () => {
-        record = history.granted(request, library.nest.currentLease()!);
+        record = history.recordGrant(request, library.nest.currentLease()!);
         await this.#work(record);
-        history.releasing(record);
+        history.recordReleaseStart(record);
       });
     } catch (error) {
-      if (!record) history.refused(request, error);
+      if (!record) history.recordRefusal(request, error);
       throw error;
     } finally {
-      if (record) history.released(record);
+      if (record) history.recordReleaseEnd(record);
     }
   }
 
   async #withLock(): Promise<void> {
-    const { history, life, random } = this.context;
+    const { history, incarnation, random } = this.context;
     const options = {
       wait: random.pick([0, 200, 5_000]),
       mode: random.pick(['read', 'write'] as const),
       linger: random.pick([0, 500]),
     };
     const path = `${NAMESPACE}/locks/pages`;
-    const request = history.ask(
-      life,
+    const request = history.recordRequest(
+      incarnation,
       { key: 'pages', path, mode: options.mode, count: 1 },
       options,
     );
     const act = async (lease: Lease) => {
-      const record = history.granted(request, lease);
+      const record = history.recordGrant(request, lease);
       await this.#work(record);
-      history.releasing(record);
+      history.recordReleaseStart(record);
       return record;
     };
-    const refused = (error: unknown) => {
-      if (request.settled === Infinity) history.refused(request, error);
+    const onError = (error: unknown) => {
+      if (request.settled === Infinity) history.recordRefusal(request, error);
     };
-    history.released(await settle(this.locks.withLock('pages', options, act), refused));
+    history.recordReleaseEnd(await settle(this.locks.withLock('pages', options, act), onError));
   }
 
-  /** Several keys as one. */
-  async #keys(): Promise<void> {
-    const { history, life } = this.context;
+  /** Acquires two keys as one lease. */
+  async #acquireTwoKeys(): Promise<void> {
+    const { history, incarnation } = this.context;
     const options = { wait: 3_000 };
     const requests = ['order-1', 'order-2'].map((key) =>
-      history.ask(life, { ...lock(key), partial: true }, options),
+      history.recordRequest(incarnation, { ...mutexOf(key), partOfMultiLock: true }, options),
     );
-    const refused = (error: unknown) => {
-      for (const request of requests) history.refused(request, error);
+    const onError = (error: unknown) => {
+      for (const request of requests) history.recordRefusal(request, error);
     };
-    const all = await settle(this.locks.acquire(['order-1', 'order-2'], options), refused);
+    const lease = await settle(this.locks.acquire(['order-1', 'order-2'], options), onError);
     const records = requests.map((request, index) =>
-      history.granted(request, all.leases[index]!, all.fencingToken),
+      history.recordGrant(request, lease.leases[index]!, lease.fencingToken),
     );
     await this.#work(records[0]!, records.slice(1));
-    for (const record of records) history.releasing(record);
-    await all.release();
-    for (const record of records) history.released(record);
+    for (const record of records) history.recordReleaseStart(record);
+    await lease.release();
+    for (const record of records) history.recordReleaseEnd(record);
   }
 
-  /** One record for each term, however often the method runs in it. */
+  /** Calls a method for leaders. Each term has one record, also if the method runs several times in it. */
   async #lead(): Promise<void> {
-    const { history, life, random, library } = this.context;
-    const wanted: Wanted = { key: 'close-orders', path: undefined, mode: 'lead', count: 1 };
+    const { history, incarnation, random, library } = this.context;
+    const requested: RequestedLock = {
+      key: 'close-orders',
+      path: undefined,
+      mode: 'lead',
+      count: 1,
+    };
     await this.shop.closeOrders(async () => {
       const term = library.nest.currentTerm()!;
       if (!term.active) {
-        const why = `${life.name} ran a method for leaders after its term`;
-        history.violation('a method for leaders runs in a term', why);
+        const why = `${incarnation.name} ran a method for leaders after the end of its term`;
+        history.recordViolation('a method for leaders runs during a term', why);
       }
       if (this.#term?.token !== term.fencingToken) {
-        this.#term = history.granted(history.ask(life, wanted), holdingOf(term));
+        this.#term = history.recordGrant(
+          history.recordRequest(incarnation, requested),
+          termAsLease(term),
+        );
       }
       await this.#work(this.#term);
     });
@@ -244,19 +261,19 @@ class ApplicationJobs {
     const { history, random, world } = this.context;
     const until = world.now + random.between(0, 40);
     do {
-      if (![record, ...others].every((each) => history.works(each))) return;
+      if (![record, ...others].every((each) => history.recordWork(each))) return;
       await sleep(7);
     } while (world.now < until);
   }
 
-  #expected(error: unknown): void {
-    const { history, library, life } = this.context;
+  #checkError(error: unknown): void {
+    const { history, library, incarnation } = this.context;
     if (error instanceof library.nest.CoordinationError) return;
     const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    history.violation('errors are of the documented classes', `${life.name}: ${why}`);
+    history.recordViolation('errors are of the documented classes', `${incarnation.name}: ${why}`);
   }
 }
 
-function lock(key: string): Wanted {
+function mutexOf(key: string): RequestedLock {
   return { key, path: `${NAMESPACE}/locks/${key}`, mode: 'exclusive', count: 1 };
 }

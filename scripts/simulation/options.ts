@@ -7,34 +7,35 @@ import { number, wholeNumber } from '../options.mjs';
 
 export const USAGE = `npm run simulate -- [options]
 
-Runs the library in virtual time, with faults, and checks what its locks did. The same seed repeats the
-same run.
+Runs the library in virtual time, injects faults and checks the leases that the library grants. The same
+seed repeats the same run.
 
 Many seeds:
-  --seeds N        how many seeds to run, one after the other (default 100)
-  --from SEED      the first of them (default: a random one)
-  --minutes M      run seeds until M minutes are over, instead of --seeds
-  --workers N      how many processes run seeds (default: the number of cores)
+  --seeds N        number of seeds to run (default 100)
+  --from SEED      first seed; the others follow it (default: a random seed)
+  --minutes M      run seeds for M minutes, instead of --seeds
+  --workers N      number of processes that run seeds (default: the number of cores)
 
-One seed, in this process, so that a debugger can attach:
+One seed, in the process of the command, so that a debugger can attach:
   --seed S         run one seed and print its digest
-  --faults LIST    only the faults with these indexes, such as 1,4; an empty list means no faults
+  --faults LIST    inject only the faults with these indexes, such as 1,4; an empty list means no faults
   --trace FILE     write a timeline of the run as an HTML page
 
-Planted bugs:
-  --mutants [NAME…]  check that the simulation finds these bugs (default: all bugs of the list)
+Mutation testing:
+  --mutants [NAME…]  check that the simulation finds these planted bugs (default: all planted bugs)
 
 Common options:
-  --lib DIR        the build of the library to test (default dist)
+  --lib DIR        directory of the build of the library to test (default dist)
   --json           print the figures as one JSON object on the last line
   --help           print this text
 
-The exit code is 0 without a violation, 1 with one, 2 for a wrong option and 130 after an interrupt.`;
+The exit code is 0 without a violation, 1 with a violation or a mutant that survives, 2 if the command cannot
+run, such as for a wrong option, and 130 after an interrupt.`;
 
-/** The build of the library that is tested where no other one is named. */
+/** The default of the option `--lib`. */
 export const DEFAULT_LIB = 'dist';
 
-/** The command cannot run as it was called. The message is one line that names the option. */
+/** An error of the command line. The message names the option and is printed without a stack. */
 export class UsageError extends Error {}
 
 /** A command line that has been checked. */
@@ -59,9 +60,9 @@ export interface SingleSeed {
 
 export interface ManySeeds extends Workers {
   readonly from: number;
-  /** Infinity where the time decides. */
+  /** The number of seeds; Infinity if `minutes` ends the run. */
   readonly seeds: number;
-  /** Undefined where the number of seeds decides. */
+  /** Undefined if `seeds` ends the run. */
   readonly minutes: number | undefined;
   readonly lib: string;
 }
@@ -84,34 +85,38 @@ const OPTIONS = {
 
 type Name = keyof typeof OPTIONS;
 
-export const MOST_SEED = 2 ** 32 - 1;
-const MOST_SEEDS = 100_000_000;
-const MOST_MINUTES = 7 * 24 * 60;
-const LEAST_MINUTES = 0.001;
-const MOST_WORKERS = 256;
-const MOST_FAULT = 1_000_000;
+export const MAX_SEED = 2 ** 32 - 1;
+const MAX_SEEDS = 100_000_000;
+const MAX_MINUTES = 7 * 24 * 60;
+const MIN_MINUTES = 0.001;
+const MAX_WORKERS = 256;
+const MAX_FAULT = 1_000_000;
 
-/** Options that select a mode of the command, and the options that each of them can be combined with. */
-const COMPANIONS: Partial<Record<Name, readonly Name[]>> = {
+/** Options that select a mode of the command, and the options that can be combined with each of them. */
+const COMBINABLE: Partial<Record<Name, readonly Name[]>> = {
   mutants: ['workers', 'json'],
   seed: ['faults', 'trace', 'lib', 'json'],
   minutes: ['from', 'workers', 'lib', 'json'],
 };
 
-/** @throws UsageError */
+/**
+ * Parses and checks the arguments of the command.
+ *
+ * @throws UsageError if they are wrong
+ */
 export function parseCommand(args: readonly string[]): Command {
   const { values, names } = parse(args);
   if (values.has('help')) return { kind: 'help' };
-  for (const [name, companions] of Object.entries(COMPANIONS)) {
+  for (const [name, others] of Object.entries(COMBINABLE)) {
     if (!values.has(name as Name)) continue;
     for (const [other, value] of values) {
-      if (other === name || companions.includes(other)) continue;
-      throw new UsageError(`${show(other, value)} cannot be combined with --${name}`);
+      if (other === name || others.includes(other)) continue;
+      throw new UsageError(`${formatOption(other, value)} cannot be combined with --${name}`);
     }
   }
   const text = (name: Name) => values.get(name);
   const json = values.has('json');
-  const workers = wholeNumber('workers', text('workers') ?? `${cores()}`, 1, MOST_WORKERS);
+  const workers = wholeNumber('workers', text('workers') ?? `${coreCount()}`, 1, MAX_WORKERS);
   if (values.has('mutants')) return { kind: 'mutants', names, workers, json };
   if (names.length > 0) throw new UsageError(`unexpected argument ${names[0]}`);
 
@@ -120,7 +125,7 @@ export function parseCommand(args: readonly string[]): Command {
   if (seed !== undefined) {
     return {
       kind: 'seed',
-      seed: wholeNumber('seed', seed, 0, MOST_SEED),
+      seed: wholeNumber('seed', seed, 0, MAX_SEED),
       faults: faultList(text('faults')),
       trace: traceFile(text('trace')),
       lib,
@@ -128,24 +133,24 @@ export function parseCommand(args: readonly string[]): Command {
     };
   }
   for (const name of ['faults', 'trace'] as const) {
-    if (values.has(name)) throw new UsageError(`${show(name, text(name)!)} needs --seed`);
+    if (values.has(name)) throw new UsageError(`${formatOption(name, text(name)!)} needs --seed`);
   }
   const limit = text('minutes');
   const minutes =
-    limit === undefined ? undefined : number('minutes', limit, LEAST_MINUTES, MOST_MINUTES);
+    limit === undefined ? undefined : number('minutes', limit, MIN_MINUTES, MAX_MINUTES);
   const seeds =
-    minutes === undefined ? wholeNumber('seeds', text('seeds') ?? '100', 1, MOST_SEEDS) : Infinity;
+    minutes === undefined ? wholeNumber('seeds', text('seeds') ?? '100', 1, MAX_SEEDS) : Infinity;
   const first = text('from') ?? `${randomInt(2 ** 31)}`;
-  const from = wholeNumber('from', first, 0, MOST_SEED);
-  if (minutes === undefined && from + seeds - 1 > MOST_SEED) {
+  const from = wholeNumber('from', first, 0, MAX_SEED);
+  if (minutes === undefined && from + seeds - 1 > MAX_SEED) {
     throw new UsageError(
-      `--from ${from} with --seeds ${seeds} exceeds the largest seed, ${MOST_SEED}`,
+      `--from ${from} with --seeds ${seeds} exceeds the largest seed, ${MAX_SEED}`,
     );
   }
   return { kind: 'seeds', from, seeds, minutes, workers, lib, json };
 }
 
-/** The options that are given, in their order. `parseArgs` is not strict: its own errors have several lines. */
+/** Splits the arguments into options and names. `parseArgs` is not strict, because its errors have several lines. */
 function parse(args: readonly string[]) {
   const { tokens } = parseArgs({ args: [...args], options: OPTIONS, strict: false, tokens: true });
   const values = new Map<Name, string>();
@@ -155,7 +160,8 @@ function parse(args: readonly string[]) {
     if (token.kind !== 'option') continue;
     const { name, rawName, value } = token;
     if (!isName(name)) throw new UsageError(`unknown option ${rawName}; --help lists the options`);
-    if (values.has(name)) throw new UsageError(`${show(name, value ?? '')} is given a second time`);
+    if (values.has(name))
+      throw new UsageError(`${formatOption(name, value ?? '')} is given a second time`);
     const isFlag = OPTIONS[name].type === 'boolean';
     if (isFlag && value !== undefined)
       throw new UsageError(`--${name} takes no value, but got ${value}`);
@@ -169,7 +175,7 @@ function isName(name: string): name is Name {
   return Object.hasOwn(OPTIONS, name);
 }
 
-function show(name: Name, value: string): string {
+function formatOption(name: Name, value: string): string {
   return value === '' ? `--${name}` : `--${name} ${value}`;
 }
 
@@ -178,7 +184,7 @@ function faultList(text: string | undefined): number[] | undefined {
   if (text.trim() === '') return [];
   return text.split(',').map((part) => {
     try {
-      return wholeNumber('faults', part, 0, MOST_FAULT);
+      return wholeNumber('faults', part, 0, MAX_FAULT);
     } catch {
       throw new UsageError(`--faults must be a list of whole numbers such as 1,4, but is ${text}`);
     }
@@ -195,6 +201,6 @@ function traceFile(file: string | undefined): string | undefined {
   return file;
 }
 
-function cores(): number {
-  return Math.min(availableParallelism(), MOST_WORKERS);
+function coreCount(): number {
+  return Math.min(availableParallelism(), MAX_WORKERS);
 }

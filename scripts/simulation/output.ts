@@ -1,12 +1,14 @@
 import { failureText, type Failure } from './failure.js';
 import { type Figures, summaryText } from './figures.js';
 
-/** Failures that are listed; more of them are only counted. */
-const MOST_LISTED = 100;
+/** The number of failures that are listed. Further failures are only counted. */
+const MAX_LISTED = 100;
 /** Milliseconds between two updates of the progress. */
-const UPDATE = 200;
+const UPDATE_INTERVAL = 200;
 
-/** Prints the results as text or, with `--json`, as one object on the last line of stdout, with failures on stderr. */
+/**
+ * Prints the results as text. With `--json`, prints one JSON object as the last line of stdout, and failures to stderr.
+ */
 export class Output {
   readonly #failures: Failure[] = [];
   #lastUpdate = -Infinity;
@@ -14,13 +16,13 @@ export class Output {
 
   constructor(private readonly json: boolean) {}
 
-  /** Prints text that `--json` leaves out. */
+  /** Prints a line unless the output is JSON. */
   text(text: string): void {
     if (!this.json) console.log(text);
   }
 
   failure(failure: Failure): void {
-    if (this.#failures.length === MOST_LISTED) return;
+    if (this.#failures.length === MAX_LISTED) return;
     this.#failures.push(failure);
     this.#clearProgress();
     const text = failureText(failure);
@@ -28,9 +30,9 @@ export class Output {
     else console.log(text);
   }
 
-  /** Rewrites one line of a terminal. */
+  /** Updates the progress on stderr, if that is a terminal. */
   progress({ seeds, grants, violations }: Figures): void {
-    if (!process.stderr.isTTY || performance.now() - this.#lastUpdate < UPDATE) return;
+    if (!process.stderr.isTTY || performance.now() - this.#lastUpdate < UPDATE_INTERVAL) return;
     this.#lastUpdate = performance.now();
     this.#clearProgress();
     this.#hasProgress = true;
@@ -40,7 +42,7 @@ export class Output {
   /** @param details further properties of the JSON object */
   summary(figures: Figures, details: object): void {
     this.#clearProgress();
-    // Node's clock starts with the process.
+    // performance.now() counts from the start of this process.
     const summary = figures.summary(performance.now() / 1000);
     if (!this.json) console.log(summaryText(summary));
     else console.log(JSON.stringify({ ...summary, ...details, failures: this.#failures }));

@@ -1,40 +1,43 @@
 import { checkEnd, checkHistory } from './properties.js';
 import { planFaults } from './fault-plan.js';
 import { History } from './history.js';
-import { Members } from './members.js';
+import { Workload } from './workload.js';
 import { Nemesis } from './nemesis.js';
-import { Disturbances } from './disturbances.js';
+import { FaultWindows } from './fault-windows.js';
 import {
-  LONGEST_KEEP,
-  LONGEST_LINGER,
-  noticeTime,
+  MAX_HOLD_AT_LEAST,
+  MAX_LINGER,
+  notificationTime,
   recoveryTime,
-  settingOf,
+  drawSetting,
   TICK_TIME,
   WORK_UNTIL,
 } from './setting.js';
 import type { Report, RunSeed, Violation } from './types.js';
 import { ZnodeChecks } from './znode-checks.js';
 
-/** Virtual milliseconds of work after everything has recovered. */
-const CALM = 1_500;
-/** Virtual milliseconds in which every acquire must settle once nothing new is asked for. */
-const PATIENCE = 30_000;
-/** Virtual milliseconds after which a run that does not end is a failure. */
-const LIMIT = 120_000;
+/** Virtual milliseconds for which the workload continues after the recovery from the last fault. */
+const WORK_AFTER_RECOVERY = 1_500;
+/** Virtual milliseconds within which all requests must settle after the workload has stopped. */
+const SETTLE_LIMIT = 30_000;
+/** Virtual milliseconds after which a run that has not ended fails. */
+const RUN_LIMIT = 120_000;
 
 /** Runs all recipes under the faults of one seed and checks what happened. */
-export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline }) => {
+export const runSeed: RunSeed = async (library, { seed, faults: indexes, timeline }) => {
   const { simulate, SimulationError, Random } = library.testing;
   const random = new Random(seed);
-  const setting = settingOf(random.fork());
+  const setting = drawSetting(random.fork());
   const planned = planFaults(setting, random.fork());
-  const faults = planned.filter(({ index }) => !wanted || wanted.includes(index));
-  const disturbances = new Disturbances(faults, setting);
-  const workUntil = Math.max(WORK_UNTIL, disturbances.healed + recoveryTime(setting) + CALM);
+  const faults = planned.filter(({ index }) => !indexes || indexes.includes(index));
+  const faultWindows = new FaultWindows(faults, setting);
+  const workUntil = Math.max(
+    WORK_UNTIL,
+    faultWindows.lastEnd + recoveryTime(setting) + WORK_AFTER_RECOVERY,
+  );
   let history: History | undefined;
   const unsubscribe = library.recipes.onDeadlock(({ message }) =>
-    history?.violation('no deadlock is reported where there is none', message),
+    history?.recordViolation('no deadlock is reported where there is none', message),
   );
 
   const report = (
@@ -50,7 +53,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
     processes: setting.processes.map(({ name }) => name),
   });
   const { servers, latency, lag } = setting;
-  const options = { seed, servers, latency, lag, tickTime: TICK_TIME, limit: LIMIT };
+  const options = { seed, servers, latency, lag, tickTime: TICK_TIME, limit: RUN_LIMIT };
   try {
     const { value: violations, ...result } = await simulate(options, async (world) => {
       const znodes = new ZnodeChecks(
@@ -65,25 +68,33 @@ export const runSeed: RunSeed = async (library, { seed, faults: wanted, timeline
           },
         )),
         setting,
-        disturbances,
+        faultWindows,
       );
-      const working = () => world.now < workUntil;
-      const calm = (from: number, until: number) => disturbances.calm(from, until);
-      const members = new Members(world, library, history, setting, random.fork(), working, calm);
+      const acceptsWork = () => world.now < workUntil;
+      const isFaultFree = (from: number, until: number) => faultWindows.isFaultFree(from, until);
+      const workload = new Workload(
+        world,
+        library,
+        history,
+        setting,
+        random.fork(),
+        acceptsWork,
+        isFaultFree,
+      );
       const operator = await world.process('operator').client({ sessionTimeout: 60_000 });
-      for (const { name } of setting.processes) members.start(name);
-      await new Nemesis(world, members, history, setting, operator).run(faults);
+      for (const { name } of setting.processes) workload.start(name);
+      await new Nemesis(world, workload, history, setting, operator).run(faults);
       await world.sleep(workUntil - world.now);
       const finished = Promise.all(
-        members.running.map(async (member) => {
+        workload.running.map(async (member) => {
           await member.started;
           await member.process.run(async () => member.program?.finished);
         }),
       );
-      await Promise.race([finished, world.sleep(PATIENCE)]);
-      await world.sleep(LONGEST_LINGER + LONGEST_KEEP + 4 * noticeTime(setting));
-      await checkEnd(world, history, members, setting);
-      checkHistory(history, setting, disturbances);
+      await Promise.race([finished, world.sleep(SETTLE_LIMIT)]);
+      await world.sleep(MAX_LINGER + MAX_HOLD_AT_LEAST + 4 * notificationTime(setting));
+      await checkEnd(world, history, workload, setting);
+      checkHistory(history, setting, faultWindows);
       return history.violations;
     });
     const { digest, duration, events } = result;

@@ -4,14 +4,14 @@ import type { SeedReport } from './seed-report.js';
 import { shrink, type Shrunk } from './shrink.js';
 import type { RunOptions } from './types.js';
 
-/** Runs seeds, as `SeedWorker` does in another process. */
+/** Runs seeds. `SeedWorker` is the implementation that runs them in a worker process. */
 export interface Runner {
   run(options: RunOptions): Promise<SeedReport>;
   close(): Promise<void>;
 }
 
 export interface SeedsOptions {
-  /** The seeds to run; the runners share it. */
+  /** The seeds to run. All runners take their seeds from this iterator. */
   readonly seeds: Iterator<number>;
   readonly runners: readonly Runner[];
   readonly figures: Figures;
@@ -23,17 +23,16 @@ export interface SeedsOptions {
   onFailure(failure: Failure): void;
 }
 
-/** How many failures are shrunk; later ones are reported with all faults of their seeds. */
-const MOST_SHRUNK = 3;
+/** The number of failures that are shrunk. Later failures are reported with all faults of their seeds. */
+const MAX_SHRUNK = 3;
 const SHRINK_LIMITS = { runs: 200, milliseconds: 60_000 };
 
 /**
- * Runs seeds on all runners at the same time until there are none left or the signal aborts, and closes the
- * runners.
+ * Runs seeds on all runners at the same time until no seed is left or the signal aborts. Closes the runners.
  */
 export async function runSeeds(options: SeedsOptions): Promise<void> {
   const { seeds, runners, figures, lib, signal } = options;
-  let shrunken = 0;
+  let shrunkCount = 0;
   let stopped = false;
   const closeAll = () => Promise.all(runners.map((runner) => runner.close()));
   const onAbort = () => void closeAll();
@@ -44,13 +43,13 @@ export async function runSeeds(options: SeedsOptions): Promise<void> {
       const { value: seed, done } = seeds.next();
       if (done || stopped || signal.aborted) return;
       const report = await runner.run({ seed });
-      // The abort may have ended the process in the middle of the run.
+      // The abort may have killed the worker process during the run.
       if (signal.aborted) return;
       figures.add(report);
       options.onSeed();
       if (report.violations.length === 0) continue;
       let shrunk: Shrunk | undefined;
-      if (report.faults.length > 0 && shrunken++ < MOST_SHRUNK) {
+      if (report.faults.length > 0 && shrunkCount++ < MAX_SHRUNK) {
         const run = (faults: readonly number[]) => runner.run({ seed, faults });
         shrunk = await shrink(report, run, { ...SHRINK_LIMITS, signal });
       }

@@ -1,31 +1,31 @@
 import { UsageError } from './options.js';
 import type { Library, Report, RunOptions, RunSeed, Violation } from './types.js';
 
-/** The report of a seed without the acquires, which only a trace shows. Workers send this part. */
+/** The report of a seed without the data of a timeline. Worker processes send this part. */
 export type SeedReport = Omit<Report, 'acquires' | 'processes'>;
 
 /**
- * Runs a seed, and reports the faults that were asked for. An error of the simulator is reported as a violation.
+ * Runs a seed. The report lists the selected faults only. An error of the simulator is reported as a violation.
  *
- * @throws UsageError where the seed has no fault of an index that was asked for
+ * @throws UsageError if the seed has no fault of a selected index
  */
 export async function reportSeed(
   runSeed: RunSeed,
   library: Library,
   options: RunOptions,
 ): Promise<Report> {
-  const { seed, faults: chosen } = options;
+  const { seed, faults: indexes } = options;
   const report = await runSeed(library, options).catch((error: unknown) => ({
     ...failedReport(seed, 'the simulation ends without an error', describe(error)),
     digest: digestOf(error),
     acquires: [],
     processes: [],
   }));
-  // The report of an error knows no faults.
-  if (!chosen || report.processes.length === 0) return report;
-  const unknown = chosen.find((index) => report.faults.every((fault) => fault.index !== index));
+  // The report of an error lists no faults, so the indexes cannot be checked.
+  if (!indexes || report.processes.length === 0) return report;
+  const unknown = indexes.find((index) => report.faults.every((fault) => fault.index !== index));
   if (unknown !== undefined) throw new UsageError(`--faults: seed ${seed} has no fault ${unknown}`);
-  return { ...report, faults: report.faults.filter(({ index }) => chosen.includes(index)) };
+  return { ...report, faults: report.faults.filter(({ index }) => indexes.includes(index)) };
 }
 
 /** Returns a report with one violation for a run that returned none. */
@@ -42,7 +42,7 @@ export function failedReport(seed: number, property: string, message: string): S
   };
 }
 
-/** The message of a `SimulationError` has the seed and the time, its cause has the stack. */
+/** Describes an error with its stack. A `SimulationError` has the seed and the time, and its cause has the stack. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;

@@ -7,18 +7,18 @@ import type { RunOptions } from './types.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 
-/** A message of a worker process, or the reason why there is none. */
-type Answer = { readonly message: unknown } | { readonly problem: string };
+/** A message of a worker process, or the reason why it sent none. */
+type WorkerReply = { readonly message: unknown } | { readonly problem: string };
 
-/** Runs seeds in a process of its own, which it replaces when it dies or does not answer. */
+/** Runs seeds in a worker process, and replaces the process if it dies or does not reply. */
 export class SeedWorker {
   #child: ChildProcess | undefined;
   #closed = false;
 
   /**
    * @param lib the build of the library to test
-   * @param timeout milliseconds of real time that one seed may take
-   * @param file the module that the process runs
+   * @param timeout the milliseconds of real time that one seed may take
+   * @param file the module that the worker process runs
    */
   constructor(
     private readonly lib: string,
@@ -27,21 +27,21 @@ export class SeedWorker {
   ) {}
 
   /**
-   * Runs a seed. A process that dies or does not answer is reported as a violation.
+   * Runs a seed. A process that dies or does not reply is reported as a violation.
    *
-   * @throws UsageError where the process cannot load the library
+   * @throws UsageError if the process cannot load the library
    */
   async run(options: RunOptions): Promise<SeedReport> {
     this.#child ??= await this.#start();
-    const answer = this.#answer(this.#child);
+    const nextReply = this.#nextReply(this.#child);
     this.#child.send(options, () => {});
-    const got = await answer;
-    if ('message' in got) return got.message as SeedReport;
+    const reply = await nextReply;
+    if ('message' in reply) return reply.message as SeedReport;
     await this.#kill();
-    return failedReport(options.seed, 'the run of a seed ends', got.problem);
+    return failedReport(options.seed, 'the run of a seed ends', reply.problem);
   }
 
-  /** Ends the process. A run that has not ended is reported as one whose process died. */
+  /** Kills the process. A run that has not ended is reported as the run of a process that died. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#kill();
@@ -50,10 +50,10 @@ export class SeedWorker {
   async #start(): Promise<ChildProcess> {
     if (this.#closed) throw new Error('the worker is closed');
     const child = fork(this.file, [this.lib], {
-      // A debugger attaches to one process: the command's.
+      // A debugger must attach to the process of the command only.
       execArgv: [
         ...process.execArgv.filter((argument) => !argument.startsWith('--inspect')),
-        // Megabytes: most objects of a seed live shortly.
+        // In megabytes. Most objects of a run are short-lived.
         '--max-semi-space-size=64',
       ],
       // Output of the code under test must not mix with the figures on stdout.
@@ -61,26 +61,26 @@ export class SeedWorker {
     });
     this.#child = child;
     child.on('error', () => {});
-    const answer = await this.#answer(child);
-    if ('message' in answer) return child;
+    const reply = await this.#nextReply(child);
+    if ('message' in reply) return child;
     await this.#kill();
-    throw new UsageError(`--lib ${this.lib} cannot be loaded: ${answer.problem}`);
+    throw new UsageError(`--lib ${this.lib} cannot be loaded: ${reply.problem}`);
   }
 
-  #answer(child: ChildProcess): Promise<Answer> {
+  #nextReply(child: ChildProcess): Promise<WorkerReply> {
     return new Promise((resolve) => {
-      const settle = (answer: Answer) => {
+      const settle = (reply: WorkerReply) => {
         clearTimeout(timer);
         child.off('message', onMessage).off('exit', onExit);
-        resolve(answer);
+        resolve(reply);
       };
       const onMessage = (message: unknown) => settle({ message });
       const onExit = (code: number | null, signal: string | null) =>
         settle({ problem: `its process ended with ${signal ?? `exit code ${code}`}` });
-      const late = { problem: `its process did not answer within ${this.timeout / 1000} s` };
-      const timer = setTimeout(settle, this.timeout, late);
+      const timedOut = { problem: `its process did not reply within ${this.timeout / 1000} s` };
+      const timer = setTimeout(settle, this.timeout, timedOut);
       child.once('message', onMessage).once('exit', onExit);
-      // It may have ended since its last answer.
+      // The process may have ended since its last reply.
       if (hasEnded(child)) onExit(child.exitCode, child.signalCode);
     });
   }

@@ -1,62 +1,68 @@
 import type { Random } from './types.js';
 
-/** Milliseconds; the servers look for expired sessions that often. */
+/** The interval in milliseconds at which the servers expire sessions. */
 export const TICK_TIME = 250;
-/** Virtual milliseconds after which the workload starts nothing new. */
+/**
+ * The earliest time, in virtual milliseconds, at which the workload stops to start operations. After late faults it
+ * stops later.
+ */
 export const WORK_UNTIL = 6_000;
-/** How many permits the semaphores have. */
+/** The number of permits of each semaphore. */
 export const PERMITS = 3;
-/** Milliseconds that a lock lingers at most, and that it is kept at least at most. */
-export const LONGEST_LINGER = 800;
-export const LONGEST_KEEP = 200;
+/** The greatest value of the option `linger` in the workload, in milliseconds. */
+export const MAX_LINGER = 800;
+/** The greatest value of the option `holdAtLeast` in the workload, in milliseconds. */
+export const MAX_HOLD_AT_LEAST = 200;
 
 /**
- * Ranges of the rate of a clock that drifts. A client takes its session for lost after three quarters of its timeout,
- * so the library is safe down to a rate of 0.75.
+ * The ranges from which the rate of a drifting clock is drawn. A client declares its session lost after three
+ * quarters of the session timeout, so the library is safe down to a clock rate of 0.75.
  */
 const CLOCK_RATES: readonly (readonly [number, number])[] = [
   [0.77, 0.8],
   [0.8, 1.15],
 ];
 
-/** What the seed decides before anything happens. */
+/** The parameters of a run, which are drawn from the seed before the run starts. */
 export interface Setting {
   readonly processes: readonly ProcessSetting[];
   readonly servers: number;
   /** Milliseconds. */
   readonly sessionTimeout: number;
-  /** Bounds of the time that a message takes each way, and by which a server trails the others. */
+  /** The minimum and maximum latency of a message in each direction, in milliseconds. */
   readonly latency: readonly [number, number];
+  /** The minimum and maximum delay in milliseconds after which a server applies the writes of other servers. */
   readonly lag: readonly [number, number];
-  /** Ends the last fault; without faults 0. */
+  /** The latest start of a fault in virtual milliseconds; 0 for a run without faults. */
   readonly faultsUntil: number;
   readonly policy: 'session' | 'standard';
-  /** Probability that an acquire asks for each of these. */
-  readonly lingers: number;
-  readonly strict: number;
-  /** What each process does: a part of all jobs, so that the runs differ in what meets what. */
+  /** The probability that an acquire has the option `linger`. */
+  readonly lingerProbability: number;
+  /** The probability that an acquire has the option `fairness: 'strict'`. */
+  readonly strictProbability: number;
+  /** The jobs that each process runs: a random subset of all jobs, so that runs combine the jobs differently. */
   readonly jobs: readonly JobName[];
 }
 
-/** Jobs by the names of their locks, or by what they do. */
+/** Each job is a loop of operations on a lock; see `Jobs` for the operations. */
 const JOBS = [
-  'till',
-  'vault',
-  'own',
-  'rare',
-  'door',
-  'pages',
-  'seats',
+  'mutex',
+  'long hold',
+  'uncontended mutex',
+  'rarely used mutex',
+  'non-reentrant mutex',
+  'read/write lock',
+  'semaphore',
   'downgrade',
-  'multi',
-  'nested',
-  'reenter',
-  'enter',
-  'hot',
-  'hot permits',
-  'hot pages',
-  'look',
-  'pool',
+  'multi-lock',
+  'nested locks',
+  're-entry',
+  'late use of an entry',
+  'burst on a mutex',
+  'burst on a semaphore',
+  'burst on a read lock',
+  'participants and revocation',
+  'raised permits',
 ] as const;
 
 export type JobName = (typeof JOBS)[number];
@@ -64,11 +70,12 @@ export type JobName = (typeof JOBS)[number];
 interface ProcessSetting {
   readonly name: string;
   readonly clockRate: number;
-  /** Runs a Nest application instead of recipes. */
+  /** Whether the process runs a Nest application instead of recipes. */
   readonly nest: boolean;
 }
 
-export function settingOf(random: Random): Setting {
+/** Draws the parameters of a run from random numbers of the seed. */
+export function drawSetting(random: Random): Setting {
   const servers = random.pick([1, 3]);
   const nest = random.chance(0.25);
   const count = nest ? 2 : random.whole(2, 4);
@@ -86,18 +93,18 @@ export function settingOf(random: Random): Setting {
     lag: servers > 1 ? random.pick([[0, 1], [0, 20], [0, 400] as [number, number]]) : [0, 0],
     faultsUntil: random.chance(0.2) ? 0 : 3_500,
     policy: random.chance(0.15) ? 'standard' : 'session',
-    lingers: random.pick([0, 0.2, 0.8]),
-    strict: random.pick([0, 0.2, 1]),
+    lingerProbability: random.pick([0, 0.2, 0.8]),
+    strictProbability: random.pick([0, 0.2, 1]),
     jobs: JOBS.filter(() => random.chance(0.5)),
   };
 }
 
-/** Milliseconds after the end of a fault within which everything works again. */
+/** Returns the milliseconds after the end of a fault within which all clients work normally again. */
 export function recoveryTime({ sessionTimeout, latency, lag }: Setting): number {
   return (sessionTimeout * 4) / 3 + 2 * TICK_TIME + 20 * latency[1] + lag[1];
 }
 
-/** Milliseconds within which a change of a znode is known to all who watch it. */
-export function noticeTime({ latency, lag }: Setting): number {
+/** Returns the milliseconds within which all watchers of a znode are notified of a change. */
+export function notificationTime({ latency, lag }: Setting): number {
   return 2 * latency[1] + lag[1] + 5;
 }

@@ -2,12 +2,14 @@ import type { SeedReport } from './seed-report.js';
 import type { Fault, Violation } from './types.js';
 
 export interface ShrinkLimits {
-  /** How many runs it takes at most. */
+  /** The greatest number of runs. */
   readonly runs: number;
+  /** The greatest number of milliseconds of real time. */
   readonly milliseconds: number;
   readonly signal?: AbortSignal;
 }
 
+/** The result of shrinking. */
 export interface Shrunk {
   readonly faults: readonly Fault[];
   /** The violation of the run with these faults. */
@@ -15,13 +17,12 @@ export interface Shrunk {
 }
 
 /**
- * Looks for a short list of faults with which the same property is still violated: first the shortest
- * beginning of the list, then what is left after faults were dropped one by one. One fault less changes the
- * whole schedule, so each list counts only after a run of it has failed. When a limit is reached it
- * returns the shortest list so far.
+ * Searches for a shorter list of faults that still violates the same property: first the shortest failing prefix of
+ * the list, then shorter lists without single faults. Leaving out a fault changes the whole schedule, so a list is
+ * accepted only after a run with it has failed. When a limit is reached, returns the shortest list so far.
  *
- * @param report of the run that failed
- * @param run runs the seed with the faults of these indexes
+ * @param report the report of the run that failed
+ * @param run runs the seed with the faults of the given indexes
  */
 export async function shrink(
   report: SeedReport,
@@ -31,11 +32,11 @@ export async function shrink(
   const { property } = report.violations[0]!;
   const deadline = performance.now() + milliseconds;
   let best: Shrunk = { faults: report.faults, violation: report.violations[0]! };
-  let left = runs;
+  let runsLeft = runs;
 
   const stillFails = async (faults: readonly Fault[]): Promise<boolean> => {
-    if (left <= 0 || performance.now() > deadline || signal?.aborted) return false;
-    left--;
+    if (runsLeft <= 0 || performance.now() > deadline || signal?.aborted) return false;
+    runsLeft--;
     const { violations } = await run(faults.map(({ index }) => index));
     const violation = violations.find((each) => each.property === property);
     if (!violation || signal?.aborted) return false;
@@ -50,8 +51,8 @@ export async function shrink(
   do {
     dropped = false;
     for (const fault of best.faults) {
-      const rest = best.faults.filter((each) => each !== fault);
-      if (await stillFails(rest)) dropped = true;
+      const remaining = best.faults.filter((each) => each !== fault);
+      if (await stillFails(remaining)) dropped = true;
     }
   } while (dropped);
   return best;

@@ -7,18 +7,18 @@ import { tracePage } from './trace-page.js';
 import type { Report } from './types.js';
 import { warnWhenLate } from './watchdog.js';
 
-/** Milliseconds of real time after which a warning about a run that has not ended is printed. */
-const LATE = 60_000;
+/** Milliseconds of real time after which a warning is printed if the run has not ended. */
+const WARNING_DELAY = 60_000;
 
 /**
- * Runs one seed in this process, and writes its trace.
+ * Runs one seed in this process, and writes its timeline if the option `trace` is set.
  *
- * @throws UsageError where the seed has no fault of an index that was asked for
+ * @throws UsageError if the seed has no fault of a selected index
  */
 export async function runSingleSeed({ seed, faults, trace, lib }: SingleSeed): Promise<Report> {
   const library = await loadLibrary(lib);
-  const text = `seed ${seed} has not ended after ${LATE / 1000} s; a debugger shows what it does`;
-  const stopWarning = await warnWhenLate(text, LATE);
+  const text = `seed ${seed} has not ended after ${WARNING_DELAY / 1000} s; attach a debugger to see what it does`;
+  const stopWarning = await warnWhenLate(text, WARNING_DELAY);
   const options = { seed, faults, timeline: trace !== undefined };
   const report = await reportSeed(runSeed, library, options);
   stopWarning();

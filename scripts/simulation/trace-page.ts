@@ -38,8 +38,8 @@ export function tracePage(report: Report): string {
 }
 
 /**
- * Returns the hand-overs from one process to another, as pairs of indexes: the lease that ended and the lease
- * that was granted. The lease that ended last while an acquire waited is the one that handed over to it.
+ * Returns the hand-overs between processes, as pairs of indexes: the lease that ended and the lease that was granted. A
+ * lease is handed over by the lease that ended last while its acquire waited.
  */
 export function handOvers(acquires: readonly Acquire[]): [ended: number, granted: number][] {
   const pairs: [number, number][] = [];

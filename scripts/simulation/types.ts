@@ -1,4 +1,4 @@
-/** A build of the library: the one under test. */
+/** The modules of the build of the library that is tested. */
 export interface Library {
   readonly nest: typeof import('nestjs-zookeeper');
   readonly recipes: typeof import('nestjs-zookeeper/recipes');
@@ -7,63 +7,64 @@ export interface Library {
 
 export interface RunOptions {
   readonly seed: number;
-  /** Indexes of the seed's faults that happen. Default: all of them. */
+  /** The indexes of the faults to inject. Default: all faults of the seed. */
   readonly faults?: readonly number[];
-  /** Whether the report has the acquires, for a timeline. Default false. */
+  /** Whether the report contains the acquires, which a timeline shows. Default false. */
   readonly timeline?: boolean;
 }
 
-/** A fault as it was planned from the seed. Times are virtual milliseconds. */
+/** A fault of a seed. Times are virtual milliseconds. */
 export interface Fault {
-  /** Its place in the plan; `RunOptions.faults` names faults by it. */
+  /** Its position in the faults of the seed. `RunOptions.faults` selects faults by their indexes. */
   readonly index: number;
   readonly kind: string;
-  /** The process or server that it strikes. */
+  /** The name of the process, or the number of the server, such as `server 1`. */
   readonly target: string;
   readonly from: number;
   readonly until: number;
 }
 
 export interface Violation {
-  /** The violated property, such as `two leases of one lock at a time`. */
+  /** The violated property, such as `no two leases overlap`. */
   readonly property: string;
   readonly message: string;
+  /** Virtual milliseconds from the start of the run. */
   readonly at: number;
 }
 
-/** One acquire of a lease, from the request to its end. Times are virtual milliseconds. */
+/** One acquire of a lease, from the call to its end. Times are virtual milliseconds. */
 export interface Acquire {
   readonly process: string;
   readonly key: string;
   readonly mode: 'exclusive' | 'read' | 'write' | 'permit' | 'lead';
+  /** When the call was made. */
   readonly asked: number;
-  /** Undefined where it was not granted. */
+  /** When it was granted; undefined if it was not. */
   readonly granted: number | undefined;
   readonly token: bigint | undefined;
-  /** When it was released, lost or refused. */
+  /** When the lease was released or lost, or the call failed. */
   readonly ended: number;
   readonly outcome: 'released' | 'lost' | 'crashed' | 'busy' | 'timed out' | 'cancelled' | 'failed';
 }
 
-/** What one seed did. */
+/** The result of one seed. */
 export interface Report {
   readonly seed: number;
   readonly digest: string;
   /** Virtual milliseconds. */
   readonly duration: number;
   readonly events: number;
-  /** Grants that were checked. */
+  /** The number of grants that were checked. */
   readonly grants: number;
   readonly faults: readonly Fault[];
   readonly violations: readonly Violation[];
-  /** Empty unless they were asked for. */
+  /** Empty unless `RunOptions.timeline` is true. */
   readonly acquires: readonly Acquire[];
   /** Names of the processes, in the order in which they started. */
   readonly processes: readonly string[];
 }
 
-/** Runs one seed; rejects only where the simulator itself fails. */
+/** Runs one seed. Rejects only if the simulator itself fails. */
 export type RunSeed = (library: Library, options: RunOptions) => Promise<Report>;
 
-/** The simulator's random numbers, as the world hands them out. */
 export type Random = import('nestjs-zookeeper/testing').Random;

@@ -4,15 +4,15 @@ import { reportSeed } from './seed-report.js';
 import type { RunOptions } from './types.js';
 
 /*
- * A process that runs seeds, one after the other, for `SeedWorker`. Its argument is the build of the library.
- * It sends `ready`, then one report for each message that it receives.
+ * The module of a worker process, which runs seeds for `SeedWorker`, one after the other. Its argument is the build
+ * of the library. It sends `ready`, and then one report for each message that it receives.
  */
 
-// A terminal sends an interrupt to this process too. The command kills its workers itself.
+// A terminal sends SIGINT to this process too. The command kills its worker processes itself.
 process.on('SIGINT', () => {});
 process.on('disconnect', () => process.exit());
 
-// A report needs no stacks, and to capture them takes a tenth of the time. `--seed` shows them.
+// Reports contain no stacks, and capturing them would take a tenth of the time. `--seed` shows stacks.
 Error.stackTraceLimit = 0;
 
 const library = await loadLibrary(process.argv[2]!);

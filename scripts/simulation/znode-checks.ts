@@ -1,58 +1,60 @@
-import type { Disturbances } from './disturbances.js';
+import type { FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord } from './history.js';
-import { noticeTime, type Setting } from './setting.js';
+import { notificationTime, type Setting } from './setting.js';
 
 type SimulatedZnode = import('nestjs-zookeeper/testing').SimulatedZnode;
 
 /*
- * Compares each grant with the znodes that the ensemble has at that moment. Names and order are those of
- * Curator, so these checks know nothing of how the library comes to a grant.
+ * Compares each grant with the znodes that the ensemble has at that moment. The names and the order of the nodes are
+ * defined by Curator, so the checks do not depend on the implementation of the recipes.
  */
 
-/** Milliseconds for which a process may hand a lock to its own callers while others wait. */
+/** Milliseconds for which a process may hand a lock over to its own callers while other processes wait. */
 const HANDOVER_BUDGET = 10;
 
-/** Milliseconds after which a holder watches its own node. */
-const WATCHED_AFTER = 50;
+/** Milliseconds after a grant from which on the holder watches its own node. */
+const WATCH_DELAY = 50;
 
-/** The data of a node that somebody asked for. */
+/** The data of a node whose holder is asked to release its lock. */
 const REVOKED = '__REVOKE__';
 
-const LOCK = /^(?:.*-)?(lock-|__READ__|__WRIT__|lease-)(\d{10})$/;
+/** Matches the name of a queue node. */
+const NODE_NAME = /^(?:.*-)?(lock-|__READ__|__WRIT__|lease-)(\d{10})$/;
 
 interface QueueNode {
   readonly marker: string;
   readonly sequence: number;
   readonly session: string | undefined;
   readonly created: number;
-  /** When somebody asked for the lock; Infinity for never. */
+  /** When the holder was asked to release its lock; Infinity for never. */
   readonly revoked: number;
   readonly path: string;
 }
 
+/** Checks grants and held leases against the znodes of their locks. */
 export class ZnodeChecks {
-  /** When the first grant by a znode was. */
-  readonly #firstGrant = new Map<string, number>();
+  /** The time of the first grant of each znode, by its path. */
+  readonly #firstGrants = new Map<string, number>();
 
   constructor(
     private readonly history: History,
     private readonly setting: Setting,
-    private readonly disturbances: Disturbances,
+    private readonly faultWindows: FaultWindows,
   ) {}
 
-  /** To be called at the time of the grant, when everything that was due earlier has happened. */
+  /** Checks a grant. To be called at its time, after all events that were due earlier. */
   check(record: LeaseRecord): void {
-    const { request, session, life, granted } = record;
-    if (request.path === undefined || session === undefined || life.ended <= granted) return;
+    const { request, session, incarnation, granted } = record;
+    if (request.path === undefined || session === undefined || incarnation.ended <= granted) return;
     const { permits } = request;
     const isPermit = permits !== undefined;
     const queue = this.#queue(isPermit ? `${request.path}/leases` : request.path);
     const own = queue.filter((node) => node.session === session);
     if (own.length === 0) {
-      // Its session may have been ended behind its back, or its node deleted.
+      // Another client may have ended the session or deleted the node without the knowledge of the holder.
       const why = this.history.world.sessionIds.includes(session)
-        ? 'its session has no znode there'
-        : 'its session is over';
+        ? 'its session has no node in the queue'
+        : 'its session has ended';
       if (!this.#unnoticed(record)) this.#violation(record, why);
     } else if (isPermit) {
       this.#checkPermits(record, queue, own);
@@ -63,11 +65,13 @@ export class ZnodeChecks {
     }
   }
 
-  /** To be called when a holder saw that it holds a lease: its session and its node must exist then. */
+  /**
+   * Checks that the session and the node of a lease exist. To be called when its holder saw that it holds the lease.
+   */
   checkHeld(record: LeaseRecord): void {
-    const { request, session, life, key } = record;
+    const { request, session, incarnation, key } = record;
     const { world } = this.history;
-    if (session === undefined || life.ended <= world.now) return;
+    if (session === undefined || incarnation.ended <= world.now) return;
     const { path, permits } = request;
     const parent = permits === undefined ? path : `${path}/leases`;
     const exists = parent
@@ -75,9 +79,9 @@ export class ZnodeChecks {
       : world.sessionIds.includes(session);
     if (exists || this.#unnoticed(record)) return;
     const what = parent ? 'znode' : 'session';
-    this.history.violation(
+    this.history.recordViolation(
       'a lease is held only while its znode exists',
-      `${life.name} held ${key} although its ${what} was gone`,
+      `${incarnation.name} held ${key} although its ${what} did not exist`,
     );
   }
 
@@ -86,20 +90,20 @@ export class ZnodeChecks {
     const mine = own[0]!;
     if (first !== mine) {
       if (this.#unnoticed(record)) return;
-      return this.#violation(record, `${first!.path} stands before ${mine.path}`);
+      return this.#violation(record, `${first!.path} is ahead of ${mine.path}`);
     }
-    const since = this.#since(mine.path, record);
-    const aware = mine.revoked + WATCHED_AFTER + 3 * noticeTime(this.setting);
+    const since = this.#firstGrantOf(mine.path, record);
+    const aware = mine.revoked + WATCH_DELAY + 3 * notificationTime(this.setting);
     if (since !== undefined && record.granted > aware && !this.#disturbed(record)) {
-      return this.history.violation(
+      return this.history.recordViolation(
         'a revoked node is not handed over',
-        `${record.life.name} handed ${record.key} on by ${mine.path}, which somebody had revoked`,
+        `${record.incarnation.name} handed ${record.key} over with ${mine.path} after its revocation`,
       );
     }
-    // What is taken together with others may have been taken earlier.
-    if (since === undefined || record.request.partial) return;
-    const notice = noticeTime(this.setting);
-    const budget = HANDOVER_BUDGET / record.life.clockRate;
+    // A part of a multi-lock may have been acquired before the grant of the multi-lock.
+    if (since === undefined || record.request.partOfMultiLock) return;
+    const notice = notificationTime(this.setting);
+    const budget = HANDOVER_BUDGET / record.incarnation.clockRate;
     const waiting = queue.find(
       ({ session, created }) =>
         session !== mine.session &&
@@ -107,12 +111,12 @@ export class ZnodeChecks {
     );
     if (
       waiting &&
-      !this.disturbances.disturb(record.life.name, waiting.created - notice, record.granted)
+      !this.faultWindows.affects(record.incarnation.name, waiting.created - notice, record.granted)
     ) {
       const waited = Math.round(record.granted - waiting.created);
-      this.history.violation(
-        'a process hands a lock on for a bounded time while others wait',
-        `${record.life.name} handed ${record.key} on although ${waiting.path} waited for ${waited} ms`,
+      this.history.recordViolation(
+        'a process hands a lock over for a bounded time while others wait',
+        `${record.incarnation.name} handed ${record.key} over although ${waiting.path} had waited for ${waited} ms`,
       );
     }
   }
@@ -128,11 +132,11 @@ export class ZnodeChecks {
     );
     if (free.length === 0) {
       if (this.#unnoticed(record)) return;
-      return this.#violation(record, 'a write node stands before each of its read nodes');
+      return this.#violation(record, 'a write node is ahead of each of its read nodes');
     }
-    const notice = 2 * noticeTime(this.setting);
-    // Readers that waited together begin together, so only those who come after the first grant join.
-    const joined = free.map(({ path }) => this.#since(path, record));
+    const notice = 2 * notificationTime(this.setting);
+    // Readers that waited together are granted the lock together. Only a reader that comes after the first grant joins.
+    const joined = free.map(({ path }) => this.#firstGrantOf(path, record));
     const waiting = writers.find(
       ({ session, created, sequence }) =>
         session !== record.session &&
@@ -144,39 +148,45 @@ export class ZnodeChecks {
     );
     if (
       waiting &&
-      !this.disturbances.disturb(record.life.name, waiting.created - notice, record.granted)
+      !this.faultWindows.affects(record.incarnation.name, waiting.created - notice, record.granted)
     ) {
-      this.history.violation(
+      this.history.recordViolation(
         'no reader joins while a writer waits',
-        `${record.life.name} joined the readers of ${record.key} although ${waiting.path} waited`,
+        `${record.incarnation.name} joined the readers of ${record.key} although ${waiting.path} waited`,
       );
     }
   }
 
   #checkPermits(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
-    // Nodes behind our own may be those of a request that is not granted yet.
+    // Later nodes of the process may belong to a request that has not been granted yet.
     const last = Math.min(...own.map(({ sequence }) => sequence));
     const before = queue.filter(({ sequence }) => sequence <= last).length;
     if (before > record.request.permits!)
-      this.#violation(record, `${before} permits are taken up to its own`);
+      this.#violation(record, `${before} permits are taken including its first one`);
     if (own.length < record.count) {
-      this.#violation(record, `${own.length} znodes stand for ${record.count} permits`);
+      this.#violation(record, `it has ${own.length} znodes for ${record.count} permits`);
     }
   }
 
-  #disturbed({ life, granted }: LeaseRecord): boolean {
-    return this.disturbances.disturb(life.name, granted - this.setting.sessionTimeout, granted);
+  #disturbed({ incarnation, granted }: LeaseRecord): boolean {
+    return this.faultWindows.affects(
+      incarnation.name,
+      granted - this.setting.sessionTimeout,
+      granted,
+    );
   }
 
-  /** Whether somebody deleted a node of the process or ended its session, which it may not know yet. */
-  #unnoticed({ life }: LeaseRecord): boolean {
-    return this.disturbances.unnoticed(life.name, this.history.world.now);
+  /**
+   * Returns whether another client deleted a node of the process or ended its session, and it may not know that yet.
+   */
+  #unnoticed({ incarnation }: LeaseRecord): boolean {
+    return this.faultWindows.hasUnnoticedLoss(incarnation.name, this.history.world.now);
   }
 
-  /** When the first grant by a znode was; undefined where this is the first. */
-  #since(path: string, { granted }: LeaseRecord): number | undefined {
-    const since = this.#firstGrant.get(path);
-    if (since === undefined) this.#firstGrant.set(path, granted);
+  /** Returns the time of the first grant of a znode. If this grant is the first, records it and returns undefined. */
+  #firstGrantOf(path: string, { granted }: LeaseRecord): number | undefined {
+    const since = this.#firstGrants.get(path);
+    if (since === undefined) this.#firstGrants.set(path, granted);
     return since;
   }
 
@@ -184,25 +194,25 @@ export class ZnodeChecks {
     return this.history.world
       .children(path)
       .flatMap((znode) => parse(znode) ?? [])
-      .sort((a, b) => a.sequence - b.sequence || order(a) - order(b));
+      .sort((a, b) => a.sequence - b.sequence || markerOrder(a) - markerOrder(b));
   }
 
-  #violation({ key, mode, life, token }: LeaseRecord, why: string): void {
-    this.history.violation(
-      'a grant has its znode at the head of the queue',
-      `${life.name} was granted ${key} (${mode}, token ${token}), but ${why}`,
+  #violation({ key, mode, incarnation, token }: LeaseRecord, why: string): void {
+    this.history.recordViolation(
+      'the znode of a grant is at the head of its queue',
+      `${incarnation.name} was granted ${key} (${mode}, token ${token}), but ${why}`,
     );
   }
 }
 
-/** A reader beside its own writer has the writer's number and comes after it. */
-function order({ marker }: QueueNode): number {
+/** Orders nodes of equal numbers: the read node of a downgrade has the number of its write node and comes after it. */
+function markerOrder({ marker }: QueueNode): number {
   return marker === '__WRIT__' ? 0 : 1;
 }
 
 function parse(znode: SimulatedZnode): QueueNode | undefined {
   const { path, session, created, modified } = znode;
-  const name = LOCK.exec(path.slice(path.lastIndexOf('/') + 1));
+  const name = NODE_NAME.exec(path.slice(path.lastIndexOf('/') + 1));
   if (!name) return undefined;
   return {
     marker: name[1]!,

@@ -21,13 +21,13 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const start = (...args: string[]) => startCommand('dist-scripts/simulation/main.js', args);
 const simulate = (...args: string[]) => start(...args).ended;
 
-/** The last line of stdout. */
+/** Returns the JSON object on the last line of stdout. */
 function figuresOf(stdout: string): Figures {
   return JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as Figures;
 }
 
-/** What the exit code has to be. Whether the library passes is the question of other tests. */
-const codeOf = ({ violations }: Figures) => (violations > 0 ? 1 : 0);
+/** Returns the exit code that matches the figures. Other tests check whether the library passes. */
+const expectedCode = ({ violations }: Figures) => (violations > 0 ? 1 : 0);
 
 describe('npm run simulate', () => {
   it('runs seeds in worker processes', async () => {
@@ -42,7 +42,7 @@ describe('npm run simulate', () => {
     );
     const figures = figuresOf(stdout);
     expect(figures).toMatchObject({ seeds: 4, from: 1, workers: 2, interrupted: false });
-    expect(code).toBe(codeOf(figures));
+    expect(code).toBe(expectedCode(figures));
     for (const name of ['grants', 'grantsPerSecond', 'seedsPerHour'] as const) {
       expect(figures[name]).toBeGreaterThan(0);
     }
@@ -56,19 +56,19 @@ describe('npm run simulate', () => {
     expect(code).toBe(/^violations +0$/m.test(stdout) ? 0 : 1);
   });
 
-  it('repeats a seed in this process, with the same digest, and writes its trace', async () => {
+  it('replays a seed in its own process with the same digest, and writes a trace', async () => {
     const trace = join(directory, 'trace.html');
     const first = await simulate('--seed', '6', '--json', '--trace', trace);
     const second = await simulate('--seed', '6', '--json');
     const { digest, ...figures } = figuresOf(first.stdout);
     expect(digest).toMatch(/^[0-9a-f]{16}$/);
     expect(figures).toMatchObject({ seeds: 1, seed: 6 });
-    expect(first.code).toBe(codeOf(figures));
+    expect(first.code).toBe(expectedCode(figures));
     expect(figuresOf(second.stdout).digest).toBe(digest);
     expect(readFileSync(trace, 'utf8')).toContain(digest);
   });
 
-  it('prints its usage, and starts nothing', async () => {
+  it('prints its usage and runs no seed', async () => {
     const { code, stdout, stderr } = await simulate('--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     for (const option of ['--seeds', '--trace', '--mutants']) expect(stdout).toContain(option);
@@ -82,19 +82,19 @@ describe('npm run simulate', () => {
     ['--seed', '1', '--minutes', '1'],
     ['--mutants', 'no such mutant'],
     ['--loud'],
-  ])('refuses %s %s', async (...args) => {
+  ])('rejects %s %s', async (...args) => {
     const { code, stdout, stderr } = await simulate(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     for (const arg of args.slice(-2)) expect(stderr).toContain(arg);
     expect(stderr.trimEnd()).not.toContain('\n');
   });
 
-  it('refuses a fault that the seed does not have', async () => {
+  it('rejects a fault that the seed does not have', async () => {
     const { code, stderr } = await simulate('--seed', '1', '--faults', '999');
     expect({ code, stderr }).toEqual({ code: 2, stderr: '--faults: seed 1 has no fault 999\n' });
   });
 
-  it('prints the figures so far when it is interrupted, and leaves no worker behind', async () => {
+  it('prints the figures and kills its workers when it is interrupted', async () => {
     const { child, ended } = start('--minutes', '10', '--workers', '2', '--json');
     await expect.poll(() => childrenOf(child.pid!)).toHaveLength(2);
     const workers = childrenOf(child.pid!);

@@ -16,9 +16,9 @@ import type { Acquire, Fault, Library, Report } from '../../scripts/simulation/t
 const directory = mkdtempSync(join(tmpdir(), 'simulate-command-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const MUTEX = 'two leases of one lock at a time';
+const PROPERTY = 'no two leases overlap';
 
-/** Fails with the faults for which `fails` returns true. */
+/** Returns the report of a seed, with a violation if `fails` returns true for the faults. */
 function report(
   seed: number,
   faults: readonly number[],
@@ -31,7 +31,7 @@ function report(
     events: 100,
     grants: 50,
     faults: faults.map(toFault),
-    violations: fails(faults) ? [{ property: MUTEX, message: `with ${faults}`, at: 7 }] : [],
+    violations: fails(faults) ? [{ property: PROPERTY, message: `with ${faults}`, at: 7 }] : [],
   };
 }
 
@@ -42,14 +42,14 @@ function toFault(index: number): Fault {
 describe('the options of npm run simulate', () => {
   const parse = (text: string) => parseCommand(text === '' ? [] : text.split(' '));
 
-  it('run 100 seeds of the build in dist by default, from a random one', () => {
+  it('select 100 seeds, a random first seed and the build in dist by default', () => {
     const command = parse('');
     const defaults = { kind: 'seeds', seeds: 100, minutes: undefined, lib: 'dist', json: false };
     expect(command).toMatchObject(defaults);
     expect(parse('')).not.toEqual(command);
   });
 
-  it('say which seeds run, and how', () => {
+  it('select the seeds, the faults and the mode', () => {
     expect(parse('--seeds 7 --from 12 --workers 3 --json')).toMatchObject({
       seeds: 7,
       from: 12,
@@ -100,15 +100,15 @@ describe('the options of npm run simulate', () => {
     ['--loud=3', 'unknown option --loud'],
     ['-x', 'unknown option -x'],
     ['5', 'unexpected argument 5'],
-  ])('refuse %s', (text, message) => {
+  ])('are rejected: %s', (text, message) => {
     expect(() => parse(text)).toThrow(message);
     expect(() => parse(text)).not.toThrow('\n');
   });
 
-  it('name a build of the library', () => {
+  it('must name a directory with a build of the library', () => {
     checkLibrary('dist');
     expect(() => checkLibrary(directory)).toThrow(
-      `--lib ${directory} is no build of the library: it has no index.js`,
+      `--lib ${directory} is not a build of the library: it has no index.js`,
     );
   });
 });
@@ -131,34 +131,34 @@ describe('shrinking', () => {
     expect(violation.message).toBe('with 1,4');
   });
 
-  it('finds that no fault is needed, with one run', async () => {
+  it('needs one run to find that the violation needs no fault', async () => {
     const { indexes, runs } = await shrinkWith(() => true);
     expect(indexes).toEqual([]);
     expect(runs).toHaveLength(1);
   });
 
-  it('finds the shortest beginning that fails, where a longer one does not', async () => {
+  it('finds the shortest failing prefix, even if a longer prefix passes', async () => {
     const { indexes } = await shrinkWith(({ length }) => length === 3 || length === 8);
     expect(indexes).toEqual([0, 1, 2]);
   });
 
-  it('keeps a list only after a run of it has failed', async () => {
+  it('accepts a shorter list only after a run with it has failed', async () => {
     const { indexes, runs } = await shrinkWith(({ length }) => length === 8);
     expect(indexes).toEqual(all);
     expect(runs.length).toBeGreaterThan(8);
   });
 
-  it('does not take another property for the same violation', async () => {
+  it('rejects a list that violates another property', async () => {
     const run = async (faults: readonly number[]) => failedReport(1, 'another', `with ${faults}`);
     const shrunk = await shrink(
       report(1, all, () => true),
       run,
       limits,
     );
-    expect(shrunk).toMatchObject({ faults: { length: 8 }, violation: { property: MUTEX } });
+    expect(shrunk).toMatchObject({ faults: { length: 8 }, violation: { property: PROPERTY } });
   });
 
-  it('ends at its number of runs, its time or an abort', async () => {
+  it('ends at the limit of runs, at the time limit and at an abort', async () => {
     const needsFour = (faults: readonly number[]) => faults.includes(4);
     const few = await shrinkWith(needsFour, { ...limits, runs: 6 });
     expect(few.runs).toHaveLength(6);
@@ -170,7 +170,7 @@ describe('shrinking', () => {
   });
 });
 
-describe('runs of many seeds', () => {
+describe('runSeeds', () => {
   class FakeRunner implements Runner {
     readonly ran: number[] = [];
     closed = 0;
@@ -209,14 +209,14 @@ describe('runs of many seeds', () => {
     return { ran: runners.flatMap(({ ran }) => ran), figures, failures };
   }
 
-  it('share the seeds among all runners, each one once', async () => {
+  it('runs each seed once, on one of the runners', async () => {
     const { ran, figures, failures } = await run(() => false);
     expect(ran.toSorted()).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
     expect(figures).toMatchObject({ seeds: 8, grants: 400, violations: 0, duration: 80_000 });
     expect(failures).toEqual([]);
   });
 
-  it('shrink the first three failures and report all', async () => {
+  it('shrinks the first three failures and reports all failures', async () => {
     const { failures, figures } = await run((seed) => seed > 12);
     expect(failures).toHaveLength(5);
     expect(figures).toMatchObject({ seeds: 8, grants: 400, violations: 5 });
@@ -224,7 +224,7 @@ describe('runs of many seeds', () => {
     expect(failures.filter(({ faults }) => faults.length === 2)).toHaveLength(2);
   });
 
-  it('end at an abort with the figures so far', async () => {
+  it('ends at an abort and keeps the figures of the seeds that have run', async () => {
     const stop = new AbortController();
     const { figures } = await run(
       () => false,
@@ -234,7 +234,7 @@ describe('runs of many seeds', () => {
     expect(figures.seeds).toBe(1);
   });
 
-  it('end with the error of a runner', async () => {
+  it('rejects with the error of a runner', async () => {
     const broken: Runner = {
       run: () => Promise.reject(new Error('no library')),
       close: async () => {},
@@ -257,7 +257,7 @@ describe('runs of many seeds', () => {
 });
 
 describe('a worker process', () => {
-  /** @param code handles a message `seed` */
+  /** @param code the code that handles a message with the variable `seed` */
   function workerOf(code: string, timeout?: number, ready = `process.send('ready')`): SeedWorker {
     const file = join(directory, `worker-${Math.random()}.mjs`);
     writeFileSync(file, `process.on('message', ({ seed }) => { ${code} });\n${ready};\n`);
@@ -266,13 +266,13 @@ describe('a worker process', () => {
     return worker;
   }
 
-  it('answers with reports', async () => {
+  it('replies with reports', async () => {
     const worker = workerOf('process.send({ seed, argument: process.argv[2] })');
     expect(await worker.run({ seed: 1 })).toEqual({ seed: 1, argument: 'some/lib' });
     expect(await worker.run({ seed: 2 })).toMatchObject({ seed: 2 });
   });
 
-  it('that dies is a violation with the seed; another one runs the next seed', async () => {
+  it('is reported as a violation if it dies, and is replaced for the next seed', async () => {
     const worker = workerOf('if (seed === 1) process.exit(7); process.send({ seed })');
     expect(await worker.run({ seed: 1 })).toMatchObject({
       seed: 1,
@@ -283,15 +283,15 @@ describe('a worker process', () => {
     expect(await worker.run({ seed: 2 })).toEqual({ seed: 2 });
   });
 
-  it('that does not answer is a violation with the seed, even in an endless loop', async () => {
+  it('is reported as a violation if it does not reply, even in an endless loop', async () => {
     const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 1_000);
     expect(await worker.run({ seed: 1 })).toMatchObject({
       seed: 1,
-      violations: [{ message: 'its process did not answer within 1 s' }],
+      violations: [{ message: 'its process did not reply within 1 s' }],
     });
   });
 
-  it('that cannot load the library ends the command', async () => {
+  it('makes run() reject if it cannot load the library', async () => {
     const worker = workerOf('', undefined, 'process.exit(1)');
     await expect(worker.run({ seed: 1 })).rejects.toThrow(
       '--lib some/lib cannot be loaded: its process ended with exit code 1',
@@ -303,7 +303,7 @@ describe('the report of a seed', () => {
   const library = {} as Library;
   const full: Report = { ...report(5, [0, 1], () => false), acquires: [], processes: ['p1'] };
 
-  it('turns an error of the simulator into a violation', async () => {
+  it('contains an error of the simulator as a violation', async () => {
     const failing = async () => {
       throw Object.assign(new Error('seed 5 failed', { cause: new Error('no I/O') }), {
         digest: 'abc',
@@ -314,7 +314,7 @@ describe('the report of a seed', () => {
     expect(violations[0]!.message).toMatch(/^seed 5 failed\nError: no I\/O\n +at /);
   });
 
-  it('has the faults that were asked for, and no others', async () => {
+  it('contains the selected faults only', async () => {
     const run = async () => full;
     const some = await reportSeed(run, library, { seed: 5, faults: [1] });
     expect(some.faults.map(({ index }) => index)).toEqual([1]);
@@ -327,7 +327,7 @@ describe('the report of a seed', () => {
 describe('a failure', () => {
   const failed = report(42, [0, 1, 2], () => true);
 
-  it('prints the command that repeats it', () => {
+  it('is printed with the command that replays it', () => {
     const { violations } = failed;
     const shrunk = { faults: failed.faults.slice(1), violation: violations[0]! };
     expect(toFailure(failed, 'dist').command).toBe('npm run simulate -- --seed 42');
@@ -336,7 +336,7 @@ describe('a failure', () => {
     );
     expect(failureText(toFailure(failed, 'dist', shrunk))).toBe(
       [
-        `VIOLATION with seed 42 after 7.000 ms: ${MUTEX}`,
+        `VIOLATION with seed 42 after 7.000 ms: ${PROPERTY}`,
         '  with 0,1,2',
         '  faults:',
         '    1: cut, p1, 100.000 ms to 150.000 ms',
@@ -347,7 +347,7 @@ describe('a failure', () => {
   });
 });
 
-it('figures are of one core and of the whole command', () => {
+it('figures contain the grants per second of one core and the seeds per hour of all cores', () => {
   const figures = new Figures(2);
   figures.add(report(1, [], () => false));
   figures.add(report(2, [], () => true));
@@ -363,7 +363,7 @@ it('figures are of one core and of the whole command', () => {
   });
 });
 
-it('hand-overs are the grants that waited for a lease of another process to end', () => {
+it('handOvers() returns the grants that waited for the end of a lease of another process', () => {
   const acquire = (
     process: string,
     asked: number,
@@ -381,10 +381,10 @@ it('hand-overs are the grants that waited for a lease of another process to end'
   });
   const acquires = [
     acquire('p1', 0, 1, 10),
-    acquire('p2', 5, 11, 20), // after the first one
+    acquire('p2', 5, 11, 20), // waited for the first acquire
     acquire('p3', 6, undefined, 15),
-    acquire('p2', 7, 21, 30), // within its own process
-    acquire('p3', 40, 41, 50), // nobody to wait for
+    acquire('p2', 7, 21, 30), // waited for the same process
+    acquire('p3', 40, 41, 50), // did not wait for a lease
     { ...acquire('p1', 45, 51, 60), key: 'b' },
   ];
   expect(handOvers(acquires)).toEqual([[0, 1]]);

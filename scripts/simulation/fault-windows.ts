@@ -1,0 +1,100 @@
+import type { FaultKind, PlannedFault } from './fault-plan.js';
+import { notificationTime, recoveryTime, type Setting } from './setting.js';
+
+/** Faults that break a connection. The client reconnects at once, so a single fault of these ends no session. */
+const CONNECTION_FAULTS: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  'reset',
+  'lose create reply',
+  'lose delete reply',
+  'lose listing reply',
+  'lose sync reply',
+]);
+
+const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block']);
+
+/** Faults in which another client ends a lease. The holder is notified later. */
+const REMOTE_LOSSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['expire session', 'delete node']);
+
+/**
+ * Returns the milliseconds after which a holder has noticed that its node was deleted. A holder starts to watch its
+ * node some time after the grant.
+ */
+export function deletionDetectionTime(setting: Setting): number {
+  return 50 + 3 * notificationTime(setting) + 20;
+}
+
+/** The times at which the faults of a run affect its processes. All times are virtual milliseconds. */
+export class FaultWindows {
+  constructor(
+    readonly faults: readonly PlannedFault[],
+    private readonly setting: Setting,
+  ) {}
+
+  /** When the last fault ends; 0 without faults. */
+  get lastEnd(): number {
+    return Math.max(0, ...this.faults.map(({ until }) => until));
+  }
+
+  /** Returns whether no fault was active between two times or could still have an effect then. */
+  isFaultFree(from: number, until: number): boolean {
+    const recovery = recoveryTime(this.setting);
+    return this.faults.every((fault) => fault.from > until || fault.until + recovery < from);
+  }
+
+  /** Returns whether a fault of the process or of the servers was active between two times. */
+  affects(process: string, from: number, until: number): boolean {
+    return this.#faultsOf(process).some((fault) => fault.from <= until && fault.until >= from);
+  }
+
+  /** Returns whether another client ended a lease of the process, and the process may not know that yet. */
+  hasUnnoticedLoss(process: string, at: number): boolean {
+    const { sessionTimeout } = this.setting;
+    return this.faults.some(({ kind, target, from }) => {
+      if (!REMOTE_LOSSES.has(kind) || target !== process || at < from) return false;
+      const isDeletion =
+        kind === 'delete node' && !this.affectsExcept('delete node', process, from, at);
+      return at <= from + (isDeletion ? deletionDetectionTime(this.setting) : 1.1 * sessionTimeout);
+    });
+  }
+
+  /** Returns whether a fault that is not of the given kind affected the process between two times. */
+  affectsExcept(kind: FaultKind, process: string, from: number, until: number): boolean {
+    return this.#faultsOf(process).some(
+      (fault) => fault.kind !== kind && fault.from <= until && fault.until >= from,
+    );
+  }
+
+  /** Returns whether the faults before a time explain that the process lost its session then. */
+  explainsSessionLoss(process: string, at: number): boolean {
+    const { sessionTimeout, policy } = this.setting;
+    const recent = this.#faultsOf(process).filter(
+      ({ from, until }) => from <= at && until >= at - 2.5 * sessionTimeout,
+    );
+    if (policy === 'standard') return recent.length > 0;
+    return recent.length > 1 || recent.some(({ kind }) => !CONNECTION_FAULTS.has(kind));
+  }
+
+  /** Returns the faults in the format of the checker of the chaos command. */
+  toCheckerFaults(): { kind: string; worker: string; from: number; until: number }[] {
+    return this.faults.flatMap(({ kind, target: worker, from, until }) => {
+      if (PAUSES.has(kind)) return [{ kind: 'stop', worker, from, until }];
+      return REMOTE_LOSSES.has(kind) ? [{ kind: 'expire', worker, from, until: from }] : [];
+    });
+  }
+
+  /** Returns whether the process was paused or blocked at some time between two times. */
+  wasPaused(process: string, from: number, until: number): boolean {
+    return this.faults.some(
+      (fault) =>
+        PAUSES.has(fault.kind) &&
+        fault.target === process &&
+        fault.from <= until &&
+        fault.until >= from,
+    );
+  }
+
+  /** Returns the faults of the process and those of all servers. */
+  #faultsOf(process: string): readonly PlannedFault[] {
+    return this.faults.filter(({ target }) => target === process || target.startsWith('server'));
+  }
+}
