@@ -5,16 +5,17 @@ interface Subscription {
   readonly channel: Channel;
   readonly process: SimulatedProcess;
   readonly listener: ChannelListener;
-  /** What Node calls instead of the listener. */
+  /** The listener that Node calls. It calls `listener` for the messages of its own process. */
   readonly filter: ChannelListener;
 }
 
 /**
- * Keeps the subscribers of `node:diagnostics_channel` of the processes apart. A process hears only what its own code
- * publishes, and nothing after it has crashed. The scenario hears all processes.
+ * Separates the subscribers of `node:diagnostics_channel` of the processes. A subscriber receives only the messages
+ * that its own process publishes, and no messages after a crash of this process. Subscribers of the scenario receive
+ * the messages of all processes.
  *
  * @param current returns the process whose code is running
- * @param isScenario whether a process is the one that the scenario runs in
+ * @param isScenario returns whether a process is the process in which the scenario runs
  * @returns a function that removes all subscribers of the simulation
  */
 export function separateChannels(
@@ -23,10 +24,10 @@ export function separateChannels(
 ): () => void {
   const subscriptions: Subscription[] = [];
   const filters = new WeakSet<ChannelListener>();
-  const restore = channelPrototypes().map((prototype) => {
+  const restoreFunctions = channelPrototypes().map((prototype) => {
     const { subscribe, unsubscribe } = prototype;
     prototype.subscribe = function (listener) {
-      // A channel without subscribers changes its class and calls this method again.
+      // For a channel without subscribers, Node changes the class of the channel and calls this method again.
       const isFilter = typeof listener !== 'function' || filters.has(listener);
       if (isFilter) return subscribe.call(this, listener);
       const process = current();
@@ -50,12 +51,12 @@ export function separateChannels(
     return () => Object.assign(prototype, { subscribe, unsubscribe });
   });
   return () => {
-    for (const undo of restore) undo();
+    for (const restore of restoreFunctions) restore();
     for (const { channel, filter } of subscriptions) channel.unsubscribe(filter);
   };
 }
 
-/** Returns the prototypes of channels without and with subscribers, which Node implements as two classes. */
+/** Returns the prototypes of the two classes of channels in Node: without and with subscribers. */
 function channelPrototypes(): Channel[] {
   const probe = channel(Symbol('nestjs-zookeeper:simulation'));
   const prototype = () => Object.getPrototypeOf(probe) as Channel;

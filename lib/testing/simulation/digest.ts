@@ -1,19 +1,19 @@
 import { mix } from './random.js';
 
-const bits = new DataView(new ArrayBuffer(8));
+const doubleBits = new DataView(new ArrayBuffer(8));
 
 /** A 64-bit digest of the events of a run. It is not cryptographic; equal runs have equal digests. */
 export class Digest {
   #low = 0x9e3779b9;
   #high = 0x85ebca6b;
 
-  number(value: number): void {
-    bits.setFloat64(0, value);
-    this.#low = mix(this.#low ^ bits.getUint32(0));
-    this.#high = mix((this.#high ^ bits.getUint32(4)) + this.#low);
+  addNumber(value: number): void {
+    doubleBits.setFloat64(0, value);
+    this.#low = mix(this.#low ^ doubleBits.getUint32(0));
+    this.#high = mix((this.#high ^ doubleBits.getUint32(4)) + this.#low);
   }
 
-  text(value: string): void {
+  addText(value: string): void {
     for (let index = 0; index < value.length; index++) {
       this.#low = Math.imul(this.#low ^ value.charCodeAt(index), 0x01000193);
     }

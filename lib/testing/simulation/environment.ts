@@ -4,31 +4,33 @@ import { performance } from 'node:perf_hooks';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
 import { separateProcesses } from '../../client/process-state.js';
-import { type SimulatedProcess, WALL_START } from './process.js';
+import { type SimulatedProcess, WALL_CLOCK_START } from './process.js';
 import { EventRandom, type Random } from './random.js';
-import { toDelay, virtualTimer, VirtualTimer } from './virtual-timer.js';
+import { findTimer, toDelay, VirtualTimer } from './virtual-timer.js';
 
 /*
  * Replaces the timers, clocks and sources of random numbers of this Node process while a simulation runs.
- * Modules that were loaded before see the replacements too. The exception is a CommonJS module that keeps a
- * function of `node:timers` or `node:crypto` in a variable of its own.
+ * Modules that were loaded earlier use the replacements too, except CommonJS modules that have stored a function of
+ * `node:timers` or `node:crypto` in a variable.
  */
 
 type Callback = (...args: unknown[]) => unknown;
-type Target = Record<PropertyKey, unknown>;
+type Replacements = Record<PropertyKey, unknown>;
 
 /**
+ * Replaces the timers, clocks and random numbers.
+ *
  * @param current returns the process whose code is running
- * @param event returns the number of the event that is happening
- * @returns a function that restores everything
+ * @param eventNumber returns the number of the event that is running
+ * @returns a function that restores the original functions
  */
-export function install(
+export function replaceGlobals(
   current: () => SimulatedProcess,
   random: Random,
-  event: () => number,
+  eventNumber: () => number,
 ): () => void {
   const undo: (() => void)[] = [];
-  const replace = (target: object, replacements: Target) => {
+  const replace = (target: object, replacements: Replacements) => {
     for (const name of Reflect.ownKeys(replacements)) {
       const before = Reflect.getOwnPropertyDescriptor(target, name);
       Object.defineProperty(target, name, {
@@ -44,26 +46,27 @@ export function install(
     }
   };
 
-  const timerFunctions = virtualTimers(current);
+  const timerFunctions = virtualTimerFunctions(current);
   replace(globalThis, timerFunctions);
   replace(timers, timerFunctions);
-  replace(timersPromises, promisedTimers(current));
-  replace(AbortSignal, { timeout: abortAfter(current), any: abortWithAny });
-  replace(performance, clocks(current));
+  replace(timersPromises, virtualTimerPromises(current));
+  replace(AbortSignal, { timeout: virtualAbortTimeout(current), any: abortSignalAny });
+  replace(performance, virtualPerformance(current));
   replace(globalThis, { Date: virtualDate(current) });
   replace(process, {
-    hrtime: highResolutionTime(current),
+    hrtime: virtualHrtime(current),
     uptime: () => current().monotonicTime() / 1000,
   });
-  // One source for each function: libraries keep pools of random numbers beyond the end of a simulation.
-  const source = () => new EventRandom(random.next() * 2 ** 32, event);
-  const [numbers, bytes, ids, integers] = [source(), source(), source(), source()];
-  replace(Math, { random: () => numbers.next() });
-  const randoms = randomFunctions({ bytes, ids, integers }, current);
-  replace(crypto, randoms);
+  // Each function has a source of its own. A library may keep a pool of random bytes from an earlier simulation, so it
+  // draws fewer bytes in this one, which must not change the numbers of other functions.
+  const source = () => new EventRandom(random.next() * 2 ** 32, eventNumber);
+  const [floats, bytes, uuids, integers] = [source(), source(), source(), source()];
+  replace(Math, { random: () => floats.next() });
+  const cryptoFunctions = randomFunctions({ bytes, uuids, integers }, current);
+  replace(crypto, cryptoFunctions);
   replace(globalThis.crypto, {
-    randomUUID: randoms.randomUUID,
-    getRandomValues: (array: NodeJS.ArrayBufferView) => fill(bytes, array),
+    randomUUID: cryptoFunctions.randomUUID,
+    getRandomValues: (array: NodeJS.ArrayBufferView) => fillRandom(bytes, array),
   });
   syncBuiltinESMExports();
   separateProcesses(current);
@@ -75,9 +78,9 @@ export function install(
   };
 }
 
-function virtualTimers(current: () => SimulatedProcess): Target {
+function virtualTimerFunctions(current: () => SimulatedProcess): Replacements {
   const { clearTimeout, clearInterval, clearImmediate } = globalThis;
-  const start = (
+  const startTimer = (
     callback: unknown,
     args: unknown[],
     delay: number | undefined,
@@ -89,25 +92,25 @@ function virtualTimers(current: () => SimulatedProcess): Target {
     }
     return new VirtualTimer(current(), callback as Callback, args, delay, repeats);
   };
-  const stop = (real: (handle: never) => void) => (handle: unknown) => {
-    const timer = virtualTimer(handle, current());
+  const clearTimer = (realClear: (handle: never) => void) => (handle: unknown) => {
+    const timer = findTimer(handle, current());
     if (timer) timer.close();
-    else if (typeof handle !== 'number') real(handle as never);
+    else if (typeof handle !== 'number') realClear(handle as never);
   };
   const setTimeout = (callback: unknown, delay?: unknown, ...args: unknown[]) =>
-    start(callback, args, toDelay(delay), false);
+    startTimer(callback, args, toDelay(delay), false);
   const setImmediate = (callback: unknown, ...args: unknown[]) =>
-    start(callback, args, undefined, false);
+    startTimer(callback, args, undefined, false);
   const promisify = Symbol.for('nodejs.util.promisify.custom');
-  const promised = promisedTimers(current);
+  const promises = virtualTimerPromises(current);
   return {
-    setTimeout: Object.assign(setTimeout, { [promisify]: promised.setTimeout }),
+    setTimeout: Object.assign(setTimeout, { [promisify]: promises.setTimeout }),
     setInterval: (callback: unknown, delay?: unknown, ...args: unknown[]) =>
-      start(callback, args, toDelay(delay), true),
-    setImmediate: Object.assign(setImmediate, { [promisify]: promised.setImmediate }),
-    clearTimeout: stop(clearTimeout),
-    clearInterval: stop(clearInterval),
-    clearImmediate: stop(clearImmediate),
+      startTimer(callback, args, toDelay(delay), true),
+    setImmediate: Object.assign(setImmediate, { [promisify]: promises.setImmediate }),
+    clearTimeout: clearTimer(clearTimeout),
+    clearInterval: clearTimer(clearInterval),
+    clearImmediate: clearTimer(clearImmediate),
   };
 }
 
@@ -116,7 +119,7 @@ interface WaitOptions {
   ref?: boolean;
 }
 
-function promisedTimers(current: () => SimulatedProcess) {
+function virtualTimerPromises(current: () => SimulatedProcess) {
   const wait = <T>(delay: number | undefined, value: T, { signal }: WaitOptions = {}) =>
     new Promise<T>((resolve, reject) => {
       if (signal?.aborted) return reject(abortError(signal));
@@ -153,7 +156,7 @@ function abortError({ reason }: AbortSignal): Error {
   return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' });
 }
 
-function abortAfter(current: () => SimulatedProcess) {
+function virtualAbortTimeout(current: () => SimulatedProcess) {
   return (delay: number) => {
     const controller = new AbortController();
     const abort = () => {
@@ -162,14 +165,17 @@ function abortAfter(current: () => SimulatedProcess) {
     };
     const process = current();
     const timer = new VirtualTimer(process, abort, [], toDelay(delay), false);
-    // Code cannot clear this timer, so it does not count as one that the code has left.
+    // Code cannot clear this timer, so `SimulatedProcess.timers` must not list it.
     process.timerEnded(timer);
     return controller.signal;
   };
 }
 
-/** Node's own depends on garbage collection, and keeps the signals of crashed processes forever. */
-function abortWithAny(signals: Iterable<AbortSignal>): AbortSignal {
+/**
+ * Replaces `AbortSignal.any`. Node's implementation depends on garbage collection, and never frees the signals of
+ * crashed processes.
+ */
+function abortSignalAny(signals: Iterable<AbortSignal>): AbortSignal {
   const sources = [...signals];
   const controller = new AbortController();
   const abort = (event: { target: EventTarget | null }) => {
@@ -186,11 +192,11 @@ function abortWithAny(signals: Iterable<AbortSignal>): AbortSignal {
   return controller.signal;
 }
 
-function clocks(current: () => SimulatedProcess): Target {
+function virtualPerformance(current: () => SimulatedProcess): Replacements {
   return {
     now: () => current().monotonicTime(),
-    // All processes share one origin, as processes of one machine do, so that their times can be compared.
-    timeOrigin: WALL_START,
+    // All processes have the same origin, so that the times of different processes can be compared.
+    timeOrigin: WALL_CLOCK_START,
   };
 }
 
@@ -204,7 +210,7 @@ function virtualDate(current: () => SimulatedProcess): DateConstructor {
   });
 }
 
-function highResolutionTime(current: () => SimulatedProcess) {
+function virtualHrtime(current: () => SimulatedProcess) {
   const nanoseconds = () => BigInt(Math.round(current().monotonicTime() * 1e6));
   const hrtime = (before?: [number, number]): [number, number] => {
     const time = nanoseconds() - (before ? BigInt(before[0]) * 10n ** 9n + BigInt(before[1]) : 0n);
@@ -214,28 +220,28 @@ function highResolutionTime(current: () => SimulatedProcess) {
 }
 
 function randomFunctions(
-  { bytes, ids, integers }: Record<'bytes' | 'ids' | 'integers', Random>,
+  { bytes, uuids, integers }: Record<'bytes' | 'uuids' | 'integers', Random>,
   current: () => SimulatedProcess,
 ) {
-  const soon = (callback: Callback, ...args: unknown[]) =>
+  const callInNextTurn = (callback: Callback, ...args: unknown[]) =>
     void new VirtualTimer(current(), callback, args, undefined, false);
   return {
-    randomUUID: () => uuid(ids),
+    randomUUID: () => randomUuid(uuids),
     randomBytes: (size: number, callback?: Callback) => {
-      const filled = fill(bytes, Buffer.alloc(size));
-      return callback ? soon(callback, null, filled) : filled;
+      const filled = fillRandom(bytes, Buffer.alloc(size));
+      return callback ? callInNextTurn(callback, null, filled) : filled;
     },
     randomFill: (array: NodeJS.ArrayBufferView, ...rest: (number | Callback)[]) => {
       const [offset, size] = rest.filter((each) => typeof each === 'number');
-      soon(rest.at(-1) as Callback, null, fill(bytes, array, offset, size));
+      callInNextTurn(rest.at(-1) as Callback, null, fillRandom(bytes, array, offset, size));
     },
     randomFillSync: (array: NodeJS.ArrayBufferView, offset?: number, size?: number) =>
-      fill(bytes, array, offset, size),
+      fillRandom(bytes, array, offset, size),
     randomInt: (low: number, high?: number | Callback, callback?: Callback) => {
       const [from, to] = typeof high === 'number' ? [low, high] : [0, low];
       const done = typeof high === 'function' ? high : callback;
       const number = integers.whole(from, to - 1);
-      return done ? soon(done, null, number) : number;
+      return done ? callInNextTurn(done, null, number) : number;
     },
   };
 }
@@ -243,9 +249,10 @@ function randomFunctions(
 /**
  * Fills an array with random bytes.
  *
- * @param offset the first element to fill; offset and size count elements, as in Node's `randomFillSync`
+ * @param offset the index of the first element to fill
+ * @param size the number of elements to fill. Default: all elements from `offset` on
  */
-function fill<T extends NodeJS.ArrayBufferView>(
+function fillRandom<T extends NodeJS.ArrayBufferView>(
   random: Random,
   array: T,
   offset = 0,
@@ -258,8 +265,8 @@ function fill<T extends NodeJS.ArrayBufferView>(
   return array;
 }
 
-function uuid(random: Random): string {
-  const bytes = fill(random, Buffer.alloc(16));
+function randomUuid(random: Random): string {
+  const bytes = fillRandom(random, Buffer.alloc(16));
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
   const hex = bytes.toString('hex');

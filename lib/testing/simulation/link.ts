@@ -1,69 +1,71 @@
 import type { CutWay } from '../../embedded/index.js';
-import { bounds, show } from './options.js';
+import { checkBounds, formatValue } from './options.js';
 import type { Random } from './random.js';
 
-const WAYS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
+const DIRECTIONS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
 
-/** The process that a link connects to the servers. */
-interface Owner {
+/** The process at one end of a link. */
+interface LinkedProcess {
   readonly crashed: boolean;
 }
 
 /**
- * The network between one process and the servers. A fault strikes the connections that exist and new ones,
- * until the caller calls the function that the fault returned. Faults of a process that has crashed do nothing.
+ * The network between one process and the servers. A fault applies to existing and new connections until the caller
+ * calls the function that ends it. After a crash of the process, these methods do nothing.
  *
  * @publicApi
  */
 export class Link {
-  /** Bounds of the time that a message takes each way, in milliseconds. */
-  get latency(): readonly [least: number, most: number] {
+  /** The minimum and maximum latency of a message in each direction, in milliseconds. */
+  get latency(): readonly [min: number, max: number] {
     return this.#latency;
   }
 
-  set latency(latency: readonly [least: number, most: number]) {
-    bounds('latency', latency);
+  set latency(latency: readonly [min: number, max: number]) {
+    checkBounds('latency', latency);
     this.#latency = latency;
   }
 
-  #latency: readonly [least: number, most: number] = [0.1, 1];
+  #latency: readonly [min: number, max: number] = [0.1, 1];
   #refusals = 0;
   readonly #cuts = { requests: 0, replies: 0 };
-  #changed: () => void = () => {};
-  #broken: () => void = () => {};
+  #onCutEnd: () => void = () => {};
+  #onReset: () => void = () => {};
   #note: (event: string) => void = () => {};
 
   /** @internal */
   constructor(
-    private readonly owner: Owner,
+    private readonly process: LinkedProcess,
     private readonly random: Random,
   ) {}
 
   /**
-   * Holds back all messages of one direction or both, including the message that a connection has ended. Returns
-   * the function that ends the cut. The messages then arrive, except those of connections that have ended.
+   * Holds back all messages in one direction or both, including the notification that a connection was closed. Returns
+   * the function that ends the cut. The messages are delivered then, except those of connections that were closed.
    */
-  cut(way: CutWay = 'both'): () => void {
-    if (!WAYS.has(way)) {
-      throw new TypeError(`simulate: cut takes 'requests', 'replies' or 'both', got ${show(way)}`);
+  cut(direction: CutWay = 'both'): () => void {
+    if (!DIRECTIONS.has(direction)) {
+      throw new TypeError(
+        `simulate: the direction of cut() must be 'requests', 'replies' or 'both', got ${formatValue(direction)}`,
+      );
     }
-    if (this.owner.crashed) return () => {};
-    const ways = way === 'both' ? (['requests', 'replies'] as const) : [way];
-    for (const each of ways) this.#cuts[each]++;
-    this.#note(`network cut: ${way}`);
+    if (this.process.crashed) return () => {};
+    const directions = direction === 'both' ? (['requests', 'replies'] as const) : [direction];
+    for (const each of directions) this.#cuts[each]++;
+    this.#note(`network cut: ${direction}`);
     return once(() => {
-      for (const each of ways) this.#cuts[each]--;
-      this.#note(`network healed: ${way}`);
-      this.#changed();
+      for (const each of directions) this.#cuts[each]--;
+      this.#note(`network healed: ${direction}`);
+      this.#onCutEnd();
     });
   }
 
   /**
-   * Refuses new connections. Connections that exist continue; {@link reset} ends them. Returns the function that
-   * ends the fault.
+   * Refuses new connections. Existing connections stay open; {@link reset} breaks them. Returns the function that ends
+   * the fault.
    */
   refuseConnections(): () => void {
-    if (this.owner.crashed) return () => {};
+    if (this.process.crashed) return () => {};
     this.#refusals++;
     this.#note('connections refused');
     return once(() => {
@@ -72,11 +74,11 @@ export class Link {
     });
   }
 
-  /** Breaks the connections of the process. Messages on their way are lost. */
+  /** Breaks the connections of the process. Messages in transit are lost. */
   reset(): void {
-    if (this.owner.crashed) return;
+    if (this.process.crashed) return;
     this.#note('connections reset');
-    this.#broken();
+    this.#onReset();
   }
 
   /** Whether new connections are refused. */
@@ -85,32 +87,32 @@ export class Link {
   }
 
   /**
-   * Whether messages of a direction are held back.
+   * Returns whether messages in a direction are held back.
    *
    * @internal
    */
-  isCut(way: 'requests' | 'replies'): boolean {
-    return this.#cuts[way] > 0;
+  isCut(direction: 'requests' | 'replies'): boolean {
+    return this.#cuts[direction] > 0;
   }
 
   /**
-   * Returns the milliseconds that the next message takes.
+   * Draws the latency of the next message, in milliseconds.
    *
    * @internal
    */
-  delay(): number {
+  randomLatency(): number {
     return this.random.between(...this.latency);
   }
 
   /**
-   * Called once by the network that carries the link.
+   * Sets the listeners of the network. Called once.
    *
    * @internal
    */
-  attach(events: { changed(): void; broken(): void; note(event: string): void }): void {
-    this.#changed = events.changed;
-    this.#broken = events.broken;
-    this.#note = events.note;
+  attach(listeners: { onCutEnd(): void; onReset(): void; note(event: string): void }): void {
+    this.#onCutEnd = listeners.onCutEnd;
+    this.#onReset = listeners.onReset;
+    this.#note = listeners.note;
   }
 }
 

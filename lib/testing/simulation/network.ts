@@ -4,25 +4,25 @@ import type { Actor, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
 import { type Packet, SimulatedStream } from './stream.js';
 
-/** The least number of milliseconds between two packets of one direction. */
-const STRICTLY_LATER = 1e-6;
+/** Milliseconds between two packets in one direction, so that no two packets arrive at the same time. */
+const MIN_PACKET_GAP = 1e-6;
 
-/** Milliseconds after which a machine sends a packet again that was not acknowledged. */
-const RETRANSMISSION = 1000;
+/** Milliseconds after which a packet is sent again if it was not acknowledged. */
+const RETRANSMISSION_DELAY = 1000;
 
 interface ConnectionHost {
   readonly scheduler: Scheduler;
   readonly kernel: Actor;
-  closed(connection: Connection): void;
+  remove(connection: Connection): void;
 }
 
-/** The connections between processes and servers, with their latency, their order and their faults. */
+/** All connections between processes and servers. */
 export class Network implements ConnectionHost {
   readonly #connections = new Set<Connection>();
 
   constructor(
     readonly scheduler: Scheduler,
-    /** The owner of events that concern a machine rather than one of its processes. */
+    /** The owner of events that the kernels of the machines handle, also while a process is paused. */
     readonly kernel: Actor,
     private readonly servers: readonly SimulatedServer[],
   ) {}
@@ -33,15 +33,15 @@ export class Network implements ConnectionHost {
   }
 
   /** Applies the faults of a process's link to the connections of that process. */
-  join(process: SimulatedProcess, note: (event: string) => void): void {
+  attachLink(process: SimulatedProcess, note: (event: string) => void): void {
     process.link.attach({
       note,
-      changed: () => this.#of(process, (connection) => connection.release()),
-      broken: () => this.#of(process, (connection) => connection.reset()),
+      onCutEnd: () => this.#forEachConnection(process, (connection) => connection.release()),
+      onReset: () => this.#forEachConnection(process, (connection) => connection.reset()),
     });
   }
 
-  /** Opens a connection to a server. The connection breaks later if the server does not accept it. */
+  /** Opens a connection to a server. If the server does not accept it, the connection breaks later. */
   connect(process: SimulatedProcess, address: string): SimulatedStream {
     const server = this.servers.find((each) => each.address === address);
     if (!server) throw new Error(`no simulated server listens at ${address}`);
@@ -53,24 +53,27 @@ export class Network implements ConnectionHost {
   /**
    * Ends the connections of a process that has crashed.
    *
-   * @param silently whether the other ends do not learn that the connections ended
+   * @param silently whether the other ends are not notified
    */
-  crashed(actor: SimulatedProcess, silently: boolean): void {
-    for (const connection of [...this.#connections]) connection.crashed(actor, silently);
+  processCrashed(process: SimulatedProcess, silently: boolean): void {
+    for (const connection of [...this.#connections]) connection.processCrashed(process, silently);
   }
 
-  closed(connection: Connection): void {
+  remove(connection: Connection): void {
     this.#connections.delete(connection);
   }
 
-  #of(process: SimulatedProcess, act: (connection: Connection) => void): void {
+  #forEachConnection(process: SimulatedProcess, act: (connection: Connection) => void): void {
     for (const connection of [...this.#connections]) {
       if (connection.process === process) act(connection);
     }
   }
 }
 
-/** One connection. The kernel of a machine completes handshakes while the server's process is paused. */
+/**
+ * One TCP connection. The kernels of the machines complete the handshake, also while the process of the server is
+ * paused.
+ */
 class Connection {
   readonly client: SimulatedStream;
   #server: SimulatedStream | undefined;
@@ -78,8 +81,8 @@ class Connection {
   #serverProcess: SimulatedProcess | undefined;
   readonly #toServer: Channel;
   readonly #toClient: Channel;
-  /** Packets that the client wrote before it knew that the connection was established. */
-  #early: Packet[] | undefined = [];
+  /** Packets that the client wrote before the end of the handshake; undefined afterwards. */
+  #earlyPackets: Packet[] | undefined = [];
 
   constructor(
     private readonly host: ConnectionHost,
@@ -88,19 +91,20 @@ class Connection {
   ) {
     this.#toServer = new Channel(host.scheduler, process.link, 'requests');
     this.#toClient = new Channel(host.scheduler, process.link, 'replies');
-    this.client = this.#end(process, (packet) => {
-      if (this.#early) this.#early.push(packet);
+    this.client = this.#createStream(process, (packet) => {
+      if (this.#earlyPackets) this.#earlyPackets.push(packet);
       else this.#sendToServer(packet);
     });
-    this.#toServer.send(host.kernel, () => this.#requested());
+    this.#toServer.send(host.kernel, () => this.#onSyn());
   }
 
+  /** Delivers the packets that a cut held back. */
   release(): void {
     this.#toServer.release();
     this.#toClient.release();
   }
 
-  /** Breaks the connection at both ends. Packets on their way are lost. */
+  /** Breaks the connection at both ends. Packets in transit are lost. */
   reset(): void {
     this.#toServer.drop();
     this.#toClient.drop();
@@ -108,37 +112,40 @@ class Connection {
     this.#sendToClient('reset');
   }
 
-  crashed(actor: SimulatedProcess, silently: boolean): void {
-    if (actor === this.process) {
-      this.client.vanish();
+  processCrashed(crashed: SimulatedProcess, silently: boolean): void {
+    if (crashed === this.process) {
+      this.client.closeSilently();
       if (!silently) this.#sendToServer('reset');
-    } else if (actor === this.#serverProcess) {
-      this.#server?.vanish();
+    } else if (crashed === this.#serverProcess) {
+      this.#server?.closeSilently();
       if (!silently) this.#sendToClient('reset');
     }
   }
 
-  /** Called when the first packet of the handshake arrives at the server. */
-  #requested(): void {
+  /** Called when the first packet of the handshake arrives at the machine of the server. */
+  #onSyn(): void {
     if (this.client.destroyed) return;
     const { address, state } = this.server;
     if (state === 'unreachable') {
-      this.#retransmit(() => this.#requested());
+      this.#retransmit(() => this.#onSyn());
     } else if (state === 'stopped' || this.process.link.refuses) {
-      this.#toClient.send(this.process, () => this.client.break(refusal(address)));
+      this.#toClient.send(this.process, () => this.client.fail(connectionRefused(address)));
     } else {
       this.#serverProcess = this.server.process;
-      this.#toClient.send(this.host.kernel, () => this.#established());
+      this.#toClient.send(this.host.kernel, () => this.#onSynAck());
     }
   }
 
-  /** Called when the second packet arrives at the client. The third packet makes the server accept the connection. */
-  #established(): void {
+  /**
+   * Called when the second packet of the handshake arrives at the client. The third packet makes the server accept the
+   * connection.
+   */
+  #onSynAck(): void {
     if (this.client.destroyed) return;
     const { scheduler } = this.host;
     const process = this.#serverProcess!;
-    const server = (this.#server = this.#end(process, (packet) => {
-      // The ensemble may end a session while the server that has the connection is paused.
+    const server = (this.#server = this.#createStream(process, (packet) => {
+      // The ensemble may end a session while the server of the connection is paused.
       const { time } = scheduler;
       const send = () => this.#sendToClient(packet);
       if (process.paused) scheduler.schedule(process, time, 'message', send);
@@ -148,15 +155,15 @@ class Connection {
     server.on('error', () => {});
     this.#toServer.send(process, () => this.server.accept(server));
     scheduler.schedule(this.process, scheduler.time, 'message', () => {
-      const early = this.#early!;
-      this.#early = undefined;
-      for (const packet of early) this.#sendToServer(packet);
+      const packets = this.#earlyPackets!;
+      this.#earlyPackets = undefined;
+      for (const packet of packets) this.#sendToServer(packet);
     });
   }
 
   #sendToServer(packet: Packet): void {
     const process = this.#serverProcess;
-    if (process?.crashed) this.#toServer.send(this.host.kernel, () => this.#unknownToServer());
+    if (process?.crashed) this.#toServer.send(this.host.kernel, () => this.#onUnknownConnection());
     else if (process) this.#toServer.send(process, () => this.#server?.receive(packet));
   }
 
@@ -164,25 +171,27 @@ class Connection {
     this.#toClient.send(this.process, () => this.client.receive(packet));
   }
 
-  /** Called when a packet of the client arrives at the server's machine after the server's process has crashed. */
-  #unknownToServer(): void {
+  /**
+   * Called when a packet of the client arrives at the machine of the server after the process of the server crashed.
+   */
+  #onUnknownConnection(): void {
     if (this.client.destroyed) return;
-    if (this.server.state === 'unreachable') this.#retransmit(() => this.#unknownToServer());
+    if (this.server.state === 'unreachable') this.#retransmit(() => this.#onUnknownConnection());
     else this.#sendToClient('reset');
   }
 
   #retransmit(arrive: () => void): void {
     const { scheduler, kernel } = this.host;
-    scheduler.schedule(kernel, scheduler.time + RETRANSMISSION, 'message', () =>
+    scheduler.schedule(kernel, scheduler.time + RETRANSMISSION_DELAY, 'message', () =>
       this.#toServer.send(kernel, arrive),
     );
   }
 
-  #end(owner: SimulatedProcess, send: (packet: Packet) => void): SimulatedStream {
+  #createStream(owner: SimulatedProcess, send: (packet: Packet) => void): SimulatedStream {
     return new SimulatedStream({
       send,
       closed: () => {
-        if (this.client.destroyed && this.#server?.destroyed !== false) this.host.closed(this);
+        if (this.client.destroyed && this.#server?.destroyed !== false) this.host.remove(this);
       },
       timer: (ms, fire) => {
         const { scheduler } = this.host;
@@ -193,64 +202,67 @@ class Connection {
   }
 }
 
-/** One direction of a connection. It keeps the order of its packets; it may lose them, but only all at once. */
+/** One direction of a connection. Packets arrive in order. A reset loses all packets in transit. */
 class Channel {
   #lastArrival = 0;
   /** Packets that a cut holds back. */
-  #held: { readonly receiver: Actor; readonly arrive: () => void }[] = [];
+  #heldPackets: { readonly receiver: Actor; readonly arrive: () => void }[] = [];
   #releasing = false;
-  /** Each loss of packets starts a new epoch. A packet that was sent in an earlier epoch does not arrive. */
+  /** Each reset starts a new epoch. A packet that was sent in an earlier epoch does not arrive. */
   #epoch = 0;
 
   constructor(
     private readonly scheduler: Scheduler,
     private readonly link: Link,
-    private readonly way: 'requests' | 'replies',
+    private readonly direction: 'requests' | 'replies',
   ) {}
 
   send(receiver: Actor, arrive: () => void): void {
     const epoch = this.#epoch;
-    this.scheduler.schedule(receiver, this.#arrival(), 'message', () => {
+    this.scheduler.schedule(receiver, this.#arrivalTime(), 'message', () => {
       if (epoch !== this.#epoch) return;
-      if (this.#held.length > 0 || this.#isCut) this.#held.push({ receiver, arrive });
+      if (this.#heldPackets.length > 0 || this.#isCut) this.#heldPackets.push({ receiver, arrive });
       else arrive();
     });
   }
 
-  /** Delivers the packets that a cut held back in their order, before packets that are sent later. */
-  release(delay = this.link.delay()): void {
-    const [first] = this.#held;
+  /** Delivers the packets that a cut held back, in their order and before any packet that is sent later. */
+  release(delay = this.link.randomLatency()): void {
+    const [first] = this.#heldPackets;
     if (!first || this.#releasing || this.#isCut) return;
     this.#releasing = true;
     this.scheduler.schedule(first.receiver, this.scheduler.time + delay, 'message', () => {
       this.#releasing = false;
-      if (this.#held[0] === first && !this.#isCut) {
-        this.#held.shift();
+      if (this.#heldPackets[0] === first && !this.#isCut) {
+        this.#heldPackets.shift();
         first.arrive();
       }
-      this.release(STRICTLY_LATER);
+      this.release(MIN_PACKET_GAP);
     });
   }
 
   get #isCut(): boolean {
-    return this.link.isCut(this.way);
+    return this.link.isCut(this.direction);
   }
 
-  /** Loses the packets that are on their way. */
+  /** Loses the packets in transit. */
   drop(): void {
     this.#epoch++;
-    this.#held = [];
+    this.#heldPackets = [];
   }
 
-  /** Returns the time at which a packet that leaves now arrives. No two packets arrive at the same time. */
-  #arrival(): number {
+  /** Returns the time at which a packet that is sent now arrives. */
+  #arrivalTime(): number {
     const { time } = this.scheduler;
-    this.#lastArrival = Math.max(this.#lastArrival + STRICTLY_LATER, time + this.link.delay());
+    this.#lastArrival = Math.max(
+      this.#lastArrival + MIN_PACKET_GAP,
+      time + this.link.randomLatency(),
+    );
     return this.#lastArrival;
   }
 }
 
-function refusal(address: string): Error {
+function connectionRefused(address: string): Error {
   const error = new Error(`connect ECONNREFUSED ${address}`);
   return Object.assign(error, { code: 'ECONNREFUSED', syscall: 'connect' });
 }

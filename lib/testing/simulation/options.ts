@@ -1,5 +1,5 @@
 /**
- * How a simulation runs.
+ * Options of a simulation.
  *
  * @publicApi
  */
@@ -7,91 +7,101 @@ export interface SimulationOptions {
   /** A whole number from 0 to 2^32 − 1. The same seed repeats the same run. Default: a random number. */
   seed?: number;
   /**
-   * Virtual milliseconds after which a scenario that has not ended fails. Default 3,600,000, one hour. An hour in
-   * which little happens takes less than a second.
+   * Virtual milliseconds after which a scenario fails if it has not ended. Default 3,600,000 (one hour). An hour with
+   * few events takes less than a second of real time.
    */
   limit?: number;
-  /** The number of servers, 1 to 7. A majority of them must run. Default 1. */
+  /** The number of servers, 1 to 7. The ensemble needs a majority of them. Default 1. */
   servers?: number;
   /**
-   * Milliseconds, 10 to 60,000. Sessions last two ticks at least and expire at whole ticks. The servers remove empty
-   * containers once a tick. Default 500.
+   * The tick time of the servers in milliseconds, 10 to 60,000. A session timeout is at least two ticks, and sessions
+   * expire at whole ticks. The servers remove empty containers once in a tick. Default 500.
    */
   tickTime?: number;
-  /** Bounds of the time that a message takes each way, in milliseconds. Default `[0.1, 1]`. */
-  latency?: readonly [least: number, most: number];
+  /** The minimum and maximum latency of a message in each direction, in milliseconds. Default `[0.1, 1]`. */
+  latency?: readonly [min: number, max: number];
   /**
-   * Bounds of the time by which a server trails the others, in milliseconds. In this time its clients read old data,
-   * unless they sync. Default `[0, 20]`. The option has no effect on a single server.
+   * The minimum and maximum delay, in milliseconds, after which a server applies the writes of other servers. Until
+   * then its clients read stale data, unless they sync. Default `[0, 20]`. A single server has no lag.
    */
-  lag?: readonly [least: number, most: number];
+  lag?: readonly [min: number, max: number];
 }
 
 export type CheckedOptions = Readonly<Required<SimulationOptions>>;
 
-const NAMES = new Set(['seed', 'limit', 'servers', 'tickTime', 'latency', 'lag']);
-const MOST_SEED = 2 ** 32 - 1;
-const MOST_SERVERS = 7;
-const LONGEST = Number.MAX_SAFE_INTEGER;
+const OPTION_NAMES = new Set(['seed', 'limit', 'servers', 'tickTime', 'latency', 'lag']);
+const MAX_SEED = 2 ** 32 - 1;
+const MAX_SERVERS = 7;
+const MAX_MILLISECONDS = Number.MAX_SAFE_INTEGER;
 
 /**
  * Checks options and adds the defaults.
  *
  * @throws TypeError or RangeError that names the option and its value
  */
-export function checkSimulation(options: SimulationOptions, randomSeed: number): CheckedOptions {
+export function checkOptions(options: SimulationOptions, randomSeed: number): CheckedOptions {
   if (typeof options !== 'object' || options === null) {
-    throw new TypeError(`simulate: options must be an object, got ${show(options)}`);
+    throw new TypeError(`simulate: options must be an object, got ${formatValue(options)}`);
   }
   for (const name of Object.keys(options)) {
-    if (!NAMES.has(name)) throw new TypeError(`simulate: unknown option ${show(name)}`);
+    if (!OPTION_NAMES.has(name))
+      throw new TypeError(`simulate: unknown option ${formatValue(name)}`);
   }
   const { seed = randomSeed, limit = 3_600_000, servers = 1, tickTime = 500 } = options;
   const { latency = [0.1, 1], lag = [0, 20] } = options;
-  whole('seed', seed, 0, MOST_SEED);
-  milliseconds('limit', limit, 1, LONGEST);
-  whole('servers', servers, 1, MOST_SERVERS);
-  whole('tickTime', tickTime, 10, 60_000);
-  bounds('latency', latency);
-  bounds('lag', lag);
+  checkWholeNumber('seed', seed, 0, MAX_SEED);
+  checkNumber('limit', limit, 1);
+  checkWholeNumber('servers', servers, 1, MAX_SERVERS);
+  checkWholeNumber('tickTime', tickTime, 10, 60_000);
+  checkBounds('latency', latency);
+  checkBounds('lag', lag);
   return { seed, limit, servers, tickTime, latency, lag };
 }
 
-function whole(name: string, value: unknown, least: number, most: number): void {
+function checkWholeNumber(name: string, value: unknown, min: number, max: number): void {
   if (!Number.isInteger(value)) {
-    throw new TypeError(`simulate: ${name} must be a whole number, got ${show(value)}`);
+    throw new TypeError(`simulate: ${name} must be a whole number, got ${formatValue(value)}`);
   }
-  milliseconds(name, value, least, most);
+  checkNumber(name, value, min, max);
 }
 
 /**
- * Checks a number of milliseconds.
+ * Checks that a value is a number in a range.
  *
+ * @param name the name of the value in the message
+ * @param max the greatest number. Default: the greatest number of milliseconds
  * @throws TypeError or RangeError with the name and the value
  */
-export function milliseconds(name: string, value: unknown, least: number, most = LONGEST): void {
+export function checkNumber(
+  name: string,
+  value: unknown,
+  min: number,
+  max = MAX_MILLISECONDS,
+): void {
   if (typeof value !== 'number' || Number.isNaN(value)) {
-    throw new TypeError(`simulate: ${name} must be a number, got ${show(value)}`);
+    throw new TypeError(`simulate: ${name} must be a number, got ${formatValue(value)}`);
   }
-  if (value < least || value > most) {
-    throw new RangeError(`simulate: ${name} must be from ${least} to ${most}, got ${value}`);
+  if (value < min || value > max) {
+    throw new RangeError(`simulate: ${name} must be from ${min} to ${max}, got ${value}`);
   }
 }
 
 /**
- * Checks the bounds of a random number of milliseconds.
+ * Checks the minimum and maximum of a random number of milliseconds.
  *
  * @throws TypeError or RangeError with the name and the value
  */
-export function bounds(name: string, value: unknown): void {
+export function checkBounds(name: string, value: unknown): void {
   if (!Array.isArray(value) || value.length !== 2) {
-    throw new TypeError(`simulate: ${name} must be [least, most] milliseconds, got ${show(value)}`);
+    throw new TypeError(
+      `simulate: ${name} must be [min, max] milliseconds, got ${formatValue(value)}`,
+    );
   }
-  milliseconds(`${name}[0]`, value[0], 0, 60_000);
-  milliseconds(`${name}[1]`, value[1], value[0] as number, 60_000);
+  checkNumber(`${name}[0]`, value[0], 0, 60_000);
+  checkNumber(`${name}[1]`, value[1], value[0] as number, 60_000);
 }
 
-/** Describes a value for a message. Strings have quotes. */
-export function show(value: unknown): string {
+/** Formats a value for a message. Strings are quoted. */
+export function formatValue(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

@@ -5,32 +5,37 @@ import { type Ensemble, ZK_ENSEMBLE } from '../../zk.tokens.js';
 import type { Overridable } from '../test-zookeeper.js';
 import type { Network } from './network.js';
 import { Link } from './link.js';
-import { milliseconds } from './options.js';
+import { checkNumber } from './options.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
 
-/** The least number of milliseconds that a timer takes, however the clock of its process rounds. */
-const SHORTEST_WAIT = 0.001;
+/** The shortest delay of a timer in virtual milliseconds, also if the rounded due time is earlier. */
+const MIN_TIMER_DELAY = 0.001;
 
-/** The greatest number of milliseconds between two turns of an event loop. */
-const TURN = 0.05;
+/** The greatest number of virtual milliseconds before the next turn of an event loop. */
+const MAX_TURN_DELAY = 0.05;
 
-/** The scheduler's group of all immediates. The group of a timer is its delay, which is at least 1. */
-const IMMEDIATES = 0;
+/** The group of all immediates in the scheduler. The group of a timer is its delay, which is at least 1. */
+const IMMEDIATE_GROUP = 0;
 
-/** Milliseconds, about 100 years. */
-const LONGEST_STEP = 3.2e12;
+/** The greatest step of a wall clock in milliseconds, about 100 years. */
+const MAX_CLOCK_STEP = 3.2e12;
 
 /** The time at which every virtual wall clock starts: 2026-01-01T00:00:00Z. */
-export const WALL_START = Date.UTC(2026, 0, 1);
+export const WALL_CLOCK_START = Date.UTC(2026, 0, 1);
 
-/** Rejects the promise of `run()` when the process crashes before the function has ended. */
+/** The error with which `run()` rejects if the process crashes before the function has ended. */
 export class ProcessCrashedError extends Error {
   override readonly name = 'ProcessCrashedError';
 }
 
-interface World {
+/**
+ * The parts of the simulation that a process uses.
+ *
+ * @internal
+ */
+export interface ProcessContext {
   readonly scheduler: Scheduler;
   readonly random: Random;
   readonly contexts: AsyncLocalStorage<SimulatedProcess>;
@@ -40,11 +45,11 @@ interface World {
 }
 
 /**
- * A process of a simulation. It has an event loop and clocks of its own, and it can be paused or crash while
- * other processes continue. All processes share the modules of the Node process. The library keeps the state of
- * each process apart; code under test must do the same.
+ * A process of a simulation. It has an event loop and clocks of its own, and it can be paused or crash while other
+ * processes continue. All processes share the modules of the Node process. The library has separate state for each
+ * process; the code under test must have separate state too.
  *
- * Faults of a process that has crashed do nothing.
+ * After a crash, the methods that inject faults do nothing.
  *
  * @publicApi
  */
@@ -52,7 +57,7 @@ export class SimulatedProcess {
   /** The network between the process and the servers. */
   readonly link: Link;
   /**
-   * The timers that the code has converted to a number, by that number.
+   * The timers that the code has converted to numbers, by these numbers.
    *
    * @internal
    */
@@ -64,10 +69,11 @@ export class SimulatedProcess {
   readonly #timers = new Set<object>();
   #paused = false;
   #crashed = false;
-  #held: Event[] = [];
-  #lastTurn = 0;
-  #wallStep = 0;
-  readonly #pending = new Set<() => void>();
+  #heldEvents: Event[] = [];
+  #nextTurn = 0;
+  #wallClockStep = 0;
+  /** Rejects the calls of `run()` that have not ended. */
+  readonly #pendingRuns = new Set<() => void>();
 
   /** @internal */
   constructor(
@@ -75,11 +81,11 @@ export class SimulatedProcess {
     readonly id: number,
     /** The name of the process, or the address of a server. */
     readonly name: string,
-    private readonly world: World,
+    private readonly context: ProcessContext,
     /** The rate of the clocks of the process. A clock of rate 1.01 gains one per cent. */
     readonly clockRate = 1,
   ) {
-    this.link = new Link(this, world.random.fork());
+    this.link = new Link(this, context.random.fork());
   }
 
   /** The timers that have not fired, immediates included. */
@@ -103,19 +109,19 @@ export class SimulatedProcess {
    * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws
    */
   run<T>(fn: () => T | Promise<T>): Promise<T> {
-    const { scheduler, contexts } = this.world;
+    const { scheduler, contexts } = this.context;
     const caller = contexts.getStore() ?? scheduler.running!;
     const result = new Promise<T>((resolve, reject) => {
-      if (this.#crashed) return reject(this.#crash());
-      const abandon = () => {
-        reject(this.#crash());
-        // A crash must not count as an unhandled rejection where the scenario does not await the result.
+      if (this.#crashed) return reject(this.#crashedError());
+      const rejectCrashed = () => {
+        reject(this.#crashedError());
+        // A crash must not count as an unhandled rejection if the scenario does not await the result.
         result.catch(() => {});
       };
-      this.#pending.add(abandon);
+      this.#pendingRuns.add(rejectCrashed);
       const settle = <A>(done: (value: A) => void) => {
         return (value: A) => {
-          if (this.#pending.delete(abandon)) {
+          if (this.#pendingRuns.delete(rejectCrashed)) {
             scheduler.schedule(caller, scheduler.time, 'call', () => done(value));
           }
         };
@@ -150,9 +156,9 @@ export class SimulatedProcess {
     return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.#ensemble);
   }
 
-  /** The addresses of the servers, and how a connection of this process reaches them. */
+  /** The addresses of the servers, and the function that connects this process to a server. */
   get #ensemble(): Ensemble {
-    const { network } = this.world;
+    const { network } = this.context;
     return {
       connectString: network.connectString,
       connect: connectWire(({ ip, port }) => network.connect(this, `${ip}:${port}`)),
@@ -160,66 +166,66 @@ export class SimulatedProcess {
   }
 
   /**
-   * Stops the process, as SIGSTOP or a long garbage collection does. Its clocks continue. Replies and timers that
-   * come due wait for {@link resume}.
+   * Pauses the process, as SIGSTOP or a long garbage collection does. Its clocks continue. Replies and timers that come
+   * due during the pause are handled after {@link resume}.
    */
   pause(): void {
     if (this.#paused || this.#crashed) return;
     this.#paused = true;
-    this.world.note(this.name, 'paused');
+    this.context.note(this.name, 'paused');
   }
 
   /**
-   * Continues after {@link pause}. Timers and replies that came due during the pause happen now. The seed decides
-   * whether timers or replies come first.
+   * Continues after {@link pause}. Timers and replies that came due during the pause are handled now. The seed decides
+   * whether timers or replies are handled first.
    */
   resume(): void {
     if (!this.#paused || this.#crashed) return;
     this.#paused = false;
-    this.world.note(this.name, 'resumed');
-    const { scheduler, random } = this.world;
-    const held = this.#held;
-    this.#held = [];
-    const early = random.pick(['timer', 'message', undefined]);
-    const first = held.filter(({ kind }) => kind === early);
-    const rest = held.filter(({ kind }) => kind !== early);
+    this.context.note(this.name, 'resumed');
+    const { scheduler, random } = this.context;
+    const held = this.#heldEvents;
+    this.#heldEvents = [];
+    const firstKind = random.pick(['timer', 'message', undefined]);
+    const first = held.filter(({ kind }) => kind === firstKind);
+    const rest = held.filter(({ kind }) => kind !== firstKind);
     for (const event of [...first, ...rest]) scheduler.reschedule(event);
   }
 
   /**
    * Keeps the event loop of the process busy for `ms` milliseconds, as a long computation does. Call it in `run()`:
-   * the code after the call runs `ms` later. Called from elsewhere, it returns at once and delays the next events
-   * of the process.
+   * the code after the call runs `ms` later. A call from other code returns at once and delays the next events of the
+   * process.
    */
   block(ms: number): void {
-    milliseconds('the time of block', ms, 0);
+    checkNumber('the time of block()', ms, 0);
     if (this.#crashed) return;
-    this.world.note(this.name, `blocked for ${ms} ms`);
-    this.world.scheduler.block(this, ms);
+    this.context.note(this.name, `blocked for ${ms} ms`);
+    this.context.scheduler.block(this, ms);
   }
 
   /**
-   * Ends the process at once. None of its code runs again, not even a `finally`. Its connections break. With
-   * `silently` the servers do not notice that, as when a machine loses power. To replace the process, start another
-   * one of the same name.
+   * Ends the process at once. None of its code runs again, not even a `finally`. Its connections break. With `silently`
+   * the servers are not notified of that, as when a machine loses power. To replace the process, start another process
+   * with the same name.
    */
   crash({ silently = false } = {}): void {
     if (this.#crashed) return;
     this.#crashed = true;
-    this.world.note(this.name, 'crashed');
-    this.#held = [];
+    this.context.note(this.name, 'crashed');
+    this.#heldEvents = [];
     this.#timers.clear();
-    this.world.network.crashed(this, silently);
-    for (const abandon of this.#pending) abandon();
-    this.#pending.clear();
+    this.context.network.processCrashed(this, silently);
+    for (const rejectCrashed of this.#pendingRuns) rejectCrashed();
+    this.#pendingRuns.clear();
   }
 
   /** Moves the wall clock of the process forward by `ms` milliseconds, or back if `ms` is negative. */
   stepClock(ms: number): void {
-    milliseconds('the step of a clock', ms, -LONGEST_STEP, LONGEST_STEP);
+    checkNumber('the step of stepClock()', ms, -MAX_CLOCK_STEP, MAX_CLOCK_STEP);
     if (this.#crashed) return;
-    this.world.note(this.name, `wall clock stepped by ${ms} ms`);
-    this.#wallStep += ms;
+    this.context.note(this.name, `wall clock stepped by ${ms} ms`);
+    this.#wallClockStep += ms;
   }
 
   /**
@@ -228,7 +234,7 @@ export class SimulatedProcess {
    * @internal
    */
   monotonicTime(): number {
-    return this.world.scheduler.readClock() * this.clockRate;
+    return this.context.scheduler.readClock() * this.clockRate;
   }
 
   /**
@@ -237,16 +243,16 @@ export class SimulatedProcess {
    * @internal
    */
   wallTime(): number {
-    return WALL_START + Math.floor(this.monotonicTime() + this.#wallStep);
+    return WALL_CLOCK_START + Math.floor(this.monotonicTime() + this.#wallClockStep);
   }
 
   /**
-   * Keeps an event that came due during a pause.
+   * Holds an event that came due during a pause until the process resumes.
    *
    * @internal
    */
   hold(event: Event): void {
-    this.#held.push(event);
+    this.#heldEvents.push(event);
   }
 
   /** @internal */
@@ -262,29 +268,29 @@ export class SimulatedProcess {
   /**
    * Schedules the callback of a timer or immediate.
    *
-   * @param delay milliseconds of the clock of the process; undefined for the next turn of its event loop
+   * @param delay milliseconds by the clock of the process; undefined for an immediate
    * @internal
    */
   scheduleTimer(delay: number | undefined, fire: () => void): Event {
-    const { scheduler, random } = this.world;
+    const { scheduler, random } = this.context;
     const { time } = scheduler;
     if (delay === undefined) {
-      // All immediates that wait run in one turn. An immediate that they start runs in the next turn.
-      if (this.#lastTurn <= time) this.#lastTurn = time + random.next() * TURN;
-      return scheduler.schedule(this, this.#lastTurn, 'turn', fire, IMMEDIATES);
+      // All waiting immediates run in the same turn. Immediates that they start run in the turn after it.
+      if (this.#nextTurn <= time) this.#nextTurn = time + random.next() * MAX_TURN_DELAY;
+      return scheduler.schedule(this, this.#nextTurn, 'immediate', fire, IMMEDIATE_GROUP);
     }
-    // Node counts from the whole millisecond of its loop's clock, so a timer may fire almost 1 ms early.
+    // Node rounds the start of a timer down to a whole millisecond, so a timer may fire almost 1 ms early.
     const due = Math.floor(time * this.clockRate) + delay;
     return scheduler.schedule(
       this,
-      Math.max(due / this.clockRate, time + SHORTEST_WAIT),
+      Math.max(due / this.clockRate, time + MIN_TIMER_DELAY),
       'timer',
       fire,
       delay,
     );
   }
 
-  #crash(): ProcessCrashedError {
+  #crashedError(): ProcessCrashedError {
     return new ProcessCrashedError(`the process ${this.name} crashed`);
   }
 }

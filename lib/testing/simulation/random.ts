@@ -2,7 +2,7 @@
 export class Random {
   #state: number;
 
-  /** @param seed a whole number, of which the lower 32 bits are used */
+  /** @param seed a whole number. Only its lower 32 bits are used */
   constructor(seed: number) {
     this.#state = seed >>> 0;
   }
@@ -33,15 +33,15 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** Returns an independent source. Its use does not change the numbers that this source returns. */
+  /** Returns an independent source. Drawing from it does not change the numbers that this source returns. */
   fork(): Random {
     return new Random(this.next() * 2 ** 32);
   }
 }
 
 /**
- * Random numbers that begin anew with each event. How many are drawn in one event does not change those of the
- * next one.
+ * A source of random numbers that is seeded again for each event. How many numbers an event draws does not change the
+ * numbers of later events.
  */
 export class EventRandom extends Random {
   #event = -1;
@@ -49,13 +49,13 @@ export class EventRandom extends Random {
 
   constructor(
     private readonly salt: number,
-    private readonly event: () => number,
+    private readonly eventNumber: () => number,
   ) {
     super(salt);
   }
 
   override next(): number {
-    const event = this.event();
+    const event = this.eventNumber();
     if (event !== this.#event) {
       this.#event = event;
       this.#numbers = new Random(mix(mix(event) ^ this.salt));
@@ -64,7 +64,7 @@ export class EventRandom extends Random {
   }
 }
 
-/** Spreads the bits of a 32-bit number. */
+/** Mixes the bits of a 32-bit number. */
 export function mix(value: number): number {
   let mixed = value >>> 0;
   mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);

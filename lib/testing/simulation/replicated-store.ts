@@ -6,52 +6,56 @@ import type { Random } from './random.js';
 import type { Actor, Scheduler } from './scheduler.js';
 
 /**
- * A committed write, in a linked list. A replica refers to the latest write that it has applied, so that older
- * writes can be garbage-collected.
+ * An entry of the log, a linked list of committed writes. A replica refers to the last entry that it has applied, so
+ * that older entries can be garbage-collected.
  */
-interface Entry {
+interface LogEntry {
   readonly zxid: number;
   apply(tree: DataTree): void;
-  next: Entry | undefined;
+  next: LogEntry | undefined;
 }
 
-/** The server of a replica. Its process applies the writes of other servers. */
-interface Host {
+/** The server of a replica. */
+interface ReplicaServer {
+  /** The process that applies the writes of other servers. */
   readonly process: Actor;
 }
 
 /**
- * The data of an ensemble: the writes in their order, and a copy of the tree for each server. A server applies all
- * earlier writes before it answers a write or a sync. Otherwise it applies a write of another server after a delay.
+ * The data of an ensemble: the log of all writes, and a copy of the tree for each server. A server applies all earlier
+ * writes before it replies to a write or a sync. Otherwise it applies the writes of other servers after a delay.
  */
 export class ReplicatedStore {
   /** The tree and the sessions after all committed writes. */
   readonly committed: Store;
   readonly #replicas: Replica[] = [];
-  #latest: Entry;
+  #latest: LogEntry;
 
   constructor(
     tickTime: number,
     readonly scheduler: Scheduler,
     private readonly random: Random,
-    /** Bounds of the delay with which a replica applies the writes of others, in milliseconds. */
-    private readonly lag: readonly [number, number],
+    /** The minimum and maximum delay after which a replica applies the writes of others, in milliseconds. */
+    private readonly lag: readonly [min: number, max: number],
   ) {
     this.committed = new Store(tickTime);
     this.#latest = { zxid: this.committed.lastZxid, apply: () => {}, next: undefined };
   }
 
-  get latest(): Entry {
+  /** The last entry of the log. */
+  get latest(): LogEntry {
     return this.#latest;
   }
 
-  replica(host: Host): Replica {
-    const replica = new Replica(this, host);
+  /** Adds the replica of a server. */
+  addReplica(server: ReplicaServer): Replica {
+    const replica = new Replica(this, server);
     this.#replicas.push(replica);
     return replica;
   }
 
-  delay(): number {
+  /** Draws the delay after which a replica applies a write, in milliseconds. */
+  randomLag(): number {
     return this.#replicas.length === 1 ? 0 : this.random.between(...this.lag);
   }
 
@@ -61,7 +65,7 @@ export class ReplicatedStore {
    * @param writer the replica that applies the write at once; the others apply it after a delay
    */
   commit<T>(change: Change<T>, writer?: Replica): T {
-    let entry: Entry | undefined;
+    let entry: LogEntry | undefined;
     try {
       return this.committed.write((tree, at) => {
         entry = { zxid: at.zxid, apply: (copy) => void change(copy, at), next: undefined };
@@ -81,23 +85,23 @@ export class ReplicatedStore {
     this.commit((tree, at) => tree.removeEphemerals(id, at), writer);
   }
 
-  /** Removes empty containers, and nodes whose time to live has passed. */
-  reap(): void {
+  /** Deletes empty containers, and nodes whose time to live has passed. */
+  deleteExpiredNodes(): void {
     const { tree, clock } = this.committed;
     for (const path of tree.expiredPaths(clock.time()))
       this.commit((copy, at) => copy.reap(path, at));
   }
 }
 
-/** The copy of the data that one server has. */
+/** The copy of the tree on one server. */
 export class Replica implements ConnectionStore {
   readonly tree = new DataTree();
-  #applied: Entry;
+  #applied: LogEntry;
   #catchingUp = false;
 
   constructor(
     private readonly store: ReplicatedStore,
-    private readonly host: Host,
+    private readonly server: ReplicaServer,
   ) {
     this.#applied = store.latest;
   }
@@ -144,7 +148,7 @@ export class Replica implements ConnectionStore {
     }
   }
 
-  /** Applies all committed writes before the server serves again. The crash has cancelled a scheduled catch-up. */
+  /** Applies all committed writes when the server restarts. The crash has cancelled a scheduled catch-up. */
   restart(): void {
     this.#catchingUp = false;
     this.catchUp();
@@ -155,9 +159,14 @@ export class Replica implements ConnectionStore {
     if (this.#catchingUp) return;
     this.#catchingUp = true;
     const { scheduler } = this.store;
-    scheduler.schedule(this.host.process, scheduler.time + this.store.delay(), 'message', () => {
-      this.#catchingUp = false;
-      this.catchUp();
-    });
+    scheduler.schedule(
+      this.server.process,
+      scheduler.time + this.store.randomLag(),
+      'message',
+      () => {
+        this.#catchingUp = false;
+        this.catchUp();
+      },
+    );
   }
 }

@@ -2,41 +2,44 @@ import { Digest } from './digest.js';
 import { mix, type Random } from './random.js';
 
 /*
- * Virtual time. An event belongs to a process and happens at a time in milliseconds. The scheduler runs one event
- * after the other, in the order of their times. The seed decides the order of events of different origin that are
- * due at the same time. Between two events Node runs all ticks and microtasks.
+ * Virtual time. An event belongs to a process and happens at a time in virtual milliseconds. The scheduler runs the
+ * events one at a time, in the order of their times. The seed decides the order of events that are due at the same
+ * time, unless they are timers of one process with the same delay. Between two events Node runs all ticks and
+ * microtasks.
  *
- * Code takes no virtual time, except that each reading of a clock takes a little and that a process may block. A
- * process handles its next event after the time that the last one took.
+ * Running code takes no virtual time, with two exceptions: each reading of a clock takes CLOCK_READING_TIME, and a
+ * process may block. The process handles its next event after this time.
  */
 
-/** Milliseconds that one reading of a clock takes. Without them, a loop that waits by reading a clock never ends. */
-const CLOCK_READING = 0.0005;
+/** Milliseconds that one reading of a clock takes. Without this time, a loop that polls a clock would never end. */
+const CLOCK_READING_TIME = 0.0005;
 
-/** Events that run before the real event loop gets its turn. */
-const BATCH = 64;
+/** The number of events that run before the real event loop continues. */
+const BATCH_SIZE = 64;
 
-/** The most events at one moment of virtual time. More of them are taken for an endless loop. */
-const MOST_AT_ONCE = 1_000_000;
+/** The greatest number of events at the same virtual time. More events are reported as an endless loop. */
+const MAX_SIMULTANEOUS_EVENTS = 1_000_000;
 
-/** The most immediates that start one another. More of them are taken for an endless loop. */
-const MOST_TURNS = 1_000_000;
+/**
+ * The greatest length of a chain of immediates that start one another. A longer chain is reported as an endless loop.
+ */
+const MAX_IMMEDIATE_CHAIN = 1_000_000;
 
-// Simulations replace the global function.
+// A simulation replaces the global function.
 const { setImmediate } = globalThis;
 
-export type EventKind = 'timer' | 'turn' | 'message' | 'call';
+export type EventKind = 'timer' | 'immediate' | 'message' | 'call';
 
 /** The owner of events: a simulated process. */
 export interface Actor {
   readonly id: number;
-  /** Virtual time before which none of its events starts. */
+  /** The virtual time before which none of its events happens. */
   busyUntil: number;
-  /** Whether it has crashed. Then its events never happen. */
+  /** Whether it has crashed. If so, its events never happen. */
   readonly crashed: boolean;
-  /** Whether it is paused. Then its events wait until it resumes. */
+  /** Whether it is paused. If so, its events are held until it resumes. */
   readonly paused: boolean;
-  /** Keeps an event that came due during a pause. */
+  /** Holds an event that came due during a pause. */
   hold(event: Event): void;
 }
 
@@ -44,44 +47,49 @@ export interface Event {
   readonly actor: Actor;
   readonly kind: EventKind;
   readonly run: () => void;
-  /** Virtual time at which the event happens. */
+  /** The virtual time at which the event happens. */
   at: number;
-  /** Virtual time at which the event was due. It is earlier than `at` if the process was busy then. */
+  /** The virtual time at which the event was due. It is earlier than `at` if the process was busy. */
   due: number;
-  /** Orders events that are due at the same time. */
-  readonly tie: number;
-  readonly order: number;
-  /** For an immediate, its position in a series of immediates that started one another; otherwise 0. */
-  readonly turns: number;
+  /** A random number that orders events which are due at the same time. */
+  readonly tieBreaker: number;
+  /** The number of events that were scheduled earlier. It orders events with equal tie breakers. */
+  readonly sequence: number;
+  /** For an immediate, its position in a chain of immediates that started one another; otherwise 0. */
+  readonly chainLength: number;
   cancelled: boolean;
 }
 
-/** How a run proceeds and when it ends. */
-interface Course {
+/** Options of {@link Scheduler.run}. */
+interface RunOptions {
   /** Virtual milliseconds after which the run fails. */
   readonly limit: number;
-  /** Whether the run is over; called before each event. */
-  done(): boolean;
-  /** Called after each batch, before the real event loop continues; it may throw. */
-  inspect(): void;
-  /** Returns the names of the processes that are paused. */
-  paused(): string[];
+  /** Returns whether the run is over. Called before each event. */
+  isDone(): boolean;
+  /** Called after each batch, before the real event loop continues. An error that it throws ends the run. */
+  afterBatch(): void;
+  /** Returns the names of the paused processes and servers for the message of an error. */
+  pausedNames(): string[];
 }
 
 export class Scheduler {
   /** Virtual milliseconds since the simulation started. */
   now = 0;
+  /** The number of events that have happened. */
   events = 0;
   /** Whether Node runs simulated events and their microtasks, rather than callbacks of the real event loop. */
   active = false;
   readonly digest = new Digest();
   readonly #heap: Event[] = [];
   readonly #salt: number;
-  #order = 0;
+  #sequence = 0;
+  /** Virtual milliseconds that the current event has taken so far. */
   #elapsed = 0;
   #running: Actor | undefined;
-  #atOnce = 0;
-  #turns = 0;
+  /** The number of events that have happened at the current time. */
+  #simultaneousEvents = 0;
+  /** The chain length of the current event. */
+  #chainLength = 0;
 
   constructor(private readonly random: Random) {
     this.#salt = random.whole(0, 2 ** 32 - 1);
@@ -92,18 +100,18 @@ export class Scheduler {
     return this.#running;
   }
 
-  /** Virtual time for the code that is running, including the time that the present event has taken so far. */
+  /** The virtual time for the running code, including the time that the current event has taken so far. */
   get time(): number {
     return this.now + this.#elapsed;
   }
 
   /** Returns the virtual time. The reading itself takes a little time. */
   readClock(): number {
-    this.#elapsed += CLOCK_READING;
+    this.#elapsed += CLOCK_READING_TIME;
     return this.now + this.#elapsed;
   }
 
-  /** Keeps a process busy for `ms` milliseconds. If its own code is running, that code takes the time. */
+  /** Keeps a process busy for `ms` milliseconds. If its own code is running, the code after the call runs later. */
   block(actor: Actor, ms: number): void {
     if (actor === this.#running) this.#elapsed += ms;
     else actor.busyUntil = Math.max(actor.busyUntil, this.time) + ms;
@@ -115,28 +123,39 @@ export class Scheduler {
    * @param group events of one process and group that are due at the same time keep their order
    */
   schedule(actor: Actor, at: number, kind: EventKind, run: () => void, group?: number): Event {
-    const tie = group === undefined ? this.random.next() : this.#tie(actor, group, at);
-    const order = this.#order++;
-    const turns = kind === 'turn' ? this.#turns + 1 : 0;
-    if (turns > MOST_TURNS) {
+    const tieBreaker =
+      group === undefined ? this.random.next() : this.#tieBreaker(actor, group, at);
+    const sequence = this.#sequence++;
+    const chainLength = kind === 'immediate' ? this.#chainLength + 1 : 0;
+    if (chainLength > MAX_IMMEDIATE_CHAIN) {
       throw new Error(
-        `${MOST_TURNS} immediates started one another; the code under test repeats itself forever`,
+        `more than ${MAX_IMMEDIATE_CHAIN} immediates started one another; the code under test probably has an endless loop`,
       );
     }
-    const event: Event = { actor, kind, run, at, due: at, tie, order, turns, cancelled: false };
+    const event: Event = {
+      actor,
+      kind,
+      run,
+      at,
+      due: at,
+      tieBreaker,
+      sequence,
+      chainLength,
+      cancelled: false,
+    };
     this.#push(event);
     return event;
   }
 
-  /** Schedules an event that was held during a pause for now, before other events that are due now. */
+  /** Schedules an event that was held during a pause. It happens now, before other events that are due now. */
   reschedule(event: Event): void {
     event.at = this.time;
-    event.due = this.#order++ - Number.MAX_SAFE_INTEGER;
+    event.due = this.#sequence++ - Number.MAX_SAFE_INTEGER;
     this.#push(event);
   }
 
-  /** Runs events until `done` returns true. */
-  run({ limit, done, inspect, paused }: Course): Promise<void> {
+  /** Runs events until `isDone` returns true. */
+  run({ limit, isDone, afterBatch, pausedNames }: RunOptions): Promise<void> {
     return new Promise((resolve, reject) => {
       let over = false;
       const finish = (settle: () => void) => {
@@ -147,38 +166,38 @@ export class Scheduler {
         if (over) return;
         this.active = true;
         try {
-          if (done()) finish(resolve);
-          else this.#step(limit, paused);
+          if (isDone()) finish(resolve);
+          else this.#step(limit, pausedNames);
         } catch (error) {
           finish(() => reject(error));
         }
       };
-      const close = () => {
+      const endBatch = () => {
         this.active = false;
         if (over) return;
         try {
-          inspect();
-          batch();
+          afterBatch();
+          startBatch();
         } catch (error) {
           finish(() => reject(error));
         }
       };
-      const batch = () => {
-        for (let index = 0; index < BATCH; index++) setImmediate(step);
-        setImmediate(close);
+      const startBatch = () => {
+        for (let index = 0; index < BATCH_SIZE; index++) setImmediate(step);
+        setImmediate(endBatch);
       };
-      batch();
+      startBatch();
     });
   }
 
-  /** Removes all events. Node may keep an abort signal of a crashed process, and with it this object, forever. */
+  /** Removes all events. An abort signal that Node never frees may refer to this object. */
   clear(): void {
     this.#heap.length = 0;
   }
 
-  /** Runs the next event. There is always one, because the ensemble schedules its next tick. */
-  #step(limit: number, paused: Course['paused']): void {
-    this.#settle();
+  /** Runs the next event. There is always a next event, because the ensemble schedules its next tick. */
+  #step(limit: number, pausedNames: RunOptions['pausedNames']): void {
+    this.#endEvent();
     for (;;) {
       const event = this.#pop()!;
       const { actor } = event;
@@ -193,16 +212,16 @@ export class Scheduler {
         continue;
       }
       if (event.at > limit) {
-        const names = paused();
+        const names = pausedNames();
         throw new Error(
           `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a real timer or a dynamic import()` +
-            (names.length > 0 ? `; these are paused: ${names.join(', ')}` : ''),
+            (names.length > 0 ? `; paused processes and servers: ${names.join(', ')}` : ''),
         );
       }
-      this.#atOnce = event.at > this.now ? 0 : this.#atOnce + 1;
-      if (this.#atOnce > MOST_AT_ONCE) {
+      this.#simultaneousEvents = event.at > this.now ? 0 : this.#simultaneousEvents + 1;
+      if (this.#simultaneousEvents > MAX_SIMULTANEOUS_EVENTS) {
         throw new Error(
-          `more than ${MOST_AT_ONCE} events happened at ${this.now} virtual milliseconds; the code under test repeats itself forever`,
+          `more than ${MAX_SIMULTANEOUS_EVENTS} events happened at ${this.now} virtual milliseconds; the code under test probably has an endless loop`,
         );
       }
       return this.#run(event);
@@ -212,21 +231,21 @@ export class Scheduler {
   #run(event: Event): void {
     this.now = event.at;
     this.#running = event.actor;
-    this.#turns = event.turns;
+    this.#chainLength = event.chainLength;
     this.events++;
-    this.digest.number(event.at);
-    this.digest.number(event.actor.id);
+    this.digest.addNumber(event.at);
+    this.digest.addNumber(event.actor.id);
     event.run();
   }
 
-  /** Keeps the last process busy for the time that its event took. The microtasks of that event have ended. */
-  #settle(): void {
+  /** Ends the last event, after its microtasks have run: keeps its process busy for the time that the event took. */
+  #endEvent(): void {
     const actor = this.#running;
     if (actor && this.#elapsed > 0) actor.busyUntil = Math.max(actor.busyUntil, this.time);
     this.#elapsed = 0;
   }
 
-  #tie(actor: Actor, group: number, at: number): number {
+  #tieBreaker(actor: Actor, group: number, at: number): number {
     return mix(mix(mix(this.#salt ^ actor.id) ^ group) ^ Math.floor(at)) / 2 ** 32;
   }
 
@@ -264,5 +283,5 @@ export class Scheduler {
 function isBefore(a: Event, b: Event): boolean {
   if (a.at !== b.at) return a.at < b.at;
   if (a.due !== b.due) return a.due < b.due;
-  return a.tie === b.tie ? a.order < b.order : a.tie < b.tie;
+  return a.tieBreaker === b.tieBreaker ? a.sequence < b.sequence : a.tieBreaker < b.tieBreaker;
 }

@@ -4,11 +4,12 @@ import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';
 import type { SimulatedStream } from './stream.js';
 
+/** The parts of the ensemble that a server uses. */
 interface Ensemble {
   readonly store: ReplicatedStore;
-  /** The connection of each session, on any server. */
-  readonly attached: Map<bigint, Connection>;
-  /** Shared by all servers: a reply that a fault loses is lost once, whichever server sends it. */
+  /** The current connection of each session, on any server. */
+  readonly connections: Map<bigint, Connection>;
+  /** The faults of all servers. They are shared, so that a fault that loses one reply does so on one server only. */
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
   startProcess(name: string): SimulatedProcess;
@@ -16,15 +17,15 @@ interface Ensemble {
   readonly hasMajority: boolean;
   /** Records an event of a server in the trace. */
   note(server: string, event: string): void;
-  /** Called when a server has started, stopped, paused or resumed. */
-  changed(): void;
+  /** Called when a server has started, crashed, paused or resumed. */
+  serverChanged(): void;
 }
 
 /**
  * A server of the simulated ensemble. It keeps its data when it crashes.
  *
- * The ensemble needs a majority of servers that run and are not paused. Without a majority, the other servers
- * drop their clients and no session expires. When there is a majority again, each session has its whole timeout,
+ * The ensemble needs a majority of servers that run and are not paused. Without a majority, the remaining servers
+ * disconnect their clients, and no session expires. When there is a majority again, each session gets its full timeout,
  * as after the election of a new leader.
  *
  * @publicApi
@@ -45,11 +46,11 @@ export class SimulatedServer {
     private readonly ensemble: Ensemble,
   ) {
     this.#process = ensemble.startProcess(address);
-    this.store = ensemble.store.replica(this);
+    this.store = ensemble.store.addReplica(this);
   }
 
   /**
-   * The present process of the server. A restart starts another one.
+   * The current process of the server. A restart starts another process.
    *
    * @internal
    */
@@ -57,7 +58,7 @@ export class SimulatedServer {
     return this.#process;
   }
 
-  /** The state of the server. A stopped server refuses connections; an unreachable one does not answer at all. */
+  /** The state of the server. A stopped server refuses connections; an unreachable server does not reply at all. */
   get state(): 'running' | 'stopped' | 'unreachable' {
     return this.#state;
   }
@@ -76,30 +77,30 @@ export class SimulatedServer {
     return this.#state === 'running' && !this.#process.paused;
   }
 
-  /** Whether the server answers clients: it runs, is not paused, and belongs to a majority. */
+  /** Whether the server serves clients: it runs, is not paused, and belongs to a majority. */
   get isServing(): boolean {
     return this.isUp && this.ensemble.hasMajority;
   }
 
-  /** Stops the process of the server, as SIGSTOP does, until {@link resume}. */
+  /** Pauses the process of the server, as SIGSTOP does, until {@link resume}. */
   pause(): void {
     this.#process.pause();
-    this.ensemble.changed();
+    this.ensemble.serverChanged();
   }
 
   /** Continues after {@link pause}. */
   resume(): void {
     this.#process.resume();
-    this.ensemble.changed();
+    this.ensemble.serverChanged();
   }
 
-  /** Ends the server at once. With `silently` its clients do not notice, as when a machine loses power. */
+  /** Ends the server at once. With `silently` its clients are not notified, as when a machine loses power. */
   crash({ silently = false } = {}): void {
     if (this.#state !== 'running') return;
     this.#state = silently ? 'unreachable' : 'stopped';
     this.#process.crash({ silently });
     this.disconnect();
-    this.ensemble.changed();
+    this.ensemble.serverChanged();
   }
 
   /** Starts the server again after a crash, with its data. */
@@ -109,7 +110,7 @@ export class SimulatedServer {
     this.ensemble.note(this.address, 'restarted');
     this.#process = this.ensemble.startProcess(this.address);
     this.store.restart();
-    this.ensemble.changed();
+    this.ensemble.serverChanged();
   }
 
   /**
@@ -120,7 +121,7 @@ export class SimulatedServer {
   disconnect(): void {
     for (const connection of this.#connections) {
       connection.destroy();
-      this.#forget(connection);
+      this.#removeConnection(connection);
     }
   }
 
@@ -133,7 +134,7 @@ export class SimulatedServer {
     if (!this.isServing) return void stream.destroy();
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
-    stream.once('close', () => this.#forget(connection));
+    stream.once('close', () => this.#removeConnection(connection));
   }
 
   /** @internal */
@@ -143,13 +144,13 @@ export class SimulatedServer {
 
   /** @internal */
   attach(session: bigint, connection: Connection): void {
-    this.ensemble.attached.set(session, connection);
+    this.ensemble.connections.set(session, connection);
   }
 
   /** @internal */
   detach(session: bigint): void {
-    this.ensemble.attached.get(session)?.close();
-    this.ensemble.attached.delete(session);
+    this.ensemble.connections.get(session)?.close();
+    this.ensemble.connections.delete(session);
   }
 
   /**
@@ -161,10 +162,10 @@ export class SimulatedServer {
     return undefined;
   }
 
-  #forget(connection: Connection): void {
+  #removeConnection(connection: Connection): void {
     this.#connections.delete(connection);
     const id = connection.session?.id;
-    const { attached } = this.ensemble;
-    if (id !== undefined && attached.get(id) === connection) attached.delete(id);
+    const { connections } = this.ensemble;
+    if (id !== undefined && connections.get(id) === connection) connections.delete(id);
   }
 }

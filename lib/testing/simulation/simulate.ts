@@ -1,16 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { separateChannels } from './channels.js';
-import { install } from './environment.js';
+import { replaceGlobals } from './environment.js';
 import { loadLazyModules } from './lazy-modules.js';
-import { checkSimulation, type SimulationOptions } from './options.js';
+import { checkOptions, type SimulationOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
-import { RealIo } from './real-io.js';
+import { RealIoDetector } from './real-io.js';
 import { Scheduler } from './scheduler.js';
 import { type TraceEntry, World } from './world.js';
 
 /** The greatest number of trace entries in the message of an error. */
-const ENTRIES_IN_MESSAGE = 8;
+const MAX_ENTRIES_IN_MESSAGE = 8;
 
 /**
  * The result of a simulation.
@@ -34,7 +34,7 @@ export interface SimulationResult<T> {
  * The failure of a simulation, with the seed that repeats it. The message ends with the last entries of the trace.
  *
  * `cause` is the error of the scenario or of the code under test. If the code under test started real I/O, the stack
- * of `cause` shows where, and `cause.cause` is the error that the simulation also met, if any.
+ * of `cause` shows the code that started it, and `cause.cause` is the other error of the simulation, if there was one.
  *
  * @publicApi
  */
@@ -55,9 +55,9 @@ export class SimulationError extends Error {
   }
 }
 
-/** Returns a heading and a line for each of the last entries of a trace until a time; nothing for an empty trace. */
+/** Returns the lines of a message that list the last entries of a trace until a time. */
 function lastEntries(trace: readonly TraceEntry[], until: number): string[] {
-  const last = trace.filter(({ at }) => at <= until).slice(-ENTRIES_IN_MESSAGE);
+  const last = trace.filter(({ at }) => at <= until).slice(-MAX_ENTRIES_IN_MESSAGE);
   if (last.length === 0) return [];
   const times = last.map(({ at }) => at.toFixed(3));
   const width = times.at(-1)!.length;
@@ -97,13 +97,13 @@ export async function simulate<T>(
   options: SimulationOptions,
   scenario: (world: World) => T | Promise<T>,
 ): Promise<SimulationResult<T>> {
-  const checked = checkSimulation(options, Math.floor(Math.random() * 2 ** 32));
+  const checked = checkOptions(options, Math.floor(Math.random() * 2 ** 32));
   if (typeof scenario !== 'function') {
     throw new TypeError(`simulate: the scenario must be a function, got ${String(scenario)}`);
   }
   if (running) {
     throw new Error(
-      'simulate: another simulation is running in this Node process; an earlier one may not have ended, such as in a test that timed out',
+      'simulate: another simulation is still running in this Node process, such as that of a test that timed out; run one simulation at a time',
     );
   }
   running = true;
@@ -117,7 +117,7 @@ export async function simulate<T>(
 
 async function run<T>(
   seed: number,
-  options: ReturnType<typeof checkSimulation>,
+  options: ReturnType<typeof checkOptions>,
   scenario: (world: World) => T | Promise<T>,
 ): Promise<SimulationResult<T>> {
   const random = new Random(seed);
@@ -140,53 +140,56 @@ async function run<T>(
       { cause: error },
     );
 
-  const restore = install(current, random.fork(), () => scheduler.events);
+  const restoreGlobals = replaceGlobals(current, random.fork(), () => scheduler.events);
   const restoreChannels = separateChannels(current, (process) => process === world?.scenario);
-  const release = captureErrors(fail);
-  const io = new RealIo(scheduler);
+  const restoreErrorListeners = captureErrors(fail);
+  const realIo = new RealIoDetector(scheduler);
   try {
-    const made = (world = new World(options, random, scheduler, contexts));
-    made.at(0, () => {
-      const started = (async () => scenario(made))();
+    const created = (world = new World(options, random, scheduler, contexts));
+    created.at(0, () => {
+      const started = (async () => scenario(created))();
       started.then((value) => (outcome = { value }), fail);
     });
-    const done = () => failure !== undefined || outcome !== undefined;
+    const isDone = () => failure !== undefined || outcome !== undefined;
     await scheduler.run({
       limit: options.limit,
-      done,
-      inspect: () => io.check(),
-      paused: () => made.paused,
+      isDone,
+      afterBatch: () => realIo.check(),
+      pausedNames: () => created.pausedNames,
     });
     if (failure) throw (failure as { error: unknown }).error;
-    io.check();
+    realIo.check();
     return {
       seed,
       digest: scheduler.digest.toString(),
       duration: scheduler.time,
       events: scheduler.events,
-      trace: made.trace,
+      trace: created.trace,
       value: outcome!.value,
     };
   } catch (error) {
-    const { found } = io;
+    const { found } = realIo;
     if (!found) throw wrap(error, scheduler.time);
-    // The result of real I/O differs from run to run, so the other error may be a consequence of it.
+    // The results of real I/O differ between runs, so the other error may be a consequence of real I/O.
     if (error !== found.error) found.error.cause = error;
     throw wrap(found.error, found.at);
   } finally {
-    io.stop();
-    release();
+    realIo.disable();
+    restoreErrorListeners();
     restoreChannels();
-    restore();
+    restoreGlobals();
     scheduler.clear();
-    // Otherwise Node 20 copies the store of the storage into every promise forever.
+    // Otherwise Node 20 would copy the store into every promise that is created from now on.
     contexts.disable();
   }
 }
 
-/** Passes unhandled errors to `fail` instead of the present listeners. Returns a function that restores them. */
+/**
+ * Passes unhandled errors to `fail` instead of the existing listeners. Returns a function that restores the
+ * listeners.
+ */
 function captureErrors(fail: (error: unknown) => void): () => void {
-  const releases = (['unhandledRejection', 'uncaughtException'] as const).map((event) => {
+  const restoreFunctions = (['unhandledRejection', 'uncaughtException'] as const).map((event) => {
     const others = process.listeners(event as 'uncaughtException');
     process.removeAllListeners(event).on(event, fail);
     return () => {
@@ -195,6 +198,6 @@ function captureErrors(fail: (error: unknown) => void): () => void {
     };
   });
   return () => {
-    for (const release of releases) release();
+    for (const restore of restoreFunctions) restore();
   };
 }

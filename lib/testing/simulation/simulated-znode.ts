@@ -1,8 +1,8 @@
 import type { Znode } from '../../embedded/znode.js';
-import { WALL_START } from './process.js';
+import { WALL_CLOCK_START } from './process.js';
 
 /**
- * A committed znode. Some servers may not have it yet.
+ * A committed znode. Servers that lag behind may not have it yet.
  *
  * @publicApi
  */
@@ -11,15 +11,15 @@ export interface SimulatedZnode {
   readonly data: Buffer;
   /** The id of the session that owns an ephemeral node, in hexadecimal; undefined for other nodes. */
   readonly session: string | undefined;
-  /** The transaction that created the node. */
+  /** The id of the transaction that created the node. */
   readonly czxid: number;
   /** When the node was created, in virtual milliseconds since the simulation started. */
   readonly created: number;
-  /** When the data of the node changed last, in virtual milliseconds since the simulation started. */
+  /** When the data of the node was last changed, in virtual milliseconds since the simulation started. */
   readonly modified: number;
 }
 
-/** Returns a snapshot of a znode. Scenarios list many znodes, so it copies the data only when it is read. */
+/** Returns a snapshot of a znode. Scenarios list many znodes, so the data is copied only when it is read. */
 export function snapshot(
   path: string,
   { czxid, ctime, mtime, owner, data }: Znode,
@@ -27,8 +27,8 @@ export function snapshot(
   return {
     path,
     czxid,
-    created: ctime - WALL_START,
-    modified: mtime - WALL_START,
+    created: ctime - WALL_CLOCK_START,
+    modified: mtime - WALL_CLOCK_START,
     get data() {
       return Buffer.from(data ?? []);
     },

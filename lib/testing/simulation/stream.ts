@@ -2,23 +2,24 @@ import { EventEmitter } from 'node:events';
 import type { ClientStream } from '../../embedded/client-stream.js';
 import type { ByteStream } from '../../client/transport/byte-stream.js';
 
-/** A message from one end of a connection to the other end. */
+/** A packet from one end of a connection to the other end. */
 export type Packet = { readonly bytes: Buffer } | 'end' | 'reset';
 
-interface Ends {
+/** The callbacks of a stream. */
+interface StreamHost {
   /** Sends a packet to the other end. */
   send(packet: Packet): void;
   /** Called once, when this end closes. */
   closed(): void;
-  /** Starts a timer of this end's process. Returns the function that stops the timer. */
+  /** Starts a timer in the process of this end. Returns the function that stops the timer. */
   timer(ms: number, fire: () => void): () => void;
 }
 
-/** One end of a simulated connection. It has the methods of a socket that the client and the server use. */
+/** One end of a simulated connection. It has those methods of `net.Socket` that the client and the server use. */
 export class SimulatedStream extends EventEmitter implements ClientStream, ByteStream {
   readonly remoteAddress = '127.0.0.1';
   readonly remotePort = 0;
-  /** Written bytes leave at once, so a writer never has to wait. */
+  /** Bytes are sent at once, so a writer never has to wait. */
   readonly writableNeedDrain = false;
   readonly writableLength = 0;
   destroyed = false;
@@ -26,25 +27,25 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   #received: Packet[] = [];
   #stopTimer: () => void = () => {};
 
-  constructor(private readonly ends: Ends) {
+  constructor(private readonly host: StreamHost) {
     super();
   }
 
   write(bytes: Buffer): boolean {
-    if (!this.destroyed) this.ends.send({ bytes });
+    if (!this.destroyed) this.host.send({ bytes });
     return true;
   }
 
   end(bytes?: Buffer | string, done?: () => void): this {
     if (bytes !== undefined) this.write(Buffer.from(bytes));
-    if (!this.destroyed) this.ends.send('end');
+    if (!this.destroyed) this.host.send('end');
     if (done) process.nextTick(done);
     return this;
   }
 
   destroy(error?: Error): this {
     if (this.destroyed) return this;
-    this.ends.send('end');
+    this.host.send('end');
     return this.#close(error);
   }
 
@@ -54,21 +55,21 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
 
   resetAndDestroy(): this {
     if (this.destroyed) return this;
-    this.ends.send('reset');
+    this.host.send('reset');
     return this.#close();
   }
 
-  /** Closes this end with an error. The other end receives nothing. */
-  break(error: Error): void {
+  /** Closes this end with an error. The other end is not notified. */
+  fail(error: Error): void {
     if (!this.destroyed) this.#close(error);
   }
 
-  /** Closes this end without events, because its process has crashed. The other end receives nothing. */
-  vanish(): void {
+  /** Closes this end and emits no events. The other end is not notified. */
+  closeSilently(): void {
     this.destroyed = true;
     this.#received = [];
     this.#stopTimer();
-    this.ends.closed();
+    this.host.closed();
   }
 
   pause(): this {
@@ -89,11 +90,11 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
 
   setTimeout(ms: number, onIdle?: () => void): this {
     this.#stopTimer();
-    this.#stopTimer = ms > 0 && onIdle ? this.ends.timer(ms, onIdle) : () => {};
+    this.#stopTimer = ms > 0 && onIdle ? this.host.timer(ms, onIdle) : () => {};
     return this;
   }
 
-  /** Called when a packet of the other end arrives. */
+  /** Handles a packet of the other end. */
   receive(packet: Packet): void {
     if (this.destroyed) return;
     if (this.#paused) {
@@ -109,7 +110,7 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   }
 
   #close(error?: Error): this {
-    this.vanish();
+    this.closeSilently();
     process.nextTick(() => {
       if (error) this.emit('error', error);
       this.emit('close');

@@ -2,10 +2,10 @@ import { AsyncResource } from 'node:async_hooks';
 import type { SimulatedProcess } from './process.js';
 import type { Event } from './scheduler.js';
 
-/** Node's longest delay. Node replaces a longer one by 1 ms. */
-const LONGEST_DELAY = 2 ** 31 - 1;
+/** The greatest delay of a timer in Node, in milliseconds. Node replaces a greater delay with 1 ms. */
+const MAX_DELAY = 2 ** 31 - 1;
 
-/** A timeout, interval or immediate of a simulated process, with the methods of Node's own. */
+/** A timeout, interval or immediate of a simulated process. It has the methods of Node's timers. */
 export class VirtualTimer {
   readonly #resource = new AsyncResource('VirtualTimer', { requireManualDestroy: true });
   #event: Event | undefined;
@@ -79,17 +79,17 @@ export class VirtualTimer {
   }
 }
 
-/** Returns the timer that an argument of clearTimeout stands for; undefined for a timer of the real event loop. */
-export function virtualTimer(handle: unknown, process: SimulatedProcess): VirtualTimer | undefined {
+/** Returns the timer for an argument of `clearTimeout`; undefined for a timer of the real event loop. */
+export function findTimer(handle: unknown, process: SimulatedProcess): VirtualTimer | undefined {
   if (handle instanceof VirtualTimer) return handle;
   return typeof handle === 'number' || typeof handle === 'string'
     ? process.timersById.get(Number(handle))
     : undefined;
 }
 
-/** Returns the delay that Node uses: whole milliseconds, and 1 for a value out of range. */
+/** Returns the delay that Node uses for an argument: whole milliseconds, and 1 for a value that is out of range. */
 export function toDelay(delay: unknown): number {
   const milliseconds = Number(delay);
-  if (!(milliseconds >= 1 && milliseconds <= LONGEST_DELAY)) return 1;
+  if (!(milliseconds >= 1 && milliseconds <= MAX_DELAY)) return 1;
   return Math.trunc(milliseconds);
 }

@@ -6,8 +6,8 @@ import { resolveOptions } from '../../embedded/options.js';
 import { parseSessionId } from '../../embedded/session-id.js';
 import { OpCode } from '../../protocol/index.js';
 import { Network } from './network.js';
-import { type CheckedOptions, milliseconds } from './options.js';
-import { SimulatedProcess } from './process.js';
+import { type CheckedOptions, checkNumber, formatValue } from './options.js';
+import { type ProcessContext, SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { Scheduler } from './scheduler.js';
@@ -15,7 +15,7 @@ import { SimulatedServer } from './server.js';
 import { type SimulatedZnode, snapshot, toHex } from './simulated-znode.js';
 
 /**
- * A fault of a simulation or a note of its scenario.
+ * An entry of the trace of a simulation: a fault, or a note of the scenario.
  *
  * @publicApi
  */
@@ -24,6 +24,7 @@ export interface TraceEntry {
   readonly at: number;
   /** The name of the process, or the address of the server. */
   readonly process: string;
+  /** Describes the fault, or is the text of the note. */
   readonly event: string;
 }
 
@@ -34,17 +35,19 @@ export interface ProcessOptions {
 }
 
 /**
- * The world of a simulation: processes, servers, the network between them, and virtual time.
+ * The world of a simulation: its processes, its servers, the network between them, and virtual time.
  *
  * @publicApi
  */
 export class World {
-  /** Random numbers for the scenario. They depend on the seed only. */
+  /** A source of random numbers for the scenario. The numbers depend on the seed only. */
   readonly random: Random;
+  /** The servers of the ensemble. */
   readonly servers: readonly SimulatedServer[];
+  /** The faults and notes so far. */
   readonly trace: TraceEntry[] = [];
   /**
-   * The process that the scenario itself runs in. It is never paused and never crashes.
+   * The process in which the scenario runs. It is never paused and never crashes.
    *
    * @internal
    */
@@ -54,13 +57,14 @@ export class World {
   readonly #options: CheckedOptions;
   readonly #network: Network;
   readonly #store: ReplicatedStore;
-  readonly #attached = new Map<bigint, Connection>();
+  readonly #connections = new Map<bigint, Connection>();
   readonly #faults = new ActiveFaults();
   readonly #processes = new Map<string, SimulatedProcess>();
-  readonly #internals: ConstructorParameters<typeof SimulatedProcess>[2];
-  #lastId = 0;
-  #lastFault = 0;
-  #leaderless = false;
+  readonly #processContext: ProcessContext;
+  #lastProcessId = 0;
+  #lastFaultId = 0;
+  /** Whether the majority was lost and no tick with a majority has happened since. */
+  #lostMajority = false;
 
   /** @internal */
   constructor(
@@ -75,7 +79,7 @@ export class World {
     this.random = random.fork();
     const servers: SimulatedServer[] = [];
     this.servers = servers;
-    this.#internals = {
+    this.#processContext = {
       scheduler,
       random: random.fork(),
       contexts,
@@ -84,7 +88,7 @@ export class World {
     };
     this.scenario = this.#newProcess('scenario');
     this.#network = new Network(scheduler, this.scenario, servers);
-    Object.assign(this.#internals, { network: this.#network });
+    Object.assign(this.#processContext, { network: this.#network });
     this.#store = contexts.run(
       this.scenario,
       () => new ReplicatedStore(options.tickTime, scheduler, random.fork(), options.lag),
@@ -94,7 +98,7 @@ export class World {
     for (let index = 1; index <= options.servers; index++) {
       const server = new SimulatedServer(`10.0.0.${index}:2181`, {
         store: this.#store,
-        attached: this.#attached,
+        connections: this.#connections,
         faults: this.#faults,
         negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
         startProcess: (name) => this.#newProcess(name),
@@ -102,11 +106,11 @@ export class World {
           return hasMajority();
         },
         note: (server, event) => this.#note(server, event),
-        changed: () => this.#serversChanged(),
+        serverChanged: () => this.#serverChanged(),
       });
       servers.push(server);
     }
-    this.#tick();
+    this.#scheduleTick();
   }
 
   /** Virtual milliseconds since the simulation started. */
@@ -117,46 +121,48 @@ export class World {
   /**
    * Starts a process.
    *
-   * @param name a name that no other process has, except one that has crashed
+   * @param name a name that no running process has
    * @throws Error if a process of this name is running; RangeError for a clock rate out of range
    */
   process(name: string, { clockRate = 1 }: ProcessOptions = {}): SimulatedProcess {
     const running = this.#processes.get(name);
     if (running && !running.crashed)
-      throw new Error(`simulate: a process named "${name}" is already running`);
+      throw new Error(
+        `simulate: a process named "${name}" is already running; choose another name or crash it first`,
+      );
     if (!(clockRate >= 0.5 && clockRate <= 2)) {
       throw new RangeError(`simulate: clockRate must be from 0.5 to 2, got ${clockRate}`);
     }
     const process = this.#newProcess(name, clockRate);
     process.link.latency = this.#options.latency;
-    this.#network.join(process, (event) => this.#note(name, event));
+    this.#network.attachLink(process, (event) => this.#note(name, event));
     this.#processes.set(name, process);
     return process;
   }
 
   /** Resolves after `ms` virtual milliseconds. The faults and clocks of processes do not affect the wait. */
   sleep(ms: number): Promise<void> {
-    milliseconds('the time of sleep', ms, 0);
+    checkNumber('the time of sleep()', ms, 0);
     return new Promise((resolve) => this.at(this.now + ms, resolve));
   }
 
-  /** Calls `fn` at a virtual time, outside of all processes. If that time has passed, it schedules `fn` for now. */
+  /** Calls `fn` at a virtual time, outside of all processes. A time in the past means now. */
   at(time: number, fn: () => void): void {
-    milliseconds('the time of at', time, 0);
+    checkNumber('the time of at()', time, 0);
     if (typeof fn !== 'function')
-      throw new TypeError(`simulate: at takes a function, got ${String(fn)}`);
+      throw new TypeError(`simulate: the callback of at() must be a function, got ${String(fn)}`);
     this.#scheduler.schedule(this.scenario, Math.max(time, this.now), 'call', () =>
       this.#contexts.run(this.scenario, fn),
     );
   }
 
-  /** Adds an entry of the process whose code calls it to the trace, and changes the digest. */
+  /** Adds an entry to the trace, with the process whose code calls this method. The entry changes the digest. */
   note(event: string): void {
     this.#note(this.#current.name, event);
   }
 
   /**
-   * Ends the session of a client on the servers. The client learns of it as soon as its connection allows.
+   * Ends the session of a client on the servers. They notify the client as soon as the network allows.
    *
    * @param client the client, or the id of its session in hexadecimal
    * @throws Error if the client has no session or its session has ended
@@ -177,19 +183,22 @@ export class World {
   }
 
   /**
-   * Loses one reply: the servers apply the next request of this kind and break its connection before they reply.
+   * Loses one reply: the servers apply the next request of this kind, but break its connection instead of replying.
    *
-   * @param op ZooKeeper's name of the operation
+   * @param op the name of the operation in ZooKeeper
    * @param client the client that sends the request, or the id of its session in hexadecimal. Default: any client
    */
   loseReply(
     op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
     client?: ZkClient | string,
   ): void {
-    if (!Object.hasOwn(OpCode, op)) throw new TypeError(`simulate: no operation is called ${op}`);
+    if (!Object.hasOwn(OpCode, op))
+      throw new TypeError(
+        `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got ${formatValue(op)}`,
+      );
     const id = client === undefined ? undefined : sessionIdOf(client);
     const session = id === undefined ? undefined : parseSessionId(id);
-    this.#faults.add(++this.#lastFault, { kind: 'dropReply', op: OpCode[op], session });
+    this.#faults.add(++this.#lastFaultId, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
   }
 
@@ -204,7 +213,7 @@ export class World {
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));
   }
 
-  /** Returns the children of a znode in no particular order; none if the znode does not exist. */
+  /** Returns the children of a znode in no particular order; an empty list if the znode does not exist. */
   children(parent: string): SimulatedZnode[] {
     const { nodes } = this.#store.committed.tree;
     const names = [...(nodes.get(parent)?.children ?? [])];
@@ -212,14 +221,14 @@ export class World {
     return paths.map((path) => snapshot(path, nodes.get(path)!));
   }
 
-  /** The number of watches on the servers. A server forgets the watches of a connection that ends. */
+  /** The number of watches on the servers. When a connection ends, its server removes the watches of the connection. */
   get watchCount(): number {
     return this.servers.reduce((sum, { store }) => {
       return sum + store.tree.dataWatches.counts.total + store.tree.childWatches.counts.total;
     }, 0);
   }
 
-  /** The ids of the sessions that the servers keep, in hexadecimal. */
+  /** The ids of the sessions that exist on the servers, in hexadecimal. */
   get sessionIds(): string[] {
     const { sessions } = this.#store.committed;
     return sessions.save().map(({ id }) => toHex(id));
@@ -230,7 +239,7 @@ export class World {
    *
    * @internal
    */
-  get paused(): string[] {
+  get pausedNames(): string[] {
     const processes = [...this.#processes.values(), ...this.servers.map(({ process }) => process)];
     return processes.filter(({ paused, crashed }) => paused && !crashed).map(({ name }) => name);
   }
@@ -246,47 +255,47 @@ export class World {
     return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
   }
 
-  /** Ends all connections to servers that run, if there is no majority. */
-  #serversChanged(): void {
+  /** Disconnects the clients of the running servers if there is no majority. */
+  #serverChanged(): void {
     if (this.#hasMajority) return;
-    this.#leaderless = true;
+    this.#lostMajority = true;
     for (const server of this.servers) if (server.isUp) server.disconnect();
   }
 
-  /** Does the work of the leader once a tick: expires sessions and removes empty containers. */
-  #tick(): void {
+  /** Schedules the work that a leader does once in a tick: it expires sessions and deletes empty containers. */
+  #scheduleTick(): void {
     const { tickTime } = this.#options;
     const next = (Math.floor(this.now / tickTime) + 1) * tickTime;
     this.at(next, () => {
       const { sessions, clock } = this.#store.committed;
       const now = clock.now();
-      if (this.#leaderless) {
-        if (!this.#hasMajority) return this.#tick();
-        this.#leaderless = false;
+      if (this.#lostMajority) {
+        if (!this.#hasMajority) return this.#scheduleTick();
+        this.#lostMajority = false;
         sessions.touchAll(now);
       } else {
         for (const { id } of sessions.expired(now)) this.#expire(id);
-        this.#store.reap();
+        this.#store.deleteExpiredNodes();
       }
-      this.#tick();
+      this.#scheduleTick();
     });
   }
 
   #expire(id: bigint): void {
     this.#store.closeSession(id);
-    this.#attached.get(id)?.close();
-    this.#attached.delete(id);
+    this.#connections.get(id)?.close();
+    this.#connections.delete(id);
   }
 
   #newProcess(name: string, clockRate?: number): SimulatedProcess {
-    return new SimulatedProcess(++this.#lastId, name, this.#internals, clockRate);
+    return new SimulatedProcess(++this.#lastProcessId, name, this.#processContext, clockRate);
   }
 
   #note(process: string, event: string): void {
     const at = this.now;
     this.trace.push({ at, process, event });
-    this.#scheduler.digest.number(at);
-    this.#scheduler.digest.text(`${process} ${event}`);
+    this.#scheduler.digest.addNumber(at);
+    this.#scheduler.digest.addText(`${process} ${event}`);
   }
 }
 

@@ -15,14 +15,14 @@ import { describe, expect, it } from 'vitest';
 
 @Injectable()
 class Stock {
-  static inside = 0;
-  static most = 0;
+  static holders = 0;
+  static maxHolders = 0;
 
   @DistributedLock('stock', { wait: 60_000 })
   async take(): Promise<bigint> {
-    Stock.most = Math.max(Stock.most, ++Stock.inside);
+    Stock.maxHolders = Math.max(Stock.maxHolders, ++Stock.holders);
     await pause(20);
-    Stock.inside--;
+    Stock.holders--;
     return currentLease()!.fencingToken;
   }
 
@@ -32,8 +32,8 @@ class Stock {
   }
 }
 
-/** An application in a process of its own. */
-async function application(world: World, name: string) {
+/** Starts an application in a process of its own. */
+async function startApplication(world: World, name: string) {
   const process = world.process(name);
   const module = await process.run(async () => {
     const builder = Test.createTestingModule({
@@ -49,10 +49,10 @@ async function application(world: World, name: string) {
 }
 
 describe('an application in simulated processes', () => {
-  it('takes locks by decorator and by service, one at a time', async () => {
-    Stock.inside = Stock.most = 0;
+  it('acquires locks by decorator and by service, and never two at a time', async () => {
+    Stock.holders = Stock.maxHolders = 0;
     const { value: tokens } = await simulate({ seed: 1, servers: 3 }, async (world) => {
-      const apps = await Promise.all(['a', 'b', 'c'].map((name) => application(world, name)));
+      const apps = await Promise.all(['a', 'b', 'c'].map((name) => startApplication(world, name)));
       const takes = await Promise.all(
         apps.flatMap(({ process, stock }) => [1, 2, 3].map(() => process.run(() => stock.take()))),
       );
@@ -64,13 +64,13 @@ describe('an application in simulated processes', () => {
       expect(world.sessionIds).toEqual([]);
       return takes;
     });
-    expect(Stock.most).toBe(1);
+    expect(Stock.maxHolders).toBe(1);
     expect(new Set(tokens).size).toBe(9);
   });
 
-  it('passes the lock and the lead of a crashed application on', async () => {
+  it('takes over the lock and the leadership of a crashed application', async () => {
     await simulate({ seed: 2 }, async (world) => {
-      const [a, b] = [await application(world, 'a'), await application(world, 'b')];
+      const [a, b] = [await startApplication(world, 'a'), await startApplication(world, 'b')];
       await world.sleep(100);
       const count = (app: typeof a) => app.process.run(() => app.stock.count());
       expect([await count(a), await count(b)].filter(Boolean)).toEqual(['counted']);
@@ -88,10 +88,10 @@ describe('an application in simulated processes', () => {
     });
   });
 
-  it('is the same run for the same seed', async () => {
+  it('does the same in two runs of one seed', async () => {
     const run = () =>
       simulate({ seed: 3, servers: 3 }, async (world) => {
-        const apps = await Promise.all(['a', 'b'].map((name) => application(world, name)));
+        const apps = await Promise.all(['a', 'b'].map((name) => startApplication(world, name)));
         await Promise.all(apps.map(({ process, stock }) => process.run(() => stock.take())));
         await Promise.all(apps.map(({ process, module }) => process.run(() => module.close())));
       });
@@ -101,12 +101,12 @@ describe('an application in simulated processes', () => {
 });
 
 describe('recipes in simulated processes', () => {
-  it('exclude one another, and leave nothing behind', async () => {
+  it('exclude other holders, and leave no timers, watches or znodes', async () => {
     for (let seed = 1; seed <= 5; seed++) {
       await simulate({ seed, servers: 3 }, async (world) => {
         const inside = { mutex: 0, permits: 0, writers: 0, readers: 0 };
-        const enter = async (kind: keyof typeof inside, most: number) => {
-          expect(++inside[kind]).toBeLessThanOrEqual(most);
+        const enter = async (kind: keyof typeof inside, max: number) => {
+          expect(++inside[kind]).toBeLessThanOrEqual(max);
           expect(inside.writers > 0 && inside.readers > 0).toBe(false);
           await pause(Math.random() * 10);
           inside[kind]--;
@@ -127,7 +127,7 @@ describe('recipes in simulated processes', () => {
               }
               await client.close();
             });
-            // What closing has left for the next turn.
+            // close() has scheduled callbacks for the next turn.
             await world.sleep(1);
             expect([...process.timers]).toEqual([]);
           }),
@@ -139,7 +139,7 @@ describe('recipes in simulated processes', () => {
     }
   });
 
-  it('lose their leases in a pause that outlasts the session', async () => {
+  it('lose their leases in a pause that is longer than the session timeout', async () => {
     await simulate({ seed: 1 }, async (world) => {
       const [a, b] = [world.process('a'), world.process('b')];
       const [first, second] = [

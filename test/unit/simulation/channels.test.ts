@@ -4,15 +4,15 @@ import { expect, it } from 'vitest';
 
 const NAME = 'test:simulation';
 
-it('passes what a process publishes to its own subscribers and to those of the scenario', async () => {
-  const heard: string[] = [];
+it('passes the messages of a process to its own subscribers and to those of the scenario', async () => {
+  const received: string[] = [];
   const { value: all } = await simulate({ seed: 1 }, async (world) => {
     const scenario: unknown[] = [];
     subscribe(NAME, (message) => scenario.push(message));
     const processes = ['a', 'b'].map((name) => world.process(name));
     for (const process of processes) {
       await process.run(() =>
-        channel(NAME).subscribe((message) => heard.push(`${process.name} heard ${message}`)),
+        channel(NAME).subscribe((message) => received.push(`${process.name} received ${message}`)),
       );
     }
     for (const process of processes) {
@@ -21,14 +21,14 @@ it('passes what a process publishes to its own subscribers and to those of the s
     return scenario;
   });
   expect(all).toEqual(['a', 'b']);
-  expect(heard).toEqual(['a heard a', 'b heard b']);
+  expect(received).toEqual(['a received a', 'b received b']);
 });
 
-it('passes nothing to a subscriber that has unsubscribed', async () => {
+it('passes no message to a subscriber that has unsubscribed', async () => {
   await simulate({ seed: 1 }, async (world) => {
     const process = world.process('a');
-    const heard: unknown[] = [];
-    const listener = (message: unknown) => heard.push(message);
+    const received: unknown[] = [];
+    const listener = (message: unknown) => received.push(message);
     await process.run(() => {
       subscribe(NAME, listener);
       channel(NAME).publish(1);
@@ -36,7 +36,7 @@ it('passes nothing to a subscriber that has unsubscribed', async () => {
       expect(unsubscribe(NAME, listener)).toBe(false);
       channel(NAME).publish(2);
     });
-    expect(heard).toEqual([1]);
+    expect(received).toEqual([1]);
   });
 });
 

@@ -5,7 +5,7 @@ import { Mutex } from 'nestjs-zookeeper/recipes';
 import { simulate, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
-/** Three processes that compete for a lock while faults happen. */
+/** Runs three processes that compete for a lock while faults happen. Returns their actions in order. */
 async function compete(world: World): Promise<string[]> {
   const order: string[] = [];
   const workers = ['a', 'b', 'c'].map(async (name) => {
@@ -43,7 +43,7 @@ async function compete(world: World): Promise<string[]> {
 }
 
 describe('the seed of a simulation', () => {
-  it('repeats the whole run: its digest, its trace and its result', async () => {
+  it('repeats a run with the same digest, trace and result', async () => {
     for (let seed = 1; seed <= 5; seed++) {
       const first = await simulate({ seed, servers: 3 }, compete);
       const second = await simulate({ seed, servers: 3 }, compete);
@@ -65,12 +65,12 @@ describe('the seed of a simulation', () => {
     expect(orders.size).toBeGreaterThan(2);
   });
 
-  it('gives the same run whatever the Node process did before', async () => {
+  it('repeats a run, whatever the Node process did before', async () => {
     const { digest } = await simulate({ seed: 1 }, compete);
     Number(setTimeout(() => {}, 1));
     await expect(simulate({ seed: 99 }, () => Promise.reject(new Error('no')))).rejects.toThrow();
     await simulate({ seed: 98 }, async (world) => {
-      // It leaves a client, a waiter, timers and a numbered timer behind.
+      // This scenario ends with an open client, a waiter, timers and a timer that was converted to a number.
       const process = world.process('a');
       const client = await process.client();
       void process.run(() => new Mutex(client, '/locks/one').acquire());
@@ -81,13 +81,13 @@ describe('the seed of a simulation', () => {
     expect((await simulate({ seed: 1 }, compete)).digest).toBe(digest);
   });
 
-  it('numbers timers from the start', async () => {
+  it('decides the numbers of timers', async () => {
     const number = () => simulate({ seed: 1 }, () => Number(setTimeout(() => {}, 1)));
     const first = await number();
     expect((await number()).value).toBe(first.value);
   });
 
-  it('is chosen at random where there is none, and returned', async () => {
+  it('is random by default, and part of the result', async () => {
     const seeds = new Set<number>();
     for (let run = 0; run < 3; run++) seeds.add((await simulate({}, () => {})).seed);
     expect(seeds.size).toBe(3);

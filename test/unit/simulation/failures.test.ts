@@ -23,7 +23,7 @@ async function failure(
   return error as SimulationError;
 }
 
-/** Asks a DNS server that is not there. */
+/** Sends a query to a DNS server that does not exist. */
 function dnsQuery(): void {
   const resolver = new Resolver({ timeout: 1, tries: 1 });
   resolver.setServers(['127.0.0.1:9']);
@@ -70,7 +70,7 @@ describe('a simulation that fails', () => {
     expect(lines[8]).toMatch(/^ {2}9\.\d{3} ms {2}scenario: two lines$/);
   });
 
-  it('has a message of one line where nothing was traced', async () => {
+  it('has a message of one line if the trace is empty', async () => {
     const error = await failure(() => {
       throw new Error('at once');
     });
@@ -78,7 +78,7 @@ describe('a simulation that fails', () => {
   });
 
   it.each<[string, (cause: Error) => void]>([
-    ['a rejection that nobody handles', (cause) => void Promise.reject(cause)],
+    ['an unhandled rejection', (cause) => void Promise.reject(cause)],
     [
       'an error in a timer',
       (cause) => {
@@ -103,7 +103,7 @@ describe('a simulation that fails', () => {
         });
       },
     ],
-  ])('carries the seed of %s', async (_, act) => {
+  ])('has the seed and the cause: %s', async (_, act) => {
     const cause = new Error('unexpected');
     const error = await failure(async (world) => {
       await world.process('a').run(() => act(cause));
@@ -138,7 +138,7 @@ describe('a simulation that fails', () => {
       /a worker thread \(WORKER\)/,
       () => new Promise((resolve) => new Worker('', { eval: true }).on('exit', resolve)),
     ],
-  ])('names %s in plain words, and where the code started it', async (_, what, start) => {
+  ])('names %s, and the code that started it', async (_, what, start) => {
     const error = await failure((world) => world.process('a').run(start));
     expect(error.message).toMatch(
       new RegExp(`the code under test started real I/O, ${what.source}, which virtual time cannot`),
@@ -146,12 +146,12 @@ describe('a simulation that fails', () => {
     expect((error.cause as Error).stack).toContain('failures.test.ts');
   });
 
-  it('notices real I/O that starts at the end of the scenario', async () => {
+  it('detects real I/O that starts at the end of the scenario', async () => {
     const error = await failure(() => void readFile('package.json'));
     expect(error.message).toContain('started real I/O');
   });
 
-  it('notices real I/O that the scenario did not wait for', async () => {
+  it('detects real I/O that the scenario does not wait for', async () => {
     const error = await failure((world) =>
       Promise.race([readFile('package.json'), world.sleep(5)]),
     );
@@ -174,7 +174,7 @@ describe('a simulation that fails', () => {
     expect(error.trace).toHaveLength(2);
   });
 
-  it('reports real I/O before another failure, which is its cause', async () => {
+  it('reports real I/O, with another error as the cause of its error', async () => {
     const other = new Error('two holders');
     const error = await failure(() => {
       void readFile('package.json');
@@ -190,9 +190,9 @@ describe('a simulation that fails', () => {
   });
 
   it.each<[string, () => unknown]>([
-    ['something that never comes', () => never],
+    ['a promise that never settles', () => never],
     ['a real timer', () => new Promise((resolve) => realTimeout(resolve, 60_000).unref())],
-  ])('ends at its limit where it waits for %s', async (_, wait) => {
+  ])('ends at its limit if it waits for %s', async (_, wait) => {
     const error = await failure(wait, { limit: 60_000 });
     expect(error.message).toContain('did not end within its limit of 60000 virtual milliseconds');
     expect(error.message).toContain('such as a real timer or a dynamic import()');
@@ -214,10 +214,10 @@ describe('a simulation that fails', () => {
       },
       { limit: 60_000 },
     );
-    expect(error.message).toContain('; these are paused: a, b, c, d, 10.0.0.1:2181\n');
+    expect(error.message).toContain('; paused processes and servers: a, b, c, d, 10.0.0.1:2181\n');
   });
 
-  it('ends where an event loop turns forever', async () => {
+  it('ends if immediates start one another in an endless loop', async () => {
     const again = () => void setImmediate(again);
     const error = await failure(async (world) => {
       const process = world.process('a');
@@ -225,10 +225,10 @@ describe('a simulation that fails', () => {
       await process.run(again);
       return never;
     });
-    expect(error.message).toContain('repeats itself forever');
+    expect(error.message).toContain('probably has an endless loop');
   });
 
-  it('restores what it replaced after a failure, and lets the next simulation start', async () => {
+  it('restores the globals, so that the next simulation can start', async () => {
     const { setTimeout, Date: realDate } = globalThis;
     await failure(() => {
       throw new Error('at once');

@@ -8,7 +8,7 @@ async function connected(world: World, sessionTimeout = 3000) {
   return { process, client, link: process.link };
 }
 
-/** Virtual milliseconds that a read of a process takes. */
+/** Returns the virtual milliseconds that a read of a process takes. */
 const readTime = (process: SimulatedProcess, client: ZkClient) =>
   process.run(async () => {
     const before = performance.now();
@@ -17,7 +17,7 @@ const readTime = (process: SimulatedProcess, client: ZkClient) =>
   });
 
 describe('the network of a simulation', () => {
-  it('takes the time of its link, which may change and differ', async () => {
+  it('has a latency for each link, which can change during a run', async () => {
     await simulate({ seed: 1, latency: [5, 6] }, async (world) => {
       const { process, client, link } = await connected(world);
       expect(await readTime(process, client)).toBeGreaterThan(10);
@@ -78,7 +78,7 @@ describe('the network of a simulation', () => {
     });
   });
 
-  it('may break a connection at any moment of its handshake', async () => {
+  it('can break a connection during its handshake', async () => {
     for (let seed = 1; seed <= 40; seed++) {
       await simulate({ seed }, async (world) => {
         const { process, client, link } = await connected(world);
@@ -96,7 +96,7 @@ describe('the network of a simulation', () => {
   });
 
   it.each(['requests', 'replies', 'both'] as const)(
-    'cuts %s: the session is lost for the client, and ends on the servers',
+    'cuts %s: the client loses its session, and the servers expire it',
     async (way) => {
       await simulate({ seed: 3 }, async (world) => {
         const { process, client, link } = await connected(world);
@@ -126,7 +126,7 @@ describe('the network of a simulation', () => {
     });
   });
 
-  it('holds back what is sent during a cut, which arrives afterwards', async () => {
+  it('holds back messages during a cut, and delivers them afterwards', async () => {
     await simulate({ seed: 5 }, async (world) => {
       const { process, client, link } = await connected(world);
       const heal = link.cut('requests');
@@ -139,7 +139,7 @@ describe('the network of a simulation', () => {
     });
   });
 
-  it('stays cut until every cut has ended', async () => {
+  it('is cut until all overlapping cuts have ended', async () => {
     await simulate({ seed: 6 }, async (world) => {
       const { process, client, link } = await connected(world);
       const [first, second] = [link.cut('both'), link.cut('requests')];

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 
 const nothing = () => {};
 
-describe('bad input of a simulation', () => {
+describe('invalid arguments of a simulation', () => {
   it.each<[object | null, string]>([
     [{ sede: 1 }, 'simulate: unknown option "sede"'],
     [{ seed: -1 }, 'simulate: seed must be from 0 to 4294967295, got -1'],
@@ -15,48 +15,50 @@ describe('bad input of a simulation', () => {
     [{ servers: 0 }, 'simulate: servers must be from 1 to 7, got 0'],
     [{ servers: 8 }, 'simulate: servers must be from 1 to 7, got 8'],
     [{ tickTime: 0 }, 'simulate: tickTime must be from 10 to 60000, got 0'],
-    [{ latency: 5 }, 'simulate: latency must be [least, most] milliseconds, got 5'],
+    [{ latency: 5 }, 'simulate: latency must be [min, max] milliseconds, got 5'],
     [{ latency: [-1, 1] }, 'simulate: latency[0] must be from 0 to 60000, got -1'],
     [{ latency: [2, 1] }, 'simulate: latency[1] must be from 2 to 60000, got 1'],
     [{ lag: [0, Infinity] }, 'simulate: lag[1] must be from 0 to 60000, got Infinity'],
     [null, 'simulate: options must be an object, got null'],
-  ])('names the option and its value: %j', async (options, message) => {
+  ])('are reported with the name and the value of the option: %j', async (options, message) => {
     await expect(simulate(options as object, nothing)).rejects.toThrow(message);
   });
 
-  it('is a scenario that is no function', async () => {
+  it('are reported if the scenario is not a function', async () => {
     await expect(simulate({}, undefined as never)).rejects.toThrow(
       'simulate: the scenario must be a function, got undefined',
     );
   });
 
-  it('is a second simulation at the same time', async () => {
+  it('are reported if another simulation is running', async () => {
     await simulate({ seed: 1 }, async () => {
       await expect(simulate({ seed: 2 }, nothing)).rejects.toThrow(
-        'simulate: another simulation is running in this Node process; an earlier one may not have ended, such as in a test that timed out',
+        'simulate: another simulation is still running in this Node process, such as that of a test that timed out; run one simulation at a time',
       );
     });
   });
 
-  it('is refused by the methods of the world', async () => {
+  it('are rejected by the methods of the world', async () => {
     await simulate({ seed: 1 }, async (world) => {
       const process = world.process('a');
-      expect(() => world.sleep(-1)).toThrow('simulate: the time of sleep must be from 0');
+      expect(() => world.sleep(-1)).toThrow('simulate: the time of sleep() must be from 0');
       expect(() => world.sleep(NaN)).toThrow(
-        'simulate: the time of sleep must be a number, got NaN',
+        'simulate: the time of sleep() must be a number, got NaN',
       );
-      expect(() => world.at(-1, nothing)).toThrow('simulate: the time of at must be from 0');
-      expect(() => world.at(1, 5 as never)).toThrow('simulate: at takes a function, got 5');
-      expect(() => process.block(-1)).toThrow('simulate: the time of block must be from 0');
+      expect(() => world.at(-1, nothing)).toThrow('simulate: the time of at() must be from 0');
+      expect(() => world.at(1, 5 as never)).toThrow(
+        'simulate: the callback of at() must be a function, got 5',
+      );
+      expect(() => process.block(-1)).toThrow('simulate: the time of block() must be from 0');
       expect(() => process.stepClock(NaN)).toThrow(
-        'simulate: the step of a clock must be a number',
+        'simulate: the step of stepClock() must be a number',
       );
       expect(() => (process.link.latency = [3, 2])).toThrow('simulate: latency[1] must be from 3');
       expect(() => process.link.cut('up' as never)).toThrow(
-        `simulate: cut takes 'requests', 'replies' or 'both', got "up"`,
+        `simulate: the direction of cut() must be 'requests', 'replies' or 'both', got "up"`,
       );
       expect(() => world.loseReply('creat' as never)).toThrow(
-        'simulate: no operation is called creat',
+        `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got "creat"`,
       );
       expect(() => world.process('b', { clockRate: 3 })).toThrow(
         'simulate: clockRate must be from 0.5 to 2, got 3',

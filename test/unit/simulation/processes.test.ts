@@ -3,7 +3,7 @@ import { ProcessCrashedError, simulate } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
 describe('a simulated process', () => {
-  it('stands still while it is paused, and its clocks go on', async () => {
+  it('handles no events while it is paused, but its clocks continue', async () => {
     await simulate({ seed: 1 }, async (world) => {
       const process = world.process('a');
       const ticks: number[] = [];
@@ -15,14 +15,14 @@ describe('a simulated process', () => {
       expect(ticks).toHaveLength(2);
       process.resume();
       await world.sleep(150);
-      // One tick for the whole pause, and the next one an interval after it.
+      // The interval fires once for the whole pause, and again one interval later.
       expect(ticks).toHaveLength(4);
       expect(ticks[2]).toBeGreaterThan(1250);
       expect(ticks[3]! - ticks[2]!).toBeCloseTo(100, -1);
     });
   });
 
-  it('handles timers or replies first after a pause, as the seed decides, each in their order', async () => {
+  it('handles either timers or replies first after a pause, as the seed decides', async () => {
     const orders = new Set<string>();
     for (let seed = 1; seed <= 30; seed++) {
       const { value } = await simulate({ seed }, async (world) => {
@@ -46,7 +46,7 @@ describe('a simulated process', () => {
     expect(orders.size).toBeGreaterThan(1);
   });
 
-  it('does nothing while it is blocked, and its own code continues after the block', async () => {
+  it('handles no events while it is blocked, and its own code continues afterwards', async () => {
     await simulate({ seed: 2 }, async (world) => {
       const process = world.process('a');
       const other = world.process('b');
@@ -65,7 +65,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('is blocked from the very next event on', async () => {
+  it('handles its next event only after the block', async () => {
     await simulate({ seed: 2 }, async (world) => {
       const fired: number[] = [];
       const process = world.process('a');
@@ -88,7 +88,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('is not busy with what the scenario does after it waited for the process', async () => {
+  it('is not blocked by code of the scenario that runs after the scenario waited for it', async () => {
     await simulate({ seed: 4 }, async (world) => {
       const process = world.process('a');
       let fired = 0;
@@ -128,7 +128,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('fails no simulation by a crash where nobody waits for the result', async () => {
+  it('does not fail the simulation by a crash if the scenario does not await the result', async () => {
     await simulate({ seed: 6 }, async (world) => {
       const process = world.process('a');
       void process.run(() => pause(1000));
@@ -137,7 +137,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('loses its connections when it crashes, which its server notices unless it crashes silently', async () => {
+  it('loses its connections when it crashes, and its server is notified unless the crash is silent', async () => {
     for (const silently of [false, true]) {
       await simulate({ seed: 7 }, async (world) => {
         const process = world.process('a');
@@ -161,7 +161,7 @@ describe('a simulated process', () => {
     }
   });
 
-  it('can be replaced by another one of the same name after a crash, and not before', async () => {
+  it('can be replaced by another process with the same name only after a crash', async () => {
     await simulate({ seed: 8 }, async (world) => {
       const first = world.process('a');
       expect(() => world.process('a')).toThrow('simulate: a process named "a" is already running');
@@ -174,7 +174,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('ignores faults after its crash, and leaves no trace of them', async () => {
+  it('ignores faults after its crash, and does not add them to the trace', async () => {
     await simulate({ seed: 8 }, async (world) => {
       const process = world.process('a');
       const heal = process.link.cut();
@@ -196,7 +196,7 @@ describe('a simulated process', () => {
     });
   });
 
-  it('has a wall clock of its own, which can step', async () => {
+  it('has its own wall clock, which can be stepped', async () => {
     await simulate({ seed: 9 }, async (world) => {
       const [a, b] = [world.process('a'), world.process('b')];
       a.stepClock(-60_000);
@@ -210,23 +210,23 @@ describe('a simulated process', () => {
     });
   });
 
-  it('has clocks and timers of its own rate', async () => {
+  it('has its own clock rate, also for timers', async () => {
     await simulate({ seed: 10 }, async (world) => {
       const fast = world.process('fast', { clockRate: 1.25 });
       const slow = world.process('slow', { clockRate: 0.8 });
-      const ended = (process: typeof fast) =>
+      const sleepTimes = (process: typeof fast) =>
         process
           .run(async () => {
             const before = performance.now();
             await pause(1000);
             return performance.now() - before;
           })
-          .then((own) => ({ own, at: world.now }));
-      const [a, b] = await Promise.all([ended(fast), ended(slow)]);
-      expect(a.own).toBeCloseTo(1000, -1);
-      expect(b.own).toBeCloseTo(1000, -1);
-      expect(a.at).toBeCloseTo(800, -1);
-      expect(b.at).toBeCloseTo(1250, -1);
+          .then((ownTime) => ({ ownTime, virtualTime: world.now }));
+      const [a, b] = await Promise.all([sleepTimes(fast), sleepTimes(slow)]);
+      expect(a.ownTime).toBeCloseTo(1000, -1);
+      expect(b.ownTime).toBeCloseTo(1000, -1);
+      expect(a.virtualTime).toBeCloseTo(800, -1);
+      expect(b.virtualTime).toBeCloseTo(1250, -1);
     });
   });
 });

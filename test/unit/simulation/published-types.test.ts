@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { expect, it } from 'vitest';
 
-/** The members of a class in the declarations that the build writes. */
+/** Returns the public members of a class in the declaration file that the build writes. */
 function publishedMembers(file: string, name: string): string[] {
   const { config } = ts.readConfigFile('tsconfig.build.json', ts.sys.readFile);
   const { stripInternal } = config.compilerOptions as { stripInternal: boolean };
@@ -67,6 +67,6 @@ it.each([
       'znodes',
     ],
   ],
-])('%s: the published type %s has no internal member', (file, name, members) => {
+])('%s: the published type %s has no internal members', (file, name, members) => {
   expect(publishedMembers(file, name)).toEqual(members);
 });

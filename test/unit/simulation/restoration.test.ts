@@ -19,8 +19,8 @@ const names = [
   'clearInterval',
 ] as const;
 
-/** What a simulation replaces, as it is now. */
-function surroundings() {
+/** Returns the current values of everything that a simulation replaces. */
+function replacedValues() {
   const properties = (target: object, keys: readonly string[]) =>
     keys.map((key) => Reflect.get(target, key) as unknown);
   return [
@@ -40,7 +40,7 @@ function surroundings() {
     AbortSignal.timeout,
     process.hrtime,
     process.uptime,
-    // As modules import them.
+    // The bindings that modules import.
     ...[
       startTimer,
       pause,
@@ -56,20 +56,20 @@ function surroundings() {
   ];
 }
 
-it('replaces timers, clocks and random numbers during a simulation, and restores every one', async () => {
-  const before = surroundings();
+it('replaces timers, clocks and random numbers during a simulation, and restores them', async () => {
+  const before = replacedValues();
   const own = Object.getOwnPropertyNames(performance);
-  const { value: inside } = await simulate({ seed: 1 }, () => surroundings());
+  const { value: inside } = await simulate({ seed: 1 }, () => replacedValues());
   for (const [index, value] of inside.slice(0, before.length - 2).entries()) {
     expect(value, `the value of index ${index}`).not.toBe(before[index]);
   }
-  expect(surroundings()).toEqual(before);
+  expect(replacedValues()).toEqual(before);
   expect(Object.getOwnPropertyNames(performance)).toEqual(own);
   expect(Math.abs(Date.now() - performance.timeOrigin - performance.now())).toBeLessThan(60_000);
   await pause(1);
 });
 
-it('leaves timers of the time before it alone', async () => {
+it('clears real timers during a simulation, and simulated timers after it', async () => {
   let fired = false;
   const timer = setTimeout(() => (fired = true), 60_000);
   await simulate({ seed: 1 }, async () => {

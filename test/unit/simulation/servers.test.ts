@@ -10,7 +10,7 @@ async function connected(world: World, name = 'a', sessionTimeout = 3000) {
 }
 
 describe('a simulated server', () => {
-  it('keeps its data and its sessions when it crashes and restarts, and forgets its watches', async () => {
+  it('keeps its data and its sessions after a crash and a restart, but not its watches', async () => {
     await simulate({ seed: 1 }, async (world) => {
       const { process, client, states } = await connected(world);
       const { sessionId } = client;
@@ -30,11 +30,11 @@ describe('a simulated server', () => {
     });
   });
 
-  it('gives each session its whole timeout again after a restart', async () => {
+  it('gives each session its full timeout again after a restart', async () => {
     await simulate({ seed: 2, tickTime: 1000 }, async (world) => {
       const { process } = await connected(world, 'a', 4000);
       process.crash({ silently: true });
-      // It would expire at the tick of 5 s.
+      // Without the crash, the session would expire at the tick of 5 s.
       await world.sleep(4200);
       world.servers[0]!.crash();
       world.servers[0]!.restart();
@@ -45,7 +45,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('is not missed at once where it crashes silently, and resets old connections after its restart', async () => {
+  it('does not notify its clients of a silent crash, and resets old connections after its restart', async () => {
     await simulate({ seed: 3 }, async (world) => {
       const { process, client, states } = await connected(world, 'a', 20_000);
       const [server] = world.servers;
@@ -63,7 +63,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('does nothing while it is paused', async () => {
+  it('handles no requests while it is paused', async () => {
     await simulate({ seed: 4 }, async (world) => {
       const { process, client } = await connected(world, 'a', 10_000);
       const [server] = world.servers;
@@ -77,7 +77,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('ignores faults after its crash, and leaves no trace of them', async () => {
+  it('ignores faults after its crash, and does not add them to the trace', async () => {
     await simulate({ seed: 4 }, async (world) => {
       const [server] = world.servers;
       server!.crash();
@@ -95,7 +95,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('tells nobody of the end of a session while it is paused', async () => {
+  it('does not notify a client of the end of its session while it is paused', async () => {
     await simulate({ seed: 5, servers: 3 }, async (world) => {
       const { client, states } = await connected(world, 'a', 30_000);
       for (const server of world.servers) server.pause();
@@ -108,7 +108,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('ends a session on demand, with its ephemeral nodes', async () => {
+  it('ends a session and deletes its ephemeral nodes on request of the scenario', async () => {
     await simulate({ seed: 6 }, async (world) => {
       const { process, client, states } = await connected(world);
       await process.run(() => client.create('/node', '', { mode: 'ephemeral' }));
@@ -127,7 +127,7 @@ describe('a simulated server', () => {
     });
   });
 
-  it('is never behind where it is the only one', async () => {
+  it('has no lag if it is the only server', async () => {
     await simulate({ seed: 7, lag: [1000, 1000] }, async (world) => {
       const a = await connected(world, 'a');
       const b = await connected(world, 'b');
@@ -156,7 +156,7 @@ describe('an ensemble', () => {
     expect(stale).toBeLessThan(12);
   });
 
-  it('shows a write to its writer at once, and to others after the lag at most', async () => {
+  it('shows a write to its writer at once, and to other clients after the lag at most', async () => {
     for (let seed = 1; seed <= 5; seed++) {
       await simulate({ seed, servers: 3, lag: [50, 100] }, async (world) => {
         const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
@@ -187,7 +187,7 @@ describe('an ensemble', () => {
     }
   });
 
-  it('never goes back in time for a session that moves: a server that is behind refuses it', async () => {
+  it('never shows older data to a session that moves: a server that lags behind refuses it', async () => {
     let moved = 0;
     for (let seed = 1; seed <= 12; seed++) {
       await simulate({ seed, servers: 2, lag: [2000, 2000] }, async (world) => {
@@ -218,7 +218,7 @@ describe('an ensemble', () => {
         second!.crash();
         await world.sleep(2000);
         if (states.length > 0) {
-          // The third server is behind and refuses the client.
+          // The third server lags behind and refuses the client.
           expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
           moved++;
         }
@@ -228,7 +228,7 @@ describe('an ensemble', () => {
     expect(moved).toBeGreaterThan(0);
   });
 
-  it('lists znodes, also those of the root', async () => {
+  it('lists the children of a znode, also those of the root', async () => {
     await simulate({ seed: 5 }, async (world) => {
       const { process, client } = await connected(world);
       await process.run(() => client.create('/node'));
@@ -250,7 +250,7 @@ describe('an ensemble', () => {
     });
   });
 
-  it('serves nobody without a majority, and lets no session expire', async () => {
+  it('serves no client without a majority, and expires no session', async () => {
     await simulate({ seed: 5, servers: 3, tickTime: 1000 }, async (world) => {
       const { process, client, states } = await connected(world, 'a', 4000);
       await process.run(() => client.create('/node', '', { mode: 'ephemeral' }));
@@ -281,7 +281,7 @@ describe('an ensemble', () => {
     });
   });
 
-  it('serves nobody while a majority is paused', async () => {
+  it('serves no client while a majority of its servers is paused', async () => {
     await simulate({ seed: 6, servers: 3 }, async (world) => {
       const { process, client } = await connected(world, 'a', 3000);
       for (const server of world.servers.slice(1)) server.pause();
@@ -294,7 +294,7 @@ describe('an ensemble', () => {
     });
   });
 
-  it('answers no request after a pause before there is a majority', async () => {
+  it('handles no request of a resumed server before there is a majority', async () => {
     for (const resumed of [0, 1, 2]) {
       await simulate({ seed: 7, servers: 3 }, async (world) => {
         const { process, client } = await connected(world, 'a', 30_000);

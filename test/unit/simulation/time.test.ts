@@ -8,7 +8,7 @@ import { simulate } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
 describe('time in a simulation', () => {
-  it('passes without waiting: an hour takes less than ten seconds', async () => {
+  it('passes faster than real time: an hour takes less than ten seconds', async () => {
     const before = performance.now();
     const { duration } = await simulate({ seed: 1, limit: 4_000_000 }, async () => {
       await pause(3_600_000);
@@ -38,7 +38,7 @@ describe('time in a simulation', () => {
     });
   });
 
-  it('keeps the order of timers of one delay, in every process and for every seed', async () => {
+  it('keeps the order of timers with the same delay for every seed', async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const fired: number[] = [];
       await simulate({ seed }, (world) =>
@@ -51,7 +51,7 @@ describe('time in a simulation', () => {
     }
   });
 
-  it('lets the seed decide between timers of different delays that are due at once', async () => {
+  it('lets the seed decide the order of timers with different delays that are due at the same time', async () => {
     const orders = new Set<string>();
     for (let seed = 1; seed <= 20; seed++) {
       const fired: string[] = [];
@@ -66,7 +66,7 @@ describe('time in a simulation', () => {
     expect([...orders].sort()).toEqual(['early,late', 'late,early']);
   });
 
-  it('runs all waiting immediates in one turn, and those that they start in the next one', async () => {
+  it('runs all waiting immediates in one turn, and immediates that they start in the next turn', async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const ran: string[] = [];
       await simulate({ seed }, async () => {
@@ -84,7 +84,7 @@ describe('time in a simulation', () => {
     }
   });
 
-  it('passes arguments to callbacks, and stops what is cleared by object or by number', async () => {
+  it('passes arguments to callbacks, and clears timers by object or by number', async () => {
     await simulate({ seed: 3 }, async () => {
       const calls: unknown[] = [];
       setTimeout((...args: unknown[]) => calls.push(args), 1, 'a', 'b');
@@ -100,7 +100,7 @@ describe('time in a simulation', () => {
     });
   });
 
-  it('treats delays as Node does', async () => {
+  it('replaces invalid delays with 1 ms, as Node does', async () => {
     await simulate({ seed: 4 }, async () => {
       for (const delay of [undefined, NaN, -5, 0, 0.5, 2 ** 31]) {
         const before = performance.now();
@@ -110,7 +110,7 @@ describe('time in a simulation', () => {
     });
   });
 
-  it('has timers that can be refreshed, disposed of and asked for their reference', async () => {
+  it('has timers with refresh(), hasRef() and Symbol.dispose', async () => {
     await simulate({ seed: 5 }, async () => {
       let fired = 0;
       const timer = setTimeout(() => fired++, 10);
@@ -145,7 +145,7 @@ describe('time in a simulation', () => {
     });
   });
 
-  it('covers promisify, intervals that are iterated and the scheduler of node:timers/promises', async () => {
+  it('includes promisify() and the functions of node:timers/promises', async () => {
     await simulate({ seed: 7 }, async () => {
       await promisify(setTimeout)(50);
       expect(await promisify(setImmediate)('value')).toBe('value');
@@ -160,7 +160,7 @@ describe('time in a simulation', () => {
     });
   });
 
-  it('lets a loop that polls a clock come to an end', async () => {
+  it('advances in a loop that polls a clock', async () => {
     await simulate({ seed: 8 }, async () => {
       const until = Date.now() + 50;
       while (Date.now() < until);
