@@ -74,7 +74,7 @@ async function singleSeed(options: SingleSeed): Promise<number> {
   }
   if (violation && !options.faults && faults.length > 0) {
     output.text(
-      `  to find the smallest set of faults: npm run simulate -- --from ${seed} --seeds 1`,
+      `  to search for a smaller set of faults: npm run simulate -- --from ${seed} --seeds 1`,
     );
   }
   output.summary(figures, { seed, digest });
