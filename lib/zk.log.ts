@@ -1,8 +1,8 @@
 import type { Logger } from '@nestjs/common';
 import type { ZkClient } from './client/index.js';
 import { listen } from './client/diagnostics.js';
-import { holds, leaders, waits } from './recipes/diagnostics/publish.js';
-import type { Lock } from './recipes/index.js';
+import { holds, leaders, waits } from './recipes/diagnostics.js';
+import type { ObservedLock } from './recipes/index.js';
 
 /*
  * What the log says of one connection: a line for each change of state and of the lead, none for a lease
@@ -35,7 +35,7 @@ export function logLeaders(client: ZkClient, logger: Logger): () => void {
 
 /** For whoever asks for it: two lines a lease. */
 export function logLeases(client: ZkClient, logger: Logger): () => void {
-  const about = ({ noun, key }: Lock) => `${noun} ${JSON.stringify(key)}`;
+  const about = ({ noun, key }: ObservedLock) => `${noun} ${JSON.stringify(key)}`;
   const ms = (duration: number) => `after ${duration.toFixed(1)} ms`;
   const stops = [
     listen(waits, (message) => {

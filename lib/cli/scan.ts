@@ -8,8 +8,8 @@ import {
   ReadWriteLock,
   Semaphore,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/participants.js';
-import { childrenOf } from '../recipes/participants.js';
+import { readCandidates } from '../recipes/internals/participants.js';
+import { childrenOf } from '../recipes/internals/participants.js';
 
 /** Of any semaphore, whose number of permits its znodes do not tell. */
 const PERMITS = 2 ** 31 - 1;

@@ -1,8 +1,8 @@
 import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
 import { connections, listen } from '../client/diagnostics.js';
-import { holds, leaders, waits } from '../recipes/diagnostics/publish.js';
-import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics/index.js';
+import { holds, leaders, waits } from '../recipes/diagnostics.js';
+import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
 import {
   CONNECTION_STATE,
   ELECTION,

@@ -1,7 +1,7 @@
 import { type Attributes, type Span, SpanStatusCode, type Tracer } from '@opentelemetry/api';
 import { listen } from '../client/diagnostics.js';
-import { holds, waits } from '../recipes/diagnostics/publish.js';
-import type { Hold, HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics/index.js';
+import { holds, waits } from '../recipes/diagnostics.js';
+import type { Hold, HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
 import {
   ERROR_TYPE,
   FENCING_TOKEN,

@@ -5,13 +5,13 @@ import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
 import { wait as pause } from '../client/sleep.js';
-import { tellElected, tellTermOver } from './diagnostics/publish.js';
+import { publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';
-import { type LeaderParticipant, readCandidates } from './participants.js';
-import { takeTurn } from './internals/queue.js';
+import { type LeaderParticipant, readCandidates } from './internals/participants.js';
+import { waitInQueue } from './internals/queue.js';
 import { lastBefore } from './internals/node-names.js';
-import { Tenure } from './internals/tenure.js';
+import { Ownership } from './internals/ownership.js';
 import { LeaseTerm, type Term } from './term.js';
 
 /**
@@ -215,13 +215,13 @@ export abstract class Candidate {
 
   private async elected(): Promise<LeaseTerm> {
     const { client, path: parent, marker } = this;
-    const place = await takeTurn(
+    const position = await waitInQueue(
       client,
       { parent, marker, markers: [marker], data: Buffer.from(this.id), nodeAhead: lastBefore },
       { signal: this.closing.signal, onBlocked: () => (this.told = undefined) },
     );
     return new LeaseTerm(
-      new Tenure(client, 'election', parent, place).grant().lease(this.key),
+      new Ownership(client, 'election', parent, position).grant().lease(this.key),
       this.id,
     );
   }
@@ -234,10 +234,10 @@ export abstract class Candidate {
       this.present = term;
       // The first of the signal's listeners: nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
-        tellTermOver(this, term);
+        publishTermOver(this, term);
         this.changes.emit(undefined);
       });
-      tellElected(this, term);
+      publishElected(this, term);
       this.news.emit();
       this.changes.emit(term);
       await this.lead(term);

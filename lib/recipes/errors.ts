@@ -1,5 +1,5 @@
 import { CoordinationError, type CoordinationErrorOptions } from '../client/errors.js';
-import type { DeadlockMember } from './internals/deadlock/report.js';
+import type { DeadlockMember } from './types.js';
 
 /**
  * The lock was taken and the caller would not wait (`wait: 0`).

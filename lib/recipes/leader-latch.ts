@@ -4,10 +4,10 @@ import { checkNames } from '../client/validation.js';
 import { wait as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
-import { LATCH } from './participants.js';
+import { LATCH } from './internals/participants.js';
 import type { AcquireOptions } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
-import { checkAcquire, LONGEST_TIMER } from './internals/wait.js';
+import { checkAcquire, LONGEST_TIMER } from './internals/waiter.js';
 
 /*
  * Leader latch (Curator's LeaderLatch):

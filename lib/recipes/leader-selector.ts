@@ -3,7 +3,7 @@ import type { ZkClient } from '../client/index.js';
 import { checkFunction, checkNames } from '../client/validation.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './internals/call-chain.js';
-import { SELECTOR } from './participants.js';
+import { SELECTOR } from './internals/participants.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*

@@ -1,4 +1,4 @@
-import type { HolderDetails } from './participants.js';
+import type { HolderDetails } from './types.js';
 
 /**
  * A right to a lock, until it is released or lost.

@@ -1,41 +1,40 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
-import { telling, tellReentry } from './diagnostics/publish.js';
-import { AT_ONCE } from './internals/fencing-token.js';
-import { runHolding } from './internals/call-chain.js';
+import { publishReentry, publishWait } from './diagnostics.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
-import type { Grant, Recipe } from './internals/grant.js';
+import { runHolding } from './internals/call-chain.js';
+import { type Grant, RESOLVED } from './internals/grant.js';
+import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
+import { checkAcquire } from './internals/waiter.js';
 import type { AcquireOptions, Lease } from './lease.js';
-import { type Participant, readParticipants, type Seat } from './participants.js';
-import { revoke } from './participants.js';
-import { checkAcquire } from './internals/wait.js';
+import type { Participant, Recipe } from './types.js';
 
 /**
- * What every lock takes beside its path.
+ * The options of the constructor of a lock.
  *
  * @publicApi
  */
-export interface LockOptions {
-  /** What errors, leases and `currentLease` call the lock. Default: the path. */
+export interface LockConstructorOptions {
+  /** The name of the lock in errors, in leases and for `currentLease`. Default: the path. */
   key?: string;
-  /** False makes `withLock` and `enter` fail where the call chain holds the lock. Default true. */
+  /** If false, `withLock` and `enter` reject while the call chain holds the lock. Default true. */
   reentrant?: boolean;
 }
 
-const LOCK_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockOptions)[];
+const CONSTRUCTOR_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockConstructorOptions)[];
 
 /**
- * One entry into a lock by a holder that is not a callback, such as a stream: whatever runs in `run`
- * counts as the holder until `release`.
+ * An entry into a lock by a holder that is not a callback, such as a stream. Code that runs in `run` counts as the
+ * holder until `release`.
  *
  * @publicApi
  */
 export interface Entry {
   readonly lease: Lease;
   /**
-   * Runs `fn` as the holder. It may be called any number of times. After `release`, `fn` still runs, but this
-   * entry gives it no right: it holds only what the call chain of the caller of `run` holds.
+   * Runs `fn` as the holder, any number of times. After `release`, `fn` still runs, but not as the holder: it has only
+   * the leases of the call chain that calls `run`.
    */
   run<T>(fn: () => T): T;
   /** As {@link Lease.release}. */
@@ -43,31 +42,29 @@ export interface Entry {
 }
 
 /**
- * What all locks have in common: the ways to take them. Making one costs nothing and holds nothing:
- * make it where it is used.
+ * The base of all locks. Its constructor sends nothing, so an object can be made where it is used.
  *
  * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError},
  * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
  * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link ShuttingDownError} or
- * {@link BadOptionError}, and then has left no znode behind.
+ * {@link BadOptionError}. It leaves no znode behind then.
  *
  * @publicApi
  */
 export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   readonly key: string;
-  /** What errors call it. */
-  readonly noun: 'lock' | 'semaphore' = 'lock';
-  /** Whose rights exclude or share each other at the path. */
-  abstract readonly recipe: Recipe;
   protected readonly reentrant: boolean;
 
   constructor(
     readonly client: ZkClient,
     readonly path: string,
-    options: LockOptions = {},
+    readonly recipe: Recipe,
+    options: LockConstructorOptions = {},
+    /** The word for it in errors. */
+    readonly noun: 'lock' | 'semaphore' = 'lock',
   ) {
     checkBelowRoot(path);
-    const { key = path, reentrant = true } = checkOptions(options, LOCK_OPTIONS);
+    const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_OPTIONS);
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
     if (typeof reentrant !== 'boolean') {
       throw new BadOptionError('reentrant', reentrant, 'true or false');
@@ -77,29 +74,29 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   }
 
   /**
-   * Runs `fn` as the holder of the lock and releases it when `fn` has settled. `fn` may have begun when this
-   * returns: where the lock lingers here, readers share it, or the call chain holds it already.
+   * Runs `fn` as the holder of the lock, and releases it when `fn` has settled. `fn` may start before this method
+   * returns, if the lock lingers in this process, is shared with other readers, or is held by the call chain already.
    */
   async withLock<T>(
     fn: (lease: Lease) => T | Promise<T>,
     options: Options = {} as Options,
   ): Promise<T> {
     checkFunction(fn, 'fn');
-    let grant = this.reentered(options) ?? this.granted(options);
-    // To await what is there costs more than to grant it.
+    let grant = this.reentered(options) ?? this.acquireGrant(options);
+    // An `await` of a grant that is there costs more than a handover.
     if (grant instanceof Promise) grant = await grant;
     const lease = grant.lease(this.key, options);
     try {
       return await runHolding(lease, [{ grant, lease }], () => fn(lease));
     } finally {
       const released = lease.release();
-      if (released !== AT_ONCE) await released;
+      if (released !== RESOLVED) await released;
     }
   }
 
-  /** Takes the lock, or re-enters it, for a holder that is not a callback. */
+  /** Acquires the lock, or re-enters it, for a holder that is not a callback. */
   async enter(options: Options = {} as Options): Promise<Entry> {
-    const grant = this.reentered(options) ?? (await this.granted(options));
+    const grant = this.reentered(options) ?? (await this.acquireGrant(options));
     const lease = grant.lease(this.key, options);
     return {
       lease,
@@ -109,16 +106,17 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   }
 
   /**
-   * Takes the lock for whoever releases the lease, in any call chain. It cannot tell its caller's
-   * chain about it, so it never re-enters: {@link SelfDeadlockError} where the chain holds the lock.
+   * Acquires the lock until the lease is released, in any call chain. It never re-enters.
+   *
+   * @throws SelfDeadlockError if the call chain holds the lock already
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
     checkAcquire(options);
     if (this.heldByChain()) throw this.selfDeadlock('by acquire(), which never re-enters');
-    return (await this.granted(options)).lease(this.key, options);
+    return (await this.acquireGrant(options)).lease(this.key, options);
   }
 
-  /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
+  /** As {@link acquire}, but resolves to undefined if the lock is not granted within `wait`, by default 0. */
   async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
     checkAcquire(options);
     try {
@@ -129,26 +127,31 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     }
   }
 
-  /** Who holds the lock and who waits for it, in their order. */
+  /** Reads the holders of the lock and the waiters, in their order. */
   async participants(): Promise<Participant[]> {
-    return readParticipants(this.client, await this.seats());
+    return readParticipants(this.client, await this.entries());
   }
 
-  /** Asks whoever holds the lock to give it back; see {@link Lease.revocation}. */
+  /** Asks the holders to release the lock; see {@link Lease.revocation}. */
   async revoke(): Promise<void> {
-    const seats = await this.seats();
-    const holding = seats.filter(({ state }) => state === 'holding');
+    const entries = await this.entries();
+    const holding = entries.filter(({ state }) => state === 'holding');
     await Promise.all(
       holding.map(({ parent, node }) => revoke(this.client, { path: `${parent}/${node.name}` })),
     );
   }
 
-  protected abstract seats(): Promise<Seat[]>;
+  /** Reads the queue. */
+  protected abstract entries(): Promise<QueueEntry[]>;
 
-  /** The grant that the call chain holds and may enter again. Throws where entering again cannot be right. */
+  /**
+   * Returns the grant that the call chain may enter again.
+   *
+   * @throws LeaseLostError if it was lost; SelfDeadlockError if the chain would wait for itself
+   */
   protected abstract heldByChain(): Grant | undefined;
 
-  /** A grant of its own; at once where nobody has to be asked or waited for. */
+  /** Acquires a grant. Returns the grant itself if the caller need not wait at all. */
   protected abstract take(options: Options): Promise<Grant> | Grant;
 
   protected selfDeadlock(how: string): SelfDeadlockError {
@@ -158,22 +161,22 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  /** The grant that the call chain enters again, if it holds one. */
+  /** Checks the options and returns the grant that the call chain enters again, if there is one. */
   private reentered(options: Options): Grant | undefined {
     checkAcquire(options);
     const outer = this.heldByChain();
     if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
-    if (outer) tellReentry(this);
+    if (outer) publishReentry(this);
     return outer;
   }
 
-  private granted(options: Options): Promise<Grant> | Grant {
-    return telling(this, () =>
-      this.client.connected ? this.take(options) : this.takeConnected(options),
-    );
+  private acquireGrant(options: Options): Promise<Grant> | Grant {
+    const acquire = () =>
+      this.client.connected ? this.take(options) : this.takeConnected(options);
+    return publishWait(this, acquire);
   }
 
-  /** Trouble with the connection is bounded by the retry policy, and by that of each caller alone. */
+  /** Waits for the connection first. The retry policy bounds that wait, for each caller alone. */
   private async takeConnected(options: Options): Promise<Grant> {
     await this.client.session({ signal: options.signal });
     return this.take(options);

@@ -1,17 +1,17 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
-import { type Holding, runHolding } from './internals/call-chain.js';
-import { GrantLease, grantOf, isFirst } from './internals/grant.js';
+import { type HeldLease, runHolding } from './internals/call-chain.js';
+import { GrantLease, grantOf } from './internals/grant.js';
 import { LockBusyError } from './errors.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { leaseToJSON } from './lease.js';
 import type { Entry, Lock } from './lock.js';
-import { checkAcquire, timedOut } from './internals/wait.js';
+import { checkAcquire, timedOut } from './internals/waiter.js';
 
 /*
- * Multi-lock (Curator's InterProcessMultiLock): several locks, all or none, under one deadline. They are
- * taken one after the other in the order of their paths' bytes, which is the same for everybody, so
- * that two that want the same locks never wait for each other; given back in the opposite order.
+ * Multi-lock (Curator's InterProcessMultiLock): several locks, all or none, under one deadline. They are acquired one
+ * after the other in the order of the bytes of their paths. All callers have the same order, so two callers that want
+ * the same locks never wait for each other. The locks are released in the opposite order.
  */
 
 /**
@@ -25,7 +25,7 @@ export interface MultiLease extends Lease {
 }
 
 /**
- * Several locks as one, all or none. Locks that a caller takes by nesting are outside of the common
+ * Several locks as one, all or none. Locks that a caller acquires inside of another lock are outside of the common
  * order: give them a finite `wait`.
  *
  * @publicApi
@@ -65,13 +65,13 @@ export class MultiLock {
     }
   }
 
-  /** As {@link Lock.enter}: those that the call chain holds already are entered again. */
+  /** As {@link Lock.enter}. Locks that the call chain holds already are entered again. */
   async enter(options: AcquireOptions = {}): Promise<Entry & { readonly lease: MultiLease }> {
     const lease = await this.takeAll(options, async (lock, rest) => (await lock.enter(rest)).lease);
-    const holdings = holdingsOf(lease.leases);
+    const held = heldLeasesOf(lease.leases);
     return {
       lease,
-      run: (fn) => runHolding(lease, holdings, fn),
+      run: (fn) => runHolding(lease, held, fn),
       release: () => lease.release(),
     };
   }
@@ -86,21 +86,23 @@ export class MultiLock {
     take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
   ): Promise<MultiLease> {
     checkAcquire(wanted);
-    // None of the locks lingers: see endAfter() below. Without `linger`, a try elsewhere is refused at once.
+    // None of the locks lingers, see endAfterGrants() below. Without `linger`, a try elsewhere is refused at once.
     const { holdAtLeast, holdAtMost, linger: _, ...options } = wanted;
     const deadline = performance.now() + (options.wait ?? Infinity);
     for (;;) {
       const taken = await this.takeEach(options, deadline, take);
       const leases = [...taken.values()];
-      // The wait for the last may have outlived the session of the first: somebody else may have had that
-      // lock since, below the highest of these tokens, which would fence nothing then.
+      // The session of the first lease may have ended during the wait for the last. Another process may have held that
+      // lock since, with a token below the highest of these, so the highest token would not fence it.
       if (leases.every((lease) => lease.held)) {
         for (const lease of leases) {
-          // Only now: one that is given back for want of the others must not stay taken, and the wait
-          // for the others is no time of holding.
-          if (isFirst(lease)) grantOf(lease)!.limit({ holdAtLeast, holdAtMost });
-          // Whoever has one of them next needs a token above the highest of these: not one by hand-over.
-          grantOf(lease)?.tenure.endAfter();
+          // Only now: a lock that is released because the others were not granted must not be kept, and the wait for
+          // the others is not part of the hold.
+          if (lease instanceof GrantLease && lease.first) {
+            lease.grant.limit({ holdAtLeast, holdAtMost });
+          }
+          // The next holder of each lock needs a token above the highest of these, which a handover would not give.
+          grantOf(lease)?.ownership.endAfterGrants();
         }
         return new AllLeases(
           this.locks.map((lock) => taken.get(lock)!),
@@ -120,12 +122,12 @@ export class MultiLock {
     try {
       for (const lock of this.inOrder) {
         const wait = Math.max(0, deadline - performance.now());
-        const [held] = taken.values();
+        const [outer] = taken.values();
         const ask = () => take(lock, { ...options, wait });
-        // It waits as the holder of those before: a deadlock may go through them.
-        const asking = held ? runHolding(held, holdingsOf([...taken.values()]), ask) : ask();
+        // It waits as the holder of the earlier locks, because a deadlock may include them.
+        const asking = outer ? runHolding(outer, heldLeasesOf([...taken.values()]), ask) : ask();
         const taking = asking.catch((error: unknown) => {
-          // The wait for the others may have left this one none: it was not a mere try for that.
+          // The waits for the earlier locks may have used all of `wait`. The caller did not ask for a try.
           if (error instanceof LockBusyError && options.wait) throw timedOut(lock, options.wait);
           throw error;
         });
@@ -133,7 +135,7 @@ export class MultiLock {
       }
       return taken;
     } catch (error) {
-      // Its caller is to hear why it failed, not what else did.
+      // The caller gets the reason of the failure. What else fails becomes a process warning.
       await releaseAll([...taken.values()], error).catch((failures: AggregateError) =>
         process.emitWarning(failures),
       );
@@ -142,7 +144,7 @@ export class MultiLock {
   }
 }
 
-function holdingsOf(leases: readonly Lease[]): Holding[] {
+function heldLeasesOf(leases: readonly Lease[]): HeldLease[] {
   return leases.flatMap((lease) => {
     return lease instanceof GrantLease ? [{ grant: lease.grant, lease }] : [];
   });
@@ -169,15 +171,15 @@ class AllLeases implements MultiLease {
   }
 
   /**
-   * The highest of all. It serves for each of the locks: whoever has one of them next is granted it
-   * after its release, which came after all of these grants.
+   * The highest token of all. It fences each of the locks: the next holder of one is granted it after its release, and
+   * the release comes after all of these grants.
    */
   get fencingToken(): bigint {
     return this.leases.map((lease) => lease.fencingToken).reduce((a, b) => (a > b ? a : b));
   }
 
   get signal(): AbortSignal {
-    // As a lease's: it aborts this one, where it is lost.
+    // Reads the clock, as the signal of a single lease does, so a loss aborts the signal here.
     void this.held;
     return this.loss;
   }
@@ -206,9 +208,10 @@ class AllLeases implements MultiLease {
 }
 
 /**
- * The last one first. All are released, whatever becomes of one; the failures are told together.
+ * Releases all leases, the last one first.
  *
- * @param cause why they are released, where it is a failure too
+ * @param cause the failure because of which they are released
+ * @throws AggregateError with all failures
  */
 async function releaseAll(taken: readonly Lease[], cause?: unknown): Promise<void> {
   const results = await Promise.allSettled(taken.toReversed().map((part) => part.release()));

@@ -1,48 +1,47 @@
-import { reentryInChain } from './internals/call-chain.js';
+import type { ZkClient } from '../client/index.js';
+import { reentrantGrant } from './internals/call-chain.js';
 import type { Grant } from './internals/grant.js';
+import { lastBefore } from './internals/node-names.js';
+import { type QueueEntry, readQueue } from './internals/participants.js';
+import { acquireQueued } from './internals/queued-lock.js';
 import type { AcquireOptions } from './lease.js';
-import { Lock } from './lock.js';
-import { ownerOf, wantOf } from './internals/owner.js';
-import { childrenOf, type Seat } from './participants.js';
-import { queueAlone } from './internals/owner.js';
-import { inOrder, lastBefore, queueOf } from './internals/node-names.js';
+import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*
  * Mutex (Curator's InterProcessMutex):
  *
- *   1. Create an ephemeral sequential node `_c_<uuid>-lock-` under the path and list the children.
- *   2. The lowest sequence number holds the lock.
- *   3. Everybody else watches the node just before its own and lists again when that one goes.
- *   4. Releasing the lock deletes the node.
+ *   1. Create an ephemeral sequential znode `_c_<uuid>-lock-` under the path, and list the children of the path.
+ *   2. The znode with the lowest sequence number holds the lock.
+ *   3. All others watch the znode just ahead of their own, and list again when it is deleted.
+ *   4. The holder releases the lock by deleting its znode.
  */
 
 const MARKER = 'lock-';
-const MARKERS = [MARKER];
-const NAMES = { marker: MARKER, markers: MARKERS, nodeAhead: lastBefore };
+const NAMES = { marker: MARKER, markers: [MARKER], nodeAhead: lastBefore };
 
 /**
- * An exclusive lock on the znode `path`, fair between processes and within this one, shared with
- * every Curator `InterProcessMutex` and every other `Mutex` on that path. `withLock` and `enter`
- * re-enter along the asynchronous call chain as Curator does along the thread.
+ * An exclusive lock on the znode `path`, fair between processes and within this one. It shares the path with Curator's
+ * `InterProcessMutex`. `withLock` and `enter` re-enter along the asynchronous call chain, as Curator does along the
+ * thread.
  *
  * @publicApi
  */
 export class Mutex extends Lock {
-  override readonly recipe = 'mutex';
+  constructor(client: ZkClient, path: string, options?: LockConstructorOptions) {
+    super(client, path, 'mutex', options);
+  }
 
   protected override heldByChain(): Grant | undefined {
-    return reentryInChain(this.client, this.path, 'mutex');
+    return reentrantGrant(this.client, this.path, 'mutex');
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
-    if (options.fairness === 'strict') return queueAlone(this, 'mutex', options, NAMES);
-    return ownerOf(this, 'mutex', NAMES).acquire(wantOf(this, options));
+    return acquireQueued(this, NAMES, options);
   }
 
-  protected override async seats(): Promise<Seat[]> {
+  protected override async entries(): Promise<QueueEntry[]> {
     const { client, path: parent } = this;
-    const queue = queueOf({ parent, markers: MARKERS }, await childrenOf(client, parent));
-    return inOrder(queue).map((node, index) => ({
+    return (await readQueue(client, parent, NAMES.markers)).map((node, index) => ({
       node,
       parent,
       state: index === 0 ? 'holding' : 'waiting',

@@ -2,7 +2,7 @@ import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
 import { grantInChain } from './internals/call-chain.js';
 import type { Grant } from './internals/grant.js';
-import type { LockOptions } from './lock.js';
+import type { LockConstructorOptions } from './lock.js';
 import { Semaphore } from './semaphore.js';
 
 /*
@@ -10,17 +10,15 @@ import { Semaphore } from './semaphore.js';
  */
 
 /**
- * An exclusive lock that nobody enters twice, shared with Curator's `InterProcessSemaphoreMutex` on
- * the same path. Asking for it inside of itself is refused, since it would wait for itself.
+ * An exclusive lock without re-entrancy. It shares the path with Curator's `InterProcessSemaphoreMutex`. An acquire
+ * inside of another one rejects with a {@link SelfDeadlockError}, because it would wait for itself.
  *
  * @publicApi
  */
 export class NonReentrantMutex extends Semaphore {
-  override readonly noun = 'lock';
-
-  constructor(client: ZkClient, path: string, options: Pick<LockOptions, 'key'> = {}) {
+  constructor(client: ZkClient, path: string, options: Pick<LockConstructorOptions, 'key'> = {}) {
     const { key } = checkOptions(options, ['key']);
-    super(client, path, { key, permits: 1 });
+    super(client, path, { key, permits: 1 }, 'lock');
   }
 
   protected override heldByChain(): Grant | undefined {

@@ -1,38 +1,29 @@
 import { BadOptionError, SessionExpiredError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { telling } from './diagnostics/publish.js';
-import { grantInChain, reentryInChain } from './internals/call-chain.js';
-import { enqueue } from './internals/enqueue.js';
+import { publishWait } from './diagnostics.js';
 import { LeaseLostError } from './errors.js';
+import { grantInChain, reentrantGrant } from './internals/call-chain.js';
 import { type Grant, grantOf } from './internals/grant.js';
-import { holderData } from './participants.js';
+import { holderData } from './internals/holder-data.js';
+import { lastBefore, type QueueNames, type QueueNode } from './internals/node-names.js';
+import { Ownership } from './internals/ownership.js';
+import { type QueueEntry, readQueue } from './internals/participants.js';
+import { protectedCreate } from './internals/protected-create.js';
+import { acquireQueued } from './internals/queued-lock.js';
+import { retryRead } from './internals/session-retry.js';
 import type { AcquireOptions, Lease } from './lease.js';
-import { Lock, type LockOptions } from './lock.js';
-import { ownerOf, wantOf } from './internals/owner.js';
-import { queueAlone } from './internals/owner.js';
-import { readersOf } from './internals/readers.js';
-import { childrenOf, type Seat } from './participants.js';
-import {
-  inOrder,
-  lastBefore,
-  queueOf,
-  type QueueNames,
-  type QueueNode,
-} from './internals/node-names.js';
-import { Tenure } from './internals/tenure.js';
-import { readWithin } from './internals/session-retry.js';
+import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*
- * Read/write lock (Curator's InterProcessReadWriteLock): one queue under the path for both.
+ * Read/write lock (Curator's InterProcessReadWriteLock): readers and writers wait in one queue under the path.
  *
- *   Write: create `_c_<uuid>-__WRIT__`; the lock is ours when no node stands before our own; else watch
- *          the node just before it.
- *   Read:  create `_c_<uuid>-__READ__`; the lock is ours when no write node stands before our own; else
- *          watch the last write node before it.
+ *   Write: create `_c_<uuid>-__WRIT__`. The lock is ours when no znode is ahead. Otherwise watch the znode just ahead.
+ *   Read:  create `_c_<uuid>-__READ__`. The lock is ours when no write znode is ahead. Otherwise watch the last write
+ *          znode ahead.
  *
- * A writer that takes the read lock names its read node with the write node's number: it has its turn at
- * once, and keeps it when the write node goes (Curator from 5.5 on; CURATOR-621 sorted it behind a
- * waiting writer).
+ * A writer that acquires the read lock gives its read znode the number of its write znode. So it holds the read lock at
+ * once, and keeps it when the write znode is deleted (Curator since 5.5; before, CURATOR-621 put it behind a waiting
+ * writer).
  */
 
 const READ = '__READ__';
@@ -43,10 +34,9 @@ export const READER: QueueNames = { marker: READ, markers: MARKERS, nodeAhead: l
 export const WRITER: QueueNames = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
 
 /**
- * Many readers or one writer, in the order of their arrival, shared with Curator's
- * InterProcessReadWriteLock on the same path. Both locks re-enter along the call chain. A writer may
- * take the read lock too and so downgrade; a reader that asks for the write lock is refused, since it
- * would wait for itself.
+ * A lock for many readers or one writer, in the order of their arrival. It shares the path with Curator's
+ * `InterProcessReadWriteLock`. Both locks re-enter along the call chain. A writer may acquire the read lock as well and
+ * downgrade to it. A reader that asks for the write lock is refused, because it would wait for itself.
  *
  * @publicApi
  */
@@ -54,12 +44,12 @@ export class ReadWriteLock {
   readonly read: ReadLock;
   readonly write: WriteLock;
 
-  constructor(client: ZkClient, path: string, options: LockOptions = {}) {
+  constructor(client: ZkClient, path: string, options?: LockConstructorOptions) {
     this.read = new ReadLock(client, path, options);
     this.write = new WriteLock(client, path, options);
   }
 
-  /** Turns a write lease of `write.acquire()` into a read lease, with no writer in between. */
+  /** Turns a lease of `write.acquire()` into a read lease, with no other writer in between. */
   async downgrade(lease: Lease): Promise<Lease> {
     const reading = await this.read.acquireBeside(lease);
     await lease.release();
@@ -68,15 +58,17 @@ export class ReadWriteLock {
 }
 
 /**
- * The writer's half of a {@link ReadWriteLock}: excludes everybody else.
+ * The write lock of a {@link ReadWriteLock}. It excludes readers and writers.
  *
  * @publicApi
  */
 export class WriteLock extends Lock {
-  override readonly recipe = 'write';
+  constructor(client: ZkClient, path: string, options?: LockConstructorOptions) {
+    super(client, path, 'write', options);
+  }
 
   protected override heldByChain(): Grant | undefined {
-    const writing = reentryInChain(this.client, this.path, 'write');
+    const writing = reentrantGrant(this.client, this.path, 'write');
     if (!writing && grantInChain(this.client, this.path, 'read')) {
       throw this.selfDeadlock('for writing while it reads, which waits for its own reading to end');
     }
@@ -84,62 +76,61 @@ export class WriteLock extends Lock {
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
-    if (options.fairness === 'strict') return queueAlone(this, 'write', options, WRITER);
-    return ownerOf(this, 'write', WRITER).acquire(wantOf(this, options));
+    return acquireQueued(this, WRITER, options);
   }
 
-  protected override seats(): Promise<Seat[]> {
-    return seatsOf(this);
+  protected override entries(): Promise<QueueEntry[]> {
+    return entriesOf(this);
   }
 }
 
 /**
- * The reader's half of a {@link ReadWriteLock}: excludes writers alone.
+ * The read lock of a {@link ReadWriteLock}. It excludes writers only.
  *
  * @publicApi
  */
 export class ReadLock extends Lock {
-  override readonly recipe = 'read';
+  constructor(client: ZkClient, path: string, options?: LockConstructorOptions) {
+    super(client, path, 'read', options);
+  }
 
-  /** The read lock for the holder of a write lease on the same path, without a wait. */
+  /** Acquires the read lock for the holder of a write lease on the same path, without a wait. */
   async acquireBeside(lease: Lease): Promise<Lease> {
     const writing = grantOf(lease);
-    if (writing?.tenure.recipe !== 'write' || writing.tenure.path !== this.path) {
+    if (writing?.ownership.recipe !== 'write' || writing.ownership.path !== this.path) {
       throw new BadOptionError('lease', lease, `a write lease on ${this.path}`);
     }
-    return (await telling(this, () => this.besideWriter(writing, {}))).lease(this.key);
+    return (await publishWait(this, () => this.besideWriter(writing, {}))).lease(this.key);
   }
 
   protected override heldByChain(): Grant | undefined {
-    return reentryInChain(this.client, this.path, 'read');
+    return reentrantGrant(this.client, this.path, 'read');
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
-    const writing = reentryInChain(this.client, this.path, 'write');
+    const writing = reentrantGrant(this.client, this.path, 'write');
     if (writing) return this.besideWriter(writing, options);
-    if (options.fairness === 'strict') return queueAlone(this, 'read', options, READER);
-    const { client, path: parent } = this;
-    return readersOf(client, { parent, ...READER, isWriter }).acquire(wantOf(this, options));
+    return acquireQueued(this, READER, options, isWriter);
   }
 
-  protected override seats(): Promise<Seat[]> {
-    return seatsOf(this);
+  protected override entries(): Promise<QueueEntry[]> {
+    return entriesOf(this);
   }
 
   private async besideWriter(writing: Grant, options: AcquireOptions): Promise<Grant> {
     try {
-      return await this.makeBeside(writing, options);
+      return await this.createBeside(writing, options);
     } catch (error) {
-      // It lives and ends in the writer's session: there is no other to try it in.
-      throw error instanceof SessionExpiredError ? goneWithWriter(writing, error) : error;
+      // The read znode must be in the session of the write znode, so there is no session to try again in.
+      throw error instanceof SessionExpiredError ? lostWriteLock(writing, error) : error;
     }
   }
 
-  private async makeBeside(writing: Grant, { details }: AcquireOptions): Promise<Grant> {
+  private async createBeside(writing: Grant, { details }: AcquireOptions): Promise<Grant> {
     const { client, path: parent } = this;
-    const { session, nodes } = writing.tenure.place;
+    const { session, nodes } = writing.ownership.position;
     const writer = nodes[0]!.slice(parent.length + 1);
-    const created = await enqueue(client, session, {
+    const created = await protectedCreate(client, session, {
       parent,
       suffix: READ + writer.slice(writer.lastIndexOf(WRITE) + WRITE.length),
       data: holderData(details),
@@ -148,15 +139,15 @@ export class ReadLock extends Lock {
     const reading = `${parent}/${created.name}`;
     try {
       const { children, stat } =
-        created.listing ?? (await readWithin(client, session, () => session.children(parent)));
-      // Without the write node before it, our read node stands where others may have gone past it.
+        created.listing ?? (await retryRead(client, session, () => session.children(parent)));
+      // Without the write znode ahead of it, other znodes may have passed our read znode.
       if (!writing.held || !children.includes(writer) || !children.includes(created.name)) {
-        throw goneWithWriter(writing);
+        throw lostWriteLock(writing);
       }
-      // Who has the write lock next must come after this read node.
-      writing.tenure.endAfter();
-      const place = { session, nodes: [reading], pzxid: stat.pzxid, others: [] };
-      return new Tenure(client, 'read', parent, place).grant();
+      // The next writer must be behind this read znode, so the write znode is not handed over.
+      writing.ownership.endAfterGrants();
+      const position = { session, nodes: [reading], pzxid: stat.pzxid, children: [] };
+      return new Ownership(client, 'read', parent, position).grant();
     } catch (error) {
       void session.discard(reading);
       throw error;
@@ -164,8 +155,8 @@ export class ReadLock extends Lock {
   }
 }
 
-function goneWithWriter(writing: Grant, cause?: Error): LeaseLostError {
-  const message = `the lock on ${writing.tenure.path} was given up meanwhile`;
+function lostWriteLock(writing: Grant, cause?: Error): LeaseLostError {
+  const message = `the write lock on ${writing.ownership.path} was lost or released meanwhile`;
   return writing.lost ?? new LeaseLostError(message, { cause });
 }
 
@@ -177,9 +168,9 @@ function lastWriterBefore(queue: readonly QueueNode[], own: QueueNode): QueueNod
   return lastBefore(queue.filter(isWriter), own);
 }
 
-/** Of both locks: they share one queue. */
-async function seatsOf({ client, path: parent }: Lock): Promise<Seat[]> {
-  const queue = inOrder(queueOf({ parent, markers: MARKERS }, await childrenOf(client, parent)));
+/** Reads the queue that both locks share. */
+async function entriesOf({ client, path: parent }: Lock): Promise<QueueEntry[]> {
+  const queue = await readQueue(client, parent, MARKERS);
   const firstWriter = queue.findIndex(({ marker }) => marker === WRITE);
   return queue.map((node, index) => {
     const writes = node.marker === WRITE;
@@ -195,7 +186,7 @@ async function seatsOf({ client, path: parent }: Lock): Promise<Seat[]> {
   });
 }
 
-/** A writer's own read node. */
+/** Whether a read znode belongs to the writer at the head. */
 function beside(writer: QueueNode, reader: QueueNode): boolean {
   return writer.marker === WRITE && writer.sequence === reader.sequence;
 }

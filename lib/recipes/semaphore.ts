@@ -1,37 +1,40 @@
 import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
-import { telling } from './diagnostics/publish.js';
+import { publishWait } from './diagnostics.js';
 import type { Grant } from './internals/grant.js';
-import { holderData } from './participants.js';
+import { holderData } from './internals/holder-data.js';
+import { findLocalQueue, LocalQueue, type LocalQueueSpec } from './internals/local-queue.js';
+import type { QueueNode } from './internals/node-names.js';
+import { Ownership } from './internals/ownership.js';
+import { type QueueEntry, readQueue } from './internals/participants.js';
+import type { QueuePosition } from './internals/queue.js';
+import { cancelled, checkAcquire, NOBODY_WAITS, type Request, Waiter } from './internals/waiter.js';
 import type { AcquireOptions, Lease } from './lease.js';
-import { Lock, type LockOptions } from './lock.js';
-import { childrenOf, type Seat } from './participants.js';
-import { DOORS, LEASES, PermitDoor } from './internals/permit-door.js';
-import { permitQueueOf, type PermitWant } from './internals/permit-queue.js';
-import { PermitLimit, type Permits } from './internals/permits.js';
-import { inOrder, type QueueNode, queueOf } from './internals/node-names.js';
-import { cancelled, checkAcquire, NOBODY_WAITS, Waiter } from './internals/wait.js';
+import { Lock, type LockConstructorOptions } from './lock.js';
+import { LEASES, LOCKS, PermitAcquisition } from './permit-acquisition.js';
+import { PermitLimit, type Permits } from './permit-limit.js';
+import type { Recipe } from './types.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):
  *
- *   1. Take the mutex at `<path>/locks`: one at a time asks for permits, in the order of arrival.
- *   2. Create an ephemeral sequential node under `<path>/leases` for each permit wanted.
- *   3. When there are no more nodes there than permits, the permits are ours: give the mutex back.
- *   4. Otherwise wait for any of them to go, or for the number of permits to change, and look again.
+ *   1. Acquire the mutex at `<path>/locks`: one request at a time is admitted, in the order of arrival.
+ *   2. Create an ephemeral sequential znode under `<path>/leases` for each permit.
+ *   3. When there are no more znodes there than permits, the permits are ours. Release the mutex.
+ *   4. Otherwise wait until one of them is deleted, or the number of permits changes, and list again.
  *
- * Nobody else can ask meanwhile, so all permits wanted come together or not at all; Curator takes them
- * one by one, and two of its clients that want several can wait for each other for ever. A small
- * request never overtakes a large one, which would starve.
+ * No other request is admitted meanwhile, so a request gets all of its permits or none. Curator acquires them one by
+ * one, so two of its clients that want several can wait for each other forever. A small request never overtakes a large
+ * one, which would starve. Permits never linger: an idle permit would starve waiters that need several.
  */
 
 /**
- * What a {@link Semaphore} takes beside its path.
+ * The options of the constructor of a {@link Semaphore}.
  *
  * @publicApi
  */
-export interface SemaphoreOptions extends LockOptions {
-  /** How many there are: a number that all users of the path agree on, or one that they share. */
+export interface SemaphoreOptions extends LockConstructorOptions {
+  /** The number of permits: a number that all users of the path agree on, or a {@link SharedCount}. */
   permits: Permits;
 }
 
@@ -42,46 +45,49 @@ const SEMAPHORE_OPTIONS = [
 ] as const satisfies (keyof SemaphoreOptions)[];
 
 /**
- * What an acquire of permits takes.
+ * The options of an acquire of permits.
  *
  * @publicApi
  */
 export interface PermitOptions extends AcquireOptions {
-  /** How many to take, all or none. Default 1. */
+  /** The number of permits; all are granted or none. Default 1. */
   count?: number;
 }
 
 /**
- * A number of permits on the znode `path`, shared with every Curator `InterProcessSemaphoreV2` there.
- * Permits belong to leases, not to a call chain: asking again inside takes more of them.
+ * A semaphore on the znode `path`. It shares the path with Curator's `InterProcessSemaphoreV2`. Permits belong to leases
+ * and not to a call chain: an acquire inside of another one takes more permits.
  *
  * @publicApi
  */
 export class Semaphore extends Lock<PermitOptions> {
-  override readonly noun: Lock['noun'] = 'semaphore';
-  override readonly recipe = 'semaphore';
   private readonly limit: PermitLimit;
-  private readonly door: PermitDoor;
+  private readonly acquisition: PermitAcquisition;
 
-  constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
+  constructor(
+    client: ZkClient,
+    path: string,
+    options: SemaphoreOptions,
+    noun: Lock['noun'] = 'semaphore',
+  ) {
     const { key, reentrant } = checkOptions(options, SEMAPHORE_OPTIONS);
-    super(client, path, { key, reentrant });
+    super(client, path, 'semaphore', { key, reentrant }, noun);
     this.limit = new PermitLimit(client, path, options?.permits);
-    this.door = new PermitDoor(this, this.limit);
+    this.acquisition = new PermitAcquisition(client, path, this.limit);
   }
 
-  /** As {@link acquire}, with a lease for each permit, to give them back one by one. */
+  /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options);
     await this.client.session({ signal: options.signal });
-    const grants = await telling(this, () => this.takePlaces(options, true));
+    const grants = await publishWait(this, () => this.takeEach(this.requestOf(options)));
     return grants.map((grant) => grant.lease(this.key, options));
   }
 
-  /** How many permits nobody holds at present. */
+  /** Reads the number of permits that nobody holds. */
   async available(): Promise<number> {
     const value = await this.limit.read();
-    return Math.max(0, value - (await this.door.taken()));
+    return Math.max(0, value - (await this.acquisition.taken()));
   }
 
   protected override heldByChain(): Grant | undefined {
@@ -89,39 +95,45 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   protected override async take(options: PermitOptions): Promise<Grant> {
-    const [grant] = await this.takePlaces(options, false);
-    return grant!;
+    const request = this.requestOf(options);
+    const { wait, signal } = request;
+    if (signal?.aborted) throw cancelled(this, signal);
+    // A try asks for itself, and so does every caller while the number of permits may change.
+    const alone = wait === 0 || options.fairness === 'strict' || this.limit.fixed === undefined;
+    const queue = alone
+      ? new LocalQueue(this.queueSpec(true))
+      : findLocalQueue(this, () => this.queueSpec(false), String(this.limit.fixed));
+    return queue.acquire(request);
   }
 
   /**
-   * Lease nodes in their order, then those who wait to ask. All lease nodes hold, whatever the number of
-   * permits is by now, but for those of the one who asks where there are more of them than permits.
+   * Returns the lease znodes and then the requests that wait. A lease znode holds a permit, whatever the number of
+   * permits is by now, unless it belongs to the admitted request and there are more lease znodes than permits.
    */
-  protected override async seats(): Promise<Seat[]> {
-    const { queue: door, leases: directory } = this.door;
-    // In this order: whoever left the door between the two lists holds, or its lease nodes are gone.
-    const [leases, doors, value] = await Promise.all([
-      childrenOf(this.client, directory),
-      childrenOf(this.client, door),
+  protected override async entries(): Promise<QueueEntry[]> {
+    const { client, acquisition } = this;
+    const { locks, leases } = acquisition;
+    // In this order: a request that ends between the two listings holds its permits, or its lease znodes are gone.
+    const [nodes, queue, value] = await Promise.all([
+      readQueue(client, leases, LEASES),
+      readQueue(client, locks, LOCKS),
       this.limit.read(),
-      this.door.checkNeighbours(),
+      acquisition.checkForeignNodes(),
     ]);
-    const nodes = inOrder(queueOf({ parent: directory, markers: LEASES }, leases));
-    const queue = inOrder(queueOf({ parent: door, markers: DOORS }, doors));
     const [first, ...behind] = queue;
-    const asked = first ? await this.askedBy(`${door}/${first.name}`, nodes) : new Set();
+    const asked = first ? await this.leasesOf(`${locks}/${first.name}`, nodes) : new Set();
     return [
       ...nodes.map((node) => ({
         node,
-        parent: directory,
+        parent: leases,
         state:
           nodes.length > value && asked.has(node) ? ('waiting' as const) : ('holding' as const),
         mode: 'permit' as const,
       })),
-      // Whoever asks shows by its lease nodes.
+      // The admitted request is listed with its lease znodes.
       ...(asked.size > 0 ? behind : queue).map((node) => ({
         node,
-        parent: door,
+        parent: locks,
         state: 'waiting' as const,
         mode: 'permit' as const,
       })),
@@ -129,13 +141,13 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   /**
-   * The lease nodes that the session at the head of the door's queue made since it stood there. Where
-   * two threads of one Curator client queue, the second is taken to ask for what the first one holds.
+   * Returns the lease znodes that the session of a request created after the request. If two threads of one Curator
+   * client wait, the permits of the first thread are taken for those that the second one asks for.
    */
-  private async askedBy(door: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
-    const paths = leases.map(({ name }) => `${this.door.leases}/${name}`);
+  private async leasesOf(request: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
+    const paths = leases.map(({ name }) => `${this.acquisition.leases}/${name}`);
     const [asker, ...stats] = await Promise.all(
-      [door, ...paths].map((path) => this.client.exists(path)),
+      [request, ...paths].map((path) => this.client.exists(path)),
     );
     const ofAsker = leases.filter((_, index) => {
       const stat = stats[index];
@@ -144,36 +156,82 @@ export class Semaphore extends Lock<PermitOptions> {
     return new Set(ofAsker);
   }
 
-  private async takePlaces(
-    { count = 1, wait = Infinity, signal, details, fairness }: PermitOptions,
-    each: boolean,
-  ): Promise<Grant[]> {
+  private requestOf({
+    count = 1,
+    wait = Infinity,
+    signal,
+    details,
+    onDeadlock,
+  }: PermitOptions): Request {
     this.limit.checkCount(count);
-    if (signal?.aborted) throw cancelled(this, signal);
     const data = holderData(details, this.limit.fixed);
-    const want = { wanted: this, wait, signal, data, count, each };
-    // A number that may change is looked at for each grant, and a try asks for itself.
-    if (wait === 0 || fairness === 'strict' || this.limit.fixed === undefined) {
-      return this.takeAlone(want);
-    }
-    return permitQueueOf(this.door).acquire(want);
+    return { wanted: this, wait, signal, data, count, linger: 0, onDeadlock };
   }
 
-  /** By lease nodes of its own. */
-  private takeAlone({ wanted, wait, signal, data, count, each }: PermitWant) {
-    const endUse = this.limit.agree();
-    const turn = new AbortController();
-    const waiter = new Waiter<Grant[]>(wanted, wait, signal, data, () => turn.abort(NOBODY_WAITS));
-    const asking = { count, data, signal: turn.signal, waiter };
-    this.door
-      .take(asking)
-      .then((place) => {
-        const grants = this.door.grants(place, each);
+  /** @param alone whether the queue serves a single caller */
+  private queueSpec(alone: boolean): LocalQueueSpec {
+    const { client, path, recipe, limit, acquisition } = this;
+    // The beginnings of the names of our own requests.
+    const own = new Set<string>();
+    return {
+      client,
+      path,
+      recipe,
+      directory: acquisition.locks,
+      shared: false,
+      permits: true,
+      hasContenders: (children) => acquisition.hasContenders(children, own),
+      acquire: async (waiter, { signal }) => {
+        const { count, data } = waiter.request;
+        const onNamed = (prefix: string) => void own.add(prefix);
+        try {
+          const request = { count, data, signal, onNamed, waiter: alone ? waiter : undefined };
+          return await acquisition.acquire(request);
+        } finally {
+          own.clear();
+        }
+      },
+      use: () => limit.agree(),
+    };
+  }
+
+  /** Acquires all permits, each with a grant of its own. */
+  private takeEach(request: Request): Promise<Grant[]> {
+    const { client, path, recipe, limit, acquisition } = this;
+    if (request.signal?.aborted) throw cancelled(this, request.signal);
+    const endUse = limit.agree();
+    const acquiring = new AbortController();
+    const waiter = new Waiter<Grant[]>(request, () => acquiring.abort(NOBODY_WAITS));
+    const { count, data } = request;
+    acquisition.acquire({ count, data, signal: acquiring.signal, waiter }).then(
+      (position) => {
+        let left = position.nodes.length;
+        const onEnded = () => {
+          if (--left === 0) endUse();
+        };
+        const grants = position.nodes.map((node) => {
+          const own = { ...position, nodes: [node] };
+          return new SinglePermit(client, recipe, path, own, onEnded).grant();
+        });
         if (!waiter.resolve(grants)) for (const grant of grants) grant.abandon();
-        return Promise.all(grants.map(({ tenure }) => tenure.over));
-      })
-      .catch((error: unknown) => waiter.reject(error))
-      .finally(endUse);
+      },
+      (error: unknown) => {
+        endUse();
+        waiter.reject(error);
+      },
+    );
     return waiter.promise;
+  }
+}
+
+class SinglePermit extends Ownership {
+  constructor(
+    client: ZkClient,
+    recipe: Recipe,
+    path: string,
+    position: QueuePosition,
+    protected override readonly onEnded: () => void,
+  ) {
+    super(client, recipe, path, position);
   }
 }

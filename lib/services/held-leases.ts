@@ -1,10 +1,10 @@
 import type { Lease, MultiLease } from '../recipes/index.js';
 import { leaseToJSON } from '../recipes/lease.js';
-import { Roster } from '../recipes/internals/fifo-set.js';
+import { FifoSet } from '../recipes/internals/fifo-set.js';
 
 /** The leases that a service has given out and that did not come back: what a shutdown waits for. */
 export class HeldLeases {
-  private readonly leases = new Roster<Lease>();
+  private readonly leases = new FifoSet<Lease>();
   private onEmpty: (() => void) | undefined;
 
   [Symbol.iterator](): Iterator<Lease> {

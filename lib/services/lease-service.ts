@@ -11,7 +11,7 @@ import {
   revoke,
 } from '../recipes/index.js';
 import type { Participant } from '../recipes/index.js';
-import { abortable, cancelled, type Wanted } from '../recipes/internals/wait.js';
+import { abortable, cancelled, type Wanted } from '../recipes/internals/waiter.js';
 import { checkLeaseDefaults, type LeaseDefaults, type LeaseOptions } from './service-options.js';
 import { trackedLease } from './held-leases.js';
 import type { Turnstile } from './lease-tracker.js';

@@ -1,7 +1,6 @@
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { Lock } from '../recipes/index.js';
-import { Roster } from '../recipes/internals/fifo-set.js';
-import { giveBackController, takeController } from '../recipes/internals/fifo-set.js';
+import { FifoSet } from '../recipes/internals/fifo-set.js';
 import { HeldLeases } from './held-leases.js';
 
 /** What is asked for, as far as a shutdown goes. */
@@ -28,7 +27,7 @@ export interface Wait extends Omit<Passage, 'signal'> {
 export class Turnstile {
   readonly leases = new HeldLeases();
   /** Those who wait now. */
-  readonly waits = new Roster<Wait>();
+  readonly waits = new FifoSet<Wait>();
   private refusal: ShuttingDownError | undefined;
 
   /** `take` gets a signal that the caller's own aborts, and a shutdown. */
@@ -42,7 +41,7 @@ export class Turnstile {
     if (this.refusal && !asked.reenters) throw refused(asked, this.refusal);
 
     // Not AbortSignal.any: a signal as old as the application would gather dependents of every call.
-    const cancel = takeController();
+    const cancel = new AbortController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
@@ -57,7 +56,6 @@ export class Turnstile {
     } finally {
       this.waits.delete(wait);
       signal?.removeEventListener('abort', onAbort);
-      giveBackController(cancel);
     }
   }
 

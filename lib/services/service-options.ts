@@ -7,8 +7,8 @@ import type {
   LeaderSelectorOptions,
   Lease,
 } from '../recipes/index.js';
-import { checkDetails } from '../recipes/participants.js';
-import { checkAcquire } from '../recipes/internals/wait.js';
+import { checkDetails } from '../recipes/internals/holder-data.js';
+import { checkAcquire } from '../recipes/internals/waiter.js';
 import { checkKey } from './keys.js';
 
 /**

@@ -1,16 +1,20 @@
 import { NodeError, type Session, type Watch, type ZkClient } from '../client/index.js';
-import { reentryInChain } from '../recipes/internals/call-chain.js';
-import { enqueue, type Listing } from '../recipes/internals/enqueue.js';
+import { reentrantGrant } from '../recipes/internals/call-chain.js';
+import { protectedCreate, type Listing } from '../recipes/internals/protected-create.js';
 import type { Grant } from '../recipes/internals/grant.js';
-import { holderData } from '../recipes/participants.js';
+import { holderData } from '../recipes/internals/holder-data.js';
 import type { AcquireOptions } from '../recipes/lease.js';
-import type { Lock, LockOptions } from '../recipes/lock.js';
-import type { Place } from '../recipes/internals/queue.js';
+import type { Lock, LockConstructorOptions } from '../recipes/lock.js';
+import type { QueuePosition } from '../recipes/internals/queue.js';
 import { freshNode, queueOf, type QueueSpec } from '../recipes/internals/node-names.js';
 import { READER, ReadLock, WriteLock, WRITER } from '../recipes/read-write-lock.js';
-import { Tenure } from '../recipes/internals/tenure.js';
-import { abortable } from '../recipes/internals/wait.js';
-import { inSession, readWithin, stillIn } from '../recipes/internals/session-retry.js';
+import { Ownership } from '../recipes/internals/ownership.js';
+import { abortable } from '../recipes/internals/waiter.js';
+import {
+  retryAcrossSessions,
+  retryRead,
+  assertSameSession,
+} from '../recipes/internals/session-retry.js';
 import { awaitTurn, type Turn } from './single-node-lease.js';
 
 /*
@@ -41,7 +45,7 @@ export class SharedLock {
   readonly read: ReadLock;
   readonly write: WriteLock;
 
-  constructor(client: ZkClient, path: string, options: LockOptions = {}) {
+  constructor(client: ZkClient, path: string, options: LockConstructorOptions = {}) {
     this.read = new ChildWatchReadLock(client, path, options);
     this.write = new ChildWatchWriteLock(client, path, options);
   }
@@ -50,7 +54,7 @@ export class SharedLock {
 class ChildWatchReadLock extends ReadLock {
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
     // A writer reads beside its write node: it has its turn already and watches nothing.
-    if (reentryInChain(this.client, this.path, 'write')) return super.take(options);
+    if (reentrantGrant(this.client, this.path, 'write')) return super.take(options);
     return waitInHerd(this, 'read', options, READER);
   }
 }
@@ -73,10 +77,10 @@ function waitInHerd(
     lock,
     options,
     async (turn) => {
-      const place = await inSession(client, turn.signal, (session) =>
+      const position = await retryAcrossSessions(client, turn.signal, (session) =>
         takeTurnIn(session, client, spec, turn),
       );
-      return new Tenure(client, recipe, path, place).grant();
+      return new Ownership(client, recipe, path, position).grant();
     },
     (grant) => grant.abandon(),
   );
@@ -88,9 +92,9 @@ async function takeTurnIn(
   client: ZkClient,
   spec: QueueSpec,
   { signal, onBlocked }: Turn,
-): Promise<Place | undefined> {
+): Promise<QueuePosition | undefined> {
   const { parent, marker, data } = spec;
-  const { name, listing } = await enqueue(client, session, {
+  const { name, listing } = await protectedCreate(client, session, {
     parent,
     suffix: marker,
     data,
@@ -98,7 +102,7 @@ async function takeTurnIn(
   });
   const path = `${parent}/${name}`;
   const listAndWatch = () =>
-    readWithin(client, session, () => session.children(parent, { watch: true }), signal);
+    retryRead(client, session, () => session.children(parent, { watch: true }), signal);
   try {
     const own = freshNode(spec, name);
     for (let seen: Seen = listing ?? (await listAndWatch()); ; seen = await listAndWatch()) {
@@ -108,11 +112,11 @@ async function takeTurnIn(
         if (!seen.children.includes(name)) return undefined;
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
-          return { session, nodes: [path], pzxid: seen.stat.pzxid, others: [] };
+          return { session, nodes: [path], pzxid: seen.stat.pzxid, children: [] };
         }
         if (!ahead) {
           // A pause may have outlived the session between the answer and this line: ask once more.
-          await stillIn(client, session, signal);
+          await assertSameSession(client, session, signal);
         } else {
           onBlocked();
           if (seen.watch) await abortable(seen.watch.fired, signal);

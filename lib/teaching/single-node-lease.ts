@@ -6,10 +6,10 @@ import {
   type ZkClient,
 } from '../client/index.js';
 import { LeaseLostError } from '../recipes/errors.js';
-import { fencingToken } from '../recipes/internals/fencing-token.js';
+import { fencingToken } from '../recipes/internals/ownership.js';
 import type { AcquireOptions, Lease } from '../recipes/lease.js';
 import { leaseToJSON } from '../recipes/lease.js';
-import { cancelled, Waiter, type Wanted } from '../recipes/internals/wait.js';
+import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
 import { stateChange } from '../recipes/internals/session-retry.js';
 
 /** A node that bears the id as its data was made by us, in this session. */
@@ -127,8 +127,6 @@ export interface Turn {
   readonly onBlocked: () => void;
 }
 
-const NO_DATA = new Uint8Array();
-
 /** One caller's wait for what `take` resolves with; a result that comes too late is given back. */
 export async function awaitTurn<T>(
   wanted: Wanted,
@@ -138,7 +136,7 @@ export async function awaitTurn<T>(
 ): Promise<T> {
   if (signal?.aborted) throw cancelled(wanted, signal);
   const turn = new AbortController();
-  const waiter = new Waiter<T>(wanted, wait, signal, NO_DATA, () => turn.abort());
+  const waiter = new Waiter<T, WaitRequest>({ wanted, wait, signal }, () => turn.abort());
   take({ signal: turn.signal, onBlocked: () => waiter.blocked() }).then(
     (result) => {
       if (!waiter.resolve(result)) giveBack(result);

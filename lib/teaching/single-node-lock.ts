@@ -11,8 +11,12 @@ import {
 import { checkPath } from '../client/validation.js';
 import { ForeignNodeError } from '../recipes/errors.js';
 import type { AcquireOptions, Lease } from '../recipes/lease.js';
-import { abortable, checkAcquire } from '../recipes/internals/wait.js';
-import { inSession, readWithin, stillIn } from '../recipes/internals/session-retry.js';
+import { abortable, checkAcquire } from '../recipes/internals/waiter.js';
+import {
+  retryAcrossSessions,
+  retryRead,
+  assertSameSession,
+} from '../recipes/internals/session-retry.js';
 import { awaitTurn, type Turn } from './single-node-lease.js';
 import { deleteOwn, type OwnNode, SingleNodeLease } from './single-node-lease.js';
 
@@ -70,7 +74,8 @@ export class SingleNodeLock {
     return awaitTurn(
       { noun: 'lock', key: this.path },
       options,
-      (turn) => inSession(this.client, turn.signal, (session) => this.takeIn(session, turn)),
+      (turn) =>
+        retryAcrossSessions(this.client, turn.signal, (session) => this.takeIn(session, turn)),
       (lease) => void lease.release(),
     );
   }
@@ -90,7 +95,7 @@ export class SingleNodeLock {
         try {
           if (ours) {
             // A pause may have outlived the session between the answer and this line: ask once more.
-            await stillIn(this.client, session, signal);
+            await assertSameSession(this.client, session, signal);
           } else if (stat.ephemeralOwner === '0') {
             throw new ForeignNodeError(`${this.path} is no lock: no end of a session deletes it`);
           } else {
@@ -111,7 +116,7 @@ export class SingleNodeLock {
     try {
       await session.create(path, id, { mode: 'ephemeral' });
     } catch (error) {
-      if (error instanceof ConnectionError) await stillIn(this.client, session, signal);
+      if (error instanceof ConnectionError) await assertSameSession(this.client, session, signal);
       else if (isCode(error, 'NO_NODE')) await this.client.ensureContainers(parentOf(path));
       else if (!isCode(error, 'NODE_EXISTS')) throw error;
     }
@@ -124,7 +129,7 @@ export class SingleNodeLock {
   ): Promise<{ data: Buffer; stat: Stat; watch: Watch } | undefined> {
     try {
       const read = () => session.get(this.path, { watch: true });
-      return await readWithin(this.client, session, read, signal);
+      return await retryRead(this.client, session, read, signal);
     } catch (error) {
       if (isCode(error, 'NO_NODE')) return undefined;
       throw error;

@@ -145,7 +145,7 @@ describe('a multi-lock', () => {
       code: 'TIMEOUT',
       key: 'beds',
       message:
-        'no permit of semaphore "beds" was granted within 10 ms; participants() tells who holds them',
+        'no permit of semaphore "beds" was granted within 10 ms; participants() lists the holders',
     });
     await held.release();
   });

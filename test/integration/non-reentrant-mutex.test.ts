@@ -88,7 +88,7 @@ describe('a non-reentrant mutex', () => {
     expect(error).toBeInstanceOf(LockTimeoutError);
     // A semaphore by its nodes alone.
     expect((error as Error).message).toBe(
-      `lock "${path}" was not granted within 40 ms; participants() tells who holds it`,
+      `lock "${path}" was not granted within 40 ms; participants() lists the holders`,
     );
     expect(await mutex.tryAcquire()).toBeUndefined();
     await lease.release();

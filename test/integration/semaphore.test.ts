@@ -508,7 +508,7 @@ describe('a wait for a permit', () => {
       code: 'TIMEOUT',
       key: 'beds',
       message:
-        'no permit of semaphore "beds" was granted within 60 ms; participants() tells who holds them',
+        'no permit of semaphore "beds" was granted within 60 ms; participants() lists the holders',
     });
     await queued(holder, `${path}/leases`, 1);
     await held.release();

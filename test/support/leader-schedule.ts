@@ -168,7 +168,7 @@ class Run {
   /** By its own account it leads, in a session that is not known to have ended. */
   #counts(term: Term): boolean {
     const { lease } = term as unknown as { lease: Lease };
-    return term.active && !this.#ended.has(grantOf(lease)!.tenure.place.session);
+    return term.active && !this.#ended.has(grantOf(lease)!.ownership.position.session);
   }
 
   /** Whoever leads leaves, until everybody has. */

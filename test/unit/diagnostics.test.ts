@@ -11,15 +11,15 @@ import { connections, publishConnection } from '../../lib/client/diagnostics.js'
 import {
   holds,
   leaders,
-  telling,
-  tellElected,
-  tellReentry,
-  tellTermOver,
+  publishWait,
+  publishElected,
+  publishReentry,
+  publishTermOver,
   waits,
-} from '../../lib/recipes/diagnostics/publish.js';
+} from '../../lib/recipes/diagnostics.js';
 import type { Candidate } from '../../lib/recipes/candidate.js';
 import { Grant } from '../../lib/recipes/internals/grant.js';
-import type { Tenure } from '../../lib/recipes/internals/tenure.js';
+import type { Ownership } from '../../lib/recipes/internals/ownership.js';
 import { useChannels } from '../support/told.js';
 
 const told = useChannels();
@@ -27,12 +27,12 @@ afterEach(() => vi.restoreAllMocks());
 
 const client = new ZkClient({ connectString: '127.0.0.1:1' });
 const lock: Lock = new Mutex(client, '/lock');
-const newGrant = () => new Grant({ returned: async () => {} } as unknown as Tenure, 7n);
+const newGrant = () => new Grant({ returned: async () => {} } as unknown as Ownership, 7n, 'cold');
 const tellAll = () => {
-  tellReentry(lock);
+  publishReentry(lock);
   publishConnection(client, { state: 'CONNECTED', sessionId: undefined });
-  tellElected({} as Candidate, {} as Term);
-  tellTermOver({} as Candidate, { signal: AbortSignal.abort({}) } as Term);
+  publishElected({} as Candidate, {} as Term);
+  publishTermOver({} as Candidate, { signal: AbortSignal.abort({}) } as Term);
 };
 
 describe('what nobody listens to', () => {
@@ -43,12 +43,12 @@ describe('what nobody listens to', () => {
     );
     const grant = newGrant();
     const taking = Promise.resolve(grant);
-    expect(telling(lock, () => taking)).toBe(taking);
+    expect(publishWait(lock, () => taking)).toBe(taking);
     await taking;
     tellAll();
     grant.lease('key');
     grant.end('released');
-    expect(grant.telling).toBeUndefined();
+    expect(grant.onEnd).toBeUndefined();
     expect(clock).not.toHaveBeenCalled();
     for (const published of publish) expect(published).not.toHaveBeenCalled();
   });
@@ -57,9 +57,9 @@ describe('what nobody listens to', () => {
     const stop = () => {};
     waits.subscribe(stop);
     const taking = Promise.resolve(newGrant());
-    expect(telling(lock, () => taking)).not.toBe(taking);
+    expect(publishWait(lock, () => taking)).not.toBe(taking);
     waits.unsubscribe(stop);
-    expect(telling(lock, () => taking)).toBe(taking);
+    expect(publishWait(lock, () => taking)).toBe(taking);
   });
 });
 
@@ -73,7 +73,7 @@ describe('what is told', () => {
   it('ends once, though the grant was lost before its wait was over', async () => {
     const story = told.story();
     const grant = newGrant();
-    await telling(lock, async () => {
+    await publishWait(lock, async () => {
       grant.end('lost', new LeaseLostError('gone'));
       return grant;
     });
@@ -84,7 +84,7 @@ describe('what is told', () => {
   it('is an error as it is, whatever it is', async () => {
     const messages = told.messages('wait');
     for (const error of [new LockBusyError('taken'), new Error('unknown'), 'text', undefined]) {
-      await expect(telling(lock, () => Promise.reject(error))).rejects.toBe(error);
+      await expect(publishWait(lock, () => Promise.reject(error))).rejects.toBe(error);
       expect(messages.at(-1)).toMatchObject({ error });
     }
     const ends = messages.map(({ event }) => event).filter((event) => event !== 'began');

@@ -1,123 +1,129 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
-import type { Grant, GrantLease, Recipe } from './grant.js';
 import type { Lease } from '../lease.js';
 import type { Term } from '../term.js';
+import type { Recipe } from '../types.js';
+import type { Grant, GrantLease } from './grant.js';
 
 /*
- * Who holds what and leads what, along the asynchronous call chain: what the thread is to Curator's reentrant
- * locks. A chain sees the leases of the calls it runs inside of, innermost first. A lease that was
- * released is not held by any chain, even if that chain continues. This depends on the lease of each
- * link and not by its grant: another chain may hold the same grant by another lease.
+ * The leases and terms of an asynchronous call chain. The call chain is what the thread is to Curator's reentrant locks:
+ * a call sees the leases of the calls that it runs inside of, innermost first. A chain does not hold a lease any more
+ * once it was released, although the chain continues and another chain may hold the same grant by another lease.
  */
 
-/** A lease, and the right that it is a lease on. */
-export interface Holding {
+/** A lease with its grant. */
+export interface HeldLease {
   readonly grant: Grant;
   readonly lease: GrantLease;
 }
 
-export interface Link {
+/** A call that runs as the holder of a lease or as a leader, and the calls around it. */
+export interface CallChain {
   readonly lease?: Lease;
-  /** One, or those of a multi-lock. */
-  readonly holdings: readonly Holding[];
+  /** One lease, or those of a multi-lock. */
+  readonly held: readonly HeldLease[];
   readonly term?: Term;
-  readonly outer: Link | undefined;
+  readonly outer: CallChain | undefined;
 }
 
-const chain = new AsyncLocalStorage<Link | undefined>();
+const chains = new AsyncLocalStorage<CallChain | undefined>();
 
 /** Runs `fn` as the holder of `lease`. */
-export function runHolding<T>(lease: Lease, holdings: readonly Holding[], fn: () => T): T {
-  return chain.run({ lease, holdings, outer: chain.getStore() }, fn);
+export function runHolding<T>(lease: Lease, held: readonly HeldLease[], fn: () => T): T {
+  return chains.run({ lease, held, outer: chains.getStore() }, fn);
 }
 
 /** Runs `fn` as the leader of `term`. */
 export function runLeading<T>(term: Term, fn: () => T): T {
-  return chain.run({ term, holdings: [], outer: chain.getStore() }, fn);
+  return chains.run({ term, held: [], outer: chains.getStore() }, fn);
 }
 
-/** The grant of one of `recipes` on `path` that this chain holds or has lost, and has not released. */
+/** Returns the grant on `path` of which the calling chain has an unreleased lease. The grant may be lost. */
 export function grantInChain(
   client: ZkClient,
   path: string,
   ...recipes: Recipe[]
 ): Grant | undefined {
-  for (let link = chain.getStore(); link; link = link.outer) {
-    for (const { grant, lease } of link.holdings) {
-      const { tenure } = grant;
-      if (tenure.client === client && tenure.path === path && recipes.includes(tenure.recipe)) {
-        if (!lease.released) return grant;
-      }
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    for (const { grant, lease } of chain.held) {
+      const { ownership } = grant;
+      const matches =
+        ownership.client === client &&
+        ownership.path === path &&
+        recipes.includes(ownership.recipe);
+      if (matches && !lease.released) return grant;
     }
   }
   return undefined;
 }
 
-/** The calls that the caller runs inside of; undefined outside of all leases and terms. */
-export function chainNow(): Link | undefined {
-  return chain.getStore();
+/** Returns the calls that the caller runs inside of; undefined outside of all leases and terms. */
+export function currentChain(): CallChain | undefined {
+  return chains.getStore();
 }
 
-/** What a chain holds at this moment. */
-export function heldIn(chain: Link): Holding[] {
-  const held: Holding[] = [];
-  for (let link: Link | undefined = chain; link; link = link.outer) {
-    held.push(...link.holdings.filter(({ lease }) => lease.held));
+/** Returns the leases that a chain holds at this moment. */
+export function heldLeases(chain: CallChain): HeldLease[] {
+  const held: HeldLease[] = [];
+  for (let call: CallChain | undefined = chain; call; call = call.outer) {
+    held.push(...call.held.filter(({ lease }) => lease.held));
   }
   return held;
 }
 
 /**
- * The grant that this chain holds and may enter again. What it lost may be somebody else's by now:
- * going on inside would make two holders (CURATOR-206), so that throws.
+ * Returns the grant that the calling chain holds and may enter again.
+ *
+ * @throws LeaseLostError if the grant was lost: another process may hold the lock by now (CURATOR-206)
  */
-export function reentryInChain(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
+export function reentrantGrant(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
   const grant = grantInChain(client, path, recipe);
-  // Asked before `lost`: it reads the session's clock, and after a pause no timer may have told of the loss yet.
+  // `held` reads the clock of the session. After a pause, no timer may have set `lost` yet.
   if (grant?.held === false && grant.lost) throw grant.lost;
   return grant;
 }
 
 /**
- * The innermost lease of this asynchronous call chain, or the innermost of `key`: inside a decorated
- * method, `withLock`'s callback and everything they call. Undefined outside, and after its release. A
- * lost lease is still returned: its `held` and `signal` tell. Of a multi-lock it is the
- * {@link MultiLease} without a `key`, and the one lease with one.
+ * Returns the innermost lease of the asynchronous call chain, or the innermost one of `key`: inside a decorated method,
+ * the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A lost
+ * lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
+ * a `key`, and the single lease with one.
  *
  * @publicApi
  */
 export function currentLease(key?: string): Lease | undefined {
-  for (let link = chain.getStore(); link; link = link.outer) {
-    const present = link.holdings.filter(({ lease }) => !lease.released);
-    if (present.length > 0 && key === undefined) return link.lease;
-    const holding = present.find(({ lease }) => lease.key === key);
-    if (holding) return holding.lease;
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    const present = chain.held.filter(({ lease }) => !lease.released);
+    if (present.length > 0 && key === undefined) return chain.lease;
+    const found = present.find(({ lease }) => lease.key === key);
+    if (found) return found.lease;
   }
   return undefined;
 }
 
 /**
- * The innermost term of this asynchronous call chain, or the innermost of `election`: inside a method
- * for leaders alone, a `takeLeadership`, and everything they call. Undefined outside. A term that is
- * over is still returned: its `active` and `signal` tell.
+ * Returns the innermost term of the asynchronous call chain, or the innermost one of `election`: inside a method of a
+ * leader, the callback `takeLeadership`, and everything that they call. Undefined outside of these. A term that is over
+ * is still returned; its `active` and `signal` show that.
  *
  * @publicApi
  */
 export function currentTerm(election?: string): Term | undefined {
-  for (let link = chain.getStore(); link; link = link.outer) {
-    if (link.term && (election === undefined || link.term.election === election)) return link.term;
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    if (chain.term && (election === undefined || chain.term.election === election)) {
+      return chain.term;
+    }
   }
   return undefined;
 }
 
 /**
- * Runs `fn` outside of every lease and term its caller holds. For what is started inside a locked call and
- * outlives it, such as a pool or a timer: it would otherwise count as the holder.
+ * Runs `fn` outside of every lease and term of the caller. Use it to start something that outlives the locked call, such
+ * as a pool or a timer, which would otherwise count as the holder.
  *
  * @publicApi
  */
 export function runDetached<T>(fn: () => T): T {
   // Not exit(), which turns the hooks of all promises off and on again.
-  return chain.run(undefined, fn);
+  return chains.run(undefined, fn);
 }

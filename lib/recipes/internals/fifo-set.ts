@@ -1,69 +1,51 @@
-/** A shorter one is not worth tidying up. */
+/** A shorter list is not compacted. */
 const SHORT = 32;
 
 /**
- * A set in the order of arrival, for what comes and goes all the time and is seldom looked for. Not a
- * Set: V8 lets each table that a Set has outgrown refer to the next one, so that the first table to reach
- * the old generation keeps alive whatever was in the later ones until a full garbage collection.
+ * A set in the order of arrival for items that come and go all the time. `Set` is not used here: V8 lets each table
+ * that a Set has outgrown refer to the next one, so the first table that reaches the old generation keeps alive what
+ * later tables contained, until a full garbage collection.
  */
-export class Roster<T extends object> {
+export class FifoSet<T extends object> {
   private items: (T | undefined)[] = [];
   private head = 0;
-  private count = 0;
+  /** The number of items. */
+  size = 0;
 
-  get size(): number {
-    return this.count;
-  }
-
+  /** The item that was added first. */
   get first(): T | undefined {
     return this.items[this.head];
   }
 
-  /** It must not be there yet. */
+  /** Adds an item that is not in the set. */
   add(item: T): void {
     this.items.push(item);
-    this.count++;
+    this.size++;
   }
 
-  /** Quick for those who came first. */
+  /** Removes an item. Fast for items that were added first. */
   delete(item: T): boolean {
     const items = this.items;
     const at = items.indexOf(item, this.head);
     if (at < 0) return false;
     items[at] = undefined;
-    this.count--;
+    this.size--;
     while (this.head < items.length && items[this.head] === undefined) this.head++;
-    if (items.length > SHORT && items.length > 2 * this.count) this.tidyUp();
+    if (items.length > SHORT && items.length > 2 * this.size) {
+      this.items = items.filter((each) => each !== undefined);
+      this.head = 0;
+    }
     return true;
   }
 
   clear(): void {
     this.items = [];
     this.head = 0;
-    this.count = 0;
+    this.size = 0;
   }
 
+  /** Iterates over the items that are in the set at the start. */
   *[Symbol.iterator](): Generator<T, void> {
     for (const item of this.items.slice(this.head)) if (item) yield item;
   }
-
-  private tidyUp(): void {
-    this.items = this.items.filter((item) => item !== undefined);
-    this.head = 0;
-  }
-}
-
-/** How many are kept. */
-const MOST = 256;
-
-const spare: AbortController[] = [];
-
-/** To make an AbortController, and to collect it, costs more than to hand a lock over. */
-export function takeController(): AbortController {
-  return spare.pop() ?? new AbortController();
-}
-
-/** Nobody listens to its signal any more, and none of AbortSignal.any() was made of it. */
-export function giveBackController(controller: AbortController): void {
-  if (!controller.signal.aborted && spare.length < MOST) spare.push(controller);
 }

@@ -1,45 +1,62 @@
-import type { GrantKind } from '../diagnostics/index.js';
-import type { OpenHold } from '../diagnostics/publish.js';
-import { AT_ONCE } from './fencing-token.js';
+import type { ZkClient } from '../../client/index.js';
 import { LeaseLostError, type LockRevokedError } from '../errors.js';
-import type { AcquireOptions, Lease } from '../lease.js';
-import { leaseToJSON } from '../lease.js';
-import type { Tenure } from './tenure.js';
-import { LONGEST_TIMER } from './wait.js';
-
-/** Whose rights exclude or share each other on one path. */
-export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
+import { type AcquireOptions, type Lease, leaseToJSON } from '../lease.js';
+import type { GrantKind, Recipe } from '../types.js';
+import type { QueuePosition } from './queue.js';
+import { LONGEST_TIMER } from './waiter.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
+/** The znodes that a grant depends on: an Ownership. */
+interface GrantSource {
+  readonly client: ZkClient;
+  readonly recipe: Recipe;
+  readonly path: string;
+  readonly position: QueuePosition;
+  /** Whether the session can still be trusted. Reads the clock. */
+  readonly trusted: boolean;
+  /** Takes a grant back. Resolves when other processes can be granted the lock. */
+  returned(grant: Grant): Promise<void>;
+  /** Sends the deletion of the znodes. */
+  end(): Promise<void>;
+  /** Lets no other caller of this process have the lock after the present grants. */
+  endAfterGrants(): void;
+  /** Notices at once from now on what other processes do to the znodes. */
+  watchNodes(): void;
+}
+
+/** A shared resolved promise. Callers compare by identity to skip an `await`. */
+export const RESOLVED = Promise.resolve();
+
 /**
- * A right to a lock: `held` until every lease on it was released, its time is up, or its tenure is lost.
+ * A right to a lock. It is `held` until every lease on it is released, until `holdAtMost` is over, or until its
+ * znodes are lost.
  */
 export class Grant {
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
   private reason: LeaseLostError | undefined;
-  private readonly loss = new LazySignal();
-  private readonly request = new LazySignal();
+  private loss: LazySignal | undefined;
+  private revocationRequest: LazySignal | undefined;
   private returned: Promise<void> | undefined;
   private keepUntil = 0;
-  private keeping: NodeJS.Timeout | undefined;
-  private timeLimit: NodeJS.Timeout | undefined;
-  /** Where anybody listens. */
-  telling: OpenHold | undefined;
+  private keepTimer: NodeJS.Timeout | undefined;
+  private limitTimer: NodeJS.Timeout | undefined;
+  /** Called when the right ends, with the reason of a loss. Diagnostics set it while somebody subscribes. */
+  onEnd: ((lost: LeaseLostError | undefined) => void) | undefined;
 
   constructor(
-    readonly tenure: Tenure,
+    readonly ownership: GrantSource,
     readonly fencingToken: bigint,
-    readonly kind: GrantKind = 'cold',
+    readonly kind: GrantKind,
   ) {}
 
   get held(): boolean {
-    // The session's clock is read: after a pause, code may ask before any timer could tell of the loss.
-    return this.state === 'held' && this.tenure.trusted;
+    // Reads the clock: after a pause, the caller may ask before a timer has noticed the loss.
+    return this.state === 'held' && this.ownership.trusted;
   }
 
-  /** The holder let go, of a right that it still had or of one that it had lost. */
+  /** Whether the holder has released the right, before or after a loss. */
   get released(): boolean {
     return this.state === 'released' || (this.state === 'lost' && this.leases === 0);
   }
@@ -49,118 +66,112 @@ export class Grant {
   }
 
   get signal(): AbortSignal {
-    // The clock is read for whoever asks for the signal after a pause, too.
+    // After a pause this notices a loss, and aborts the signal before the caller sees it.
     void this.held;
-    return this.loss.signal;
+    return (this.loss ??= new LazySignal(this.reason)).signal;
   }
 
   get revocation(): AbortSignal {
-    this.tenure.watchNodes();
-    return this.request.signal;
+    this.ownership.watchNodes();
+    return (this.revocationRequest ??= new LazySignal()).signal;
   }
 
-  /** Sets how long the right lasts at least and at most, counted from now. */
+  /** Sets how long the right lasts at least and at most, from now on. */
   limit({ holdAtLeast = 0, holdAtMost = Infinity }: HoldLimits): void {
     if (holdAtLeast > 0) this.keepUntil = performance.now() + holdAtLeast;
     if (holdAtMost === Infinity) return;
-    this.timeLimit = setTimeout(
-      () => {
-        const cause = new Error(`it was held for ${holdAtMost} ms, its holdAtMost`);
-        const message = `the lease on ${this.tenure.path} was lost: ${cause.message}`;
-        if (this.state !== 'held') return;
-        this.end('lost', new LeaseLostError(message, { cause }));
-        this.returned = this.tenure.returned(this);
-        this.tellLoss();
-      },
-      Math.min(holdAtMost, LONGEST_TIMER),
-    ).unref();
+    const expire = () => {
+      if (this.state !== 'held') return;
+      const cause = new Error(`it was held for ${holdAtMost} ms, its holdAtMost`);
+      const message = `the lease on ${this.ownership.path} was lost: ${cause.message}`;
+      this.end('lost', new LeaseLostError(message, { cause }));
+      this.returned = this.ownership.returned(this);
+      this.notifyLoss();
+    };
+    this.limitTimer = setTimeout(expire, Math.min(holdAtMost, LONGEST_TIMER)).unref();
   }
 
-  /** One more lease on the same right: the first, whose limits are its own, or a re-entry. */
+  /** Makes one more lease on the right. The first one sets its limits; the others are re-entries. */
   lease(key: string, limits: HoldLimits = {}): GrantLease {
     const first = ++this.leases === 1;
     if (first) this.limit(limits);
     return new GrantLease(this, key, first);
   }
 
-  /** Nobody is left to take the right. */
+  /** Releases the right although no lease was made, because the caller is gone. */
   abandon(): void {
     if (this.state !== 'held') return;
     this.end('released');
-    const keepFor = this.keepUntil - performance.now();
-    if (this.keepUntil > 0 && keepFor > 0) {
-      this.returned = AT_ONCE;
-      // Without its nodes nobody is kept out, and who waits for them need not wait.
-      this.keeping = setTimeout(() => void this.tenure.returned(this), keepFor).unref();
+    const keepFor = this.keepUntil === 0 ? 0 : this.keepUntil - performance.now();
+    if (keepFor > 0) {
+      this.returned = RESOLVED;
+      this.keepTimer = setTimeout(() => void this.ownership.returned(this), keepFor).unref();
     } else {
-      this.returned = this.tenure.returned(this);
+      this.returned = this.ownership.returned(this);
     }
   }
 
   returnLease(): Promise<void> {
-    if (--this.leases > 0) return AT_ONCE;
+    if (--this.leases > 0) return RESOLVED;
     this.abandon();
-    return this.returned ?? this.tenure.giveBack();
+    return this.returned ?? this.ownership.end();
   }
 
   revoke(reason: LockRevokedError): void {
-    if (this.state === 'held') this.request.abort(reason);
+    if (this.state === 'held') (this.revocationRequest ??= new LazySignal()).abort(reason);
   }
 
-  /** By its tenure, or by time. */
+  /** Ends the right. After a loss, {@link notifyLoss} aborts its signal. */
   end(state: 'released' | 'lost', reason?: LeaseLostError): void {
-    clearTimeout(this.timeLimit);
-    clearTimeout(this.keeping);
+    clearTimeout(this.limitTimer);
+    clearTimeout(this.keepTimer);
     if (this.state !== 'held') return;
     this.state = state;
     this.reason = reason;
-    this.telling?.end(reason);
+    this.onEnd?.(reason);
   }
 
-  tellLoss(): void {
-    if (this.reason) this.loss.abort(this.reason);
+  notifyLoss(): void {
+    if (this.reason) this.loss?.abort(this.reason);
   }
 }
 
-/** The grant behind a lease that a lock of ours gave out. */
+/** Returns the grant behind a lease of this library. */
 export function grantOf(lease: Lease): Grant | undefined {
   return lease instanceof GrantLease ? lease.grant : undefined;
 }
 
-/** Whether a lease is the first on its right, not a re-entry. */
-export function isFirst(lease: Lease): boolean {
-  return lease instanceof GrantLease && lease.first;
-}
-
-/** An AbortSignal that costs nothing until somebody looks at it. */
+/** An AbortSignal that is made when somebody first reads it. */
 class LazySignal {
   private controller: AbortController | undefined;
-  private reason: unknown;
+
+  constructor(private reason?: Error) {}
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
-    if (this.reason !== undefined) this.controller.abort(this.reason);
+    if (this.reason) this.controller.abort(this.reason);
     return this.controller.signal;
   }
 
-  abort(reason: unknown): void {
+  abort(reason: Error): void {
     this.reason = reason;
     this.controller?.abort(reason);
   }
 }
 
-/** One lease on a grant. Its holder releases it; the grant is released with the last of its leases. */
+/** A lease on a grant. The grant is released with the last of its leases. */
 export class GrantLease implements Lease {
   private returned: Promise<void> | undefined;
 
   constructor(
     readonly grant: Grant,
     readonly key: string,
+    /** Whether it is the first lease on its grant rather than a re-entry. */
     readonly first: boolean,
   ) {}
 
   get path(): string {
-    return this.grant.tenure.path;
+    return this.grant.ownership.path;
   }
 
   get fencingToken(): bigint {
@@ -179,7 +190,7 @@ export class GrantLease implements Lease {
     return this.returned === undefined && this.grant.held;
   }
 
-  /** True since `release`, also where other leases on the same grant are held. */
+  /** Whether `release` was called. Other leases on the same grant may still be held. */
   get released(): boolean {
     return this.returned !== undefined;
   }

@@ -2,25 +2,26 @@ import { ForeignNodeError, SequenceExhaustedError } from '../errors.js';
 
 export interface QueueNode {
   readonly name: string;
-  /** What stands before the sequence number: `lock-` for a mutex. */
+  /** The text before the sequence number: `lock-` for a mutex. */
   readonly marker: string;
   readonly sequence: number;
 }
 
-/** One queue: where it is, what its nodes are called, who goes before whom, and what ours say about us. */
-export interface QueueSpec {
-  readonly parent: string;
-  /** Of our own node. */
+/** How a kind of lock names its znodes and orders them. */
+export interface QueueNames {
+  /** The marker of the znodes that this recipe creates. */
   readonly marker: string;
-  /** Of all nodes that take part in the order. */
+  /** The markers of all znodes in the queue. */
   readonly markers: readonly string[];
-  readonly data: Uint8Array;
-  /** The node that has to go before it is our turn. */
+  /** Returns the znode that must be deleted before `own` holds the lock. */
   readonly nodeAhead: (queue: readonly QueueNode[], own: QueueNode) => QueueNode | undefined;
 }
 
-/** How a kind of lock names its nodes and orders them, wherever it is. */
-export type QueueNames = Omit<QueueSpec, 'parent' | 'data'>;
+/** A queue of znodes, and the data of the znode that joins it. */
+export interface QueueSpec extends QueueNames {
+  readonly parent: string;
+  readonly data: Uint8Array;
+}
 
 const LAST_SEQUENCE = 2 ** 31 - 1;
 const SEQUENCE_WARNING = 2 ** 30;
@@ -30,7 +31,11 @@ const FOREIGN =
 
 const warned = new Set<string>();
 
-/** The nodes among `children` that stand in the queue, in no order. Throws where another recipe is at work. */
+/**
+ * Returns the znodes among `children` that are in the queue, in no order.
+ *
+ * @throws ForeignNodeError if another recipe uses the path
+ */
 export function queueOf(
   { parent, markers }: Pick<QueueSpec, 'parent' | 'markers'>,
   children: readonly string[],
@@ -50,8 +55,10 @@ export function queueOf(
 }
 
 /**
- * A node that was just made. ZooKeeper sticks at the last number for ever once a parent that never
- * stood empty reached it, and every node from then on would tie.
+ * Parses the name of a znode that was just created. The sequence numbers of a parent end at 2^31 - 1: ZooKeeper
+ * repeats the last one, so all later znodes would have the same number.
+ *
+ * @throws SequenceExhaustedError if the last number is reached
  */
 export function freshNode({ parent, markers }: QueueSpec, name: string): QueueNode {
   const node = parse(name, markers);
@@ -70,12 +77,12 @@ export function freshNode({ parent, markers }: QueueSpec, name: string): QueueNo
   return node;
 }
 
-/** From the first to the last; a node that was made beside another one (a writer's read node) after it. */
+/** Sorts a queue. The read znode of a writer has the number of its write znode and follows it. */
 export function inOrder(queue: readonly QueueNode[]): QueueNode[] {
   return queue.toSorted((a, b) => a.sequence - b.sequence || (a.marker < b.marker ? 1 : -1));
 }
 
-/** The last of the nodes that stand before `own`. */
+/** Returns the last of the znodes before `own`. */
 export function lastBefore(queue: readonly QueueNode[], own: QueueNode): QueueNode | undefined {
   let last: QueueNode | undefined;
   for (const node of queue) {

@@ -1,69 +1,55 @@
 import { ConnectionError, NodeError, type Watch, type ZkClient } from '../../client/index.js';
-import type { Place } from './queue.js';
-import { readWithin, stateChange } from './session-retry.js';
-
-/** What a node's data becomes when somebody asks its holder to give the lock back; Curator's word. */
-export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
-
-/** Milliseconds: a shorter hold is over before its watch could tell anybody. */
-const WATCH_AFTER = 50;
+import { REVOKE_MESSAGE } from './node-data.js';
+import type { QueuePosition } from './queue.js';
+import { retryRead, stateChange } from './session-retry.js';
 
 interface NodeWatchEvents {
-  /** Somebody deleted the node: the next in the queue has the lock by now. The session alone would not tell. */
-  gone(node: string): void;
+  /** Another process deleted the znode. The session does not report that, and the next waiter holds the lock by now. */
+  deleted(node: string): void;
+  /** Another process asked for the lock. */
   revoked(): void;
 }
 
-/** Watches the nodes of a held lock for what others do to them. */
+/** Watches the znodes of a held lock for changes by other processes. */
 export class NodeWatch {
-  private readonly timer: NodeJS.Timeout;
   private readonly watches = new Set<Watch>();
-  private state: 'waiting' | 'watching' | 'stopped' = 'waiting';
+  private stopped = false;
 
   constructor(
     private readonly client: ZkClient,
-    private readonly place: Place,
+    private readonly position: QueuePosition,
     private readonly events: NodeWatchEvents,
   ) {
-    this.timer = setTimeout(() => this.start(), WATCH_AFTER).unref();
-  }
-
-  /** At once, for a holder that listens for a revocation. */
-  start(): void {
-    if (this.state !== 'waiting') return;
-    this.state = 'watching';
-    clearTimeout(this.timer);
-    for (const node of this.place.nodes) void this.follow(node);
+    for (const node of position.nodes) void this.follow(node);
   }
 
   stop(): void {
-    this.state = 'stopped';
-    clearTimeout(this.timer);
+    this.stopped = true;
     for (const watch of this.watches) watch.remove();
   }
 
   private async follow(node: string): Promise<void> {
-    while (this.state === 'watching' && this.place.session.alive) {
+    while (!this.stopped && this.position.session.alive) {
       try {
-        await this.look(node);
+        await this.changeOf(node);
       } catch (error) {
         if (error instanceof NodeError && error.code === 'NO_NODE') {
-          if (this.state === 'watching') this.events.gone(node);
+          if (!this.stopped) this.events.deleted(node);
           return;
         }
-        // The end of the session is told by the session itself.
+        // The session itself reports its end.
         if (!(error instanceof ConnectionError)) return;
         await stateChange(this.client);
       }
     }
   }
 
-  /** Resolves when there is reason to look again. The request may be there before the watch is. */
-  private async look(node: string): Promise<void> {
-    const { session } = this.place;
+  /** Resolves when the znode may have changed. A request for revocation may be older than the watch. */
+  private async changeOf(node: string): Promise<void> {
+    const { session } = this.position;
     const read = () => session.get(node, { watch: true });
-    const { data, watch } = await readWithin(this.client, session, read);
-    if (this.state !== 'watching') return watch.remove();
+    const { data, watch } = await retryRead(this.client, session, read);
+    if (this.stopped) return watch.remove();
     this.watches.add(watch);
     if (data.equals(REVOKE_MESSAGE)) this.events.revoked();
     await watch.fired;

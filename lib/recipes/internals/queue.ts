@@ -1,107 +1,109 @@
 import { NodeError, type Session, type ZkClient } from '../../client/index.js';
-import { WaitingNode } from './deadlock/waiting-node.js';
-import { enqueue, type Listing, type NewNode } from './enqueue.js';
 import { hasLingerMark } from './linger-mark.js';
-import { freshNode, queueOf, type QueueNode, type QueueSpec } from './node-names.js';
-import { type Look, Tries } from './tries.js';
-import { abortable } from './wait.js';
-import { inSession, readWithin, stillIn } from './session-retry.js';
+import { NodeData } from './node-data.js';
+import { freshNode, queueOf, type QueueSpec } from './node-names.js';
+import { type Listing, type NewNode, protectedCreate } from './protected-create.js';
+import { assertSameSession, retryAcrossSessions, retryRead } from './session-retry.js';
+import { Tries } from './tries.js';
+import { abortable } from './waiter.js';
 
 /*
- * The queue of ephemeral sequential znodes that the lock recipes share (Curator's LockInternals):
+ * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
  *
- *   1. Create an ephemeral sequential node under the path and list the path's children.
- *   2. If no node of the queue stands before our own, the turn is ours.
- *   3. Otherwise watch the node just before ours, wait until it goes, and list again. An acquire with
- *      `wait: 0` reads that node first, and is refused unless the node may linger (node-marks.ts).
+ *   1. Create an ephemeral sequential znode under the path, and list the children of the path.
+ *   2. If no other znode of the queue is ahead of it, the lock is ours.
+ *   3. Otherwise watch the znode just ahead until it is deleted, and list again. For a try (an acquire with `wait: 0`)
+ *      read that znode first: the try is refused unless the znode may linger (linger-mark.ts).
  *
- * Every way out of the queue deletes our node.
+ * Whenever the wait ends in another way, the znode is deleted.
  */
 
-interface TurnOptions {
-  /** Aborts when nobody wants the turn anymore. */
+interface QueueOptions {
+  /** Aborts when nobody wants the lock any more. */
   signal: AbortSignal;
-  /** Called whenever somebody stands before us, with our node. */
-  onBlocked: (node: WaitingNode) => void;
-  /** As in {@link NewNode}, for each node that we queue up by. */
+  /** Called whenever another znode is ahead, with our own. */
+  onBlocked: (node: NodeData) => void;
+  /** As in {@link NewNode}, for each znode that joins the queue. */
   onNamed?: NewNode['onNamed'];
-  /** The acquires with `wait: 0` among those that want the turn. Default: none. */
+  /** The tries among the callers that wait for this znode. Default: none. */
   tries?: Tries;
 }
 
-/** What gives the right: nodes of ours, in the one session that made them. */
-export interface Place {
+/** The znodes that give the right to a lock. The session that created them owns them. */
+export interface QueuePosition {
   readonly session: Session;
   readonly nodes: readonly string[];
-  /** The parent's pzxid in the listing that proved the turn: the latest change among the queue's nodes. */
+  /** The pzxid of the parent in the listing that proved the right: the latest change of the queue. */
   readonly pzxid: number;
-  /** Who stood behind us in that listing. */
-  readonly others: readonly QueueNode[];
-  /** What the node says, where that was changed while it waited, and the version of it. */
-  readonly said?: { readonly data: Uint8Array; readonly version: number };
+  /** The children of the parent in that listing. */
+  readonly children: readonly string[];
+  /** The data of the znode, if it was blocked and may have been written while it waited. */
+  readonly written?: NodeData;
 }
 
 /**
- * Queues up and resolves at the head of the queue. Where the session ends on the way, or somebody
- * deletes our node, it starts again at the end of the queue. Rejects once `signal` aborts.
+ * Joins the queue and resolves when our znode is at its head. After the session has ended, or another process has
+ * deleted the znode, it joins again at the end.
+ *
+ * @throws the reason of `signal`; what {@link protectedCreate} throws
  */
-export function takeTurn(client: ZkClient, spec: QueueSpec, options: TurnOptions): Promise<Place> {
-  return inSession(client, options.signal, (session) => takeTurnIn(session, client, spec, options));
+export function waitInQueue(
+  client: ZkClient,
+  spec: QueueSpec,
+  options: QueueOptions,
+): Promise<QueuePosition> {
+  return retryAcrossSessions(client, options.signal, (session) =>
+    waitInSession(session, client, spec, options),
+  );
 }
 
-async function takeTurnIn(
+/** Resolves to undefined if the znode was deleted. */
+async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked, onNamed, tries = new Tries() }: TurnOptions,
-): Promise<Place | undefined> {
+  { signal, onBlocked, onNamed, tries }: QueueOptions,
+): Promise<QueuePosition | undefined> {
   const { parent, marker: suffix, data } = spec;
-  let look = tries.look();
-  const created = await enqueue(client, session, {
-    parent,
-    suffix,
-    data,
-    mode: 'ephemeral-sequential',
-    onNamed,
-    signal,
-  });
+  let latestTry = tries?.latest ?? 0;
+  const mode = 'ephemeral-sequential';
+  const node = { parent, suffix, data, mode, onNamed, signal } as const;
+  const created = await protectedCreate(client, session, node);
   const path = `${parent}/${created.name}`;
-  let waiting: WaitingNode | undefined;
+  let written: NodeData | undefined;
   const list = () => {
-    look = tries.look();
-    return readWithin(client, session, () => session.children(parent), signal);
+    latestTry = tries?.latest ?? 0;
+    return retryRead(client, session, () => session.children(parent), signal);
   };
   try {
     const own = freshNode(spec, created.name);
     for (let listing: Listing = created.listing ?? (await list()); ; listing = await list()) {
       signal.throwIfAborted();
-      // Our own node's absence is no proof of a turn (go-zookeeper's lock took it for one).
-      if (!listing.children.includes(own.name)) return undefined;
-      const queue = queueOf(spec, listing.children);
-      const ahead = spec.nodeAhead(queue, own);
+      const { children, stat } = listing;
+      // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
+      if (!children.includes(own.name)) return undefined;
+      const ahead = spec.nodeAhead(queueOf(spec, children), own);
       if (ahead) {
-        onBlocked((waiting ??= new WaitingNode(session, path, data)));
+        onBlocked((written ??= new NodeData(session, path, data)));
         const blocker = { path: `${parent}/${ahead.name}`, client, session, signal };
-        await untilWorthAnotherLook(blocker, look);
-      } else if (waiting?.busy) {
-        // From here on the node's data is its holder's.
-        await waiting.busy;
+        await untilChange(blocker, tries, latestTry);
+      } else if (written?.pending) {
+        // From here on only the holder writes the znode.
+        await written.pending;
       } else if (session.trusted) {
-        const others = queue.filter(({ name }) => name !== own.name);
-        const said = waiting && { data: waiting.said, version: waiting.version };
-        return { session, nodes: [path], pzxid: listing.stat.pzxid, others, said };
+        return { session, nodes: [path], pzxid: stat.pzxid, children, written };
       } else {
-        // A pause may have outlived the session between the answer and this line: ask once more.
-        await stillIn(client, session, signal);
+        // A pause may have outlived the session after the reply.
+        await assertSameSession(client, session, signal);
       }
     }
   } catch (error) {
     await session.discard(path);
-    // The queue itself is gone, and our node with it.
+    // Without the parent, our znode is gone as well.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
   } finally {
-    if (waiting) waiting.over = true;
+    if (written) written.waiting = false;
   }
 }
 
@@ -113,33 +115,32 @@ interface Blocker {
 }
 
 /**
- * Resolves when the node ahead may be gone, or when a try began after the look. Refuses the tries of the
- * look unless the node ahead may linger: then each of them waits for a short time.
+ * Resolves when the znode ahead may be gone, or when a try begins after the listing. Refuses the tries that began
+ * before the listing, unless the znode ahead may linger: then each of them waits for a short time.
  */
-async function untilWorthAnotherLook(
+async function untilChange(
   { path, client, session, signal }: Blocker,
-  { tries, arrival }: Look,
+  tries: Tries | undefined,
+  latestTry: number,
 ): Promise<void> {
   try {
-    if (tries.length > 0) {
-      // Most tries end here. Without a watch, there is none to remove.
-      const { data } = await readWithin(client, session, () => session.get(path), signal);
+    const early = tries?.upTo(latestTry) ?? [];
+    if (early.length > 0) {
+      // Most tries end here. A read without a watch leaves no watch to remove.
+      const { data } = await retryRead(client, session, () => session.get(path), signal);
       const lingers = hasLingerMark(data);
-      for (const waiter of tries) {
+      for (const waiter of early) {
         if (lingers) waiter.blockedBriefly();
         else waiter.blocked();
       }
       signal.throwIfAborted();
     }
-    // A read, because an exists watch would stay behind on a node that is gone (CURATOR-107).
-    const { watch } = await readWithin(
-      client,
-      session,
-      () => session.get(path, { watch: true }),
-      signal,
-    );
+    // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
+    const read = () => session.get(path, { watch: true });
+    const { watch } = await retryRead(client, session, read, signal);
     try {
-      await abortable(Promise.race([watch.fired, arrival]), signal);
+      const changes = tries ? [watch.fired, tries.after(latestTry)] : [watch.fired];
+      await abortable(Promise.race(changes), signal);
     } finally {
       watch.remove();
     }

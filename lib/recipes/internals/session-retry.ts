@@ -5,8 +5,12 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 
-/** Waits until the connection is back and still serves `session`; an ended session rejects. */
-export async function stillIn(
+/**
+ * Waits until the client is connected.
+ *
+ * @throws SessionExpiredError if the client has another session by then
+ */
+export async function assertSameSession(
   client: ZkClient,
   session: Session,
   signal?: AbortSignal,
@@ -16,8 +20,8 @@ export async function stillIn(
   }
 }
 
-/** Repeats a read over reconnects, never over sessions. */
-export async function readWithin<T>(
+/** Repeats a read after a lost connection, but only in the same session. */
+export async function retryRead<T>(
   client: ZkClient,
   session: Session,
   read: () => Promise<T>,
@@ -28,21 +32,26 @@ export async function readWithin<T>(
       return await read();
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
-      await stillIn(client, session, signal);
+      await assertSameSession(client, session, signal);
     }
   }
 }
 
-/** Repeats `take` in the session of the time, until it resolves with something or the signal aborts. */
-export async function inSession<T>(
+/**
+ * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
+ * after `undefined`.
+ *
+ * @throws what `signal` or `attempt` throws, other than SessionExpiredError
+ */
+export async function retryAcrossSessions<T>(
   client: ZkClient,
   signal: AbortSignal,
-  take: (session: Session) => Promise<T | undefined>,
+  attempt: (session: Session) => Promise<T | undefined>,
 ): Promise<T> {
   for (;;) {
     const session = await client.session({ signal });
     try {
-      const result = await take(session);
+      const result = await attempt(session);
       if (result !== undefined) return result;
     } catch (error) {
       if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
@@ -50,7 +59,7 @@ export async function inSession<T>(
   }
 }
 
-/** Resolves at the next change of the connection's state. */
+/** Resolves at the next change of the state of the connection. */
 export function stateChange(client: ZkClient): Promise<void> {
   return new Promise((resolve) => {
     const unsubscribe = client.onState(() => {

@@ -1,29 +1,40 @@
-import { Roster } from './fifo-set.js';
-import type { Waiter } from './wait.js';
+import type { Waiter } from './waiter.js';
 
-type Try = Pick<Waiter<unknown>, 'patient' | 'blocked' | 'blockedBriefly'>;
+type Try = Pick<Waiter<unknown>, 'blocked' | 'blockedBriefly'>;
 
-/** One look at the queue. */
-export interface Look {
-  /** The acquires with `wait: 0` that it decides about: those that began before it. */
-  readonly tries: readonly Try[];
-  /** Resolves when another one begins: only a new look can decide about that one. */
-  readonly arrival: Promise<void>;
-}
+/**
+ * The tries (acquires with `wait: 0`) that wait for one znode of this process. A listing of the queue decides about the
+ * tries that began before it was requested. A later try needs another listing.
+ */
+export class Tries {
+  /** The number of the try that began last. Read it before the queue is listed. */
+  latest = 0;
+  private readonly numbers = new Map<Try, number>();
+  private onTry: (() => void) | undefined;
 
-/** The acquires with `wait: 0` that wait for one znode of this process. */
-export class Tries extends Roster<Try> {
-  private onArrival: (() => void) | undefined;
-
-  /** Ignores other waiters. */
-  override add(waiter: Try): void {
-    if (waiter.patient) return;
-    super.add(waiter);
-    this.onArrival?.();
+  get size(): number {
+    return this.numbers.size;
   }
 
-  /** Call it before the queue is listed. */
-  look(): Look {
-    return { tries: [...this], arrival: new Promise((resolve) => (this.onArrival = resolve)) };
+  add(waiter: Try): void {
+    this.numbers.set(waiter, ++this.latest);
+    this.onTry?.();
+  }
+
+  delete(waiter: Try): void {
+    this.numbers.delete(waiter);
+  }
+
+  /** Returns the tries up to a number. */
+  upTo(latest: number): Try[] {
+    return [...this.numbers].filter(([, number]) => number <= latest).map(([waiter]) => waiter);
+  }
+
+  /** Resolves when a try with a higher number begins. */
+  after(latest: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.latest > latest) resolve();
+      else this.onTry = resolve;
+    });
   }
 }

@@ -1,177 +1,170 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ProcessState } from '../../../client/process-state.js';
-import { type Link, runDetached } from '../call-chain.js';
 import { DeadlockError } from '../../errors.js';
-import type { AcquireOptions } from '../../lease.js';
-import type { Claim } from './waiting-node.js';
-import { byNode, heldUpBy, type Line, type LineWaiter, NestedWait } from './search.js';
-import { describe, tell } from './report.js';
+import { runDetached } from '../call-chain.js';
+import type { NodeData } from '../node-data.js';
+import { type Claim, withClaims } from './claims.js';
+import {
+  blockedBy,
+  byHeldNode,
+  type ChainedWaiter,
+  NestedWait,
+  type WaitQueue,
+} from './nested-wait.js';
+import { describe, publish } from './report.js';
 import { type Cycle, findCycle } from './search.js';
-import { Sight } from './search.js';
-import type { WaitingNode } from './waiting-node.js';
-
-export type { Line } from './search.js';
+import { Snapshot } from './snapshot.js';
 
 /*
- * Deadlocks, found by those who are in them. Only a wait of a call chain that holds something can be in one,
- * and only one that has lasted for a while is looked at: then our node in the queue says what those who wait
- * by it hold, and what others said is searched for a cycle. What is found is read a second time before
- * anybody is told.
+ * Finds deadlocks from the waits of this process. Only the wait of a call chain that holds a lock can be in one, and only
+ * one that has lasted for a while is examined: our znode in the queue then says what its waiters hold, and the claims of
+ * other znodes are searched for a cycle. A cycle is read a second time before it is reported.
  */
 
 /** Milliseconds between two rounds. One timer serves all waits. */
-const EVERY = 200;
-/** Milliseconds that a wait is looked at in each round, and then as often as this. */
-const OFTEN_FOR = 5000;
-const SELDOM = 600;
-/** Waits that are searched from in one round; the others come in the next ones. */
+const ROUND_INTERVAL = 200;
+/** For these milliseconds a wait is searched from in each round, and then at the next interval. */
+const FREQUENT_FOR = 5000;
+const SELDOM_INTERVAL = 600;
+/** The most searches in one round. The next rounds do the rest. */
 const MOST_SEARCHES = 64;
-/** Milliseconds: what a waiter says that has just ended is taken back by then. */
+/** Milliseconds. A waiter that has just ended has withdrawn its claims by then. */
 const CONFIRM_AFTER = 100;
 
 interface Detector {
-  /** Where chains wait that hold something. */
-  readonly lines: Set<Line>;
-  readonly waits: Map<LineWaiter, NestedWait>;
-  /** Nodes of ours that say what those who wait by them hold. */
-  readonly claiming: Set<WaitingNode>;
+  /** The queues in which chains wait that hold a lock. */
+  readonly queues: Set<WaitQueue>;
+  readonly waits: Map<ChainedWaiter, NestedWait>;
+  /** Our znodes with claims, with the data that they had before. */
+  readonly claiming: Map<NodeData, Uint8Array>;
   timer: NodeJS.Timeout | undefined;
 }
 
-const ofProcess = new ProcessState<Detector>(() => ({
-  lines: new Set(),
+const detectorOfProcess = new ProcessState<Detector>(() => ({
+  queues: new Set(),
   waits: new Map(),
-  claiming: new Set(),
+  claiming: new Map(),
   timer: undefined,
 }));
 
-/**
- * Called each time anybody waits: what it costs, each nested lock costs.
- *
- * @param chain that waits
- */
-export function lookAfter(
-  waiter: LineWaiter,
-  line: Line,
-  onDeadlock: AcquireOptions['onDeadlock'],
-  chain: Link | undefined,
-): void {
-  if (!chain || !waiter.patient) return;
-  waiter.chain = chain;
-  waiter.onDeadlock = onDeadlock;
-  const detector = ofProcess.current;
-  detector.lines.add(line);
-  detector.timer ??= runDetached(() => setTimeout(() => void round(), EVERY).unref());
+/** Examines a queue in which a call chain that holds a lock begins to wait. */
+export function watchForDeadlock(queue: WaitQueue): void {
+  const detector = detectorOfProcess.current;
+  detector.queues.add(queue);
+  detector.timer ??= runDetached(() => setTimeout(() => void round(), ROUND_INTERVAL).unref());
 }
 
 async function round(): Promise<void> {
-  const detector = ofProcess.current;
-  const { lines, claiming } = detector;
-  for (const line of lines) if (!see(line)) lines.delete(line);
+  const detector = detectorOfProcess.current;
+  const { queues, claiming } = detector;
+  for (const queue of queues) if (!examine(queue)) queues.delete(queue);
   const blocked = blockedWaits();
-  for (const { waiting } of blocked) if (waiting) claiming.add(waiting);
-  await claim();
+  for (const { blockedNode } of blocked) {
+    if (blockedNode && !claiming.has(blockedNode)) claiming.set(blockedNode, blockedNode.data);
+  }
+  await writeClaims();
   const now = performance.now();
   const due = blocked.filter((wait) => wait.due <= now).sort((a, b) => a.due - b.due);
-  const sight = new Sight();
-  await Promise.all(due.slice(0, MOST_SEARCHES).map((wait) => look(wait, sight)));
-  detector.timer = lines.size > 0 ? setTimeout(() => void round(), EVERY).unref() : undefined;
+  const snapshot = new Snapshot();
+  await Promise.all(due.slice(0, MOST_SEARCHES).map((wait) => search(wait, snapshot)));
+  const next = () => void round();
+  detector.timer = queues.size > 0 ? setTimeout(next, ROUND_INTERVAL).unref() : undefined;
 }
 
-/** False where no chain that holds anything is left. */
-function see(line: Line): boolean {
-  const { waits } = ofProcess.current;
+/** Registers the waits of a queue. Returns false if no chain in it holds a lock any more. */
+function examine(queue: WaitQueue): boolean {
+  const { waits } = detectorOfProcess.current;
   let nested = false;
-  for (const waiter of line.waiters) {
-    const { chain } = waiter;
-    if (!chain || waiter.over) continue;
+  for (const waiter of queue.waiters) {
+    const { chain, request } = waiter;
+    if (!chain || waiter.over || request.wait === 0) continue;
     nested = true;
     if (waits.has(waiter)) continue;
-    const wait = new NestedWait(waiter, line, chain);
+    const wait = new NestedWait(waiter, queue, chain);
     waits.set(waiter, wait);
     waiter.onOver = () => {
       waits.delete(waiter);
-      // Before its chain can give anything back.
-      if (wait.blocked) void claim();
+      // Before its chain can release anything.
+      if (wait.blocked) void writeClaims();
     };
   }
   return nested;
 }
 
 function blockedWaits(): NestedWait[] {
-  return [...ofProcess.current.waits.values()].filter(
+  return [...detectorOfProcess.current.waits.values()].filter(
     ({ blocked, waiter }) => blocked && !waiter.over,
   );
 }
 
-/** Says of each node what it holds up by now. */
-async function claim(): Promise<void> {
-  const { claiming } = ofProcess.current;
-  const blocked = blockedWaits();
-  const behind = byNode(blocked);
+/** Writes into each of our waiting znodes what its waiters hold by now. */
+async function writeClaims(): Promise<void> {
+  const { claiming } = detectorOfProcess.current;
+  const waits = blockedWaits();
+  const here = byHeldNode(waits);
   await Promise.all(
-    [...claiming].map((node) => {
-      if (node.over) return claiming.delete(node);
-      const here = blocked.filter(({ waiting }) => waiting === node);
+    [...claiming].map(([node, data]) => {
+      if (!node.waiting) return claiming.delete(node);
+      const waiting = waits.filter(({ blockedNode }) => blockedNode === node);
       const claims: Claim[] = [];
-      for (const held of heldUpBy(here, behind).values()) claims.push(held.claim);
-      return node.claim(claims);
+      for (const { claim } of blockedBy(waiting, here).values()) claims.push(claim);
+      return node.update(withClaims(data, claims));
     }),
   );
 }
 
-async function look(wait: NestedWait, sight: Sight): Promise<void> {
+async function search(wait: NestedWait, snapshot: Snapshot): Promise<void> {
   const now = performance.now();
-  wait.due = now + (now - wait.from < OFTEN_FOR ? 0 : SELDOM);
-  const suspected = await findCycle(wait, byNode(blockedWaits()), sight);
-  if (!suspected || wait.told === idOf(suspected)) return;
+  wait.due = now + (now - wait.from < FREQUENT_FOR ? 0 : SELDOM_INTERVAL);
+  const suspected = await findCycle(wait, byHeldNode(blockedWaits()), snapshot);
+  if (!suspected || wait.reported === idOf(suspected)) return;
   await pause(CONFIRM_AFTER, undefined, { ref: false });
-  const cycle = await findCycle(wait, byNode(blockedWaits()), new Sight());
-  if (!cycle || idOf(cycle) !== idOf(suspected) || wait.told === idOf(cycle)) return;
+  const cycle = await findCycle(wait, byHeldNode(blockedWaits()), new Snapshot());
+  if (!cycle || idOf(cycle) !== idOf(suspected) || wait.reported === idOf(cycle)) return;
   await report(wait, cycle);
 }
 
-async function report({ line, waiter }: NestedWait, cycle: Cycle): Promise<void> {
+async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void> {
   const claims = cycle.map((step) => step.claim);
-  const ofWait = (wait: NestedWait) => claims.filter(({ since }) => since === wait.since);
-  const ours = blockedWaits().filter((wait) => ofWait(wait).length > 0);
-  // Here, so that only one of ours tells.
-  for (const wait of ours) wait.told = idOf(cycle);
+  const claimsOf = (wait: NestedWait) => claims.filter(({ since }) => since === wait.since);
+  const ours = blockedWaits().filter((wait) => claimsOf(wait).length > 0);
+  // Before the next await, so that only one of our waits reports the cycle.
+  for (const wait of ours) wait.reported = idOf(cycle);
   const refused = victimOf(claims);
-  const here = new Set(ours.flatMap(ofWait));
+  const here = new Set(ours.flatMap(claimsOf));
   const deadlock = await describe(
-    line.client,
+    queue.spec.client,
     cycle,
     (node) => [...here].some((claim) => claim.node === node),
     (node) => refused?.node === node,
   ).catch(() => undefined);
   if (!deadlock || waiter.over) {
-    for (const wait of ours) wait.told = undefined;
+    for (const wait of ours) wait.reported = undefined;
     return;
   }
-  tell(deadlock);
+  publish(deadlock);
   const victim = ours.find((wait) => wait.since === refused?.since);
   if (!victim) return;
-  const { key, noun } = victim.waiter.wanted;
+  const { key, noun } = victim.waiter.request.wanted;
   const message = `the wait for ${noun} ${JSON.stringify(key)} was refused. ${deadlock.message}`;
   victim.waiter.reject(new DeadlockError(message, deadlock.cycle, { key }));
 }
 
-/** The same for all who see the cycle: of those that may be refused, the wait that began last. */
+/** Returns the claim of the latest wait that may be refused. All processes in the cycle choose the same one. */
 function victimOf(claims: readonly Claim[]): Claim | undefined {
   return claims
     .filter(({ refuse }) => refuse)
     .reduce<Claim | undefined>(
-      (last, claim) => (last && before(claim, last) ? last : claim),
+      (last, claim) => (last && isBefore(claim, last) ? last : claim),
       undefined,
     );
 }
 
-function before(a: Claim, b: Claim): boolean {
+function isBefore(a: Claim, b: Claim): boolean {
   return a.since < b.since || (a.since === b.since && a.node < b.node);
 }
 
-/** The same for all who see it, wherever they begin. */
+/** Returns the same text wherever the cycle begins. */
 function idOf(cycle: Cycle): string {
   return cycle
     .map(({ claim }) => `${claim.node} ${claim.since}`)

@@ -1,49 +1,20 @@
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Session, ZkClient } from '../../../client/index.js';
 import { checkFunction } from '../../../client/validation.js';
-import { type Participant, readParticipants } from '../../participants.js';
+import type { Deadlock, DeadlockMember, Participant } from '../../types.js';
+import { readParticipants } from '../participants.js';
 import type { Cycle } from './search.js';
 
-/**
- * One of those who wait for each other.
- *
- * @publicApi
- */
-export interface DeadlockMember {
-  /** What it holds, as it calls it. */
-  readonly key: string;
-  /** Who holds that: the znode, and what it says of its holder. */
-  readonly holder: Participant;
-  /** What it waits for, as the one calls it who holds that. */
-  readonly waitsFor: string;
-  /** It is of this process. */
-  readonly here: boolean;
-  /** Its wait is the one that is refused. */
-  readonly refused: boolean;
-  /** When its wait ends by itself, by its machine's clock, to a fifth of a second; undefined: never. */
-  readonly endsAt?: Date;
-}
-
-/**
- * A cycle of waits: each for what the next one holds, the last for what the first one holds.
- *
- * @publicApi
- */
-export interface Deadlock {
-  readonly client: ZkClient;
-  readonly cycle: readonly DeadlockMember[];
-  /** For people to read. */
-  readonly message: string;
-}
-
 const NAME = 'nestjs-zookeeper:deadlock';
-const told = channel(NAME);
+const deadlocks = channel(NAME);
 
 /**
- * Called with each deadlock that a call chain of this process is in, once, of one client or of all. Each
- * process in it is told on its own. Returns what removes the listener. The same comes by
- * `node:diagnostics_channel` as `nestjs-zookeeper:deadlock`; where nobody listens it is a process warning.
+ * Calls a listener once with each deadlock of a call chain of this process. Each process of the cycle reports it on its
+ * own. The same message is published on the channel `nestjs-zookeeper:deadlock` of `node:diagnostics_channel`. If nobody
+ * is subscribed, a deadlock becomes a process warning.
  *
+ * @param client reports only deadlocks of this client; default: of all clients
+ * @returns a function that removes the listener
  * @publicApi
  */
 export function onDeadlock(
@@ -51,7 +22,7 @@ export function onDeadlock(
   { client }: { client?: ZkClient } = {},
 ): () => void {
   checkFunction(listener, 'listener');
-  const tell = (message: unknown) => {
+  const notify = (message: unknown) => {
     const deadlock = message as Deadlock;
     if (client !== undefined && deadlock.client !== client) return;
     try {
@@ -60,16 +31,16 @@ export function onDeadlock(
       process.emitWarning(error instanceof Error ? error : String(error));
     }
   };
-  subscribe(NAME, tell);
-  return () => void unsubscribe(NAME, tell);
+  subscribe(NAME, notify);
+  return () => void unsubscribe(NAME, notify);
 }
 
-export function tell(deadlock: Deadlock): void {
-  if (told.hasSubscribers) told.publish(deadlock);
+export function publish(deadlock: Deadlock): void {
+  if (deadlocks.hasSubscribers) deadlocks.publish(deadlock);
   else process.emitWarning(deadlock.message, { code: 'ZK_DEADLOCK' });
 }
 
-/** Undefined where one of its holders is gone by now. */
+/** Resolves to undefined if one of the holders is gone by now. */
 export async function describe(
   client: ZkClient,
   cycle: Cycle,
@@ -97,16 +68,16 @@ async function holderOf(session: Session, node: string): Promise<Participant | u
     : name.includes('__WRIT__')
       ? 'write'
       : 'exclusive';
-  const seat = { node: { name, marker: '', sequence: 0 }, parent: node.slice(0, slash), mode };
-  const [holder] = await readParticipants(session, [{ ...seat, mode, state: 'holding' }]);
+  const entry = { node: { name, marker: '', sequence: 0 }, parent: node.slice(0, slash), mode };
+  const [holder] = await readParticipants(session, [{ ...entry, mode, state: 'holding' }]);
   return holder;
 }
 
 function sentence({ key, holder, waitsFor, here, refused, endsAt }: DeadlockMember): string {
   const { host, pid, details, path } = holder;
   const who = here ? `this process (${pid})` : host ? `${host} pid ${pid}` : path;
-  const says = [details?.name, details?.text].filter(Boolean).join(': ');
+  const description = [details?.name, details?.text].filter(Boolean).join(': ');
   const end = endsAt ? ` until ${endsAt.toISOString()}` : '';
   const fate = refused ? ', and is refused that' : '';
-  return `${JSON.stringify(key)} is held by ${who}${says && ` (${says})`}, which waits for ${JSON.stringify(waitsFor)}${end}${fate}`;
+  return `${JSON.stringify(key)} is held by ${who}${description && ` (${description})`}, which waits for ${JSON.stringify(waitsFor)}${end}${fate}`;
 }

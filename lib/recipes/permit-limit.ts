@@ -1,7 +1,6 @@
-import { BadOptionError, NodeError } from '../../client/errors.js';
-import type { Watch, ZkClient } from '../../client/index.js';
-import { PerClient } from './owner.js';
-import { SharedCount } from '../shared-count.js';
+import { BadOptionError, NodeError } from '../client/errors.js';
+import type { Watch, ZkClient } from '../client/index.js';
+import { SharedCount } from './shared-count.js';
 
 /**
  * A fixed number of permits, or one in a znode that may change while the semaphore is in use.
@@ -10,10 +9,10 @@ import { SharedCount } from '../shared-count.js';
  */
 export type Permits = number | SharedCount;
 
-/** What this process says of a semaphore at a time: whoever uses it says the same. */
-const agreed = new PerClient<{ permits: Permits; users: number }>();
+/** The number of permits that the users in this process agree on, by client and path. */
+const agreed = new WeakMap<ZkClient, Map<string, { permits: Permits; users: number }>>();
 
-/** How many permits a semaphore has. */
+/** The number of permits of a semaphore. */
 export class PermitLimit {
   constructor(
     private readonly client: ZkClient,
@@ -23,7 +22,7 @@ export class PermitLimit {
     if (!(permits instanceof SharedCount)) checkPositive('permits', permits);
   }
 
-  /** Undefined where the number is shared. */
+  /** The number if it is fixed; undefined if a SharedCount has it. */
   get fixed(): number | undefined {
     return typeof this.permits === 'number' ? this.permits : undefined;
   }
@@ -35,13 +34,13 @@ export class PermitLimit {
     }
   }
 
-  /** The number of now. */
+  /** Resolves to the present number. */
   async read(): Promise<number> {
     if (typeof this.permits === 'number') return this.permits;
     return (await this.permits.get())?.value ?? this.unset(this.permits);
   }
 
-  /** As {@link read}; the watch of a shared one fires when there may be another. */
+  /** As {@link read}. The watch of a shared number fires when the number may have changed. */
   async watched(): Promise<{ value: number; watch: Watch | undefined }> {
     if (typeof this.permits === 'number') return { value: this.permits, watch: undefined };
     const { count, watch } = (await this.permits.watched()) ?? this.unset(this.permits);
@@ -53,11 +52,15 @@ export class PermitLimit {
   }
 
   /**
-   * Two users of one path with different numbers would let in too many, or wait for permits that the
-   * other does not know of. Returns what ends the use.
+   * Registers a user of the semaphore. Users of one path with different numbers would grant too many permits, or wait
+   * for permits that the others do not know of.
+   *
+   * @returns a function that ends the use
+   * @throws BadOptionError if another user in this process has another number
    */
   agree(): () => void {
-    const byPath = agreed.of(this.client);
+    let byPath = agreed.get(this.client);
+    if (!byPath) agreed.set(this.client, (byPath = new Map()));
     const present = byPath.get(this.path) ?? { permits: this.permits, users: 0 };
     if (nameOf(present.permits) !== nameOf(this.permits)) {
       throw this.disagreement(`the ${nameOf(present.permits)} that this process uses`);
@@ -65,18 +68,22 @@ export class PermitLimit {
     byPath.set(this.path, present);
     present.users++;
     return () => {
-      if (--present.users === 0) byPath.delete(this.path);
+      if (--present.users === 0) byPath!.delete(this.path);
     };
   }
 
-  /** Compares with what another process wrote into its lease node. Curator's says nothing of it. */
+  /**
+   * Compares the number with the one that another process wrote into its lease znode. Curator writes none.
+   *
+   * @throws BadOptionError if it is another number
+   */
   async checkAgainst(node: string): Promise<void> {
     if (this.fixed === undefined) return;
     try {
       const { data } = await this.client.get(node);
-      // What others write may be JSON too, and null.
-      const said = JSON.parse(data.toString()) as Record<string, unknown> | null;
-      const { permits, host, pid } = said ?? {};
+      // Another library may write JSON as well, even `null`.
+      const details = JSON.parse(data.toString()) as Record<string, unknown> | null;
+      const { permits, host, pid } = details ?? {};
       if (typeof permits === 'number' && permits !== this.fixed) {
         throw this.disagreement(`the ${permits} that process ${pid} on ${host} uses`);
       }

@@ -1,25 +1,28 @@
 import { BadOptionError, WaitCancelledError } from '../../client/errors.js';
 import { checkRecord } from '../../client/validation.js';
-import type { Link } from './call-chain.js';
 import type { AcquireOptions } from '../lease.js';
 import { LockBusyError, LockTimeoutError } from '../errors.js';
 
-/** What is waited for, as errors call it. */
+/** The lock or semaphore that a caller asks for, as errors name it. */
 export interface Wanted {
   readonly noun: 'lock' | 'semaphore';
   readonly key: string;
 }
 
-/** Node's longest timer, 24.8 days: a longer wait ends there too. */
+/** The longest timer of Node in milliseconds, 24.8 days. A longer wait ends then, too. */
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** Milliseconds that an acquire with `wait: 0` waits for others who are likely to be gone soon. */
+/** Milliseconds that a try waits for others that are likely to leave soon. */
 const TRY_TIMEOUT = 500;
 
-/** Why nobody waits for a turn. One for all: the reason that abort() makes by itself costs more than a hand-over. */
+/** The reason with which an acquisition is aborted when the last caller that wanted it has left. */
 export const NOBODY_WAITS = new Error('nobody waits any more');
 
-/** Checks what every acquire takes, before anything is sent. @param named what errors call an option */
+/**
+ * Checks the options that every acquire takes.
+ *
+ * @param named returns the name of an option for errors
+ */
 export function checkAcquire(options: AcquireOptions, named = (option: string) => option): void {
   checkRecord(options);
   const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
@@ -51,7 +54,7 @@ function checkMilliseconds(option: string, value: unknown, least: number, expect
   }
 }
 
-/** Settles with `promise`, or rejects with the signal's reason; leaves no listener on the signal. */
+/** Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise<T>((resolve, reject) => {
@@ -65,66 +68,71 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   });
 }
 
+/** How long a caller waits for what. */
+export interface WaitRequest {
+  readonly wanted: Wanted;
+  /** Milliseconds; 0 for a try. */
+  readonly wait: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What a caller of an acquire asks for. */
+export interface Request extends WaitRequest {
+  /** What the znode says about the caller. */
+  readonly data: Uint8Array;
+  readonly linger: number;
+  /** The number of permits; 1 for a lock. */
+  readonly count: number;
+  readonly onDeadlock: AcquireOptions['onDeadlock'];
+}
+
 /**
- * One caller's wait for a `T`: ends once, by a result, an error, its deadline or its signal, and then
- * holds neither timer nor listener.
+ * A caller that waits for a `T`. The wait ends once: by a result, an error, its timeout or its signal. Then neither a
+ * timer nor a listener is left.
  */
-export class Waiter<T> {
+export class Waiter<T, R extends WaitRequest = Request> {
   readonly promise: Promise<T>;
-  /** The call chain that waits, where it may hold something: see deadlock/. */
-  chain: Link | undefined;
-  onDeadlock: AcquireOptions['onDeadlock'];
-  /** Called when it has ended, before anybody hears of it. */
+  /** Whether the wait has ended. */
+  over = false;
+  /** Called when the wait has ended, before the caller learns of it. */
   onOver: (() => void) | undefined;
   private settle!: { resolve: (value: T) => void; reject: (error: unknown) => void };
   private timer: NodeJS.Timeout | undefined;
-  private waiting = true;
 
   constructor(
-    readonly wanted: Wanted,
-    readonly wait: number,
-    private readonly signal: AbortSignal | undefined,
-    /** What the waiter's node is to say about it. */
-    readonly data: Uint8Array,
-    private readonly onEnd: (waiter: Waiter<T>) => void,
+    readonly request: R,
+    private readonly onEnd: (waiter: Waiter<T, R>) => void,
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
-    // An acquire with `wait: 0` is refused by blocked().
+    const { wait, signal } = request;
     if (wait > 0 && wait !== Infinity) {
-      this.timer = setTimeout(this.onDeadline, Math.min(wait, LONGEST_TIMER));
+      this.timer = setTimeout(this.onTimeout, Math.min(wait, LONGEST_TIMER));
     }
     signal?.addEventListener('abort', this.onAbort);
   }
 
-  /** It has ended, and nobody takes a value. */
-  get over(): boolean {
-    return !this.waiting;
-  }
-
-  /** More than a mere try. */
-  get patient(): boolean {
-    return this.wait > 0;
-  }
-
-  /** Others are before this waiter: a try ends here, a patient one goes on waiting. */
+  /** Refuses a try, because another holder or waiter is ahead of it. Other waiters continue to wait. */
   blocked(): void {
-    if (!this.patient) this.reject(busy(this.wanted));
+    if (this.request.wait === 0) this.reject(busy(this.request.wanted));
   }
 
-  /** Others are before this waiter, but are likely to be gone soon: a try ends {@link TRY_TIMEOUT} after the first call. */
+  /**
+   * Others are ahead of this waiter, but they are likely to leave soon. Refuses a try {@link TRY_TIMEOUT} after the
+   * first call.
+   */
   blockedBriefly(): void {
-    if (this.patient || this.over) return;
+    if (this.request.wait > 0 || this.over) return;
     this.timer ??= setTimeout(() => this.blocked(), TRY_TIMEOUT);
   }
 
-  /** Nobody is before this waiter any more: from now on a try takes as long as its own requests do. */
+  /** Nobody is ahead of this waiter any more. From now on a try takes as long as its own requests do. */
   unblocked(): void {
-    if (this.patient) return;
+    if (this.request.wait > 0) return;
     clearTimeout(this.timer);
     this.timer = undefined;
   }
 
-  /** False where the wait has ended already, and nobody takes the value. */
+  /** Resolves the wait. Returns false if it has ended already, so that nobody takes the value. */
   resolve(value: T): boolean {
     if (!this.end()) return false;
     this.settle.resolve(value);
@@ -135,15 +143,17 @@ export class Waiter<T> {
     if (this.end()) this.settle.reject(error);
   }
 
-  private readonly onDeadline = (): void => this.reject(timedOut(this.wanted, this.wait));
+  private readonly onTimeout = (): void =>
+    this.reject(timedOut(this.request.wanted, this.request.wait));
 
-  private readonly onAbort = (): void => this.reject(cancelled(this.wanted, this.signal!));
+  private readonly onAbort = (): void =>
+    this.reject(cancelled(this.request.wanted, this.request.signal!));
 
   private end(): boolean {
-    if (!this.waiting) return false;
-    this.waiting = false;
+    if (this.over) return false;
+    this.over = true;
     clearTimeout(this.timer);
-    this.signal?.removeEventListener('abort', this.onAbort);
+    this.request.signal?.removeEventListener('abort', this.onAbort);
     this.onOver?.();
     this.onEnd(this);
     return true;
@@ -161,8 +171,8 @@ export function busy({ noun, key }: Wanted): LockBusyError {
 export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError {
   const message =
     noun === 'semaphore'
-      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms; participants() tells who holds them`
-      : `lock ${quote(key)} was not granted within ${wait} ms; participants() tells who holds it`;
+      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms; participants() lists the holders`
+      : `lock ${quote(key)} was not granted within ${wait} ms; participants() lists the holders`;
   return new LockTimeoutError(message, { key });
 }
 

@@ -6,32 +6,32 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { abortable } from './wait.js';
-import { readWithin, stateChange, stillIn } from './session-retry.js';
+import { abortable } from './waiter.js';
+import { retryRead, stateChange, assertSameSession } from './session-retry.js';
 
 export interface Listing {
   readonly children: readonly string[];
   readonly stat: Stat;
 }
 
-/** The node to make: its name is an id of its own and then `suffix`. */
+/** A znode to create. Its name is a unique id followed by `suffix`. */
 export interface NewNode {
   readonly parent: string;
   readonly suffix: string;
   readonly data: Uint8Array;
   readonly mode: 'ephemeral' | 'ephemeral-sequential';
-  /** Called, before it is made, with what its name begins with. */
+  /** Called with the beginning of its name before it is created. */
   readonly onNamed?: (prefix: string) => void;
-  /** Ends a wait for the connection. What may have been made by then is deleted in the background. */
+  /** Ends a wait for the connection. A znode that may exist by then is deleted in the background. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Creates a node of a queue and lists the queue in one flight; the listing is missing
- * where only the node came back. The name carries an id of its own, so that a create whose answer was
- * lost is found again instead of made twice (Curator's protected create; CURATOR-45, 79).
+ * Creates a znode of a queue and lists the queue, in one round trip. The listing is undefined if it failed. The name
+ * has a unique id, so that a create whose reply was lost is found again and not repeated (Curator's protected create;
+ * CURATOR-45, CURATOR-79).
  */
-export async function enqueue(
+export async function protectedCreate(
   client: ZkClient,
   session: Session,
   { parent, suffix, data, mode, onNamed, signal }: NewNode,
@@ -46,14 +46,14 @@ export async function enqueue(
       return { name: created.slice(parent.length + 1), listing: await listing };
     } catch (error) {
       if (error instanceof NodeError && error.code === 'NO_NODE') {
-        // The container may be reaped between any two calls (kazoo 563): as often as it takes.
+        // The server may reap the container between two calls, any number of times (kazoo 563).
         signal?.throwIfAborted();
         await abortable(client.ensureContainers(parent), signal);
       } else if (error instanceof ConnectionError && error.maybeApplied) {
         const name = await recover(client, session, parent, id, signal);
         if (name !== undefined) return { name, listing: undefined };
       } else if (error instanceof ConnectionError) {
-        await stillIn(client, session, signal);
+        await assertSameSession(client, session, signal);
       } else {
         throw error;
       }
@@ -61,7 +61,7 @@ export async function enqueue(
   }
 }
 
-/** The node of a create whose answer was lost, if the server made it. */
+/** Returns the name of a znode whose create was not answered; undefined if the server did not create it. */
 async function recover(
   client: ZkClient,
   session: Session,
@@ -70,10 +70,10 @@ async function recover(
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
   try {
-    await stillIn(client, session, signal);
+    await assertSameSession(client, session, signal);
     return await find(client, session, parent, id, signal);
   } catch (error) {
-    // Our caller waits no longer for the connection, but the node may be there (CURATOR-18, 190).
+    // The caller does not wait for the connection any longer, but the znode may exist (CURATOR-18, CURATOR-190).
     if (error instanceof ConnectionError || signal?.aborted) {
       void discardLater(client, session, parent, id);
     }
@@ -81,9 +81,7 @@ async function recover(
   }
 }
 
-/**
- * The id was made in this session and a create never crosses sessions: a node that bears it is ours.
- */
+/** Finds the znode with an id. It belongs to this session, because a create is never repeated in another one. */
 async function find(
   client: ZkClient,
   session: Session,
@@ -92,9 +90,9 @@ async function find(
   signal?: AbortSignal,
 ): Promise<string | undefined> {
   try {
-    // The server of the new connection may lag behind the one that took the create.
-    await readWithin(client, session, () => session.sync(parent), signal);
-    const { children } = await readWithin(client, session, () => session.children(parent), signal);
+    // The server of the new connection may lag behind the one that received the create.
+    await retryRead(client, session, () => session.sync(parent), signal);
+    const { children } = await retryRead(client, session, () => session.children(parent), signal);
     const [found, ...twins] = children.filter((name) => name.startsWith(id));
     for (const twin of twins) void session.discard(`${parent}/${twin}`);
     return found;
@@ -117,7 +115,7 @@ async function discardLater(
       if (name !== undefined) await session.discard(`${parent}/${name}`);
       return;
     } catch (error) {
-      // Without a connection there is a next time; any other answer means that the session is over.
+      // After a lost connection it tries again. Any other error means that the session has ended.
       if (!(error instanceof ConnectionError)) return;
     }
   }

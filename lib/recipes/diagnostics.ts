@@ -1,0 +1,200 @@
+import type { LeaseLostError, NotLeaderError } from './errors.js';
+import { typedChannel } from '../client/diagnostics.js';
+import type { Grant } from './internals/grant.js';
+import type { Term } from './term.js';
+import type { GrantKind, Participant, Recipe } from './types.js';
+import type { ZkClient } from '../client/index.js';
+
+/*
+ * Messages on the channels of `node:diagnostics_channel`. The same object stands for a wait, a hold or a term in all
+ * messages about it, so a subscriber can use it as a key. No message is built while nobody is subscribed.
+ */
+
+/**
+ * The lock of a message. It is a {@link Lock}.
+ *
+ * @publicApi
+ */
+export interface ObservedLock {
+  readonly client: ZkClient;
+  readonly key: string;
+  /** The word for it in messages. */
+  readonly noun: 'lock' | 'semaphore';
+  /** The parent znode. */
+  readonly path: string;
+  readonly recipe: Recipe;
+  participants(): Promise<Participant[]>;
+}
+
+/**
+ * The participant of an election in a message. It is a {@link Candidate}.
+ *
+ * @publicApi
+ */
+export interface ObservedCandidate {
+  readonly client: ZkClient;
+  readonly key: string;
+  /** The parent znode. */
+  readonly path: string;
+  readonly id: string;
+}
+
+/**
+ * The wait of one caller for a lock.
+ *
+ * @publicApi
+ */
+export interface Wait {
+  readonly lock: ObservedLock;
+  /** When it began, by `performance.now()`. */
+  readonly since: number;
+}
+
+/**
+ * A message on the channel `nestjs-zookeeper:wait`. Each wait begins and ends once. A re-entry waits for nothing: its
+ * `'granted'` comes alone, with a `Wait` of its own.
+ *
+ * @publicApi
+ */
+export type WaitMessage =
+  | { readonly event: 'began'; readonly wait: Wait }
+  | {
+      readonly event: 'granted';
+      readonly wait: Wait;
+      readonly kind: GrantKind;
+      /** Milliseconds. */
+      readonly duration: number;
+    }
+  | {
+      /** `'busy'`: it was a try, and the lock was held. */
+      readonly event: 'busy' | 'timed-out' | 'cancelled' | 'failed';
+      readonly wait: Wait;
+      /** Milliseconds. */
+      readonly duration: number;
+      /** The error that the caller gets. */
+      readonly error: unknown;
+    };
+
+/**
+ * A grant of a lock, until its last lease is released or it is lost.
+ *
+ * @publicApi
+ */
+export interface Hold {
+  readonly lock: ObservedLock;
+  readonly kind: GrantKind;
+  readonly fencingToken: bigint;
+  /** When it began, by `performance.now()`. */
+  readonly since: number;
+}
+
+/**
+ * A message on the channel `nestjs-zookeeper:hold`. Each hold begins and ends once.
+ *
+ * @publicApi
+ */
+export type HoldMessage =
+  | { readonly event: 'began'; readonly hold: Hold }
+  | {
+      readonly event: 'released';
+      readonly hold: Hold;
+      /** Milliseconds. */
+      readonly duration: number;
+    }
+  | {
+      readonly event: 'lost';
+      readonly hold: Hold;
+      /** Milliseconds. */
+      readonly duration: number;
+      readonly reason: LeaseLostError;
+    };
+
+/**
+ * A message on the channel `nestjs-zookeeper:leader`. A term ends because the leader gives it up, `'resigned'`, or
+ * because it is lost, `'demoted'`.
+ *
+ * @publicApi
+ */
+export type LeaderMessage =
+  | { readonly event: 'elected'; readonly candidate: ObservedCandidate; readonly term: Term }
+  | {
+      readonly event: 'resigned' | 'demoted';
+      readonly candidate: ObservedCandidate;
+      readonly term: Term;
+      readonly reason: NotLeaderError;
+    };
+
+export const waits = typedChannel<WaitMessage>('nestjs-zookeeper:wait');
+export const holds = typedChannel<HoldMessage>('nestjs-zookeeper:hold');
+export const leaders = typedChannel<LeaderMessage>('nestjs-zookeeper:leader');
+
+/** Runs `acquire` and publishes the wait of its caller, if somebody is subscribed. */
+export function publishWait<T extends Grant | Grant[]>(
+  lock: ObservedLock,
+  acquire: () => Promise<T> | T,
+): Promise<T> | T {
+  return waits.hasSubscribers || holds.hasSubscribers ? observed(lock, acquire) : acquire();
+}
+
+/** Publishes that the call chain that holds a lock enters it again. */
+export function publishReentry(lock: ObservedLock): void {
+  if (!waits.hasSubscribers) return;
+  const wait = { lock, since: performance.now() };
+  waits.publish({ event: 'granted', wait, kind: 're-entered', duration: 0 });
+}
+
+export function publishElected(candidate: ObservedCandidate, term: Term): void {
+  if (leaders.hasSubscribers) leaders.publish({ event: 'elected', candidate, term });
+}
+
+export function publishTermOver(candidate: ObservedCandidate, term: Term): void {
+  if (!leaders.hasSubscribers) return;
+  const reason = term.signal.reason as NotLeaderError;
+  // Only a loss has a cause.
+  const event = reason.cause ? 'demoted' : 'resigned';
+  leaders.publish({ event, candidate, term, reason });
+}
+
+async function observed<T extends Grant | Grant[]>(
+  lock: ObservedLock,
+  acquire: () => Promise<T> | T,
+): Promise<T> {
+  const wait: Wait = { lock, since: performance.now() };
+  waits.publish({ event: 'began', wait });
+  try {
+    const acquired = await acquire();
+    const grants = [acquired].flat() as Grant[];
+    const { kind } = grants[0]!;
+    waits.publish({ event: 'granted', wait, kind, duration: performance.now() - wait.since });
+    for (const grant of grants) publishHold(lock, grant);
+    return acquired;
+  } catch (error) {
+    const duration = performance.now() - wait.since;
+    waits.publish({ event: outcomeOf(error), wait, duration, error });
+    throw error;
+  }
+}
+
+function publishHold(lock: ObservedLock, grant: Grant): void {
+  const { kind, fencingToken } = grant;
+  const hold: Hold = { lock, kind, fencingToken, since: performance.now() };
+  holds.publish({ event: 'began', hold });
+  grant.onEnd = (reason) => {
+    const duration = performance.now() - hold.since;
+    if (reason) holds.publish({ event: 'lost', hold, duration, reason });
+    else holds.publish({ event: 'released', hold, duration });
+  };
+  // It may have been lost since it was granted.
+  if (grant.lost) grant.onEnd(grant.lost);
+}
+
+const OUTCOMES: Readonly<Record<string, 'busy' | 'timed-out' | 'cancelled'>> = {
+  BUSY: 'busy',
+  TIMEOUT: 'timed-out',
+  CANCELLED: 'cancelled',
+};
+
+function outcomeOf(error: unknown): Exclude<WaitMessage['event'], 'began' | 'granted'> {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return (typeof code === 'string' && OUTCOMES[code]) || 'failed';
+}

@@ -1,1 +1,0 @@
-export type { GrantKind, Hold, HoldMessage, LeaderMessage, Wait, WaitMessage } from './messages.js';

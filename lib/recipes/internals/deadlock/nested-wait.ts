@@ -1,0 +1,117 @@
+import type { Session, ZkClient } from '../../../client/index.js';
+import { ProcessState } from '../../../client/process-state.js';
+import { type CallChain, type HeldLease, heldLeases } from '../call-chain.js';
+import type { NodeData } from '../node-data.js';
+import type { Waiter } from '../waiter.js';
+import type { Claim } from './claims.js';
+
+/** A caller that waits, and the call chain that made the call. */
+export type ChainedWaiter = Pick<Waiter<unknown>, 'request' | 'over' | 'onOver' | 'reject'> & {
+  readonly chain: CallChain | undefined;
+};
+
+/** A queue in which callers of this process wait: a LocalQueue. */
+export interface WaitQueue {
+  readonly spec: { readonly client: ZkClient };
+  readonly waiters: Iterable<ChainedWaiter>;
+  /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
+  readonly blockedNode: NodeData | undefined;
+  /** The znode by which this process holds the lock that the waiters wait for. */
+  readonly heldNode: string | undefined;
+}
+
+/** Milliseconds. Shorter waits are common and end by themselves. */
+const BLOCKED_AFTER = 400;
+
+const clock = new ProcessState(() => ({ latest: 0 }));
+
+/** Returns the present time by the clock of this process, and never the same time twice. */
+function uniqueTime(): number {
+  const { current } = clock;
+  return (current.latest = Math.max(performance.now(), current.latest + 0.001));
+}
+
+/** The wait of a call chain that holds a lock, since the detector first saw it. */
+export class NestedWait {
+  /** When it was first seen, by the clock of this process. No two waits have the same time. */
+  readonly from = uniqueTime();
+  /** The same by the clock of the machine. */
+  readonly since = performance.timeOrigin + this.from;
+  /** When a cycle is searched from it next, by the clock of this process. */
+  due = 0;
+  /** The deadlock that was reported last. */
+  reported: string | undefined;
+
+  constructor(
+    readonly waiter: ChainedWaiter,
+    readonly queue: WaitQueue,
+    private readonly chain: CallChain,
+  ) {}
+
+  get blocked(): boolean {
+    return performance.now() - this.from >= BLOCKED_AFTER;
+  }
+
+  get held(): readonly HeldLease[] {
+    return heldLeases(this.chain);
+  }
+
+  /** Our znode in the queue while it waits there. */
+  get blockedNode(): NodeData | undefined {
+    const { blockedNode } = this.queue;
+    return blockedNode?.waiting ? blockedNode : undefined;
+  }
+
+  /**
+   * Returns the claim that this wait holds a znode.
+   *
+   * @param behind the znode that it waits behind, if another znode of this process has the claim
+   */
+  claim(node: string, key: string, behind?: string): Claim {
+    const { wait, onDeadlock } = this.waiter.request;
+    const until = wait === Infinity ? undefined : Math.round(this.since + wait);
+    const refuse = onDeadlock === 'refuse' || undefined;
+    return { node, key, since: this.since, until, refuse, behind };
+  }
+}
+
+/** A znode that is held by a chain that waits, and the session of the holder. */
+interface Blocked {
+  readonly claim: Claim;
+  readonly session: Session;
+}
+
+/** Waits of this process, by the znode of this process that they wait behind. */
+export type WaitsByNode = ReadonlyMap<string, readonly NestedWait[]>;
+
+export function byHeldNode(waits: readonly NestedWait[]): WaitsByNode {
+  const found = new Map<string, NestedWait[]>();
+  for (const wait of waits) {
+    const { heldNode } = wait.queue;
+    if (heldNode === undefined) continue;
+    const others = found.get(heldNode);
+    if (others) others.push(wait);
+    else found.set(heldNode, [wait]);
+  }
+  return found;
+}
+
+/**
+ * Returns all znodes of this process that stay until one of `waits` is over: those that their chains hold, those that
+ * the chains hold that wait for these here, and so on.
+ */
+export function blockedBy(waits: readonly NestedWait[], here: WaitsByNode): Map<string, Blocked> {
+  const blocked = new Map<string, Blocked>();
+  const pending = waits.map((wait) => ({ wait, behind: undefined as string | undefined }));
+  for (const { wait, behind } of pending) {
+    for (const { grant, lease } of wait.held) {
+      const { session, nodes } = grant.ownership.position;
+      for (const node of nodes) {
+        if (blocked.has(node)) continue;
+        blocked.set(node, { claim: wait.claim(node, lease.key, behind), session });
+        for (const other of here.get(node) ?? []) pending.push({ wait: other, behind: node });
+      }
+    }
+  }
+  return blocked;
+}

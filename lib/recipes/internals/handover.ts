@@ -1,0 +1,302 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ZkClient } from '../../client/index.js';
+import type { GrantKind, Recipe } from '../types.js';
+import { ContenderWatch } from './contender-watch.js';
+import type { FifoSet } from './fifo-set.js';
+import type { Grant } from './grant.js';
+import { HandoverBudget } from './handover-budget.js';
+import { NodeData } from './node-data.js';
+import { Ownership } from './ownership.js';
+import type { QueuePosition } from './queue.js';
+import type { Request, Waiter } from './waiter.js';
+
+/*
+ * The grants that one znode gives to the callers of this process, one after the other, or many at a time if the lock is
+ * shared by readers (lock cohorting: Dice, Marathe and Shavit):
+ *
+ *                      a caller has it           nobody is left here
+ *              ┌───────────────────────── held ─────────────────────▶ leaving ──▶ lingering
+ *              │                           ▲ │                          │  │          │
+ *     free ────┤                           │ │ free, and a caller waits │  │ linger   │ a contender,
+ *              │ the budget, the tokens or │ ▼                          │  │ is 0     │ or the time
+ *              └─────────────────────▶ deferred ◀───────────────────────┘  ▼          ▼ is over
+ *                an event loop turn        └───────────────────────────▶ closed ◀─────┘
+ *
+ * `closed`: no caller is granted the lock by this znode any more. Readers that hold it keep it; the znode is deleted
+ * when the last of them has released it.
+ */
+
+/** Milliseconds. Holds that are shorter do not rewrite the holder details in the znode. */
+const DESCRIBE_AFTER = 50;
+
+/** What a handover needs to know of its lock. */
+export interface HandoverSpec {
+  readonly client: ZkClient;
+  readonly recipe: Recipe;
+  readonly path: string;
+  /** The directory in which other processes wait. */
+  readonly directory: string;
+  /** Whether callers hold the lock at the same time, as readers do. */
+  readonly shared: boolean;
+  /** Whether these children of the directory include a znode that the callers here must give way to. */
+  hasContenders(children: readonly string[]): boolean;
+}
+
+export class Handover extends Ownership {
+  /** Resolves when the state is `closed`. */
+  readonly closed: Promise<void>;
+  state: 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed' = 'held';
+  private markClosed!: () => void;
+  /** When the lock was granted to this process. */
+  private readonly since = performance.now();
+  private budget: HandoverBudget | undefined;
+  private contenders: ContenderWatch | undefined;
+  private kind: GrantKind = 'cold';
+  /** The request of the last grant. */
+  private last: Request;
+  /** What was last written into the znode, or is being written. */
+  private described: Pick<Request, 'data' | 'linger'>;
+  private describeTimer: NodeJS.Timeout | undefined;
+  private node: NodeData | undefined;
+  /** Whether the server certainly has the mark by which tries of other processes know that the znode may linger. */
+  private lingerMarked: boolean;
+  private lingerUntil = 0;
+  /** When the timer fires; one timer serves many lingers, because most of them end early. */
+  private lingerDue = Infinity;
+  private lingerTimer: NodeJS.Timeout | undefined;
+  private renewal: Promise<void> | undefined;
+  /** Resolves the release of the last reader, because another one has joined. */
+  private onJoin: (() => void) | undefined;
+
+  /**
+   * Grants the lock to the first waiter, and to all waiters if the lock is shared.
+   *
+   * @param request the request for which the znode was created
+   */
+  constructor(
+    private readonly spec: HandoverSpec,
+    position: QueuePosition,
+    private readonly waiters: FifoSet<Waiter<Grant>>,
+    request: Request,
+  ) {
+    super(spec.client, spec.recipe, spec.path, position);
+    this.closed = new Promise((resolve) => (this.markClosed = resolve));
+    const { data, linger } = request;
+    this.last = request;
+    this.described = { data: position.written?.data ?? data, linger };
+    this.lingerMarked = linger > 0;
+    this.node = position.written;
+    if (!this.trusted) void this.close();
+    else
+      do this.grantTo(waiters.first!);
+      while (spec.shared && waiters.first);
+  }
+
+  /** Grants the lock to a caller that has just asked for it, if it need not wait at all. */
+  join(request: Request): Grant | undefined {
+    const open =
+      this.state === 'lingering' ||
+      (this.spec.shared && (this.state === 'held' || this.state === 'leaving'));
+    if (!open || this.waiters.size > 0 || this.obstacle()) return undefined;
+    return this.grantFor(request);
+  }
+
+  /** Grants the lock to waiters, as far as that is allowed now. Called when the lock is free or a caller has come. */
+  advance(): Promise<void> | void {
+    const { spec, waiters } = this;
+    while (this.state !== 'deferred' && this.state !== 'closed') {
+      const busy = this.grants.size > 0;
+      if (busy && !spec.shared) return;
+      const waiter = waiters.first;
+      // A small request for permits never overtakes a large one, which would starve.
+      if (waiter && waiter.request.count !== this.position.nodes.length) return this.close();
+      if (!waiter) return busy ? undefined : this.leave();
+      const obstacle = this.obstacle();
+      if (obstacle === 'closed') return this.close();
+      if (obstacle) return this.defer(obstacle);
+      this.grantTo(waiter);
+    }
+  }
+
+  protected override onFree(): Promise<void> | void {
+    if (this.state === 'closed') return this.end();
+    return this.final ? this.close() : this.advance();
+  }
+
+  protected override onEnded(): void {
+    this.setClosed();
+    clearTimeout(this.describeTimer);
+    clearTimeout(this.lingerTimer);
+    this.contenders?.stop();
+  }
+
+  /** Returns what stands in the way of the next grant: nothing, something to wait for, or `'closed'`. */
+  private obstacle(): Promise<void> | 'closed' | undefined {
+    if (this.final || !this.trusted) return 'closed';
+    if (this.tokensRunLow) this.renewal ??= this.renew();
+    if (this.tokensUsedUp) return this.renewal;
+    const contenders = this.contenderWatch();
+    if (this.spec.shared) {
+      // No reader joins while a writer waits, or the writer would starve.
+      if (contenders.state === 'present') return 'closed';
+      if (contenders.state === 'unknown') return contenders.check();
+    }
+    this.budget ??= new HandoverBudget(this.since);
+    const next = this.budget.next();
+    if (next === 'grant') return undefined;
+    if (next === 'spent') {
+      if (contenders.state === 'present') return 'closed';
+      if (contenders.state === 'unknown') return contenders.check();
+      this.budget.restart();
+    }
+    return nextTurn();
+  }
+
+  private defer(obstacle: Promise<void>): void {
+    if (this.state === 'lingering') this.kind = 'lingering';
+    this.state = 'deferred';
+    const proceed = () => {
+      if (this.state !== 'deferred') return;
+      this.state = 'held';
+      void this.advance();
+    };
+    obstacle.then(proceed, () => this.close());
+  }
+
+  private grantTo(waiter: Waiter<Grant>): void {
+    const { request } = waiter;
+    waiter.resolve(this.grantFor(request));
+  }
+
+  private grantFor(request: Request): Grant {
+    const { shared } = this.spec;
+    const kind = this.state === 'lingering' ? 'lingering' : this.kind;
+    this.kind = shared ? 'shared' : 'handed-over';
+    this.state = 'held';
+    this.onJoin?.();
+    this.last = request;
+    this.budget?.count();
+    const grant = this.grant(kind, shared);
+    // From the second grant on it matters whether other processes wait. The state is known when the budget is spent.
+    if (this.granted === 2) void this.contenderWatch().check();
+    if (!shared) this.describe(request);
+    return grant;
+  }
+
+  /** Nobody here wants the lock. */
+  private leave(): Promise<void> | void {
+    if (this.state === 'lingering') return;
+    if (!this.spec.shared) return this.linger();
+    if (this.state === 'leaving') return;
+    this.state = 'leaving';
+    // Readers that came in one turn of the event loop leave in one turn, and often come again.
+    return new Promise((resolve) => {
+      this.onJoin = resolve;
+      setImmediate(() => resolve(this.state === 'leaving' ? this.linger() : this.ended));
+    });
+  }
+
+  /** Keeps the znode for the next caller, if the last one asked for that. */
+  private linger(): Promise<void> | void {
+    const { linger } = this.last;
+    const unmarked = !this.lingerMarked;
+    if (linger === 0 || this.final || !this.trusted || (this.spec.shared && unmarked)) {
+      return this.close();
+    }
+    this.state = 'lingering';
+    this.lingerUntil = performance.now() + linger;
+    if (this.lingerUntil < this.lingerDue) this.startLingerTimer(linger);
+    this.watchNodes();
+    this.yieldToContenders();
+    if (!unmarked) return;
+    clearTimeout(this.describeTimer);
+    if (this.described.linger === 0) void this.writeDescription(this.last);
+    // Other processes must see the mark first, or their tries would be refused although nobody holds the lock.
+    return this.node!.settled().then(() => {
+      if (this.state === 'lingering' && !this.lingerMarked) return this.close();
+    });
+  }
+
+  private startLingerTimer(milliseconds: number): void {
+    clearTimeout(this.lingerTimer);
+    this.lingerDue = performance.now() + milliseconds;
+    this.lingerTimer = setTimeout(() => {
+      this.lingerDue = Infinity;
+      if (this.state !== 'lingering') return;
+      const left = this.lingerUntil - performance.now();
+      if (left > 0) this.startLingerTimer(left);
+      else void this.close();
+    }, milliseconds).unref();
+  }
+
+  private yieldToContenders(): void {
+    const contenders = this.contenderWatch();
+    if (this.state !== 'lingering' || contenders.state === 'none') return;
+    void contenders.check().then(() => {
+      if (this.state === 'lingering' && contenders.state === 'present') void this.close();
+    });
+  }
+
+  private contenderWatch(): ContenderWatch {
+    const { client, spec, position } = this;
+    this.contenders ??= new ContenderWatch(client, position.session, {
+      directory: spec.directory,
+      children: position.children,
+      hasContenders: (children) => spec.hasContenders(children),
+      onArrival: () => this.yieldToContenders(),
+    });
+    return this.contenders;
+  }
+
+  /** Grants the lock to nobody else. Resolves when other processes can be granted it. */
+  private close(): Promise<void> | void {
+    this.setClosed();
+    if (this.grants.size === 0) return this.end();
+  }
+
+  private setClosed(): void {
+    this.state = 'closed';
+    this.markClosed();
+  }
+
+  /** Writes the details of the present holder into the znode, after a while if it says something else by now. */
+  private describe(request: Request): void {
+    clearTimeout(this.describeTimer);
+    const described = this.described.data;
+    if (request.data === described || Buffer.compare(request.data, described) === 0) return;
+    // Another waiter, which has left, was the first when the znode was created.
+    if (this.granted === 1) return void this.writeDescription(request);
+    const write = () => void this.writeDescription(request);
+    this.describeTimer = setTimeout(write, DESCRIBE_AFTER).unref();
+  }
+
+  private async writeDescription(request: Request): Promise<void> {
+    try {
+      this.described = request;
+      await this.write(request);
+    } catch {
+      // The znode keeps the details of the previous holder.
+    }
+  }
+
+  /** Rewrites the data of the znode for a new zxid, long before the tokens of the present one are used up. */
+  private renew(): Promise<void> {
+    const renewal = this.write(this.described).then((mzxid) => {
+      this.renewal = undefined;
+      this.renewTokens(mzxid);
+    });
+    // A failure matters only to a grant that needs the new zxid.
+    renewal.catch(() => {});
+    return renewal;
+  }
+
+  private async write({ data, linger }: Pick<Request, 'data' | 'linger'>): Promise<number> {
+    const { session, nodes } = this.position;
+    this.node ??= new NodeData(session, nodes[0]!, this.described.data);
+    if (linger === 0) this.lingerMarked = false;
+    const { mzxid } = await this.node.write(data);
+    // A later write that removes the mark may be under way.
+    this.lingerMarked = linger > 0 && this.described.linger > 0;
+    return mzxid;
+  }
+}

@@ -1,0 +1,189 @@
+import type { ZkClient } from '../../client/index.js';
+import { type CallChain, currentChain, runDetached } from './call-chain.js';
+import { watchForDeadlock } from './deadlock/detector.js';
+import { FifoSet } from './fifo-set.js';
+import type { Grant } from './grant.js';
+import { Handover, type HandoverSpec } from './handover.js';
+import type { NodeData } from './node-data.js';
+import type { QueuePosition } from './queue.js';
+import { Tries } from './tries.js';
+import { busy, cancelled, NOBODY_WAITS, type Request, Waiter } from './waiter.js';
+
+/*
+ * All callers of this process that want one lock. They wait here, first in, first out, behind a znode that the process
+ * creates for the first of them:
+ *
+ *     idle ── a caller asks ──▶ acquiring ── the znode is granted ──▶ open: a Handover serves the callers
+ *      ▲                        ▲     │                                │
+ *      │ nobody waits           │     │ nobody waits any more          │ closed: other processes have their turn
+ *      └────────────────────────┴─────┴────────────────────────────────┘
+ *
+ * The queue of a semaphore acquires the next permits while earlier ones are still held; all others acquire one znode
+ * at a time.
+ */
+
+/** How a queue acquires what it hands out. */
+export interface LocalQueueSpec extends HandoverSpec {
+  /** Whether the callers hold permits, each by znodes of its own. */
+  readonly permits?: boolean;
+  /** Acquires znodes for the first waiter. */
+  acquire(first: Waiter<Grant>, options: AcquireContext): Promise<QueuePosition>;
+  /** Called when the queue comes into use. Returns a function that is called when it is idle again. */
+  use?(): () => void;
+}
+
+export interface AcquireContext {
+  /** Aborts when the first waiter does not want this any more. */
+  readonly signal: AbortSignal;
+  readonly tries: Tries;
+  onBlocked(node: NodeData): void;
+}
+
+type LocalQueues = Map<string, LocalQueue>;
+
+/** The queues that are in use, by client and by recipe and path. */
+const queuesInUse = new WeakMap<ZkClient, LocalQueues>();
+
+/**
+ * Returns the only queue of this process for a lock.
+ *
+ * @param variant distinguishes queues of one path
+ */
+export function findLocalQueue(
+  { client, path, recipe }: Pick<LocalQueueSpec, 'client' | 'path' | 'recipe'>,
+  specOf: () => LocalQueueSpec,
+  variant = '',
+): LocalQueue {
+  let queues = queuesInUse.get(client);
+  if (!queues) queuesInUse.set(client, (queues = new Map()));
+  const name = `${recipe}${variant} ${path}`;
+  return queues.get(name) ?? new LocalQueue(specOf(), queues, name);
+}
+
+/** A caller that waits, and its call chain at the time when it asked: another chain may settle it. */
+export class QueuedCaller extends Waiter<Grant> {
+  readonly chain: CallChain | undefined = currentChain();
+}
+
+export class LocalQueue {
+  readonly waiters = new FifoSet<QueuedCaller>();
+  /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
+  blockedNode: NodeData | undefined;
+  private readonly tries = new Tries();
+  /** The latest handover. */
+  private handover: Handover | undefined;
+  /** The handovers that are not closed. */
+  private open = 0;
+  private serving = false;
+  /** Aborts the acquisition that is under way. */
+  private acquiring: AbortController | undefined;
+  private acquiredCount = 1;
+  private endUse: (() => void) | undefined;
+
+  /** @param inUse where the queue is found by its name while it is in use; undefined for a queue of a single caller */
+  constructor(
+    readonly spec: LocalQueueSpec,
+    private readonly inUse?: LocalQueues,
+    private readonly name = '',
+  ) {}
+
+  /** The znode by which this process holds the lock that the waiters wait for, if only one caller can hold it. */
+  get heldNode(): string | undefined {
+    const { handover, spec } = this;
+    const holds = handover && handover.state !== 'closed' && !spec.shared && !spec.permits;
+    return holds ? handover.position.nodes[0] : undefined;
+  }
+
+  /** Returns the grant itself if the caller need not wait at all. */
+  acquire(request: Request): Promise<Grant> | Grant {
+    const { wanted, signal, wait } = request;
+    if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    const { spec, handover } = this;
+    const grant = handover?.join(request);
+    if (grant) return grant;
+    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(wanted));
+    if (!this.endUse) {
+      this.endUse = spec.use?.() ?? nothing;
+      this.inUse?.set(this.name, this);
+    }
+    const waiter = new QueuedCaller(request, this.leave);
+    this.waiters.add(waiter);
+    if (wait === 0) this.tries.add(waiter);
+    else if (waiter.chain && !spec.permits) watchForDeadlock(this);
+    if (handover && handover.state !== 'closed' && !spec.permits) void handover.advance();
+    else if (!this.serving) {
+      this.serving = true;
+      // The loop outlives this caller and must not count as a holder of the caller's locks.
+      runDetached(() => void this.serve());
+    }
+    return waiter.promise;
+  }
+
+  /** Whether another caller of this process holds the lock or waits for it without a limit. */
+  private get refusesTries(): boolean {
+    const { state } = this.handover ?? {};
+    const held = state !== undefined && state !== 'closed' && state !== 'lingering';
+    // Tries that wait here prove nothing: the lock may have been released since they were blocked.
+    return !this.spec.permits && (held || this.waiters.size > this.tries.size);
+  }
+
+  private async serve(): Promise<void> {
+    for (let first; (first = this.waiters.first);) {
+      const { signal } = (this.acquiring = new AbortController());
+      this.acquiredCount = first.request.count;
+      try {
+        const position = await this.spec.acquire(first, {
+          signal,
+          tries: this.tries,
+          onBlocked: (node) => (this.blockedNode = node),
+        });
+        this.acquiring = undefined;
+        const handover = this.handOut(position, first.request);
+        if (!this.spec.permits) await handover?.closed;
+      } catch (error) {
+        if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
+      }
+    }
+    this.serving = false;
+    this.endIfIdle();
+  }
+
+  /** Hands znodes to the first waiters, who may have changed meanwhile, and deletes what none of them can use. */
+  private handOut({ nodes, ...position }: QueuePosition, request: Request): Handover | undefined {
+    let rest = nodes;
+    for (let first; (first = this.waiters.first) && first.request.count <= rest.length;) {
+      const own = { ...position, nodes: rest.slice(0, first.request.count) };
+      rest = rest.slice(first.request.count);
+      this.open++;
+      const handover = new Handover(this.spec, own, this.waiters, request);
+      this.handover = handover;
+      void handover.closed.then(() => {
+        this.open--;
+        this.endIfIdle();
+      });
+      if (!this.spec.shared && !this.spec.permits) {
+        for (const waiter of this.tries.upTo(Infinity)) waiter.blocked();
+      }
+      if (rest.length === 0) return handover;
+    }
+    for (const node of rest) void position.session.discard(node);
+    return undefined;
+  }
+
+  private readonly leave = (waiter: Waiter<Grant>): void => {
+    this.waiters.delete(waiter as QueuedCaller);
+    if (waiter.request.wait === 0) this.tries.delete(waiter);
+    if (this.waiters.first?.request.count !== this.acquiredCount) {
+      this.acquiring?.abort(NOBODY_WAITS);
+    }
+  };
+
+  private endIfIdle(): void {
+    if (this.serving || this.open > 0 || this.waiters.size > 0) return;
+    if (this.inUse?.get(this.name) === this) this.inUse.delete(this.name);
+    this.endUse?.();
+    this.endUse = undefined;
+  }
+}
+
+function nothing(): void {}

@@ -1,0 +1,163 @@
+import type { ZkClient } from '../../client/index.js';
+import { LeaseLostError, LockRevokedError } from '../errors.js';
+import type { GrantKind, Recipe } from '../types.js';
+import { FifoSet } from './fifo-set.js';
+import { Grant, RESOLVED } from './grant.js';
+import { NodeWatch } from './node-watch.js';
+import type { QueuePosition } from './queue.js';
+
+/*
+ * What a process has of a lock while its znodes exist:
+ *
+ *              grant            the last grant is returned
+ *     free ───────────▶ held ──────────────────────────────▶ free
+ *       │                 │
+ *       │ end             │ the session ends or cannot be trusted; a znode is deleted
+ *       ▼                 ▼
+ *     ended ◀─────────── lost
+ *
+ * It ends when it is free again. A Handover (handover.ts) grants the lock to other callers first.
+ */
+
+/** The number of grants of one znode before a change of the znode must provide the next zxid. */
+const GRANTS_PER_ZXID = 1024;
+
+/** Milliseconds. A shorter hold ends before a watch on its znodes could report anything. */
+const WATCH_AFTER = 50;
+
+/**
+ * The fencing token of the `n`th grant after a transaction. The parent's pzxid in the listing that proved the first
+ * grant is higher than that of any earlier holder, because every release changes it. A sequence number would not do:
+ * it starts again with a new parent.
+ */
+export function fencingToken(zxid: number, n = 0): bigint {
+  return BigInt(zxid) * BigInt(GRANTS_PER_ZXID) + BigInt(n);
+}
+
+export class Ownership {
+  protected readonly grants = new FifoSet<Grant>();
+  /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
+  protected ended: Promise<void> | undefined;
+  /** Whether no grant may follow the present ones. */
+  protected final = false;
+  /** How many grants the znodes have given. */
+  protected granted = 0;
+  private lossReason: LeaseLostError | undefined;
+  private tokenZxid: number;
+  private tokens = 0;
+  private nodeWatch: NodeWatch | undefined;
+  private watchTimer: NodeJS.Timeout | undefined;
+  private unsubscribe: () => void;
+
+  constructor(
+    readonly client: ZkClient,
+    readonly recipe: Recipe,
+    readonly path: string,
+    readonly position: QueuePosition,
+  ) {
+    this.tokenZxid = position.pzxid;
+    this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
+    this.watchTimer = setTimeout(() => this.watchNodes(), WATCH_AFTER).unref();
+  }
+
+  get trusted(): boolean {
+    return !this.lossReason && this.position.session.trusted;
+  }
+
+  /** Makes a grant. An exclusive one has a token above all earlier ones; shared ones have the token of the first. */
+  grant(kind: GrantKind = 'cold', shared = false): Grant {
+    const grant = new Grant(this, fencingToken(this.tokenZxid, shared ? 0 : this.tokens++), kind);
+    this.granted++;
+    this.grants.add(grant);
+    return grant;
+  }
+
+  /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
+  returned(grant: Grant): Promise<void> {
+    this.grants.delete(grant);
+    const freed = this.grants.size === 0 && !this.ended && this.onFree();
+    return this.ended ?? (freed || RESOLVED);
+  }
+
+  endAfterGrants(): void {
+    this.final = true;
+  }
+
+  /** Sends the deletion of the znodes. Idempotent. */
+  end(): Promise<void> {
+    if (this.ended) return this.ended;
+    const { session, nodes } = this.position;
+    clearTimeout(this.watchTimer);
+    this.nodeWatch?.stop();
+    this.unsubscribe();
+    // Sent in this turn, before the create with which the next waiter of this process queues up.
+    this.ended =
+      nodes.length === 1
+        ? session.discard(nodes[0]!)
+        : Promise.all(nodes.map((node) => session.discard(node))).then(() => {});
+    this.onEnded();
+    return this.ended;
+  }
+
+  watchNodes(): void {
+    if (this.nodeWatch || this.ended) return;
+    clearTimeout(this.watchTimer);
+    this.nodeWatch = new NodeWatch(this.client, this.position, {
+      deleted: (node) => this.lose(new Error(`somebody deleted ${node}`)),
+      revoked: () => this.revoke(),
+    });
+  }
+
+  /** Called when the last grant was returned. The caller that returned it waits for the result. */
+  protected onFree(): Promise<void> | void {
+    return this.end();
+  }
+
+  protected onEnded(): void {}
+
+  /** Whether half of the tokens of the present zxid are used. */
+  protected get tokensRunLow(): boolean {
+    return this.tokens * 2 >= GRANTS_PER_ZXID;
+  }
+
+  protected get tokensUsedUp(): boolean {
+    return this.tokens >= GRANTS_PER_ZXID;
+  }
+
+  /** Continues the tokens from a later change of the znode. */
+  protected renewTokens(zxid: number): void {
+    this.tokenZxid = zxid;
+    this.tokens = 0;
+  }
+
+  private revoke(): void {
+    this.final = true;
+    const reason = new LockRevokedError(`somebody asked for the lease on ${this.path}`);
+    for (const grant of this.grants) grant.revoke(reason);
+    if (this.grants.size === 0 && !this.ended) void this.onFree();
+  }
+
+  private distrust(reason: Error): void {
+    const { session } = this.position;
+    if (!session.alive || [...this.grants].some(({ released }) => !released)) {
+      this.lose(reason);
+    } else if (this.grants.size > 0) {
+      // A lock that is kept only by `holdAtLeast` survives a suspended connection.
+      this.final = true;
+      this.unsubscribe = session.onLost((end) => this.lose(end));
+    } else {
+      void this.end();
+    }
+  }
+
+  private lose(cause: Error): void {
+    if (this.ended) return;
+    const message = `the lease on ${this.path} was lost: ${cause.message}`;
+    const reason = (this.lossReason = new LeaseLostError(message, { cause }));
+    const lost = [...this.grants];
+    this.grants.clear();
+    for (const grant of lost) grant.end('lost', reason);
+    void this.end();
+    for (const grant of lost) grant.notifyLoss();
+  }
+}

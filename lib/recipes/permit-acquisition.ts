@@ -1,0 +1,222 @@
+import { SessionExpiredError } from '../client/errors.js';
+import type { Session, Watch, ZkClient } from '../client/index.js';
+import { wait as pause } from '../client/sleep.js';
+import { childrenOf } from './internals/participants.js';
+import type { Grant } from './internals/grant.js';
+import { lastBefore, queueOf } from './internals/node-names.js';
+import { Ownership } from './internals/ownership.js';
+import type { PermitLimit } from './permit-limit.js';
+import { type Listing, type NewNode, protectedCreate } from './internals/protected-create.js';
+import { type QueuePosition, waitInQueue } from './internals/queue.js';
+import { assertSameSession, retryRead } from './internals/session-retry.js';
+import { abortable, NOBODY_WAITS, type Waiter } from './internals/waiter.js';
+
+const LEASE = 'lease-';
+export const LEASES = [LEASE];
+const LOCK = 'lock-';
+export const LOCKS = [LOCK];
+/** Milliseconds. The poll interval of an acquire with `wait: 0`. */
+const POLL_INTERVAL = 20;
+
+type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
+
+/** A request for permits. */
+export interface PermitRequest {
+  readonly count: number;
+  /** What the znodes say about the caller. */
+  readonly data: Uint8Array;
+  /** Aborts when nobody wants the permits any more. */
+  readonly signal: AbortSignal;
+  /** The caller, if the request serves a single one; it may be a try. */
+  readonly waiter?: PermitWaiter;
+  /** As in {@link NewNode}, for each znode in the queue of requests. */
+  readonly onNamed?: NewNode['onNamed'];
+}
+
+/**
+ * Acquires permits of one semaphore. The mutex at `<path>/locks` admits one request at a time over all processes, in the
+ * order of arrival.
+ */
+export class PermitAcquisition {
+  /** The directory of the mutex. */
+  readonly locks: string;
+  /** The directory of the permits. */
+  readonly leases: string;
+
+  constructor(
+    readonly client: ZkClient,
+    readonly path: string,
+    readonly limit: PermitLimit,
+  ) {
+    this.locks = `${path}/locks`;
+    this.leases = `${path}/leases`;
+  }
+
+  /** Resolves to the lease znodes of `count` permits. */
+  async acquire(request: PermitRequest): Promise<QueuePosition> {
+    const { signal } = request;
+    await this.checkForeignNodes();
+    for (;;) {
+      const mutex = await this.acquireMutex(request);
+      try {
+        const position = await this.acquireInTurn(mutex, request);
+        if (position) return position;
+      } catch (error) {
+        if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
+      } finally {
+        mutex.abandon();
+      }
+    }
+  }
+
+  /** Whether other requests than our own wait for the mutex. */
+  hasContenders(children: readonly string[], own: ReadonlySet<string>): boolean {
+    return queueOf({ parent: this.locks, markers: LOCKS }, children).some(
+      ({ name }) => ![...own].some((prefix) => name.startsWith(prefix)),
+    );
+  }
+
+  /** The number of permits that are held. */
+  async taken(): Promise<number> {
+    const children = await childrenOf(this.client, this.leases);
+    return queueOf({ parent: this.leases, markers: LEASES }, children).length;
+  }
+
+  /** @throws ForeignNodeError if another recipe uses the path: its holders would not see ours */
+  async checkForeignNodes(): Promise<void> {
+    const children = await childrenOf(this.client, this.path);
+    const others = children.filter((name) => name !== 'locks' && name !== 'leases');
+    queueOf({ parent: this.path, markers: [] }, others);
+  }
+
+  private async acquireMutex(request: PermitRequest): Promise<Grant> {
+    const { client, locks: parent } = this;
+    const { data, onNamed, waiter } = request;
+    const names = { parent, marker: LOCK, markers: LOCKS, data, nodeAhead: lastBefore };
+    const wait = (signal: AbortSignal) =>
+      waitInQueue(client, names, { signal, onBlocked: () => waiter?.blockedBriefly(), onNamed });
+    const isTry = waiter?.request.wait === 0;
+    const position = await (isTry
+      ? this.whilePermitsAreLeft(wait, waiter, request)
+      : wait(request.signal));
+    waiter?.unblocked();
+    return new Ownership(client, 'mutex', parent, position).grant();
+  }
+
+  /** Even a try waits a short time for the mutex while permits are left, because the request ahead ends soon. */
+  private async whilePermitsAreLeft(
+    wait: (signal: AbortSignal) => Promise<QueuePosition>,
+    waiter: PermitWaiter,
+    { count, signal }: PermitRequest,
+  ): Promise<QueuePosition> {
+    const polling = new AbortController();
+    const either = AbortSignal.any([signal, polling.signal]);
+    const enough = async () => (await this.limit.read()) - (await this.taken()) >= count;
+    const check = async () => {
+      if (await enough()) return either.throwIfAborted();
+      // The server may lag behind the one that answered a release.
+      const [, stillEnough] = await Promise.all([this.client.sync(this.path), enough()]);
+      // If the mutex was granted meanwhile, the permits may have been taken by this request.
+      either.throwIfAborted();
+      if (!stillEnough) waiter.blocked();
+      either.throwIfAborted();
+    };
+    const poll = async () => {
+      for (;;) {
+        await pause(POLL_INTERVAL, { signals: [either] });
+        await check();
+      }
+    };
+    await check();
+    poll().catch((error: unknown) => polling.abort(error));
+    try {
+      return await wait(either);
+    } finally {
+      polling.abort(NOBODY_WAITS);
+    }
+  }
+
+  /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */
+  private async acquireInTurn(
+    mutex: Grant,
+    { count, data, signal, waiter }: PermitRequest,
+  ): Promise<QueuePosition | undefined> {
+    const { session } = mutex.ownership.position;
+    const created = await this.createLeases(session, data, count);
+    const names = created.map(({ name }) => name);
+    const nodes = names.map((name) => `${this.leases}/${name}`);
+    const attempt = AbortSignal.any([signal, mutex.signal]);
+    let granted: Listing | undefined;
+    try {
+      await this.checkAgreement(created.at(-1)?.listing, names);
+      [granted] = await Promise.all([
+        this.untilWithinLimit(session, names, waiter, attempt),
+        // Again, now that our own znodes exist: of two recipes that start at once, the later one sees the other.
+        this.checkForeignNodes(),
+      ]);
+      // The session may have ended between the two replies.
+      if (!session.trusted) granted = undefined;
+    } catch (error) {
+      // Without the mutex another request may be admitted, so this one starts again behind it.
+      if (signal.aborted || !mutex.lost) throw error;
+    } finally {
+      if (!granted) for (const node of nodes) void session.discard(node);
+    }
+    return granted && { session, nodes, pzxid: granted.stat.pzxid, children: [] };
+  }
+
+  private async createLeases(session: Session, data: Uint8Array, count: number) {
+    const mode = 'ephemeral-sequential';
+    const node = { parent: this.leases, suffix: LEASE, data, mode } as const;
+    const results = await Promise.allSettled(
+      Array.from({ length: count }, () => protectedCreate(this.client, session, node)),
+    );
+    const created = results.filter((result) => result.status === 'fulfilled');
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) {
+      for (const { value } of created) void session.discard(`${this.leases}/${value.name}`);
+      throw failed.reason;
+    }
+    return created.map(({ value }) => value);
+  }
+
+  /** Resolves when there are no more lease znodes than permits; undefined if one of `names` is gone. */
+  private async untilWithinLimit(
+    session: Session,
+    names: readonly string[],
+    waiter: PermitWaiter | undefined,
+    signal: AbortSignal,
+  ): Promise<Listing | undefined> {
+    for (;;) {
+      signal.throwIfAborted();
+      // A watch on the children, because the end of any lease may admit this request.
+      const list = () => session.children(this.leases, { watch: true });
+      const listing = await retryRead(this.client, session, list, signal);
+      let limit: { value: number; watch: Watch | undefined } | undefined;
+      try {
+        limit = await this.limit.watched();
+        if (!names.every((name) => listing.children.includes(name))) return undefined;
+        const queue = queueOf({ parent: this.leases, markers: LEASES }, listing.children);
+        if (queue.length <= limit.value) {
+          if (session.trusted) return listing;
+          await assertSameSession(this.client, session, signal);
+          continue;
+        }
+        waiter?.blocked();
+        const changes = [listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])];
+        await abortable(Promise.race(changes), signal);
+      } finally {
+        listing.watch.remove();
+        limit?.watch?.remove();
+      }
+    }
+  }
+
+  private async checkAgreement(
+    listing: Listing | undefined,
+    own: readonly string[],
+  ): Promise<void> {
+    const other = listing?.children.find((name) => !own.includes(name));
+    if (other) await this.limit.checkAgainst(`${this.leases}/${other}`);
+  }
+}

@@ -1,0 +1,86 @@
+import type { ZkClient } from '../client/index.js';
+
+/** The kind of a lock. Locks of one kind on one path exclude or share each other. */
+export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
+
+/**
+ * How a grant came about: `'cold'`, by a new znode; `'handed-over'`, from another caller of this process without a
+ * request; `'lingering'`, by the znode that the last caller left; `'shared'`, beside other readers of this process;
+ * `'re-entered'`, by a call chain that holds the lock already.
+ *
+ * @publicApi
+ */
+export type GrantKind = 'cold' | 'handed-over' | 'lingering' | 'shared' | 're-entered';
+
+/**
+ * What a holder or a waiter says about itself. Its znode keeps this beside the host and the process id.
+ *
+ * @publicApi
+ */
+export interface HolderDetails {
+  /** The name of the service or instance. */
+  name?: string;
+  /** A text for people. */
+  text?: string;
+  /** Any value that JSON can express. */
+  data?: unknown;
+}
+
+/**
+ * A znode that holds a lock or waits for it. Callers of one process that share a znode count as one participant.
+ *
+ * @publicApi
+ */
+export interface Participant {
+  /** The path of the znode. */
+  readonly path: string;
+  readonly state: 'holding' | 'waiting';
+  /** What the participant holds or waits for. */
+  readonly mode: 'exclusive' | 'read' | 'write' | 'permit';
+  /** When the znode was created, by the clock of the ensemble. */
+  readonly since: Date;
+  /** The id of the session that owns the znode, in hexadecimal. */
+  readonly session: string;
+  /** Whether somebody asked this holder to release the lock. The request replaces the details. */
+  readonly revoked: boolean;
+  /** The host of the process; undefined for znodes of other libraries. */
+  readonly host?: string;
+  /** The id of the process; undefined for znodes of other libraries. */
+  readonly pid?: number;
+  readonly details?: HolderDetails;
+  /** The data of a znode of another library, as text. Curator writes the address of the host. */
+  readonly text?: string;
+}
+
+/**
+ * A participant of a deadlock.
+ *
+ * @publicApi
+ */
+export interface DeadlockMember {
+  /** The key of the lock that it holds. */
+  readonly key: string;
+  /** The znode that holds that lock, and what the znode says about its holder. */
+  readonly holder: Participant;
+  /** The key of the lock that it waits for. */
+  readonly waitsFor: string;
+  /** Whether it belongs to this process. */
+  readonly here: boolean;
+  /** Whether its wait is the one that is refused. */
+  readonly refused: boolean;
+  /** When its wait times out, by the clock of its machine, to a fifth of a second; undefined for never. */
+  readonly endsAt?: Date;
+}
+
+/**
+ * A cycle of waits: each member waits for the lock that the next one holds, and the last member for the lock that the
+ * first one holds.
+ *
+ * @publicApi
+ */
+export interface Deadlock {
+  readonly client: ZkClient;
+  readonly cycle: readonly DeadlockMember[];
+  /** A text for people. */
+  readonly message: string;
+}
