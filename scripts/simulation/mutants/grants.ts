@@ -7,9 +7,9 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A handover and a grant of a lingering lock do not read the clock of the session, so a caller may be granted a lease that is already lost (etcd issue 11456).',
     edits: [
       {
-        file: 'lib/recipes/internals/tenure.ts',
-        search: 'return this.staysOn && this.trusted;',
-        replace: 'return this.staysOn;',
+        file: 'lib/recipes/internals/handover.ts',
+        search: "if (this.final || !this.trusted) return 'closed';",
+        replace: "if (this.final) return 'closed';",
       },
     ],
   },
@@ -18,8 +18,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
-        file: 'lib/recipes/internals/bound.ts',
-        search: "if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'others';",
+        file: 'lib/recipes/internals/handover-budget.ts',
+        search: "if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'spent';",
         replace: '',
       },
     ],
@@ -29,8 +29,9 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lingering lock is not released when another process queues up for it.',
     edits: [
       {
-        file: 'lib/recipes/internals/stay.ts',
-        search: 'if (this.active && company.others) void this.tenure.giveBack();',
+        file: 'lib/recipes/internals/handover.ts',
+        search:
+          "if (this.state === 'lingering' && contenders.state === 'present') void this.close();",
         replace: '',
       },
     ],
@@ -40,9 +41,10 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lock that was revoked is handed over and lingers.',
     edits: [
       {
-        file: 'lib/recipes/internals/tenure.ts',
-        search: 'return !this.givenBack && !this.revoked && !this.last;',
-        replace: 'return !this.givenBack && !this.last;',
+        file: 'lib/recipes/internals/ownership.ts',
+        search: `this.final = true;
+    const reason = new LockRevokedError`,
+        replace: 'const reason = new LockRevokedError',
       },
     ],
   },
@@ -51,9 +53,9 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'Grants that are handed over have the same fencing token.',
     edits: [
       {
-        file: 'lib/recipes/internals/tenure.ts',
-        search: 'fencingToken(this.base, this.granted++)',
-        replace: 'fencingToken(this.base)',
+        file: 'lib/recipes/internals/ownership.ts',
+        search: 'fencingToken(this.tokenZxid, shared ? 0 : this.tokens++)',
+        replace: 'fencingToken(this.tokenZxid)',
       },
     ],
   },
@@ -63,7 +65,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/node-watch.ts',
-        search: "if (this.state === 'watching') this.events.gone(node);",
+        search: 'if (!this.stopped) this.events.deleted(node);',
         replace: '',
       },
     ],
@@ -76,7 +78,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
         file: 'lib/recipes/internals/grant.ts',
         search: `if (this.state !== 'held') return;
     this.end('released');`,
-        replace: `if (this.state !== 'held') return void this.tenure.giveBack();
+        replace: `if (this.state !== 'held') return void this.ownership.end();
     this.end('released');`,
       },
     ],
@@ -87,7 +89,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
-        search: 'if (--this.leases > 0) return AT_ONCE;',
+        search: 'if (--this.leases > 0) return RESOLVED;',
         replace: '',
       },
     ],
@@ -109,7 +111,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
-        search: 'if (this.keepUntil > 0 && keepFor > 0) {',
+        search: 'if (keepFor > 0) {',
         replace: 'if (keepFor === Infinity) {',
       },
     ],
@@ -120,8 +122,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
-        search: 'Math.min(holdAtMost, LONGEST_TIMER),',
-        replace: 'LONGEST_TIMER,',
+        search: 'Math.min(holdAtMost, LONGEST_TIMER)',
+        replace: 'LONGEST_TIMER',
       },
     ],
   },

@@ -8,7 +8,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'if (!listing.children.includes(own.name)) return undefined;',
+        search: 'if (!children.includes(own.name)) return undefined;',
         replace: '',
       },
     ],
@@ -18,14 +18,14 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose session expired is repeated in the next session, and its node is never used or deleted (CURATOR-604, CURATOR-696).',
     edits: [
       {
-        file: 'lib/recipes/internals/enqueue.ts',
+        file: 'lib/recipes/internals/protected-create.ts',
         search: 'const creating = session.create(',
         replace: 'const creating = (await client.session({ signal })).create(',
       },
       {
-        file: 'lib/recipes/internals/enqueue.ts',
+        file: 'lib/recipes/internals/protected-create.ts',
         search: `  try {
-    await stillIn(client, session, signal);`,
+    await assertSameSession(client, session, signal);`,
         replace: `  try {
     if ((await client.session({ signal })) !== session) return undefined;`,
       },
@@ -36,9 +36,10 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose reply was lost is repeated without a search for the node that it created, so an orphan node blocks the queue (CURATOR-45, CURATOR-79).',
     edits: [
       {
-        file: 'lib/recipes/internals/enqueue.ts',
+        file: 'lib/recipes/internals/protected-create.ts',
         search: 'const name = await recover(client, session, parent, id, signal);',
-        replace: 'const name = (await stillIn(client, session, signal)) as string | undefined;',
+        replace:
+          'const name = (await assertSameSession(client, session, signal)) as string | undefined;',
       },
     ],
   },
@@ -47,7 +48,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait that ends before the reply to its create leaves the node in the queue until the session ends (CURATOR-18, CURATOR-190).',
     edits: [
       {
-        file: 'lib/recipes/internals/enqueue.ts',
+        file: 'lib/recipes/internals/protected-create.ts',
         search: 'void discardLater(client, session, parent, id);',
         replace: '',
       },
@@ -69,7 +70,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A client that has created a parent node once does not create it again after the servers removed it (kazoo issue 563).',
     edits: [
       {
-        file: 'lib/recipes/internals/enqueue.ts',
+        file: 'lib/recipes/internals/protected-create.ts',
         search: 'await abortable(client.ensureContainers(parent), signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
         if (made.has(parent)) throw error;
@@ -84,8 +85,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: '() => session.get(path, { watch: true }),',
-        replace: '() => session.exists(path, { watch: true }),',
+        search: 'const read = () => session.get(path, { watch: true });',
+        replace: 'const read = () => session.exists(path, { watch: true });',
       },
     ],
   },
@@ -107,7 +108,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'pzxid: listing.stat.pzxid,',
+        search: 'pzxid: stat.pzxid,',
         replace: 'pzxid: (created.listing ?? listing).stat.pzxid,',
       },
     ],
@@ -128,7 +129,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'The deadline of a wait is ignored.',
     edits: [
       {
-        file: 'lib/recipes/internals/wait.ts',
+        file: 'lib/recipes/internals/waiter.ts',
         search: 'if (wait > 0 && wait !== Infinity) {',
         replace: 'if (wait > LONGEST_TIMER && wait !== Infinity) {',
       },
@@ -139,8 +140,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'An acquire with `wait: 0` waits for a lock that another caller holds.',
     edits: [
       {
-        file: 'lib/recipes/internals/wait.ts',
-        search: 'if (!this.patient) this.reject(busy(this.wanted));',
+        file: 'lib/recipes/internals/waiter.ts',
+        search: 'if (this.request.wait === 0) this.reject(busy(this.request.wanted));',
         replace: '',
       },
     ],

@@ -7,10 +7,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve.',
     edits: [
       {
-        file: 'lib/recipes/internals/readers.ts',
-        search:
-          "if (!tenure.grantsOn || !company.alone || bound.before !== 'nothing') return undefined;",
-        replace: 'if (!tenure.grantsOn) return undefined;',
+        file: 'lib/recipes/internals/handover.ts',
+        search: 'if (this.spec.shared) {',
+        replace: "if (this.spec.shared && this.recipe !== 'read') {",
       },
     ],
   },
@@ -19,14 +18,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'The first reader that leaves deletes the node that other readers share.',
     edits: [
       {
-        file: 'lib/recipes/internals/tenure.ts',
-        search: 'const freed = this.holding.size === 0 && !this.givenBack && this.onFree(this);',
-        replace: 'const freed = !this.givenBack && this.onFree(this);',
-      },
-      {
-        file: 'lib/recipes/internals/readers.ts',
-        search: 'if (coming.size > 0 || tenure.occupied || tenure.givenBack) return;',
-        replace: 'if (coming.size > 0 || tenure.givenBack) return;',
+        file: 'lib/recipes/internals/ownership.ts',
+        search: 'const freed = this.grants.size === 0 && !this.ended && this.onFree();',
+        replace: 'const freed = !this.ended && this.end();',
       },
     ],
   },
@@ -62,9 +56,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A semaphore grants one permit more than it has.',
     edits: [
       {
-        file: 'lib/recipes/internals/permit-door.ts',
-        search: '.length <= limit.value',
-        replace: '.length <= limit.value + 1',
+        file: 'lib/recipes/permit-acquisition.ts',
+        search: 'queue.length <= limit.value',
+        replace: 'queue.length <= limit.value + 1',
       },
     ],
   },
@@ -73,7 +67,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter does not notice that the number of permits was raised (CURATOR-75).',
     edits: [
       {
-        file: 'lib/recipes/internals/permit-door.ts',
+        file: 'lib/recipes/permit-acquisition.ts',
         search: '[listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])]',
         replace: '[listing.watch.fired]',
       },
@@ -84,10 +78,10 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'Processes create the nodes of their permits at the same time, and each blocks the others with a part of its permits.',
     edits: [
       {
-        file: 'lib/recipes/internals/permit-door.ts',
-        search: 'const place = await this.ask(grantOf(door)!, asking);',
-        replace: `void door.release();
-        const place = await this.ask(grantOf(door)!, asking);`,
+        file: 'lib/recipes/permit-acquisition.ts',
+        search: 'const position = await this.acquireInTurn(mutex, request);',
+        replace: `mutex.abandon();
+        const position = await this.acquireInTurn(mutex, request);`,
       },
     ],
   },
@@ -96,7 +90,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait for permits that fails leaves its lease nodes in the queue.',
     edits: [
       {
-        file: 'lib/recipes/internals/permit-door.ts',
+        file: 'lib/recipes/permit-acquisition.ts',
         search: 'if (!granted) for (const node of nodes) void session.discard(node);',
         replace: '',
       },
@@ -141,7 +135,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
-        search: 'grantOf(lease)?.tenure.endAfter();',
+        search: 'grantOf(lease)?.ownership.endAfterGrants();',
         replace: '',
       },
     ],

@@ -55,8 +55,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         replace: "transport.exists('/', false, (code) => {",
       },
       {
-        file: 'lib/recipes/internals/enqueue.ts',
-        search: 'await readWithin(client, session, () => session.sync(parent), signal);',
+        file: 'lib/recipes/internals/protected-create.ts',
+        search: 'await retryRead(client, session, () => session.sync(parent), signal);',
         replace: '',
       },
     ],
