@@ -15,18 +15,18 @@ import { Ownership } from './internals/ownership.js';
 import { LeaseTerm, type Term } from './term.js';
 
 /**
- * What every candidate of an election takes.
+ * The options of a candidate of an election.
  *
  * @publicApi
  */
 export interface CandidateOptions {
-  /** By which the others know this participant, such as its address. Default: host name and process id. */
+  /** The name of this participant for the others, such as its address. Default: host name and process id. */
   id?: string;
-  /** What errors and terms call the election. Default: the path. */
+  /** The name of the election in errors and terms. Default: the path. */
   key?: string;
   /**
-   * Told of what keeps it from taking part: what the ensemble refuses, and that the retry policy gave
-   * up on the connection. It tries again all the same, each second. Default: a process warning.
+   * Called with each error that keeps this candidate from the election: the ensemble refused a request, or the retry
+   * policy gave up on the connection. The candidate still tries again every second. Default: a process warning.
    */
   onError?: (error: unknown) => void;
 }
@@ -37,51 +37,54 @@ export const CANDIDATE_OPTIONS = [
   'onError',
 ] as const satisfies (keyof CandidateOptions)[];
 
-/** `'latent'` until it is started. @publicApi */
+/**
+ * The state of a candidate; `'latent'` until it is started.
+ *
+ * @publicApi
+ */
 export type CandidateState = 'latent' | 'started' | 'closed';
 
-/** Milliseconds between a failure to stand for election and the next try. */
-const TRY_AGAIN = 1000;
+/** Milliseconds between a failure and the next attempt to join the election. */
+const RETRY_AFTER = 1000;
 
-/** Bytes. It travels with each candidacy. */
+/** Bytes. Each request to join the election contains the id. */
 const LONGEST_ID = 4096;
 
 const THIS_PROCESS = `${hostname()}:${process.pid}`;
 
 /*
- * Leader election, as the ZooKeeper documentation has it: each candidate has an ephemeral sequential
- * node and watches the one before its own; the first in the queue leads.
+ * Leader election as in the ZooKeeper documentation: each candidate has an ephemeral sequential znode and watches the
+ * one just ahead. The first one in the queue leads.
  */
 
 /**
- * A participant of the election at one znode: what {@link LeaderLatch} and {@link LeaderSelector} have
- * in common.
+ * A participant of the election at one znode. The base of {@link LeaderLatch} and {@link LeaderSelector}.
  *
  * @publicApi
  */
 export abstract class Candidate {
-  /** By which the others know it. */
+  /** The name of this participant for the others. */
   readonly id: string;
   readonly key: string;
-  /** What its znodes are called in the queue. */
+  /** The marker in the names of its znodes. */
   protected abstract readonly marker: string;
-  /** Another term is wanted after the present one, or a first one. */
+  /** Whether another term is wanted after the present one. */
   protected wanted = true;
   protected present: LeaseTerm | undefined;
-  /** Why it does not take part at the moment, though it is started. */
+  /** The error because of which it is not in the election at the moment, although it is started. */
   protected failure: Error | undefined;
-  /** Something happened to it that those who wait for its leadership must look at. */
-  protected readonly news = new Listeners<void>();
+  /** Emits when a caller that waits for the leadership must check again. */
+  protected readonly changed = new Listeners<void>();
   protected readonly closing = new AbortController();
-  /** Of the latest term; resolves when its place is given back. */
+  /** Resolves when the znode of the latest term is deleted. */
   protected serving: Promise<void> | undefined;
   private changes = new Listeners<Term | undefined>();
   private readonly report: (error: unknown) => void;
   private phase: CandidateState = 'latent';
-  /** While it stands for election. */
+  /** Settles when it leaves the election; undefined while it is not in it. */
   private campaign: Promise<void> | undefined;
-  /** The latest failure that was reported: it is told once, however often it comes again. */
-  private told: string | undefined;
+  /** The message of the last error that was reported. A repeated error is reported once. */
+  private reported: string | undefined;
 
   constructor(
     readonly client: ZkClient,
@@ -101,7 +104,7 @@ export abstract class Candidate {
     this.id = id;
     this.key = key;
     this.report = onError;
-    // Every wait for the leadership listens to it.
+    // Every wait for the leadership adds a listener.
     setMaxListeners(0, this.closing.signal);
   }
 
@@ -119,68 +122,72 @@ export abstract class Candidate {
   }
 
   /**
-   * Begins to take part, in the background.
+   * Joins the election in the background.
    *
-   * @throws IllegalStateError where it was started or closed before
+   * @throws IllegalStateError if it was started or closed before
    */
   start(): void {
     if (this.phase !== 'latent') throw this.illegal(`was ${this.phase} already`);
     this.phase = 'started';
-    this.stand();
+    this.join();
   }
 
   /**
-   * Called with the term when this participant begins to lead, and with undefined when it does no
-   * longer. Returns what removes the listener. Curator's LeaderLatchListener.
+   * Adds a listener. It is called with the term when this participant becomes the leader, and with undefined when the
+   * leadership ends. Returns a function that removes it. Curator's LeaderLatchListener.
    */
   onChange(listener: (term: Term | undefined) => void): () => void {
     checkFunction(listener, 'listener');
     let leads = this.hasLeadership;
     return this.changes.add((term) => {
-      // A listener before this one may have ended the term already: then this one hears nothing of it.
+      // An earlier listener may have ended the term already. Then this one is not called.
       if (!leads && !term?.active) return;
       leads = term !== undefined;
       listener(term);
     });
   }
 
-  /** Who takes part, in the order in which they lead: the first one does. */
+  /** Reads the participants in the order in which they lead. The first one is the leader. */
   participants(): Promise<LeaderParticipant[]> {
     return readCandidates(this.client, this.path, [this.marker]);
   }
 
-  /** Who leads; undefined where nobody takes part. */
+  /** Reads the leader; undefined if there is no participant. */
   async leader(): Promise<LeaderParticipant | undefined> {
     const [first] = await this.participants();
     return first;
   }
 
-  /** Gives the leadership up. Nothing where it does not lead. */
+  /** Gives the leadership up. Does nothing if this participant does not lead. */
   abstract resign(): Promise<void>;
 
   /** Leaves the election. Idempotent. */
   abstract close(): Promise<void>;
 
-  /** Leads, until it settles: then the leadership is given up. */
+  /** Leads. The leadership is given up when the promise settles. */
   protected abstract lead(term: LeaseTerm): Promise<void>;
 
-  /** Ends the candidacy. Idempotent. @param quietly no listener is told that a leadership ended by it */
-  protected async end(quietly: boolean, reason: Error = this.illegal('was closed')): Promise<void> {
+  /**
+   * Leaves the election. Idempotent.
+   *
+   * @param silent calls no listener for a leadership that ends by it
+   */
+  protected async end(silent: boolean, reason: Error = this.illegal('was closed')): Promise<void> {
     this.phase = 'closed';
-    // Forgotten before the term ends, as Curator does.
-    if (quietly) this.changes = new Listeners();
+    // The listeners are removed before the term ends, as Curator does.
+    if (silent) this.changes = new Listeners();
     this.closing.abort(reason);
     this.present?.end('given up');
     await this.campaign;
   }
 
-  /** Queues up in the background, unless it is about it. */
-  protected stand(): void {
-    // It goes on when what the caller holds is over, and must not count as a holder of it.
-    this.campaign ??= runDetached(() => this.campaigning());
+  /** Joins the election in the background, unless it is in it. */
+  protected join(): void {
+    // The loop outlives the caller and must not count as a holder of the caller's locks.
+    this.campaign ??= runDetached(() => this.runCampaign());
   }
 
-  protected tell(error: unknown): void {
+  protected reportError(error: unknown): void {
     try {
       this.report(error);
     } catch (failure) {
@@ -195,8 +202,8 @@ export abstract class Candidate {
     });
   }
 
-  /** One term after another, as long as another is wanted. */
-  private async campaigning(): Promise<void> {
+  /** Serves one term after the other while another is wanted. */
+  private async runCampaign(): Promise<void> {
     while (this.wanted && !this.closing.signal.aborted) {
       try {
         const term = await this.elected();
@@ -207,9 +214,9 @@ export abstract class Candidate {
         else await this.pauseAfter(error as Error);
       }
     }
-    // In one step with the last look at what is wanted: a requeue must not take it for one that goes on.
+    // In the same turn as the last check of `wanted`: a requeue must not take this loop for one that continues.
     this.campaign = undefined;
-    // With its client, where no further term was wanted after the one that this ended.
+    // The client was closed during a term after which no other was wanted.
     if (this.client.state === 'CLOSED') void this.end(false);
   }
 
@@ -218,7 +225,7 @@ export abstract class Candidate {
     const position = await waitInQueue(
       client,
       { parent, marker, markers: [marker], data: Buffer.from(this.id), nodeAhead: lastBefore },
-      { signal: this.closing.signal, onBlocked: () => (this.told = undefined) },
+      { signal: this.closing.signal, onBlocked: () => (this.reported = undefined) },
     );
     return new LeaseTerm(
       new Ownership(client, 'election', parent, position).grant().lease(this.key),
@@ -228,33 +235,33 @@ export abstract class Candidate {
 
   private async serve(term: LeaseTerm): Promise<void> {
     try {
-      // Closed, or lost, since the place was granted: nobody hears of such a term.
+      // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
-      this.told = undefined;
+      this.reported = undefined;
       this.present = term;
-      // The first of the signal's listeners: nobody else has seen the term yet.
+      // This is the first listener of the signal, because nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
         publishTermOver(this, term);
         this.changes.emit(undefined);
       });
       publishElected(this, term);
-      this.news.emit();
+      this.changed.emit();
       this.changes.emit(term);
       await this.lead(term);
     } finally {
       this.present = undefined;
-      await term.giveBack();
+      await term.release();
     }
   }
 
   private async pauseAfter(failure: Error): Promise<void> {
     this.failure = failure;
-    this.news.emit();
-    if (failure.message !== this.told) this.tell(failure);
-    this.told = failure.message;
+    this.changed.emit();
+    if (failure.message !== this.reported) this.reportError(failure);
+    this.reported = failure.message;
     const { signal } = this.closing;
     const until = (wake: () => void) => this.client.onState(wake);
-    await pause(TRY_AGAIN, { signals: [signal], until }).catch(() => {});
+    await pause(RETRY_AFTER, { signals: [signal], until }).catch(() => {});
     this.failure = undefined;
   }
 }

@@ -2,7 +2,7 @@ import { CoordinationError, type CoordinationErrorOptions } from '../client/erro
 import type { DeadlockMember } from './types.js';
 
 /**
- * The lock was taken and the caller would not wait (`wait: 0`).
+ * Others held the lock, and the caller did not wait (`wait: 0`).
  *
  * @publicApi
  */
@@ -20,7 +20,7 @@ export class LockTimeoutError extends CoordinationError {
 }
 
 /**
- * The lease ended before it was released; `cause` says why. Somebody else may hold the lock by now.
+ * The lease ended before it was released, because of its `cause`. Another process may hold the lock by now.
  *
  * @publicApi
  */
@@ -29,7 +29,7 @@ export class LeaseLostError extends CoordinationError {
 }
 
 /**
- * Not an error of its own: the reason of `lease.revocation`. Somebody asked the holder to give the lock back.
+ * The reason of the signal `lease.revocation`: somebody asked the holder to release the lock. It is not thrown.
  *
  * @publicApi
  */
@@ -47,8 +47,8 @@ export class NotLeaderError extends CoordinationError {
 }
 
 /**
- * A leader latch or selector was asked for what its state does not allow: started twice, or used after
- * its close. Curator's IllegalStateException.
+ * The state of a leader latch or selector does not allow the call: it was started twice, or used after its close.
+ * Curator's IllegalStateException.
  *
  * @publicApi
  */
@@ -57,7 +57,7 @@ export class IllegalStateError extends CoordinationError {
 }
 
 /**
- * The caller's own asynchronous call chain holds the lock already, so that waiting would never end.
+ * The asynchronous call chain of the caller holds the lock already, so the wait would never end.
  *
  * @publicApi
  */
@@ -66,8 +66,8 @@ export class SelfDeadlockError extends CoordinationError {
 }
 
 /**
- * The path holds the znodes of another recipe. Two recipes on one path would not exclude each other.
- * Whoever meets such a node gets this, also who uses the path as it is meant: neither can know that.
+ * The path contains znodes of another recipe. Two recipes on one path would not exclude each other. All users of the path
+ * get this error, because none of them can know which recipe is the intended one.
  *
  * @publicApi
  */
@@ -76,8 +76,8 @@ export class ForeignNodeError extends CoordinationError {
 }
 
 /**
- * ZooKeeper's sequence numbers under this path are used up: every later node would tie. Delete the
- * path while nobody uses it, or use another one.
+ * The sequence numbers under this path are used up, so all later znodes would have the same number. Delete the path while
+ * nobody uses it, or use another one.
  *
  * @publicApi
  */
@@ -86,8 +86,8 @@ export class SequenceExhaustedError extends CoordinationError {
 }
 
 /**
- * The wait was refused (`onDeadlock: 'refuse'`): it closed a cycle of waits that would never end. Give
- * back what is held, and try again.
+ * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits that would never end. Release the locks
+ * that are held, and try again.
  *
  * @publicApi
  */
@@ -96,7 +96,7 @@ export class DeadlockError extends CoordinationError {
 
   constructor(
     message: string,
-    /** Who holds what and waits for what: each for what the next one holds, the last for the first. */
+    /** The participants of the cycle: each waits for the lock of the next one, and the last for that of the first. */
     readonly cycle: readonly DeadlockMember[],
     options: CoordinationErrorOptions,
   ) {

@@ -12,36 +12,34 @@ import { checkAcquire, LONGEST_TIMER } from './internals/waiter.js';
 /*
  * Leader latch (Curator's LeaderLatch):
  *
- *   1. Create an ephemeral sequential node `_c_<uuid>-latch-` under the path, with the participant's id.
- *   2. The lowest sequence number leads, until its node goes; everybody else watches the node just
- *      before its own.
- *   3. Whoever loses its node queues up again, with a new one.
+ *   1. Create an ephemeral sequential znode `_c_<uuid>-latch-` under the path, with the id of the participant.
+ *   2. The znode with the lowest sequence number leads until it is deleted. All others watch the one just ahead.
+ *   3. A candidate that has lost its znode joins again with a new one.
  */
 
 /**
- * Whether the listeners hear of the end of a leadership that ends because the latch is closed.
- * Curator's CloseMode.
+ * Whether the listeners are called when a leadership ends because the latch is closed. Curator's CloseMode.
  *
  * @publicApi
  */
 export type CloseMode = 'silent' | 'notify';
 
 /**
- * What a {@link LeaderLatch} takes beside its path.
+ * The options of a {@link LeaderLatch}.
  *
  * @publicApi
  */
 export interface LeaderLatchOptions extends CandidateOptions {
-  /** Where `close()` says nothing. Default `'silent'`. */
+  /** The mode of `close()` without an argument. Default `'silent'`. */
   closeMode?: CloseMode;
 }
 
 const LATCH_OPTIONS = [...CANDIDATE_OPTIONS, 'closeMode'] satisfies (keyof LeaderLatchOptions)[];
 
 /**
- * Takes part in the election on the znode `path` until it is closed, together with every Curator
- * `LeaderLatch` there. Whoever leads does so until it closes, resigns, or loses its session, or its
- * connection under the policy `'standard'`; then it queues up again.
+ * A participant of the election on the znode `path`. It shares the path with Curator's `LeaderLatch`. A leader leads until
+ * it closes, resigns, or loses its session (under the policy `'standard'` its connection). Unless it was closed, it joins
+ * the election again.
  *
  * @publicApi
  */
@@ -56,12 +54,11 @@ export class LeaderLatch extends Candidate {
   }
 
   /**
-   * Resolves with the term once this participant leads.
+   * Resolves to the term when this participant leads.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the
-   *   signal; IllegalStateError where the latch is not started, or closed meanwhile; and what keeps it
-   *   from taking part: ConnectionError once the retry policy gives up, NotAuthorizedError,
-   *   ForeignNodeError
+   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   *   IllegalStateError if the latch is not started, or is closed meanwhile; and the error that keeps it from the election:
+   *   ConnectionError when the retry policy gives up, NotAuthorizedError, ForeignNodeError
    */
   async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
     checkAcquire(options);
@@ -75,23 +72,23 @@ export class LeaderLatch extends Candidate {
       if (this.failure) throw this.failure;
       const left = deadline - performance.now();
       if (left <= 0) throw this.timedOut(wait!);
-      await this.newsWithin(left, signal);
+      await this.untilChange(left, signal);
     }
   }
 
   /**
-   * Gives the leadership up and queues up again behind all others. Nothing where it does not lead.
+   * Gives the leadership up and joins the queue again behind all others. Does nothing if it does not lead.
    *
-   * @throws IllegalStateError where it is not started, or closed
+   * @throws IllegalStateError if it is not started, or closed
    */
   async resign(): Promise<void> {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
-    await this.present?.giveBack();
+    await this.present?.release();
   }
 
   /**
-   * Leaves the election, whether it leads, waits or is about to start. `hasLeadership` is false at
-   * once; resolves when the znode is gone, as {@link Lease.release} does. Idempotent.
+   * Leaves the election, also while it waits or starts. `hasLeadership` is false at once. Resolves when the znode is
+   * deleted, as {@link Lease.release} does. Idempotent.
    */
   async close(mode: CloseMode = this.closeMode): Promise<void> {
     await this.end(checkCloseMode(mode) === 'silent');
@@ -104,15 +101,15 @@ export class LeaderLatch extends Candidate {
     });
   }
 
-  private async newsWithin(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  private async untilChange(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
     try {
       await pause(Math.min(milliseconds, LONGEST_TIMER), {
         signals: [signal, this.closing.signal],
-        until: (wake) => this.news.add(wake),
+        until: (wake) => this.changed.add(wake),
         ref: true,
       });
     } catch {
-      // The next look says which of them it was.
+      // The caller checks which signal it was.
     }
   }
 

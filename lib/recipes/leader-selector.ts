@@ -7,17 +7,17 @@ import { SELECTOR } from './internals/participants.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*
- * Leader selector (Curator's LeaderSelector): a mutex at the path, whose holder runs `takeLeadership`
- * and gives it back when that returns; each node says whose it is.
+ * Leader selector (Curator's LeaderSelector): a mutex at the path. Its holder runs `takeLeadership` and releases the mutex
+ * when that returns. The data of each znode is the id of its participant.
  */
 
 /**
- * What a {@link LeaderSelector} takes beside its path.
+ * The options of a {@link LeaderSelector}.
  *
  * @publicApi
  */
 export interface LeaderSelectorOptions extends CandidateOptions {
-  /** Queues up again after each term, until it is closed. Default false: one term for each `requeue()`. */
+  /** Whether it joins the queue again after each term, until it is closed. Default false: one term per `requeue()`. */
   autoRequeue?: boolean;
 }
 
@@ -26,30 +26,33 @@ const SELECTOR_OPTIONS = [
   'autoRequeue',
 ] satisfies (keyof LeaderSelectorOptions)[];
 
-/** What a leader does with its term. @publicApi */
+/**
+ * The work of a leader during its term.
+ *
+ * @publicApi
+ */
 export type TakeLeadership = (term: Term) => void | Promise<void>;
 
 /**
- * Thrown by a `takeLeadership` that gives up: the leadership is relinquished and nothing reported.
- * Curator's CancelLeadershipException.
+ * An error that `takeLeadership` throws to give the leadership up without a report. Curator's
+ * CancelLeadershipException.
  *
  * @publicApi
  */
 export class CancelLeadership extends CoordinationError {
   readonly code = 'CANCEL_LEADERSHIP';
 
-  constructor(message = 'the leader gave up') {
+  constructor(message = 'the leader gave the leadership up') {
     super(message);
   }
 }
 
 /**
- * Takes part in the election on the znode `path`, together with every Curator `LeaderSelector` there.
- * Once elected it runs `takeLeadership`, and relinquishes when that has settled. Its place is kept till
- * then, also after `interruptLeadership` or `close`, so that the next leader never works beside it: a
- * `takeLeadership` must end when its term's signal aborts.
+ * A participant of the election on the znode `path`. It shares the path with Curator's `LeaderSelector`. Once elected it
+ * runs `takeLeadership`, and gives the leadership up when that has settled, also after `interruptLeadership` or `close`,
+ * so that the next leader never works beside it. `takeLeadership` must therefore end when the signal of its term aborts.
  *
- * What `takeLeadership` throws goes to `onError`.
+ * Errors of `takeLeadership` are passed to `onError`.
  *
  * @publicApi
  */
@@ -74,20 +77,19 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
-   * Queues up for another term; while it leads, for one after the present. False where it is queued
-   * already.
+   * Joins the queue for another term, or for one after the present term. Returns false if it is in the queue already.
    *
-   * @throws IllegalStateError where it is not started, or closed
+   * @throws IllegalStateError if it is not started, or closed
    */
   requeue(): boolean {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
     if (this.wanted) return false;
     this.wanted = true;
-    this.stand();
+    this.join();
     return true;
   }
 
-  /** Aborts the signal of the present term. False where it does not lead. */
+  /** Aborts the signal of the present term. Returns false if it does not lead. */
   interruptLeadership(): boolean {
     if (!this.hasLeadership) return false;
     this.present!.end('interrupted');
@@ -95,11 +97,11 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
-   * As {@link interruptLeadership}, but resolves when `takeLeadership` has settled and the znode is gone,
-   * as {@link Lease.release} does, or at once where `takeLeadership` itself calls it. It queues up again
-   * with `autoRequeue`, or where {@link requeue} was called.
+   * As {@link interruptLeadership}, but resolves when `takeLeadership` has settled and the znode is deleted, as
+   * {@link Lease.release} does, or at once if `takeLeadership` itself calls it. It joins the queue again with
+   * `autoRequeue`, or if {@link requeue} was called.
    *
-   * @throws IllegalStateError where it is not started, or closed
+   * @throws IllegalStateError if it is not started, or closed
    */
   async resign(): Promise<void> {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
@@ -109,9 +111,8 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
-   * Leaves the election: the signal of a present term aborts. Resolves when `takeLeadership` has
-   * settled and the znode is gone, as {@link Lease.release} does, or at once where `takeLeadership`
-   * itself calls it. Idempotent.
+   * Leaves the election and aborts the signal of a present term. Resolves when `takeLeadership` has settled and the znode
+   * is deleted, as {@link Lease.release} does, or at once if `takeLeadership` itself calls it. Idempotent.
    */
   async close(): Promise<void> {
     const { byLeader } = this;
@@ -119,7 +120,7 @@ export class LeaderSelector extends Candidate {
     if (!byLeader) await ended;
   }
 
-  /** The caller is `takeLeadership`: it would wait for itself. */
+  /** Whether the caller is `takeLeadership`, which would wait for itself. */
   private get byLeader(): boolean {
     return this.present !== undefined && currentTerm(this.key) === this.present;
   }
@@ -129,13 +130,14 @@ export class LeaderSelector extends Candidate {
     try {
       await runLeading(term, async () => this.takeLeadership(term));
     } catch (error) {
-      // To stop by the term's signal is to do as told.
-      if (!(error instanceof CancelLeadership || isAbortBy(term.signal, error))) this.tell(error);
+      // An error by the signal of the term is the expected end.
+      if (!(error instanceof CancelLeadership || isAbortBy(term.signal, error)))
+        this.reportError(error);
     }
   }
 }
 
-/** What waits with a signal reject with: its reason, or an error of their own that is caused by it. */
+/** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */
 function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
   return aborted && (error === reason || (error instanceof Error && error.cause === reason));
 }

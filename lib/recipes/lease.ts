@@ -6,96 +6,91 @@ import type { HolderDetails } from './types.js';
  * @publicApi
  */
 export interface Lease extends AsyncDisposable {
-  /** The key the lock was asked for by; the path where it was asked for by path. */
+  /** The key of the lock; its path if it has no key. */
   readonly key: string;
   /** The parent znode of the lock. */
   readonly path: string;
   /**
-   * Rises strictly from one exclusive grant of a path to the next, over processes, sessions and
-   * restarts. Hand it to the store that the lock protects, and let the store refuse a lower one than
-   * it has seen: then a holder that was paused past its session can do no harm. A signed 64-bit
-   * integer. Concurrent readers may have the same; a semaphore's names a grant and fences nothing.
+   * A number that rises from one exclusive grant of a path to the next, over processes, sessions and restarts. Pass it to
+   * the store that the lock protects, and let the store refuse a lower number than it has seen. Then a holder that was
+   * paused beyond the end of its session can do no harm. It fits a signed 64-bit integer. Concurrent readers may have the
+   * same number. The number of a semaphore identifies a grant and fences nothing.
    */
   readonly fencingToken: bigint;
   /**
-   * Aborts, with a {@link LeaseLostError} as its reason, the moment the lease can no longer be trusted.
-   * After a pause of the process it has aborted for whoever reads this property anew; one that was read
-   * before the pause aborts a turn of the event loop later.
+   * Aborts with a {@link LeaseLostError} when the lease can no longer be trusted. After a pause of the process, reading
+   * this property returns a signal that has aborted. A signal that was read before the pause aborts one turn of the event
+   * loop later.
    */
   readonly signal: AbortSignal;
   /**
-   * Aborts, with a {@link LockRevokedError} as its reason, when somebody asks for the lock. A request,
-   * no more: the holder decides when it releases. Curator's makeRevocable.
+   * Aborts with a {@link LockRevokedError} when somebody asks for the lock. The holder decides when it releases the lock.
+   * Curator's makeRevocable.
    */
   readonly revocation: AbortSignal;
-  /** True until the lease is released or lost. */
+  /** True until the lease is released or lost. Reads the clock of the session. */
   readonly held: boolean;
   /**
-   * Gives the lock back. `held` is false at once; the promise resolves when the ensemble has
-   * answered, or when the deletion is left to the background because the connection is away or
-   * `holdAtLeast` is not over. Idempotent, never rejects.
+   * Releases the lock. `held` is false at once. The promise resolves when the ensemble has answered, or when the deletion
+   * is left to the background because the connection is lost or `holdAtLeast` is not over. Idempotent; never rejects.
    */
   release(): Promise<void>;
 }
 
 /**
- * Who follows whom; see {@link AcquireOptions.fairness}.
+ * The order of the callers of a lock; see {@link AcquireOptions.fairness}.
  *
  * @publicApi
  */
 export type Fairness = 'handover' | 'strict';
 
 /**
- * What every acquire takes.
+ * The options of every acquire.
  *
  * @publicApi
  */
 export interface AcquireOptions {
   /**
-   * Milliseconds to wait for the lock while others hold it: 0 only tries, Infinity waits for ever.
-   * A try for a lock whose holder uses `linger` may take 500 ms to be refused: the lock may be free, and
-   * then its process deletes the znode within that time. So may a try for permits while other processes ask
-   * for theirs. Trouble with the connection is not contention: the client's retry policy bounds it. Default
-   * Infinity.
+   * Milliseconds to wait for the lock while others hold it. 0 is a try: it rejects if others hold the lock. A try for a
+   * lock whose holder uses `linger` may take 500 ms to be refused, because the lock may be free and its process then
+   * deletes the znode within that time. The same applies to a try for permits while other processes ask for theirs. The
+   * time without a connection is bounded by the retry policy of the client and not by `wait`. Default Infinity.
    */
   wait?: number;
-  /** Cancels the wait: the acquire rejects with a {@link WaitCancelledError}. */
+  /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. */
   signal?: AbortSignal;
   /**
-   * Milliseconds from the grant on that the lock stays taken, however early it is released, so that a
-   * short job does not run again on a machine whose clock is late. Ends with the process or its
-   * session. Default 0.
+   * Milliseconds after the grant for which the lock stays taken, even if it is released earlier, so that a short job does
+   * not run again on a machine whose clock is late. Ends with the process or its session. Default 0.
    */
   holdAtLeast?: number;
   /**
-   * Milliseconds from the grant on after which the lease is lost and the lock given up, so that a
-   * holder that hangs blocks nobody for ever. Default Infinity.
+   * Milliseconds after the grant until the lease is lost and the lock is released, so that a holder that hangs does not
+   * block others forever. Default Infinity.
    */
   holdAtMost?: number;
   /**
-   * How callers of one process follow each other. `'handover'`, the default, hands the lock from one to
-   * the next without the network, behind one znode; while others wait elsewhere, for 10 ms or 512 grants,
-   * then the process goes to the end of their queue. `'strict'` has a znode for each caller, as Curator,
-   * so that all callers of all processes follow each other in the order of their arrival.
+   * The order of the callers of one process. `'handover'`, the default, hands the lock over from one caller to the next
+   * without a request, behind one znode. While other processes wait, this lasts for at most 10 ms or 512 grants; then the
+   * process joins the end of the queue. `'strict'` creates a znode for each caller, as Curator does, so that all callers of
+   * all processes get the lock in the order of their arrival.
    */
   fairness?: Fairness;
   /**
-   * Milliseconds that the znode stays after the release, so that the next caller of this process has the
-   * lock without a round trip. Another process that asks for the free lock is granted it, also with
-   * `wait: 0`, after a few messages between the two processes and the server. While the lock is held, such
-   * a try may take 500 ms to be refused. {@link Participant} shows a lingering znode as `'holding'`. The
-   * znode that readers share lingers only if the first of them asked for it. Permits and the locks of a
-   * multi-lock do not linger. Default 0.
+   * Milliseconds for which the znode stays after the release, so that the next caller of this process gets the lock
+   * without a round trip. Another process that asks for the free lock gets it, also with `wait: 0`, after a few messages
+   * between the two processes and the server. While the lock is held, such a try may take 500 ms to be refused.
+   * {@link Participant} shows a lingering znode as `'holding'`. A znode that readers share lingers only if the first of
+   * them asked for it. Permits and the locks of a multi-lock do not linger. Default 0.
    */
   linger?: number;
   /**
-   * What becomes of a wait that closes a deadlock: a cycle of call chains, here or in other processes, each
-   * of which waits for what the next one holds. `'report'`, the default, goes on waiting; `'refuse'` rejects
-   * with a {@link DeadlockError}, one wait of the cycle: of those that may be refused, as a rule the latest. Either way
-   * it is told to {@link onDeadlock}.
+   * What happens to a wait in a deadlock: a cycle of call chains, in this or in other processes, each of which waits for a
+   * lock that the next one holds. `'report'`, the default, continues to wait. `'refuse'` rejects one wait of the cycle with
+   * a {@link DeadlockError}: of those that may be refused, usually the latest. In both cases {@link onDeadlock} reports it.
    */
   onDeadlock?: 'report' | 'refuse';
-  /** What others see of this holder. Default: its host and process id alone. */
+  /** What the znode says about this caller. Default: only its host and process id. */
   details?: HolderDetails;
 }
 

@@ -3,15 +3,15 @@ import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
 
 /*
- * A number in a znode, four bytes, big-endian, changed by versioned sets (Curator's SharedCount).
+ * Shared count (Curator's SharedCount): a number in a znode, four bytes, big-endian, changed by versioned sets.
  */
 
 const BYTES = 4;
 const LARGEST = 2 ** 31 - 1;
 
 /**
- * A number that all processes share, in Curator's SharedCount format: for example the permits of a
- * semaphore, changed while it is in use.
+ * A number that all processes share, in the format of Curator's `SharedCount`. For example, the number of permits of a
+ * semaphore that changes while the semaphore is in use.
  *
  * @publicApi
  */
@@ -23,12 +23,12 @@ export class SharedCount {
     checkPath(path);
   }
 
-  /** The number and the version to hand to {@link trySet}; undefined where nobody has set it yet. */
+  /** Reads the number, and its version for {@link trySet}. Resolves to undefined if it was never set. */
   async get(): Promise<{ value: number; version: number } | undefined> {
     return this.read(async () => this.decode(await this.client.get(this.path)));
   }
 
-  /** Sets it, whatever it is, and makes the znode where it is missing. */
+  /** Sets the number, whatever it is, and creates the znode if it is missing. */
   async set(value: number): Promise<void> {
     const data = encode(value);
     for (;;) {
@@ -42,7 +42,7 @@ export class SharedCount {
     }
   }
 
-  /** Sets it unless somebody else did since `version`. False where that is so. */
+  /** Sets the number. Resolves to false if another process has set it since `version`. */
   async trySet(value: number, version: number): Promise<boolean> {
     try {
       await this.client.set(this.path, encode(value), version);
@@ -53,7 +53,7 @@ export class SharedCount {
     }
   }
 
-  /** As {@link get}, with a watch for the next change. */
+  /** As {@link get}, with a watch that fires at the next change. */
   async watched(): Promise<
     { count: { value: number; version: number }; watch: Watch } | undefined
   > {
@@ -91,7 +91,7 @@ export class SharedCount {
       await this.client.create(this.path, data);
       return true;
     } catch (error) {
-      // Made by another, or its container reaped just now.
+      // Another process created it, or the server has just reaped the container.
       if (isCode(error, 'NODE_EXISTS') || isCode(error, 'NO_NODE')) return false;
       throw error;
     }

@@ -8,30 +8,30 @@ import type { Lease } from './lease.js';
  * @publicApi
  */
 export interface Term {
-  /** What the election was asked for by; the path where it was asked for by path. */
+  /** The key of the election; its path if it has no key. */
   readonly election: string;
   /** The parent znode of the election. */
   readonly path: string;
-  /** The leader's, by which the others know it. */
+  /** The id of the leader. */
   readonly participantId: string;
   /**
-   * Rises strictly from term to term of an election, over processes, sessions and restarts. Hand it to
-   * the stores that the leader writes to, and let them refuse a lower one than they have seen: then a
-   * leader that was paused past its session can do no harm.
+   * A number that rises from term to term of an election, over processes, sessions and restarts. Pass it to the stores
+   * that the leader writes to, and let them refuse a lower number than they have seen. Then a leader that was paused
+   * beyond the end of its session can do no harm.
    */
   readonly fencingToken: bigint;
-  /** By this machine's clock. */
+  /** When the term began, by the clock of this machine. */
   readonly leaderSince: Date;
   /**
-   * Aborts, with a {@link NotLeaderError} as its reason, the moment the leadership is lost or given up.
-   * After a pause as {@link Lease.signal}.
+   * Aborts with a {@link NotLeaderError} when the leadership is lost or given up. After a pause of the process it behaves
+   * as {@link Lease.signal}.
    */
   readonly signal: AbortSignal;
   /** True until the leadership is lost or given up. */
   readonly active: boolean;
 }
 
-/** The term that the lease on an election's first place gives. */
+/** The term of a candidate that holds the lock of its election. */
 export class LeaseTerm implements Term {
   readonly leaderSince = new Date();
   private readonly ending = new AbortController();
@@ -40,7 +40,7 @@ export class LeaseTerm implements Term {
     private readonly lease: Lease,
     readonly participantId: string,
   ) {
-    // All that a leader does may listen to it.
+    // All work of a leader may add listeners.
     setMaxListeners(0, this.signal);
     const { signal } = lease;
     const lose = () => {
@@ -64,7 +64,7 @@ export class LeaseTerm implements Term {
   }
 
   get signal(): AbortSignal {
-    // As a lease's: it aborts this one, where it is lost.
+    // Reads the clock, as the signal of a lease does, so a loss aborts the signal here.
     void this.lease.held;
     return this.ending.signal;
   }
@@ -73,21 +73,21 @@ export class LeaseTerm implements Term {
     return this.lease.held && !this.ending.signal.aborted;
   }
 
-  /** For loggers, as a lease's. */
+  /** Returns what loggers print. */
   toJSON(): object {
     const { election, path, active, fencingToken } = this;
     return { election, path, active, fencingToken: String(fencingToken) };
   }
 
-  /** From here on nobody may act as the leader, though the place is taken until it is given back. */
+  /** Ends the term. The lock of the election is held until it is released. */
   end(how: string, cause?: Error): void {
     if (this.ending.signal.aborted) return;
     const message = `the leadership of election ${JSON.stringify(this.election)} was ${how}`;
     this.ending.abort(new NotLeaderError(message, { key: this.election, cause }));
   }
 
-  /** As {@link Lease.release}. */
-  giveBack(): Promise<void> {
+  /** Ends the term and releases the lock, as {@link Lease.release} does. */
+  release(): Promise<void> {
     this.end('given up');
     return this.lease.release();
   }

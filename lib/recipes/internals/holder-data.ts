@@ -2,25 +2,22 @@ import { hostname } from 'node:os';
 import { BadOptionError } from '../../client/errors.js';
 import type { HolderDetails } from '../types.js';
 
-/** Bytes. It travels with each acquire. */
-const LONGEST = 4096;
+/** Bytes. Each request to acquire a lock contains the data. */
+const MOST_BYTES = 4096;
 
 const HERE = { host: hostname(), pid: process.pid };
 const plain = new Map<number | undefined, Uint8Array>();
 
-/** The data of a node of ours. Curator puts the host's address there. */
+/** Returns the data of a znode of this library. Curator writes the address of the host. */
 export function holderData(details: HolderDetails | undefined, permits?: number): Uint8Array {
-  return details === undefined ? plainData(permits) : encode(details, permits, 'details');
-}
-
-/** Without details it is the same again and again: made once for each number of permits. */
-function plainData(permits: number | undefined): Uint8Array {
+  if (details !== undefined) return encode(details, permits, 'details');
+  // Without details the data is the same for all callers.
   let data = plain.get(permits);
   if (!data) plain.set(permits, (data = encode({}, permits, 'details')));
   return data;
 }
 
-/** @param option what errors call the details */
+/** @param option the name of the details in errors */
 export function checkDetails(
   details: unknown,
   option: string,
@@ -39,17 +36,17 @@ function encode(details: unknown, permits: number | undefined, option: string): 
     }
   }
   const bytes = Buffer.from(json({ ...HERE, name, text, data, permits }, data, option));
-  if (bytes.length > LONGEST) {
-    throw new BadOptionError(option, details, `at most ${LONGEST} bytes of JSON`);
+  if (bytes.length > MOST_BYTES) {
+    throw new BadOptionError(option, details, `at most ${MOST_BYTES} bytes of JSON`);
   }
   return bytes;
 }
 
-/** JSON cannot say a BigInt or a cycle. */
+/** Returns JSON. It cannot express a BigInt or a cycle. */
 function json(value: object, data: unknown, option: string): string {
   try {
     return JSON.stringify(value);
   } catch (cause) {
-    throw new BadOptionError(`${option}.data`, data, 'something that JSON can say', { cause });
+    throw new BadOptionError(`${option}.data`, data, 'a value that JSON can express', { cause });
   }
 }

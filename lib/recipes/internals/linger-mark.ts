@@ -1,14 +1,13 @@
 /*
- * A lock that lingers is free, but its znode is still there: its process deletes the znode as soon as
- * another node stands behind it. The JSON of such a node, which holder-details.ts writes, has the field
- * `"linger": true`. Behind it an acquire with `wait: 0` waits for a short time; behind any other node it
- * is refused at once.
+ * The mark of a lock that may linger. Such a lock is free although its znode exists: its process deletes the znode as
+ * soon as another znode is behind it. The JSON of the znode (holder-data.ts) has the field `"linger": true`. Behind such a
+ * znode a try (an acquire with `wait: 0`) waits for a short time. Behind any other znode it is refused at once.
  */
 
 /** Callers without details share one array of bytes, and so do their marked copies. */
 const marked = new WeakMap<Uint8Array, Uint8Array>();
 
-/** @param data the JSON of a holder's details */
+/** @param data the JSON of holder details */
 export function withLingerMark(data: Uint8Array): Uint8Array {
   let copy = marked.get(data);
   if (!copy) {
@@ -18,7 +17,7 @@ export function withLingerMark(data: Uint8Array): Uint8Array {
   return copy;
 }
 
-/** False where another library or an old version made the node, or somebody revoked the lock. */
+/** Returns false for a znode of another library, and after a revocation, which replaces the data. */
 export function hasLingerMark(data: Buffer): boolean {
   try {
     return (JSON.parse(data.toString()) as { linger?: unknown } | null)?.linger === true;
