@@ -1,5 +1,6 @@
-// A headless Chromium and the shop of `npm start` for it to look at.
+// JavaScript with types in comments: scripts/test.mjs needs this file before anything is compiled.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -14,18 +15,22 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-/** The browser's program, where there is one. */
+/** The program of Chromium; undefined where it is not installed. */
 export const CHROMIUM = [process.env.CHROMIUM, '/usr/bin/chromium'].find(
   (file) => file && existsSync(file),
 );
 
-/** Without a sandbox, since it opens no page but ours; its profile is a directory of its own that goes with it. */
+/** Launches a headless browser. It needs no sandbox, because it opens only this project's pages. */
 export async function launchBrowser() {
   const { chromium } = await import('playwright-core');
   return chromium.launch({ executablePath: CHROMIUM, chromiumSandbox: false, args: FLAGS });
 }
 
-/** The built shop in a process of its own: its address, and what stops it. */
+/**
+ * Starts the built sample in a process. Resolves with its address and a function that stops it.
+ *
+ * @param {NodeJS.ProcessEnv} env
+ */
 export async function openShop(env = {}) {
   const shop = spawn(process.execPath, [MAIN], {
     env: { ...process.env, PORT: '0', ...env },
@@ -33,7 +38,7 @@ export async function openShop(env = {}) {
   });
   const stop = async () => {
     if (shop.exitCode !== null || shop.signalCode !== null) return;
-    const exited = new Promise((resolve) => shop.once('exit', resolve));
+    const exited = once(shop, 'exit');
     shop.kill('SIGTERM');
     await exited;
   };

@@ -1,52 +1,57 @@
-// npm run chaos -- [--minutes 1] [--seed N] [--server embedded|ensemble] [--transport native|wire]
-//                  [--workers 4] [--report FILE] [--json]
-// Worker processes take and give back leases of every recipe on a few keys and take part in two
-// elections, nest locks in one order, and write under their fencing tokens to a store in this process,
-// while a nemesis deals faults: it cuts, stalls and slows their network, ends their sessions, blocks, stops
-// and kills them, and restarts, kills and pauses servers. What each process wrote down is checked in the end.
-//
-// The faults are the same for the same seed; what they meet is up to the machine. Exits 0 only without a
-// violation.
+// npm run chaos -- [options], which --help lists
+// The faults are the same for the same seed; how they interleave with the workers depends on the machine.
 import { randomInt } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check } from './chaos/checker.mjs';
-import { readHistories } from './chaos/histories.mjs';
+import { check } from './chaos/checker.js';
+import { readHistories } from './chaos/histories.js';
 import { toHtml } from './chaos/page.mjs';
 import { run } from './chaos/run.mjs';
 import { summarize, toText } from './chaos/summary.mjs';
-import { hasReal } from './faults/real-server.mjs';
-import { stopAtInterrupt } from './interrupt.mjs';
-import { number, oneOf, optionsOf, wholeNumber } from './options.mjs';
+import { hasReal } from './faults/real-server.js';
+import { stopAtInterrupt } from './interrupt.js';
+import {
+  choiceOption,
+  jsonOption,
+  numberOption,
+  readOptions,
+  textOption,
+  wholeNumberOption,
+} from './options.js';
 
 const SESSION_TIMEOUT = 3_000;
 const TICK_TIME = 250;
-const MOST_MINUTES = 24 * 60;
-const MOST_WORKERS = 16;
-const MOST_SEED = 2 ** 31;
 
-const options = optionsOf(
-  {
-    minutes: { type: 'string', default: '1' },
-    seed: { type: 'string' },
-    server: { type: 'string' },
-    transport: { type: 'string' },
-    workers: { type: 'string', default: '4' },
-    report: { type: 'string' },
-    json: { type: 'boolean', default: false },
+const given = readOptions({
+  name: 'chaos',
+  about: `Worker processes acquire and release leases of every recipe on a few keys, take part in two elections,
+nest locks in one order, and write under their fencing tokens to a store in this process. Meanwhile faults
+are injected: networks are cut, held back and slowed down, sessions expired, processes blocked, paused and
+killed, servers restarted, killed and paused. In the end the recorded events of all processes are checked.
+
+The exit code is 0 without a violation, 1 with one, and 2 for a wrong option.`,
+  options: {
+    minutes: numberOption('length of the run', 1, { min: 0.1, max: 24 * 60, unit: 'minutes' }),
+    seed: wholeNumberOption('seed of the faults; default: a random one', undefined, {
+      min: 0,
+      max: 2 ** 31,
+    }),
+    server: choiceOption('default: an ensemble of Apache ZooKeeper where it is installed', [
+      'embedded',
+      'ensemble',
+    ]),
+    transport: choiceOption("default: the library's own choice", ['native', 'wire']),
+    workers: wholeNumberOption('number of worker processes', 4, { min: 2, max: 16 }),
+    report: textOption('FILE', 'write a timeline of the run as an HTML page'),
+    json: jsonOption,
   },
-  ({ minutes, workers, transport, seed = String(randomInt(MOST_SEED)), ...values }) => ({
-    ...values,
-    minutes: number('minutes', minutes, 0.1, MOST_MINUTES),
-    seed: wholeNumber('seed', seed, 0, MOST_SEED),
-    workers: wholeNumber('workers', workers, 2, MOST_WORKERS),
-    server:
-      oneOf('server', values.server, ['embedded', 'ensemble']) ??
-      (hasReal() ? 'ensemble' : 'embedded'),
-    transport: oneOf('transport', transport, ['native', 'wire']),
-  }),
-);
+});
+const options = {
+  ...given,
+  seed: given.seed ?? randomInt(2 ** 31),
+  server: given.server ?? (hasReal() ? 'ensemble' : 'embedded'),
+};
 const { stop, forget } = stopAtInterrupt();
 
 const directory = await mkdtemp(join(tmpdir(), 'chaos-'));
@@ -71,13 +76,13 @@ try {
   const violations = checks.flatMap((made) => made.violations);
   for (const violation of violations) console.error(`VIOLATION: ${violation}`);
   found = violations.length > 0;
-  if (found) fail(`${violations.length} violations, see ${directory}`);
+  if (found) fail(`${violations.length} violations; the recorded events are in ${directory}`);
 } catch (error) {
-  // Whatever was waited for says only that it was aborted.
+  // The error is only an AbortError then; the reason says more.
   fail(stop.signal.aborted ? stop.signal.reason.message : error.stack);
 } finally {
   forget();
-  // What happened is needed where it should not have.
+  // The recorded events are kept to explain a violation.
   if (!found) await rm(directory, { recursive: true, force: true });
 }
 
@@ -86,8 +91,8 @@ function fail(why) {
   process.exitCode = 1;
 }
 
-function progress({ elapsed, dealt }) {
+function progress({ elapsed, injected }) {
   if (!process.stderr.isTTY) return;
   const done = Math.min(100, (elapsed / (options.minutes * 60_000)) * 100).toFixed(0);
-  process.stderr.write(`\r${done} %, ${dealt} faults${done === '100' ? '\n' : ''}`);
+  process.stderr.write(`\r${done} %, ${injected} faults${done === '100' ? '\n' : ''}`);
 }

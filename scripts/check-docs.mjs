@@ -1,13 +1,22 @@
 // npm run check:docs
-// The pages hold what they show: TypeScript compiles against the published types, examples without Nest run
-// on the embedded server, those of docs/simulation.md run in Vitest, JSON parses, `npm run …` and links lead somewhere. Exits with 1 where one does not.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { blocksOf, pages } from './docs/blocks.mjs';
 import { compile } from './docs/compile.mjs';
 import { brokenLinks } from './docs/links.mjs';
 import { run, runTests } from './docs/run.mjs';
+import { readOptions } from './options.js';
 import { root } from './packed.mjs';
+
+readOptions({
+  name: 'check:docs',
+  about: `Checks the examples of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/: TypeScript compiles against the
+published types, examples without Nest run on the embedded server, those of docs/simulation.md run in Vitest,
+JSON parses, and each \`npm run\` command and each link exists.
+
+The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
+  options: {},
+});
 
 const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const all = pages();
@@ -37,7 +46,7 @@ process.exitCode = failures.length === 0 ? 0 : 1;
 function unknownCommands({ name, text }) {
   return [...text.matchAll(/npm run (?:--silent )?([a-z][\w:-]*)/g)]
     .filter(([, script]) => !(script in scripts))
-    .map(([whole]) => `${name}: there is no ${whole}`);
+    .map(([whole]) => `${name}: package.json has no script for ${whole}`);
 }
 
 function badJson({ page, line, language, code }) {

@@ -1,14 +1,22 @@
 // npm run check:package
-// What npm would publish: its papers, its types and entry points by publint and are-the-types-wrong, its
-// size, and a publish that stops short of the registry. Exits with 1 where anything is wrong.
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { readOptions } from './options.js';
 import { inScratch, pack, root, run } from './packed.mjs';
+
+readOptions({
+  name: 'check:package',
+  about: `Checks what npm would publish: the metadata, the types and entry points (with publint and attw), the
+sizes, and a dry run of npm publish.
+
+The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
+  options: {},
+});
 
 /** Bytes, with some room to grow. */
 const BUDGET = { packed: 300_000, unpacked: 1_000_000 };
-/** Bytes of JavaScript that an import of each entry point loads of this package. */
+/** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 410_000,
   './recipes': 300_000,
@@ -21,14 +29,14 @@ const ENTRY_BUDGET = {
 
 const failures = [];
 const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
-await checkPapers();
+await checkMetadata();
 await checkDist();
 await checkEntries();
 await inScratch(checkTarball);
 for (const failure of failures) console.error(`FAILED: ${failure}`);
 process.exitCode = failures.length === 0 ? 0 : 1;
 
-async function checkPapers() {
+async function checkMetadata() {
   const { version, repository, license, publishConfig, engines } = manifest;
   if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
     failures.push(`version ${version} is not semantic`);
@@ -39,11 +47,12 @@ async function checkPapers() {
   if (!license || !engines?.node) failures.push('license or engines.node is missing');
 }
 
-/** A stale file in dist would be published. */
+/** Finds files of removed sources, which would be published. */
 async function checkDist() {
   for (const file of await readdir(join(root, 'dist'), { recursive: true })) {
     const source = join(root, 'lib', file.replace(/(\.d)?\.[jt]s$/, '.ts'));
-    if (!existsSync(source)) failures.push(`dist/${file} has no source in lib: remove dist, build`);
+    if (!existsSync(source))
+      failures.push(`dist/${file} has no source in lib: remove dist and run npm run build`);
   }
 }
 
@@ -54,7 +63,7 @@ async function checkEntries() {
   }
 }
 
-/** Static imports alone: what is imported later or run in a worker costs nothing at the start. */
+/** Follows static imports only: dynamic imports and workers cost nothing at the start. */
 async function bytesLoadedBy(file, seen = new Set()) {
   if (seen.has(file)) return 0;
   seen.add(file);

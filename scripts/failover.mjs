@@ -1,41 +1,58 @@
-// npm run failover -- [--server embedded|real] [--kills 50] [--resignations 50] [--expiries 20]
-//                     [--drops 20] [--latency 10] [--json]
-// Three instances as processes take part in one election. Their leader is killed, told to resign, has
-// its session ended and its connection cut, and what happens to whom is recorded with times that can be
-// compared over processes. Exits 0 only when there never were two leaders, and none only for as long as
-// there may be: 3 times the median create after a resignation, the session timeout and two ticks of the
-// server after everything else.
-//
-// On one machine a round trip is shorter than the pauses of its scheduler. Between the instances and
-// their server is therefore a network that takes its time, and a resignation during which the processes
-// had to wait for a processor for long does not count: it is repeated, three times as often as asked for
-// at most.
-import { hasReal } from './faults/real-server.mjs';
+// npm run bench:failover -- [options], which --help lists
+// On one machine a round trip is shorter than the pauses of its scheduler. So the links between the instances
+// and their server have a latency, and a resignation during which the processes waited long for a processor
+// is repeated, at most three times as often as there are resignations.
+import { hasReal } from './faults/real-server.js';
 import { startServer } from './faults/servers.mjs';
-import { afflict, KINDS } from './failover/faults.mjs';
+import { injectFaults, KINDS } from './failover/faults.mjs';
 import { Fleet } from './failover/fleet.mjs';
-import { judge } from './failover/judge.mjs';
-import { stopAtInterrupt } from './interrupt.mjs';
-import { number, oneOf, optionsOf, wholeNumber } from './options.mjs';
-import { percentile } from './percentile.mjs';
+import { judge } from './failover/judge.js';
+import { stopAtInterrupt } from './interrupt.js';
+import {
+  choiceOption,
+  jsonOption,
+  numberOption,
+  readOptions,
+  UsageError,
+  wholeNumberOption,
+} from './options.js';
+import { percentile } from './percentile.js';
 
 const SESSION_TIMEOUT = 2_000;
 const TICK_TIME = 500;
-const MOST_FAULTS = 1_000;
-const MOST_LATENCY = 100;
+const FAULTS = { min: 0, max: 1_000 };
 
-const text = (value) => ({ type: 'string', default: value });
-const options = optionsOf(
+const options = readOptions(
   {
-    server: { type: 'string' },
-    kills: text('50'),
-    resignations: text('50'),
-    expiries: text('20'),
-    drops: text('20'),
-    latency: text('10'),
-    json: { type: 'boolean', default: false },
+    name: 'bench:failover',
+    about: `Three processes take part in one election. Their leader is killed, asked to resign, has its session
+expired and its connection dropped. Measures how long there is no leader, and checks that there never are two.
+
+The limit for a resignation is 3 times the median latency of a create; for the other faults it is the session
+timeout and two ticks of the server. The exit code is 0 if all limits are kept and there never were two
+leaders, 1 if not, and 2 for a wrong option.`,
+    options: {
+      server: choiceOption('default: both, where Apache ZooKeeper is installed', [
+        'embedded',
+        'real',
+      ]),
+      kills: wholeNumberOption('how often the leader is killed', 50, FAULTS),
+      resignations: wholeNumberOption('how often it resigns', 50, FAULTS),
+      expiries: wholeNumberOption('how often its session is expired', 20, FAULTS),
+      drops: wholeNumberOption('how often its connection is dropped', 20, FAULTS),
+      latency: numberOption('latency of the network, each way', 10, {
+        min: 0,
+        max: 100,
+        unit: 'ms',
+      }),
+      json: jsonOption,
+    },
   },
-  checkOptions,
+  (values) => {
+    if (KINDS.every((kind) => values[kind] === 0)) {
+      throw new UsageError(`--${KINDS.join(', --')} must not all be 0`);
+    }
+  },
 );
 const { stop, forget } = stopAtInterrupt();
 
@@ -51,11 +68,11 @@ async function measure(kind) {
   };
   try {
     await fleet.start();
-    await afflict(fleet, options.counts, creates, (done, total) => progress(kind, done, total));
+    await injectFaults(fleet, options, creates, (done, total) => progress(kind, done, total));
     return report();
   } catch (error) {
-    // Whatever it waited for in vain, the reason may be there.
-    if (!signal.aborted) complain(report());
+    // The failures so far may explain the error.
+    if (!signal.aborted) printFailures(report());
     throw error;
   } finally {
     await fleet.stop();
@@ -99,7 +116,7 @@ function summary(values) {
 function print({ server, sessionTimeout, tickTime, failovers, limits, creates, ...report }) {
   const name = server === 'real' ? 'Apache ZooKeeper' : 'The embedded server';
   console.log(
-    `${name}: session timeout ${sessionTimeout} ms, ticks of ${tickTime} ms, ${options.latency} ms each way to it.\n`,
+    `${name}: session timeout ${sessionTimeout} ms, tick time ${tickTime} ms, latency ${options.latency} ms each way.\n`,
   );
   const line = (first, ...cells) =>
     console.log(first.padEnd(14) + cells.map((cell) => String(cell).padStart(10)).join(''));
@@ -107,22 +124,22 @@ function print({ server, sessionTimeout, tickTime, failovers, limits, creates, .
     const part = (of) => percentile(values, of)?.toFixed(2) ?? '-';
     line(what, values.length, part(0.5), part(0.9), part(1), limit?.toFixed(2) ?? '');
   };
-  line('nobody led, ms', 'count', 'p50', 'p90', 'max', 'limit');
+  line('No leader, ms', 'Count', 'p50', 'p90', 'Max', 'Limit');
   for (const kind of KINDS) row(kind, failovers[kind], limits[kind]);
   row('(disturbed)', report.disturbed);
   row('(a create)', creates);
   const { unaware, refusedWrites, overlaps, survived } = report;
   const longest = (percentile(unaware, 1) ?? 0).toFixed(2);
   console.log(
-    `\nTwo leaders at a time: ${overlaps}. Dropped connections that ended no leadership: ${survived}.`,
+    `\nTwo leaders at a time: ${overlaps}. Dropped connections that the leader survived: ${survived}.`,
   );
   console.log(
-    `Led on until told that its session had been ended for it: ${unaware.length} times, ${longest} ms at most; ` +
+    `Leaders that did not know yet that their session had expired: ${unaware.length}, for at most ${longest} ms; ` +
       `writes refused by their tokens: ${refusedWrites}.\n`,
   );
 }
 
-function complain({ server, failures }) {
+function printFailures({ server, failures }) {
   for (const failure of failures) console.error(`FAILED: ${server}: ${failure}`);
 }
 
@@ -130,36 +147,23 @@ function round(value) {
   return value === undefined ? undefined : Math.round(value * 100) / 100;
 }
 
-function checkOptions({ server, json, latency, ...values }) {
-  const counts = Object.fromEntries(
-    KINDS.map((kind) => [kind, wholeNumber(kind, values[kind], 0, MOST_FAULTS)]),
-  );
-  if (KINDS.every((kind) => counts[kind] === 0)) throw new Error('there is nothing to do');
-  return {
-    json,
-    counts,
-    latency: number('latency', latency, 0, MOST_LATENCY),
-    servers: serversFor(oneOf('server', server, ['embedded', 'real']), json),
-  };
-}
-
-/** Both, or the one that is asked for; of one alone there is JSON. */
-function serversFor(asked, json) {
-  if (asked) return [asked];
+/** Both servers, or the chosen one. JSON is one object, so it is of one server. */
+function servers() {
+  if (options.server) return [options.server];
   if (!hasReal()) return ['embedded'];
-  return json ? ['real'] : ['embedded', 'real'];
+  return options.json ? ['real'] : ['embedded', 'real'];
 }
 
 try {
-  for (const kind of options.servers) {
+  for (const kind of servers()) {
     const report = await measure(kind);
     if (options.json) console.log(toJson(report));
     else print(report);
-    complain(report);
+    printFailures(report);
     if (report.failures.length > 0) process.exitCode = 1;
   }
 } catch (error) {
-  // Whatever was waited for says only that it was aborted.
+  // The error is only an AbortError then; the reason says more.
   const { message } = stop.signal.aborted ? stop.signal.reason : error;
   console.error(`FAILED: ${message}`);
   process.exitCode = 1;

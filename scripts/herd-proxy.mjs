@@ -1,6 +1,6 @@
-// A proxy between ZooKeeper clients and their server that counts the watch notifications of each
-// connection, in the order in which the connections were made. In a thread of its own: the native
-// client's close() blocks its own thread until the server answers.
+// A proxy between ZooKeeper clients and their server that counts the watch notifications of each connection,
+// in the order in which the connections were opened. Runs in its own thread, because the native client's
+// close() blocks the calling thread until the server answers.
 import { once } from 'node:events';
 import net from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -29,8 +29,8 @@ function join(client) {
   server.on('data', (chunk) => {
     frames.push(chunk);
     for (let frame = frames.next(); frame; frame = frames.next()) {
-      // The answer to the handshake comes first and has no header. A client that only tried whether
-      // the port is open never gets one.
+      // The first frame answers the handshake and has no header. A client that only probes the port
+      // never receives one.
       if (connection === undefined) connection = counts.push(0) - 1;
       else if (frame.readInt32BE(0) === NOTIFICATION) counts[connection]++;
     }

@@ -1,16 +1,20 @@
-// npm run herd -- [--waiters 1,10,50,100] [--zookeeper host:port] [--json]
-// The herd effect, measured: one holder and n waiters, each with a session of its own, for the two
-// teaching recipes and the real ones. Notifications are counted on the wire, by a proxy; wake-ups in
-// the clients, by their watches. Exits 0 only when a release wakes all n waiters of a teaching recipe,
-// n - 1 of them in vain, and one waiter of a real one.
+// npm run bench:herd -- [options], which --help lists
+// Notifications are counted on the wire, by a proxy; wake-ups in the clients, by their watches.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex, ReadWriteLock, ZkClient } from 'nestjs-zookeeper/recipes';
 import { SharedLock, SingleNodeLock } from '../dist/teaching/index.js';
-import { stopAtInterrupt, unlessAborted } from './interrupt.mjs';
-import { optionsOf, wholeNumber } from './options.mjs';
+import { stopAtInterrupt, unlessAborted } from './interrupt.js';
+import {
+  jsonOption,
+  listOption,
+  readOptions,
+  textOption,
+  UsageError,
+  wholeNumber,
+} from './options.js';
 
 const RECIPES = [
   {
@@ -36,21 +40,40 @@ const MOST_RUNS = 10;
 const TIME_LIMIT = 55_000;
 const CHART_WIDTH = 50;
 
-const options = optionsOf(
+const options = readOptions(
   {
-    waiters: { type: 'string', default: '1,10,50,100' },
-    zookeeper: { type: 'string' },
-    json: { type: 'boolean', default: false },
+    name: 'bench:herd',
+    about: `Measures the herd effect: one holder and n waiters, each with its own session, contend for the locks
+for teaching and the real ones. Counts the watch notifications and the waiters that wake when the holder
+releases the lock.
+
+The exit code is 0 if a release wakes all n waiters of a lock for teaching, n - 1 of them in vain, and one
+waiter of a real lock; 1 if not, and 2 for a wrong option.`,
+    options: {
+      waiters: listOption(
+        `numbers of waiters, at most ${MOST_RUNS}, each from 1 to ${MOST_WAITERS}`,
+        '1,10,50,100',
+        (name, text) => wholeNumber(name, text, 1, MOST_WAITERS),
+      ),
+      zookeeper: textOption('HOST:PORT', 'the server; default: an embedded one', checkAddress),
+      json: jsonOption,
+    },
   },
-  checkOptions,
+  ({ waiters }) => {
+    if (waiters.length > MOST_RUNS) {
+      throw new UsageError(`--waiters must be at most ${MOST_RUNS} numbers, but is ${waiters}`);
+    }
+  },
 );
+options.waiters = [...new Set(options.waiters)].sort((a, b) => a - b);
 const { stop, forget } = stopAtInterrupt();
 const limit = setTimeout(
-  () => stop.abort(new Error(`not done within ${TIME_LIMIT / 1000} s`)),
+  () => stop.abort(new Error(`not finished within ${TIME_LIMIT / 1000} s`)),
   TIME_LIMIT,
 );
-/** What takes back what was opened, the last one first. */
+/** Functions that close what was opened. They run in reverse order. */
 const cleanUps = [];
+
 async function measure() {
   const address = options.zookeeper ?? (await startServer());
   const wire = await startProxy(address);
@@ -67,10 +90,10 @@ async function measure() {
       results.push({ recipe: recipe.name, waiters, ...(await contest.run(recipe, path)) });
     }
   }
-  return { server, sessions: cost, results, failures: results.flatMap(disproved) };
+  return { server, sessions: cost, results, failures: results.flatMap(unexpected) };
 }
 
-/** One holder and some waiters on one path: who is told what when they come and go. */
+/** One holder and some waiters on one path. Counts what arrivals and releases cause. */
 class Contest {
   constructor(wire, [holder, ...waiters]) {
     this.wire = wire;
@@ -90,7 +113,7 @@ class Contest {
     };
     others.forEach(queueUp);
     await this.settled(others);
-    const arrival = await this.told(others, async () => {
+    const arrival = await this.count(others, async () => {
       queueUp(last);
       await this.settled(this.waiters);
     });
@@ -98,7 +121,7 @@ class Contest {
     for (let waiting = this.waiters; waiting.length > 0;) {
       const before = waiting;
       releases.push(
-        await this.told(before, async () => {
+        await this.count(before, async () => {
           await lease.release();
           const granted = await Promise.race(grants.values());
           lease = granted.lease;
@@ -121,8 +144,8 @@ class Contest {
     };
   }
 
-  /** What `waiters` were told by whatever happens in `act`. */
-  async told(waiters, act) {
+  /** Counts the notifications and wake-ups of `waiters` that `act` causes. */
+  async count(waiters, act) {
     const wakeUps = () => waiters.reduce((all, waiter) => all + waiter.wakeUps, 0);
     const notifications = async () => {
       const counts = await this.wire.counts();
@@ -136,16 +159,16 @@ class Contest {
     };
   }
 
-  /** All `waiters` watch, and nothing is on its way to any of them. */
+  /** Resolves when all `waiters` watch and no notification is on its way to them. */
   async settled(waiters) {
     await Promise.all(waiters.map((waiter) => waiter.watching()));
-    // An event comes before the answer to whatever is asked after it.
+    // A server sends a notification before the answers to later requests.
     await Promise.all(waiters.map((waiter) => waiter.client.sync('/')));
     await Promise.all(waiters.map((waiter) => waiter.watching()));
   }
 }
 
-/** A session with a connection of its own, that counts how often its watches wake it while it waits. */
+/** A client that counts how often its watches wake it while it waits for a lock. */
 class Contender {
   wakeUps = 0;
   #waiting = false;
@@ -180,7 +203,7 @@ class Contender {
     }
   }
 
-  /** Resolves when at least one watch is set that would wake it. */
+  /** Resolves when at least one watch is set. */
   async watching() {
     while (this.#watches === 0) await new Promise((resolve) => (this.#onWatch = resolve));
   }
@@ -205,8 +228,8 @@ class Contender {
   }
 }
 
-/** What in a result is not as the recipes' descriptions say. */
-function disproved({ recipe, waiters, arrival, release, allReleases }) {
+/** Returns the numbers of a result that differ from the descriptions of the recipes. */
+function unexpected({ recipe, waiters, arrival, release, allReleases }) {
   const { herd, watchesChildren } = RECIPES.find(({ name }) => name === recipe);
   const woken = herd ? waiters : 1;
   const overall = herd ? (waiters * (waiters + 1)) / 2 : waiters;
@@ -249,7 +272,7 @@ async function startProxy(address) {
   };
 }
 
-/** One after the other, so that the proxy's order of connections is theirs. */
+/** Connects one client after the other, so that the proxy has the connections in the same order. */
 async function connectAll(wire, total) {
   const contenders = [];
   cleanUps.push(() => Promise.all(contenders.map(({ client }) => client.close())));
@@ -263,11 +286,12 @@ async function connectAll(wire, total) {
     const contender = new Contender(client, index);
     contenders.push(contender);
     await contender.connect().catch((cause) => {
-      const hint = 'a ZooKeeper takes 60 of one address unless its maxClientCnxns says more';
+      const hint =
+        'a ZooKeeper accepts 60 connections of one address; maxClientCnxns raises this limit';
       throw new Error(`connection ${index + 1} of ${total}: ${cause.message} (${hint})`, { cause });
     });
     const connections = (await wire.counts()).length;
-    if (connections !== index + 1) throw new Error('a connection broke while the others were made');
+    if (connections !== index + 1) throw new Error('a connection broke while others were opened');
   }
   return {
     contenders,
@@ -280,7 +304,7 @@ async function connectAll(wire, total) {
 }
 
 function printSetting(server, sessions) {
-  console.log(`One holder and n waiters, each with a session of its own; ${server}.`);
+  console.log(`One holder and n waiters, each with its own session; ${server}.`);
   console.log(
     `${sessions.count} sessions: connected in ${sessions.connectMilliseconds} ms, ${sessions.megabytes} MB.\n`,
   );
@@ -289,19 +313,19 @@ function printSetting(server, sessions) {
 function print({ results, failures }) {
   const columns = [
     ['n', 5, ({ waiters }) => waiters],
-    ['notifications', 16, ({ release }) => release.notifications],
-    ['wake-ups', 10, ({ release }) => release.wakeUps],
-    ['in vain', 9, ({ release }) => release.inVain],
-    ['until all are through', 23, ({ allReleases }) => allReleases.wakeUps],
-    ['an arrival', 12, ({ arrival }) => arrival.wakeUps],
+    ['Notifications', 16, ({ release }) => release.notifications],
+    ['Wake-ups', 10, ({ release }) => release.wakeUps],
+    ['In vain', 9, ({ release }) => release.inVain],
+    ['Wake-ups', 16, ({ allReleases }) => allReleases.wakeUps],
+    ['Wake-ups', 16, ({ arrival }) => arrival.wakeUps],
   ];
   const width = Math.max(...RECIPES.map(({ name }) => name.length));
   const line = (first, cells) =>
     first.padEnd(width) + cells.map((cell, i) => String(cell).padStart(columns[i][1])).join('');
-  console.log(line('', ['', 'one release:', '', '', 'wake-ups', 'wake-ups of']));
+  console.log(line('', ['', 'One release:', '', '', 'All releases:', 'One arrival:']));
   console.log(
     line(
-      'recipe',
+      'Recipe',
       columns.map(([title]) => title),
     ),
   );
@@ -314,7 +338,9 @@ function print({ results, failures }) {
     );
   }
   const most = Math.max(...options.waiters);
-  console.log(`\nWho wakes when one holder releases and ${most} wait (# granted, - in vain):`);
+  console.log(
+    `\nWaiters that wake when the holder releases and ${most} wait (# granted, - in vain):`,
+  );
   for (const { recipe, waiters, release } of results) {
     if (waiters !== most) continue;
     const inVain = Math.ceil((release.inVain * (CHART_WIDTH - 1)) / most);
@@ -322,21 +348,15 @@ function print({ results, failures }) {
   }
   if (failures.length === 0) {
     console.log(
-      '\nA release wakes all n waiters of a teaching recipe, n - 1 of them in vain, and 1 of a real one.',
+      '\nA release wakes all n waiters of a lock for teaching, n - 1 of them in vain, and 1 of a real lock.',
     );
   }
 }
 
-function checkOptions({ waiters, zookeeper, json }) {
-  const counts = waiters.split(',').map((count) => wholeNumber('waiters', count, 1, MOST_WAITERS));
-  if (counts.length > MOST_RUNS) {
-    throw new Error(`--waiters must be at most ${MOST_RUNS} numbers, but is ${waiters}`);
-  }
-  const [, port] = /^[^\s:/,]+:(\d{1,5})$/.exec(zookeeper ?? '') ?? [];
-  if (zookeeper !== undefined && !(port >= 1 && port <= 65_535)) {
-    throw new Error(`--zookeeper must be host:port, but is ${zookeeper}`);
-  }
-  return { json, zookeeper, waiters: [...new Set(counts)].sort((a, b) => a - b) };
+function checkAddress(name, text) {
+  const [, port] = /^[^\s:/,]+:(\d{1,5})$/.exec(text) ?? [];
+  if (port >= 1 && port <= 65_535) return;
+  throw new UsageError(`--${name} must be host:port, but is ${text}`);
 }
 
 try {

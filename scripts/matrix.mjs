@@ -1,13 +1,10 @@
-// npm run matrix -- [--nest 11,12] [--node 20.19.0,22.12.0,24] [--only http,graphql,…]
-// What test/matrix checks, by the packed tarball, on each Nest and each Node (versions of npm's package
-// `node`, or `current`), once as ES modules on Express and once as CommonJS on Fastify. Exits with 1 where
-// anything fails.
+// npm run matrix -- [options], which --help lists
 import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { listOption, readOptions, UsageError } from './options.js';
 import { inScratch, install, pack, root, run } from './packed.mjs';
 
-/** What a feature needs of npm, beside what all need. */
+/** The npm packages of a feature, in addition to those that all features need. */
 const FEATURES = {
   http: () => [],
   graphql: (nest) => [
@@ -27,7 +24,7 @@ const FEATURES = {
   schedule: (nest) => [`@nestjs/schedule@${nest === 11 ? 6 : nest}`],
   cqrs: (nest) => [`@nestjs/cqrs@${nest}`],
 };
-/** The lowest that `engines` allows of each. */
+/** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];
 const WAYS = [
   { module: 'esm', type: 'module', platform: 'express' },
@@ -35,25 +32,35 @@ const WAYS = [
 ];
 const TIME_LIMIT = 120_000;
 
-const { values } = parseArgs({
+const {
+  nest: nests,
+  node: nodes,
+  only: features,
+} = readOptions({
+  name: 'matrix',
+  about: `Installs the packed package into applications on each Nest and each Node, as ES modules on Express and as
+CommonJS on Fastify, and runs the features of test/matrix.
+
+The exit code is 0 if all features work, 1 if one does not, and 2 for a wrong option.`,
   options: {
-    nest: { type: 'string', default: '11,12' },
-    node: { type: 'string', default: NODES.join() },
-    only: { type: 'string', default: Object.keys(FEATURES).join() },
+    nest: listOption('versions of Nest, 11 or 12', '11,12', (name, text) => {
+      if (text === '11' || text === '12') return Number(text);
+      throw new UsageError(`--${name} must be 11 or 12, but is ${text}`);
+    }),
+    node: listOption(
+      'versions of Node, of the npm package `node`, or `current`',
+      NODES.join(),
+      (name, text) => {
+        if (/^(current|[\d.]+)$/.test(text)) return text;
+        throw new UsageError(`--${name} must be versions or current, but has ${text}`);
+      },
+    ),
+    only: listOption('features to check', Object.keys(FEATURES).join(), (name, text) => {
+      if (text in FEATURES) return text;
+      throw new UsageError(`--${name} must be some of ${Object.keys(FEATURES)}, but has ${text}`);
+    }),
   },
 });
-const nests = values.nest.split(',').map(Number);
-const nodes = values.node.split(',');
-const features = values.only.split(',');
-const unknown = [
-  ...nests.filter((nest) => nest !== 11 && nest !== 12).map((nest) => `--nest ${nest}`),
-  ...nodes.filter((node) => !/^(current|[\d.]+)$/.test(node)).map((node) => `--node ${node}`),
-  ...features.filter((feature) => !(feature in FEATURES)).map((feature) => `--only ${feature}`),
-];
-if (unknown.length > 0) {
-  console.error(`unknown: ${unknown.join(', ')}`);
-  process.exit(2);
-}
 
 await inScratch(async (scratch) => {
   const tarball = await pack(scratch);
@@ -95,7 +102,7 @@ async function installApp(scratch, tarball, nest) {
   return directory;
 }
 
-/** The same source is an ES or a CommonJS module by the package.json beside it. */
+/** Compiles the source as ES or CommonJS modules, which the package.json beside it decides. */
 async function compile(directory, { module, type }) {
   const app = join(directory, module);
   await makePackage(app, { type });

@@ -1,4 +1,4 @@
-// The packed tarball, and what is done with it in directories of its own.
+// Packs and installs the package in temporary directories.
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ export const root = join(import.meta.dirname, '..');
 
 const execute = promisify(execFile);
 
-/** Runs a program to its end, at most `timeout` ms; what it printed is part of the error where it fails. */
+/** Runs a program for at most `timeout` milliseconds. The error of a failed program contains its output. */
 export async function run(file, args, { timeout = 300_000, ...options } = {}) {
   try {
     return await execute(file, args, { timeout, maxBuffer: 2 ** 26, ...options });
@@ -21,7 +21,7 @@ export async function run(file, args, { timeout = 300_000, ...options } = {}) {
   }
 }
 
-/** Gives `use` a directory of its own under the system's temporary one, and removes it. */
+/** Calls `use` with a new temporary directory, which is removed in the end. */
 export async function inScratch(use) {
   const directory = await mkdtemp(join(tmpdir(), 'nestjs-zookeeper-'));
   try {
@@ -31,7 +31,7 @@ export async function inScratch(use) {
   }
 }
 
-/** Packs dist as it is; the path of the tarball. */
+/** Packs dist without building it. Resolves with the path of the tarball. */
 export async function pack(directory) {
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', directory];
   const { stdout } = await run('npm', args, { cwd: root });

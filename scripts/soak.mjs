@@ -1,8 +1,5 @@
-// npm run soak -- [--minutes N] [--connects 1000] [--acquires 100000]
-// Connects and closes, acquires and releases by every recipe, in rounds, in one process beside its server.
-// Looks whether memory, handles, and the server's watches and znodes stay flat over each part of a round and,
-// from the second round on, at the end of the same part over the rounds, no handle is left, and the process
-// exits by itself. The numbers are for the first three rounds together; more follow until the minutes are over.
+// npm run check:soak -- [options], which --help lists
+// The server runs in this process, and the clients in a child process whose resources are measured.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,14 +15,14 @@ import {
   Semaphore,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { fourLetterWord } from './faults/real-server.mjs';
-import { number, optionsOf, wholeNumber } from './options.mjs';
+import { fourLetterWord } from './faults/real-server.js';
+import { numberOption, readOptions, wholeNumberOption } from './options.js';
 
 const MEGABYTE = 2 ** 20;
 const KEYS = 100;
-/** The first one warms up, and the others are compared: at least two. */
-const LEAST_ROUNDS = 3;
-/** How much more there may be at the end of a part than at the end of the same part of the second round. */
+/** The first round warms up; the others, at least two, are compared. */
+const MIN_ROUNDS = 3;
+/** The maximum growth from the end of a part of the second round to the end of the same part of a later one. */
 const LIMITS = {
   heap: 4 * MEGABYTE,
   rss: 32 * MEGABYTE,
@@ -34,73 +31,80 @@ const LIMITS = {
   ephemerals: 0,
 };
 /**
- * How much more than after a fifth of its cycles. Directories are counted here alone: a container is reaped
- * some time after its last child.
+ * The maximum growth within a part, after a fifth of its cycles. Znodes are counted here only, because the
+ * server reaps an empty container some time after its last child.
  */
 const PART_LIMITS = { ...LIMITS, znodes: 6 * KEYS };
-const EXIT_WITHIN = 10_000;
-const ANSWER_WITHIN = 30_000;
-/** Milliseconds between two looks at the server, and until the last of them. */
-const SETTLE = 100;
-const SETTLED_WITHIN = 20_000;
-const MOST_MINUTES = 7 * 24 * 60;
-const MOST_CYCLES = 1e9;
+/** Milliseconds. */
+const EXIT_LIMIT = 10_000;
+const ANSWER_LIMIT = 30_000;
+const POLL = 100;
+const SETTLE_LIMIT = 20_000;
+const CYCLES = { min: 0, max: 1e9 };
 
-const options = optionsOf(
-  {
-    minutes: { type: 'string', default: '0' },
-    connects: { type: 'string', default: '1000' },
-    acquires: { type: 'string', default: '100000' },
-    server: { type: 'string' },
+const options = readOptions({
+  name: 'check:soak',
+  about: `Connects and closes clients, and acquires and releases leases of every recipe, in rounds. Checks that the
+memory and handles of the process and the watches and znodes of the server do not grow, within a part of a
+round or over the rounds; that no handle is left; and that the process exits by itself.
+
+The exit code is 0 if nothing grew, 1 if something did, and 2 for a wrong option.`,
+  options: {
+    minutes: numberOption('time after which no further round begins; there are at least three', 0, {
+      min: 0,
+      max: 7 * 24 * 60,
+      unit: 'minutes',
+    }),
+    connects: wholeNumberOption('connections in the first three rounds together', 1_000, CYCLES),
+    acquires: wholeNumberOption('acquires in the first three rounds together', 100_000, CYCLES),
   },
-  ({ minutes, connects, acquires, server }) => ({
-    minutes: number('minutes', minutes, 0, MOST_MINUTES),
-    connects: wholeNumber('connects', connects, 0, MOST_CYCLES),
-    acquires: wholeNumber('acquires', acquires, 0, MOST_CYCLES),
-    server,
-  }),
-);
+});
+/** The child process receives the address of its server here. */
+const { SOAK_SERVER } = process.env;
 
-if (options.server) await work();
+if (SOAK_SERVER) await work();
 else await supervise();
 
 async function supervise() {
   const server = await EmbeddedZooKeeper.start();
-  const child = fork(
-    import.meta.filename,
-    [...process.argv.slice(2), '--server', server.connectString],
-    { execArgv: ['--expose-gc'] },
-  );
+  const child = fork(import.meta.filename, process.argv.slice(2), {
+    execArgv: ['--expose-gc'],
+    env: { ...process.env, SOAK_SERVER: server.connectString },
+  });
   const interrupt = () => child.kill();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const exited = once(child, 'exit');
-  const [failures] = await Promise.race([once(child, 'message'), exited.then(() => [['it died']])]);
-  const patience = new AbortController();
+  const [failures] = await Promise.race([
+    once(child, 'message'),
+    exited.then(() => [['the process died']]),
+  ]);
+  const exit = new AbortController();
   const stuck = await Promise.race([
     exited.then(() => false),
-    delay(EXIT_WITHIN, true, { signal: patience.signal }),
+    delay(EXIT_LIMIT, true, { signal: exit.signal }),
   ]);
-  patience.abort();
+  exit.abort();
   if (stuck) {
-    failures.push(`it did not exit by itself within ${EXIT_WITHIN} ms`);
+    failures.push(`the process did not exit by itself within ${EXIT_LIMIT} ms`);
     child.kill('SIGKILL');
   }
   process.removeListener('SIGINT', interrupt).removeListener('SIGTERM', interrupt);
   for (const failure of failures) console.error(`FAILED: ${failure}`);
-  if (failures.length === 0) console.log('Nothing grew, no handle was left, it exited by itself.');
+  if (failures.length === 0)
+    console.log('Nothing grew, no handle was left, and the process exited by itself.');
   await server.stop();
   process.exitCode = failures.length === 0 ? 0 : 1;
 }
 
 async function work() {
-  const connectString = options.server;
+  const connectString = SOAK_SERVER;
   const failures = [];
   const until = performance.now() + options.minutes * 60_000;
-  // Opened here, so that they are not counted as left behind.
+  // Opens both streams, so that their handles are not counted as left over.
   void [process.stdout, process.stderr];
   await delay(100);
   const before = process.getActiveResourcesInfo().sort().join();
-  /** By its name what there was at the end of a part of the second round. */
+  /** The measurement at the end of each part of the second round, by name. */
   const second = new Map();
   let round = 0;
   const part = async (name, ...cycles) => {
@@ -113,7 +117,7 @@ async function work() {
   };
   do {
     round++;
-    await part('connect and close', Math.ceil(options.connects / LEAST_ROUNDS), 1, async () => {
+    await part('connect and close', Math.ceil(options.connects / MIN_ROUNDS), 1, async () => {
       const client = new ZkClient({ connectString, sessionTimeout: 10_000 });
       await client.connect();
       await client.close();
@@ -121,12 +125,12 @@ async function work() {
     const client = new ZkClient({ connectString, sessionTimeout: 10_000 });
     await client.connect();
     const cycles = cyclesOf(client);
-    const each = Math.ceil(options.acquires / LEAST_ROUNDS / Object.keys(cycles).length);
+    const each = Math.ceil(options.acquires / MIN_ROUNDS / Object.keys(cycles).length);
     for (const [recipe, cycle] of Object.entries(cycles)) {
       await part(recipe, each, 64, (number) => cycle(`/soak/${recipe}/${number % KEYS}`));
     }
     await client.close();
-  } while (failures.length === 0 && (round < LEAST_ROUNDS || performance.now() < until));
+  } while (failures.length === 0 && (round < MIN_ROUNDS || performance.now() < until));
   await delay(100);
   const after = process.getActiveResourcesInfo().sort().join();
   if (after !== before) failures.push(`handles are left: ${after} (at the start: ${before})`);
@@ -134,12 +138,12 @@ async function work() {
   process.disconnect();
 }
 
-/** What is done to a path over and over, by recipe. */
+/** Returns what is repeated, by recipe. */
 function cyclesOf(client) {
   const nothing = () => undefined;
   return {
     mutex: (path) => new Mutex(client, path).withLock(nothing),
-    // All at one path, so that most of them give up.
+    // All callers use one path, so that most of them time out.
     'given up': () =>
       new Mutex(client, '/soak/contended').withLock(() => delay(1), { wait: 5 }).catch(nothing),
     read: (path) => new ReadWriteLock(client, path).read.withLock(nothing),
@@ -172,7 +176,7 @@ function cyclesOf(client) {
   };
 }
 
-/** Runs `total` cycles, `width` at a time: what there is after a fifth of them, and in the end. */
+/** Runs `total` cycles, `width` at a time, and measures after a fifth of them and at the end. */
 async function measure(name, total, width, cycle) {
   let next = 0;
   const until = async (last) => {
@@ -183,7 +187,7 @@ async function measure(name, total, width, cycle) {
     );
     const left = await settled();
     globalThis.gc();
-    const now = { ...here(), ...left };
+    const now = { ...processCounts(), ...left };
     const megabytes = (bytes) => (bytes / MEGABYTE).toFixed(1);
     console.log(
       `${name}: ${next} cycles, heap ${megabytes(now.heap)} MB, rss ${megabytes(now.rss)} MB, ` +
@@ -201,25 +205,25 @@ function growth(name, early, late, limits) {
     .map((kind) => `${name}: ${kind} grew from ${early[kind]} to ${late[kind]}`);
 }
 
-function here() {
+function processCounts() {
   const { heapUsed, rss } = process.memoryUsage();
   return { heap: heapUsed, rss, handles: process.getActiveResourcesInfo().length };
 }
 
-/** What the server has when nobody holds or waits for anything: what was left to the background takes a while. */
+/** Resolves with the server's counts when background deletes have finished. */
 async function settled() {
-  const deadline = performance.now() + SETTLED_WITHIN;
+  const deadline = performance.now() + SETTLE_LIMIT;
   for (;;) {
-    await delay(SETTLE);
-    const left = await there();
+    await delay(POLL);
+    const left = await serverCounts();
     const isQuiet = left.watches === 0 && left.ephemerals === 0;
     if (isQuiet || performance.now() > deadline) return left;
   }
 }
 
-/** By the server's own count. */
-async function there() {
-  const answer = await fourLetterWord(Number(options.server.split(':')[1]), 'mntr', ANSWER_WITHIN);
+/** Resolves with the server's counts. */
+async function serverCounts() {
+  const answer = await fourLetterWord(Number(SOAK_SERVER.split(':')[1]), 'mntr', ANSWER_LIMIT);
   const count = (name) => Number(new RegExp(`^zk_${name}\\s+(\\d+)$`, 'm').exec(answer)[1]);
   return {
     watches: count('watch_count'),

@@ -1,42 +1,46 @@
-// npm run transports -- [--connect 127.0.0.1:2181] [--keys 1,64,512] [--seconds 4] [--rounds 5]
-// The native and the wire transport side by side, in processes of their own that take turns: each key's
-// caller creates a node and lists its parent in one flight, and deletes the node. Without --connect on an
-// embedded server.
+// npm run bench:transports -- [options], which --help lists
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
-import { number, optionsOf, wholeNumber } from './options.mjs';
-import { percentile } from './percentile.mjs';
+import {
+  listOption,
+  numberOption,
+  readOptions,
+  textOption,
+  wholeNumber,
+  wholeNumberOption,
+} from './options.js';
+import { percentile } from './percentile.js';
 
 const MOST_KEYS = 10_000;
-const MOST_SECONDS = 3600;
-const MOST_ROUNDS = 100;
-/** Of each run, before anything is counted: milliseconds. */
+/** Milliseconds of each run before the measurement begins. */
 const WARM_UP = 1000;
 
-const options = optionsOf(
-  {
-    connect: { type: 'string' },
-    keys: { type: 'string', default: '1,64,512' },
-    seconds: { type: 'string', default: '4' },
-    rounds: { type: 'string', default: '5' },
+const options = readOptions({
+  name: 'bench:transports',
+  about: `Compares the native and the wire transport, in processes that take turns. The caller of each key creates
+a node and lists its parent in one round trip, and deletes the node. Prints medians over the rounds.
+
+The exit code is 0, and 2 for a wrong option.`,
+  options: {
+    connect: textOption('HOST:PORT', 'the server; default: an embedded one'),
+    keys: listOption(`numbers of keys, each from 1 to ${MOST_KEYS}`, '1,64,512', (name, text) =>
+      wholeNumber(name, text, 1, MOST_KEYS),
+    ),
+    seconds: numberOption('length of a run', 4, { min: 0.1, max: 3600, unit: 'seconds' }),
+    rounds: wholeNumberOption('number of runs of each transport', 5, { min: 1, max: 100 }),
   },
-  ({ connect, keys, seconds, rounds }) => ({
-    connect,
-    keys: keys.split(',').map((count) => wholeNumber('keys', count, 1, MOST_KEYS)),
-    milliseconds: 1000 * number('seconds', seconds, 0.1, MOST_SECONDS),
-    rounds: wholeNumber('rounds', rounds, 1, MOST_ROUNDS),
-  }),
-);
+});
 
 if (process.send) process.once('message', work);
 else await compare();
 
 async function compare() {
-  const { connect, milliseconds, rounds } = options;
+  const { connect, seconds, rounds } = options;
+  const milliseconds = 1000 * seconds;
   const server = connect ? undefined : await EmbeddedZooKeeper.start();
   const connectString = connect ?? server.connectString;
   for (const keys of options.keys) {
@@ -51,14 +55,14 @@ async function compare() {
       }
     }
     for (const [transport, results] of Object.entries(runs)) {
-      const middle = (name) =>
+      const median = (name) =>
         percentile(
           results.map((result) => result[name]),
           0.5,
         );
       console.log(
-        `${String(keys).padStart(4)} keys  ${transport.padEnd(6)}  ${middle('rate').toFixed(0).padStart(6)} cycles/s  ` +
-          `${middle('cpu').toFixed(0).padStart(4)} µs of CPU a cycle  event loop p99 ${middle('p99').toFixed(1)} ms`,
+        `${String(keys).padStart(4)} keys  ${transport.padEnd(6)}  ${median('rate').toFixed(0).padStart(6)} cycles/s  ` +
+          `${median('cpu').toFixed(0).padStart(4)} µs of CPU a cycle  event loop p99 ${median('p99').toFixed(1)} ms`,
       );
     }
   }

@@ -1,20 +1,29 @@
-// npm run walk
-// The README's "Five minutes", step by step as they stand there: a new Nest application, the package as it
-// would be published, the files pasted, two requests at once. Exits with 1 where one is not excluded.
+// npm run check:walk
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePorts } from './faults/real-server.mjs';
+import { freePorts } from './faults/real-server.js';
+import { readOptions } from './options.js';
 import { inScratch, pack, root, run } from './packed.mjs';
 
+/** Milliseconds until the application must have started. */
 const START_LIMIT = 60_000;
+
+readOptions({
+  name: 'check:walk',
+  about: `Follows the "Five minutes" of the README: creates a Nest application, installs the packed package, copies
+the files of the page, and sends two requests at once.
+
+The exit code is 0 if one request runs and the other one is rejected, 1 if not, and 2 for a wrong option.`,
+  options: {},
+});
 
 const [commands, controller, module, requests] = await quickStart();
 
 await inScratch(walk).then(
-  () => console.log('One ran, the other was excluded.'),
+  () => console.log('One request ran, the other one was rejected.'),
   ({ message }) => {
     console.error(`FAILED: ${message}`);
     process.exitCode = 1;
@@ -45,7 +54,8 @@ async function walk(directory) {
     console.log(stdout);
     const excluded = stdout.match(/"code":"BUSY"/g)?.length;
     const ran = stdout.match(/"fencingToken":"\d+"/g)?.length;
-    if (ran !== 1 || excluded !== 1) throw new Error('the two requests did not exclude each other');
+    if (ran !== 1 || excluded !== 1)
+      throw new Error('the lock did not reject one of the two requests');
   } finally {
     const closed = once(server, 'close');
     process.kill(-server.pid);
@@ -59,7 +69,7 @@ async function quickStart() {
   return [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
 }
 
-/** The schematic, by the CLI of the fresh application. */
+/** Runs the schematic with the CLI of the new application. */
 async function addByNest(app) {
   const add = 'npx nest add nestjs-zookeeper';
   step(add);
@@ -70,7 +80,7 @@ async function addByNest(app) {
 }
 
 function shell(command, cwd) {
-  // npx asks before it installs the CLI: a person says yes.
+  // npx asks before it installs the CLI; the variable answers yes.
   return run('bash', ['-ec', command], { cwd, env: { ...process.env, npm_config_yes: 'true' } });
 }
 

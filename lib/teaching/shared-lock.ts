@@ -31,7 +31,7 @@ import { awaitTurn, type Turn } from './single-node-lease.js';
  * of them did.
  *
  * Use `ReadWriteLock` instead. It has the same nodes in the same order, so that both exclude each other
- * on one path; but each waiter watches the one node that has to go before its turn. `npm run herd`
+ * on one path; but each waiter watches the one node that has to go before its turn. `npm run bench:herd`
  * measures both.
  */
 

@@ -33,7 +33,7 @@ import { deleteOwn, type OwnNode, SingleNodeLease } from './single-node-lease.js
  * an answer that was lost, deletes the lock of the next holder. Here each node carries an id of its own.
  *
  * Use `Mutex` instead: it wakes one waiter, in the order of arrival, and each node's name is its owner's.
- * `npm run herd` measures both.
+ * `npm run bench:herd` measures both.
  */
 
 /**

@@ -1,14 +1,14 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Child } from '../faults/child.mjs';
-import { now } from '../faults/clock.mjs';
-import { Link } from '../faults/link.mjs';
+import { Child } from '../faults/child.js';
+import { now } from '../faults/clock.js';
+import { Link } from '../faults/link.js';
 import { waitedForProcessor } from '../faults/processor.mjs';
 
 const PROGRAM = fileURLToPath(new URL('worker.mjs', import.meta.url));
 
-/** The workers, the network between each of them and each server, and the store that they write to. */
+/** The workers, their links to each server, and the store that they write to. */
 export class Fleet {
   #workers = new Map();
   #options;
@@ -31,8 +31,8 @@ export class Fleet {
     return [...this.#workers.values()];
   }
 
-  /** Returns what tells for how many milliseconds, at most, one of the processes waited for a processor since. */
-  startWaiting() {
+  /** Returns a function that returns the longest time in milliseconds that a process has waited for a processor since. */
+  measureWaiting() {
     const pids = [process.pid, ...this.workers.map(({ pid }) => pid)];
     const before = pids.map((pid) => waitedForProcessor([pid]));
     return () => Math.max(...pids.map((pid, index) => waitedForProcessor([pid]) - before[index]));
@@ -44,13 +44,13 @@ export class Fleet {
     this.record({ type: 'exited', worker: name, life: worker.life, at: now() });
   }
 
-  /** Another process in place of one that was killed; resolves when its program runs. */
+  /** Replaces a killed process. Resolves when the new one runs. */
   async replace(name) {
     const { life, links } = this.worker(name);
     await this.#add(name, life + 1, links);
   }
 
-  /** What happens in this process is written down beside what the workers write. */
+  /** Records an event of this process. */
   record(event) {
     appendFileSync(join(this.#options.directory, 'nemesis.jsonl'), `${JSON.stringify(event)}\n`);
   }
@@ -76,7 +76,7 @@ export class Fleet {
     ]);
     Object.assign(worker, { life, links });
     const ready = new Promise((resolve) => {
-      worker.onNews = (message) => {
+      worker.onMessage = (message) => {
         if (message.type === 'ready') resolve();
         else if (message.type === 'granted') worker.grantedAt = now();
         else this.#store(name, message);
@@ -84,12 +84,12 @@ export class Fleet {
     });
     this.#workers.set(name, worker);
     void worker.exited.then(() => {
-      if (!worker.killed) onDeath(new Error(`${name} died by itself`));
+      if (!worker.killed) onDeath(new Error(`${name} exited unexpectedly`));
     });
     await ready;
   }
 
-  /** What every store that a holder writes to should do. */
+  /** The check that protects a store from a holder whose lease is over. */
   #store(worker, { id, key, token }) {
     const accepted = token >= (this.#highest.get(key) ?? -1n);
     if (accepted) this.#highest.set(key, token);
@@ -99,8 +99,8 @@ export class Fleet {
 
 class Worker extends Child {
   life;
-  /** One to each server. */
+  /** One link for each server. */
   links;
-  /** When this process heard of the latest grant. */
+  /** The time at which this process learned of the latest grant. */
   grantedAt = -Infinity;
 }

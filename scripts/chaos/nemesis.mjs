@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { SessionExpiredError } from 'nestjs-zookeeper/recipes';
-import { now } from '../faults/clock.mjs';
+import { now } from '../faults/clock.js';
 import { expireSession } from '../faults/expire-session.mjs';
 
-/** Milliseconds each way of a slow network: a quarter of what would stall a connection. */
+/** The latency of a slow network in milliseconds each way: a quarter of what would break a connection. */
 const LATENCY = 80;
-/** How many replies are dropped one after the other, and milliseconds between them. */
+/** The number of replies that are dropped, and the milliseconds between them. */
 const REPLIES = 3;
 const BETWEEN_REPLIES = 150;
-/** Milliseconds: a session that did not end by then never will. */
-const PATIENCE = 20_000;
+/** Milliseconds within which a session must be expired. */
+const EXPIRE_LIMIT = 20_000;
 
-/** Each resolves when it is over; what it returns is added to its record. */
+/** Each fault resolves when it is over. */
 const ON_WORKERS = {
   async cut({ links }, { duration }) {
     for (const link of links) await link.down();
@@ -37,22 +37,22 @@ const ON_WORKERS = {
   },
 
   async expire(worker, fault, { servers }) {
-    const deadline = now() + PATIENCE;
+    const deadline = now() + EXPIRE_LIMIT;
     let credentials;
     for (;;) {
       try {
         credentials ??= await worker.ask('credentials');
         return await expireSession(await servers.anyPort(), credentials);
       } catch (error) {
-        // It was over already.
+        // The session has ended already.
         if (error instanceof SessionExpiredError) return;
-        // Another fault came between: only a session that is over is certain.
+        // Another fault interfered: try again until the session has certainly ended.
         if (now() > deadline) throw error;
       }
     }
   },
 
-  /** Of its event loop. */
+  /** Blocks the event loop. */
   block: (worker, { duration }) => worker.ask('block', duration),
 
   async stop(worker, { duration }) {
@@ -73,13 +73,13 @@ async function held({ links }, { duration, delivers }, hold) {
   await delay(duration);
   for (const link of links) {
     link.speak();
-    // What was held back arrives late, or never.
+    // What was held back is delivered late, or dropped.
     if (!delivers) link.cut();
   }
 }
 
-/** Deals one fault and writes it down. */
-export async function deal(fault, { fleet, servers }) {
+/** Injects one fault and records it. */
+export async function inject(fault, { fleet, servers }) {
   const { kind, worker: name, duration, after } = fault;
   await delay(after);
   const from = now();
@@ -88,7 +88,7 @@ export async function deal(fault, { fleet, servers }) {
     await ON_WORKERS[kind](fleet.worker(name), fault, { fleet, servers });
     record.healed = now();
   } else {
-    // Servers serve again before the last of them is back.
+    // A majority serves before the last server is back.
     record.healed = await servers.faults[kind](duration);
   }
   record.until = now();

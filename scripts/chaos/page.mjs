@@ -1,4 +1,4 @@
-/** A page with the figures and, for each key, who held it when; the wheel zooms, dragging moves. */
+/** Returns an HTML page with the figures and, for each key, a timeline of its leases. The wheel zooms, dragging moves. */
 export function toHtml({ leases, faults, began, ended }, summary) {
   const workers = [...new Set(leases.map(({ worker }) => worker))].sort();
   const keys = [...new Set(leases.map(({ key }) => key))].sort();
@@ -40,11 +40,11 @@ export function toHtml({ leases, faults, began, ended }, summary) {
   canvas { width: 100%; cursor: grab; }
 </style>
 <h1>Chaos, seed ${seed}</h1>
-<p>${seconds} s over ${transport} beside ${server}. A row is a worker: blue is a lease that was released,
-red one that was lost, grey a fault of the worker, yellow one of the servers.</p>
+<p>${seconds} s over ${transport} on ${server}. Each row is a worker. Blue: a lease that was released; red: a lease
+that was lost; grey: a fault of the worker; yellow: a fault of the servers.</p>
 <table>${rows(Object.entries(dealt))}</table>
 <table>${rows(checks.map(({ name, made, violations }) => [name, made, violations]))}</table>
-<h2>Who held what</h2>
+<h2>Leases by key</h2>
 <div id="lanes"></div>
 <script>
 const data = ${JSON.stringify(data)};

@@ -1,25 +1,23 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
-import { now } from '../faults/clock.mjs';
+import { now } from '../faults/clock.js';
 import { Fleet } from './fleet.mjs';
-import { recoveryLimit, ROOT } from './keys.mjs';
-import { deal } from './nemesis.mjs';
-import { schedule } from './schedule.mjs';
+import { recoveryLimit, ROOT } from './keys.js';
+import { inject } from './nemesis.mjs';
+import { schedule } from './schedule.js';
 import { startServers } from './servers.mjs';
 
-/** Milliseconds between two looks at something that has no event here. */
-const LOOK = 20;
-/** Of the recovery limit: how long a worker that has not recovered is waited for. The checker tells. */
+/** Milliseconds between two checks of a condition. */
+const POLL = 20;
+/** How long to wait for a worker to recover, in multiples of the recovery limit. The checker reports it. */
 const PATIENCE = 3;
 
-/**
- * How many times the quiet between two rounds is tried while the machine is busy with others:
- * while a process waits for a processor for longer than this part of it.
- */
+/** How often the quiet time between two rounds is repeated while the machine is busy with other processes. */
 const QUIETS = 3;
+/** A quiet time is disturbed if a process waited for a processor for more than this part of it. */
 const DISTURBED = 0.5;
 
-/** Brings the faults about until the time is up; all that happens is in the files of `directory` then. */
+/** Injects faults until the time is up. The events are in the files of `directory` then. */
 export async function run(setting, onProgress) {
   const { seed, server, transport, directory, milliseconds, sessionTimeout, tickTime, signal } =
     setting;
@@ -36,14 +34,14 @@ export async function run(setting, onProgress) {
     seed,
     onDeath: (error) => (death ??= error),
   });
-  /** A grant of every worker that was told of after its moment. */
+  /** Resolves when each worker has been granted a lease since the time that `since` returns for it. */
   const grants = async (since) => {
     const deadline = now() + PATIENCE * limit;
     const waiting = () => fleet.workers.some(({ id, grantedAt }) => grantedAt < since(id));
     while (waiting() && now() < deadline) {
       signal.throwIfAborted();
       if (death) throw death;
-      await delay(LOOK);
+      await delay(POLL);
     }
   };
 
@@ -52,22 +50,22 @@ export async function run(setting, onProgress) {
     const started = now();
     fleet.record({ type: 'began', at: started });
     await grants(() => started);
-    let dealt = 0;
+    let injected = 0;
     for (const { faults, quiet } of schedule({ seed, server, workers: names, sessionTimeout })) {
       for (let attempt = 1; ; attempt++) {
         const from = now();
-        const waited = fleet.startWaiting();
+        const waited = fleet.measureWaiting();
         await delay(quiet);
         const disturbed = waited() > DISTURBED * quiet;
         fleet.record({ type: 'quiet', from, until: now(), disturbed });
         if (!disturbed || attempt === QUIETS) break;
       }
-      onProgress({ elapsed: now() - started, dealt });
+      onProgress({ elapsed: now() - started, injected });
       if (death) throw death;
       signal.throwIfAborted();
       if (now() - started >= milliseconds) break;
-      const records = await Promise.all(faults.map((fault) => deal(fault, { fleet, servers })));
-      dealt += records.length;
+      const records = await Promise.all(faults.map((fault) => inject(fault, { fleet, servers })));
+      injected += records.length;
       const healed = Object.fromEntries(
         names.map((name) => [
           name,
@@ -78,11 +76,11 @@ export async function run(setting, onProgress) {
           ),
         ]),
       );
-      const waited = fleet.startWaiting();
+      const waited = fleet.measureWaiting();
       await grants((name) => healed[name]);
       fleet.record({ type: 'round', healed, waited: waited() });
       const over = Math.max(...records.map(({ until }) => until));
-      // A worker may work again while the last server is still on its way back.
+      // A worker may recover before the last server is back.
       await grants(() => over);
     }
     await Promise.all(fleet.workers.map((worker) => worker.ask('finish')));
@@ -94,7 +92,7 @@ export async function run(setting, onProgress) {
   }
 }
 
-/** Ephemeral znodes that stay though nobody holds or waits, and all sessions that ended have timed out. */
+/** Resolves with the ephemeral znodes that remain after all workers have finished and dead sessions have expired. */
 async function leftOver(ports, sessionTimeout, limit) {
   const connectString = ports.map((port) => `127.0.0.1:${port}`).join();
   const client = new ZkClient({ connectString, sessionTimeout });
@@ -104,7 +102,7 @@ async function leftOver(ports, sessionTimeout, limit) {
     for (;;) {
       const orphans = await ephemeralsUnder(client, ROOT);
       if (orphans.length === 0 || now() > deadline) return orphans;
-      await delay(LOOK);
+      await delay(POLL);
     }
   } finally {
     await client.close();

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { now } from '../faults/clock.mjs';
-import { Ensemble } from '../faults/ensemble.mjs';
+import { now } from '../faults/clock.js';
+import { Ensemble } from '../faults/ensemble.js';
 
 /**
- * The servers of a run: `ports`, `anyPort()` of one that serves, `faults`, and `stop()`. A fault resolves
- * when all is as it was, with the moment from which on a majority served.
+ * Starts the servers of a run: `ports`, `anyPort()` of one that serves, `faults`, and `stop()`. A fault resolves
+ * when it is over, with the time since which a majority serves.
  */
 export function startServers(kind, { tickTime }) {
   return kind === 'ensemble' ? startEnsemble(tickTime) : startEmbedded(tickTime);
@@ -32,7 +32,7 @@ async function startEnsemble(tickTime) {
   const ensemble = await Ensemble.start({ tickTime });
   const all = ensemble.nodes.length;
 
-  /** Puts nodes out of action, and back into it after `duration` and not before the others have a majority. */
+  /** Stops nodes and starts them after `duration`, but not before the others form a majority, if they can. */
   const without = async (nodes, duration, { stop, start }) => {
     const out = nodes.filter(Boolean);
     const from = now();

@@ -1,7 +1,7 @@
-import { grantTimes, recoveryTimes } from './checker.mjs';
-import { LOOKED_INTO, recoveryLimit } from './keys.mjs';
+import { grantTimes, recoveryTimes } from './checker.js';
+import { DETECTION_TIME, recoveryLimit } from './keys.js';
 
-/** The figures of a run. */
+/** Returns the figures of a run. */
 export function summarize(history, checks, setting) {
   const { leases, stored, faults, rounds, woke, nested } = history;
   const granted = grantTimes(leases);
@@ -31,7 +31,7 @@ export function summarize(history, checks, setting) {
     },
     nested: {
       waits: count(nested),
-      lookedInto: count(nested.filter(({ from, at }) => at - from >= LOOKED_INTO)),
+      lookedInto: count(nested.filter(({ from, at }) => at - from >= DETECTION_TIME)),
     },
     recoveries: {
       count: recoveries.length,
@@ -72,20 +72,20 @@ export function toText({
   const row = (...cells) =>
     cells.map((cell, index) => (index ? String(cell).padStart(12) : cell.padEnd(52))).join('');
   return [
-    `${run.seconds} s with ${run.workers} workers over ${run.transport} beside ${run.server}, seed ${run.seed}; ` +
-      `session timeout ${run.sessionTimeout} ms, ticks of ${run.tickTime} ms.`,
+    `${run.seconds} s with ${run.workers} workers over ${run.transport} on ${run.server}, seed ${run.seed}; ` +
+      `session timeout ${run.sessionTimeout} ms, tick time ${run.tickTime} ms.`,
     '',
-    row('fault', 'dealt'),
+    row('Fault', 'Injected'),
     ...Object.entries(faults).map(([kind, count]) => row(kind, count)),
     row('all', sum(faults)),
     '',
-    row('check', 'made', 'violations'),
+    row('Check', 'Made', 'Violations'),
     ...checks.map(({ name, made, violations }) => row(name, made, violations)),
     '',
     `Leases granted: ${sum(leases)} (${list(leases)}); how they ended: ${list(ends)}.`,
     `Writes: ${writes.accepted} accepted, ${writes.refused} refused by their tokens.`,
-    `Leases asked in the first code after a pause: ${pauses.asked}, of which ${pauses.lost} were lost.`,
-    `Waits for a lock inside of another one: ${nested.waits}, of which ${nested.lookedInto} were looked into for a deadlock.`,
+    `Leases checked in the first code after a pause: ${pauses.asked}, of which ${pauses.lost} were lost.`,
+    `Waits for a lock inside another one: ${nested.waits}, of which ${nested.lookedInto} were checked for a deadlock.`,
     `Slowest recovery: ${recoveries.slowest} ms of ${recoveries.count}, limit ${recoveries.limit} ms.`,
   ].join('\n');
 }

@@ -1,6 +1,6 @@
-// One worker: takes and gives back leases of every recipe in several loops, takes part in two elections,
-// and writes to its parent's store under its tokens as long as it believes that it may. It writes down
-// all that happens to it; checker.mjs says what an event is.
+// One worker: acquires and releases leases of every recipe in several loops, takes part in two elections, and
+// writes to its parent's store under its tokens while it holds a lease. It records its events in a file;
+// histories.ts describes them.
 import { setMaxListeners } from 'node:events';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,10 +18,10 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { grantOf } from '../../dist/recipes/internals/grant.js';
-import { answer, tell } from '../faults/child-side.mjs';
-import { now } from '../faults/clock.mjs';
-import { PERMITS, ROOT } from './keys.mjs';
-import { Random } from './random.mjs';
+import { answer, send } from '../faults/child-side.js';
+import { now } from '../faults/clock.js';
+import { PERMITS, ROOT } from './keys.js';
+import { Random } from './random.js';
 
 const { connectString, sessionTimeout, transport, worker, life, file, seed } = JSON.parse(
   process.argv[2],
@@ -33,14 +33,14 @@ const client = new ZkClient({
   connectString,
   sessionTimeout,
   transport,
-  // One that was stopped as it stands takes connections and never says a word.
+  // A paused server accepts connections and never answers.
   connectTimeout: sessionTimeout / 4,
   retry: { type: 'fixed', delay: 50, maxAttempts: 20 },
 });
 const finishing = new AbortController();
-// Every wait listens to it.
+// Every wait adds a listener.
 setMaxListeners(0, finishing.signal);
-/** What is held at present, by the ids of its leases. */
+/** The leases that are held now, by their ids. */
 const present = new Map();
 let count = 0;
 
@@ -51,7 +51,7 @@ const seats = new Semaphore(client, path('seats'), { permits: PERMITS, key: 'sea
 const ledger = new ReadWriteLock(client, path('ledger'), { key: 'ledger' });
 const both = new MultiLock([mutex('left'), pages.write, mutex('right')]);
 
-/** By rank: whoever holds one of them waits only for those behind it, so that nobody is in a deadlock. */
+/** Locks by rank: a holder waits only for locks of higher rank, so no deadlock is possible. */
 const RANKS = [
   ['hall-1', 'hall-2', 'hall-3'].map((name) => ({ lock: mutex(name), mode: 'exclusive' })),
   [{ lock: mutex('room'), mode: 'exclusive' }],
@@ -61,9 +61,9 @@ const RANKS = [
   ],
   [{ lock: mutex('drawer'), mode: 'exclusive' }],
 ];
-/** Call chains that take two of them. */
+/** The number of call chains that acquire two of them. */
 const CHAINS = 4;
-/** Milliseconds that the second one is held, at most: now and then, so that nested waits last. */
+/** The maximum hold of some second locks in milliseconds, so that some nested waits take long. */
 const LONG_HOLD = 1_000;
 
 const JOBS = [
@@ -79,7 +79,7 @@ const JOBS = [
   job(seats, 'permit'),
   job(seats, 'permit'),
   job(both, 'exclusive'),
-  // Held for so long that most faults of its holder meet it.
+  // Held for so long that most faults of its holder fall into a hold.
   job(mutex('vault'), 'exclusive', 2 * sessionTimeout),
   ...Array.from({ length: CHAINS }, () => nestedJob()),
 ];
@@ -97,7 +97,7 @@ const selector = new LeaderSelector(
   { id: worker, autoRequeue: true, onError },
 );
 
-onDeadlock(({ message }) => note({ type: 'deadlock', message, at: now() }));
+onDeadlock(({ message }) => record({ type: 'deadlock', message, at: now() }));
 
 answer({
   async finish() {
@@ -110,25 +110,25 @@ answer({
   async block(milliseconds) {
     while (present.size === 0) await delay(1);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
-    // The first code that runs after the pause.
+    // This is the first code that runs after the pause.
     for (const [id, lease] of present) {
       const at = now();
       const aborted = lease.signal.aborted;
       const { held } = lease;
-      note({ type: 'woke', id, held, aborted, abortedThen: lease.signal.aborted, at });
+      record({ type: 'woke', id, held, aborted, abortedThen: lease.signal.aborted, at });
     }
   },
 });
 
-tell({ type: 'ready' });
+send({ type: 'ready' });
 await connect();
-note({ type: 'connected', transport: client.transport, at: now() });
+record({ type: 'connected', transport: client.transport, at: now() });
 latch.start();
 selector.start();
 const loops = JOBS.map((work) => work());
 await Promise.all(loops);
 
-/** A process that takes a dead one's place may begin while the servers are away. */
+/** Retries, because the replacement of a killed process may start while the servers are down. */
 async function connect() {
   for (;;) {
     try {
@@ -139,7 +139,7 @@ async function connect() {
   }
 }
 
-/** @param longest milliseconds that it is held, at most */
+/** @param longest the maximum hold in milliseconds */
 function job(lock, mode, longest = 40) {
   return repeatedly(async () => {
     const options = {
@@ -154,7 +154,7 @@ function job(lock, mode, longest = 40) {
   });
 }
 
-/** Holds one lock and takes a second one inside, both of them as a call chain. */
+/** Acquires a lock inside another one, in one call chain. */
 function nestedJob() {
   return repeatedly(async () => {
     const first = random.whole(0, RANKS.length - 2);
@@ -172,8 +172,10 @@ async function nest({ lock, mode }) {
     signal: finishing.signal,
   };
   const from = now();
-  // However the wait ends.
-  const entry = await lock.enter(options).finally(() => note({ type: 'nested', from, at: now() }));
+  // Recorded however the wait ends.
+  const entry = await lock
+    .enter(options)
+    .finally(() => record({ type: 'nested', from, at: now() }));
   const { lease } = entry;
   try {
     await entry.run(() => use(lease, mode, 1, worked(lease, mode, longest)));
@@ -196,7 +198,7 @@ function repeatedly(attempt) {
   };
 }
 
-/** Notes a lease while `act` runs on it. A multi-lock's is one for each of its locks, all under its highest token. */
+/** Records a lease while `act` runs. The lease of a multi-lock counts as one for each of its locks. */
 async function use(lease, mode, permits, act) {
   const parts = (lease.leases ?? [lease]).map((part) => {
     const [key, taken] = [part.key, part.key === 'pages' && mode === 'exclusive' ? 'write' : mode];
@@ -216,7 +218,7 @@ function worked(lease, mode, longest) {
 }
 
 async function lead(election, term) {
-  // Of a term there is no public lease.
+  // A term has no public lease.
   const part = begin(term.lease, election, 'exclusive');
   await work(term.lease, [part], true, random.between(50, 800));
   end(part.id, { type: 'releasing', at: now() });
@@ -226,29 +228,29 @@ function begin(lease, key, mode, permits = 1) {
   const id = `${worker}.${life}.${++count}`;
   const at = now();
   const { held, fencingToken: token } = lease;
-  note({ type: 'granted', id, key, mode, count: permits, token: String(token), held, at });
+  record({ type: 'granted', id, key, mode, count: permits, token: String(token), held, at });
   present.set(id, lease);
   lease.signal.addEventListener('abort', () => {
     end(id, { type: 'told', why: lease.signal.reason.message, at: now() });
   });
-  tell({ type: 'granted' });
+  send({ type: 'granted' });
   void locate(id, lease);
   return { id, key };
 }
 
 function end(id, event) {
-  if (present.delete(id)) note({ id, ...event });
+  if (present.delete(id)) record({ id, ...event });
 }
 
-/** Where in the queue its node stands: the number of its name, in the life of the directory that it is in. */
+/** Records the sequence numbers of a lease's znodes, and the czxid of their parent. */
 async function locate(id, lease) {
   const { nodes } = grantOf(lease).tenure.place;
   const directory = nodes[0].slice(0, nodes[0].lastIndexOf('/'));
   const stat = await client.exists(directory).catch(() => undefined);
-  // It may be another directory where the lease was lost meanwhile.
+  // If the lease was lost meanwhile, the parent may have been created anew.
   if (!stat || !lease.held) return;
   const sequences = nodes.map((node) => Number(node.slice(-10)));
-  note({ type: 'place', id, directory: stat.czxid, sequences });
+  record({ type: 'place', id, directory: stat.czxid, sequences });
 }
 
 async function work(lease, parts, writes, milliseconds) {
@@ -257,10 +259,10 @@ async function work(lease, parts, writes, milliseconds) {
     if (writes) {
       for (const { id, key } of parts) {
         const at = now();
-        // Asked before each piece of work, as everybody should.
+        // Checked before each piece of work, as applications should.
         if (!lease.held) return;
-        note({ type: 'write', id, at });
-        tell({ type: 'write', id, key, token: lease.fencingToken });
+        record({ type: 'write', id, at });
+        send({ type: 'write', id, key, token: lease.fencingToken });
       }
     }
     await delay(10);
@@ -269,10 +271,10 @@ async function work(lease, parts, writes, milliseconds) {
 
 function onError(error) {
   const expected = error instanceof CoordinationError;
-  if (!expected) note({ type: 'broken', why: String(error?.stack ?? error), at: now() });
+  if (!expected) record({ type: 'broken', why: String(error?.stack ?? error), at: now() });
 }
 
-function note(event) {
+function record(event) {
   writeSync(history, `${JSON.stringify(event)}\n`);
 }
 

@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../packed.mjs';
 
-/** Before a block that goes on where the one above it ended. */
+/** Stands before a block that continues the one above it. */
 const CONTINUES = '<!-- continues -->';
 
-/** Before a block whose tests of this name fail, because the page shows a bug; above `CONTINUES` where there are both. */
+/** Stands before a block whose tests of this name must fail, because the page shows a bug; above `CONTINUES`. */
 const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
-/** The pages that the repository's front page leads to. */
+/** Returns the pages of the repository's root and of docs/. */
 export function pages() {
   const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
   const names = ['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
@@ -18,7 +18,7 @@ export function pages() {
   }));
 }
 
-/** The code blocks of a page: their language, the line their code begins in, their code. */
+/** Returns the code blocks of a page, each with its language and the line in which its code begins. */
 export function blocksOf({ name, text }) {
   const blocks = [];
   for (const match of text.matchAll(/^```(\w*)\n(.*?)^```$/gms)) {

@@ -2,14 +2,14 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { root } from '../packed.mjs';
 
-/** Blocks are compiled as files of this directory: what they leave out is declared in it. */
-const CONTEXT = join(import.meta.dirname, 'context');
+/** Blocks are compiled as files of this directory, which declares the names that the pages leave out. */
+const CONTEXT = join(root, 'scripts/docs/context');
 
-/** What the compiler says of the TypeScript blocks, with the pages' own lines. */
+/** Returns the compiler's errors in the TypeScript blocks, with the line numbers of the pages. */
 export function compile(blocks) {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.convertCompilerOptionsFromJson(
-    // Without the paths the package's name leads to what it publishes.
+    // Without `paths`, the package's name resolves to its published types.
     { ...config.compilerOptions, paths: {}, noUnusedLocals: false, noUnusedParameters: false },
     root,
   );
@@ -46,7 +46,7 @@ export function toJavaScript({ code }) {
   });
 }
 
-/** A block that is part of a class, or of a method, is given the rest. Its lines stay where they are. */
+/** Completes a block that is part of a class or of a method. The block keeps its line numbers. */
 function module({ line, code }) {
   const [before, after] = isMembers(code)
     ? ['class Example extends Context {', '}']

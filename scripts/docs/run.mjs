@@ -5,7 +5,7 @@ import { toJavaScript } from './compile.mjs';
 
 const TIME_LIMIT = 60_000;
 
-/** What the pages' first examples set up, on a server that is there; nothing outside is asked. */
+/** Declares the names that the pages' first examples set up, on an in-process or embedded server. */
 const SETTING = `
   import { Mutex, ReadWriteLock } from 'nestjs-zookeeper/recipes';
   import { TestZooKeeper } from 'nestjs-zookeeper/testing';
@@ -15,7 +15,7 @@ const SETTING = `
   Object.assign(globalThis, { zookeeper, client, mutex, Mutex, ReadWriteLock, fetch: async () => new Response() });
 `;
 
-/** Runs the blocks one after the other; rejects, naming the block, where one throws. */
+/** Runs the blocks one after the other. Rejects if one throws; the error names the block. */
 export function run(blocks) {
   return inScratch(async (directory) => {
     await linkPackages(directory, []);
@@ -36,7 +36,7 @@ export function run(blocks) {
   });
 }
 
-/** Runs blocks that are Vitest tests. Rejects where a test fails that should pass, or passes that should fail. */
+/** Runs blocks that are Vitest tests. Rejects if a test that should pass fails, or the other way round. */
 export function runTests(blocks) {
   return inScratch(async (directory) => {
     await linkPackages(directory, ['vitest', '@nestjs', 'reflect-metadata', 'rxjs']);
@@ -46,7 +46,7 @@ export function runTests(blocks) {
     const report = join(directory, 'report.json');
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
     const options = ['--testTimeout', `${TIME_LIMIT}`, '--reporter=json', '--outputFile', report];
-    // It exits with 1, since some tests fail as the page says.
+    // Vitest exits with 1, because some tests fail as the page says.
     const output = await execute(process.execPath, [vitest, 'run', '--root', directory, ...options])
       .then(({ stderr }) => stderr)
       .catch(({ message }) => message);
@@ -64,7 +64,7 @@ export function runTests(blocks) {
   });
 }
 
-/** A test with many seeds is one of its name and a comma; one of its seeds is enough to fail. */
+/** The title of a test with many seeds is its name, a comma and the seed; one failing seed is enough. */
 function unexpected({ fails }, results, message) {
   if (results.length === 0) return message;
   const shouldFail = ({ title }) => fails !== undefined && title.split(',')[0] === fails;
@@ -74,7 +74,7 @@ function unexpected({ fails }, results, message) {
   return fails === undefined || failed.length > 0 ? undefined : `no test "${fails}" fails`;
 }
 
-/** Lets code in the directory import this package and some of those that it is developed with. */
+/** Lets code in the directory import this package and some of its development dependencies. */
 async function linkPackages(directory, names) {
   const modules = join(directory, 'node_modules');
   await mkdir(modules);

@@ -2,15 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expireSession } from '../faults/expire-session.mjs';
 import { waitedForProcessor } from '../faults/processor.mjs';
 
-/** Milliseconds of quiet before each fault, at most: it shall meet the server's ticks and the leader's writes anywhere. */
+/** The maximum pause in milliseconds before a fault: random, so that faults fall anywhere between ticks and writes. */
 const LONGEST_QUIET = 100;
 
-/** Who resigns leaves room for this many more latencies within the limit: four of six are needed. */
+/** A resignation needs four latencies of the six within its limit, so two may be lost to the scheduler. */
 const SPARE_LATENCIES = 2;
-/** How many times more than asked for a resignation may be repeated. */
+/** The maximum number of repeats, in multiples of the number of resignations. */
 const MOST_REPEATS = 3;
 
-/** What can happen to a leader; each ends when somebody leads again. */
+/** What can happen to a leader. Each fault resolves when there is a leader again. */
 const FAULTS = {
   async kills(fleet, leader) {
     const { succeeded } = fleet.fault('kills', leader);
@@ -25,7 +25,7 @@ const FAULTS = {
     const { event, succeeded } = fleet.fault('resignations', leader);
     await leader.ask('resign');
     await succeeded();
-    // Whatever it took: a machine that was busy with others says nothing about round trips.
+    // A machine that was busy with other processes says nothing about round trips.
     const spare = Math.max(1, SPARE_LATENCIES * fleet.latency);
     event.disturbed = waitedForProcessor(pids) - before > spare;
     return event;
@@ -38,7 +38,7 @@ const FAULTS = {
     await succeeded();
   },
 
-  /** In turns one that the session survives, and one that it does not and that nobody is told of. */
+  /** Alternates between a drop that the session survives, and silence that it does not survive. */
   async drops(fleet, leader, index) {
     const { succeeded } = fleet.fault('drops', leader);
     if (index % 2 === 0) {
@@ -49,7 +49,7 @@ const FAULTS = {
       leader.link.silence();
       await succeeded();
       leader.link.speak();
-      // What was held back belongs to connections that both sides have given up by now.
+      // Both sides have closed these connections by now, so what was held back is dropped.
       leader.link.cut();
     }
   },
@@ -58,10 +58,10 @@ const FAULTS = {
 export const KINDS = Object.keys(FAULTS);
 
 /**
- * Brings all faults about, evenly mixed, the disturbed ones once more. Adds to `creates` what creates
- * take meanwhile, in milliseconds.
+ * Injects all faults, evenly mixed, and repeats the disturbed ones. Adds the latencies of creates
+ * between them to `creates`, in milliseconds.
  */
-export async function afflict(fleet, counts, creates, onFault) {
+export async function injectFaults(fleet, counts, creates, onFault) {
   const plan = KINDS.flatMap((kind) =>
     Array.from({ length: counts[kind] }, (_, index) => {
       return { kind, index, turn: (index + 0.5) / counts[kind] };
@@ -72,12 +72,11 @@ export async function afflict(fleet, counts, creates, onFault) {
   for (const [done, fault] of plan.entries()) {
     const leader = await fleet.settled();
     await quiet();
-    // As a resignation does, it comes after a while in which nobody had anything to do.
+    // Measured after an idle time, as a resignation is.
     creates.push(await leader.ask('measure'));
     await quiet();
     const event = await FAULTS[fault.kind](fleet, leader, fault.index);
     if (event?.disturbed && repeats-- > 0) plan.push(fault);
-    // It counts then.
     else if (event) event.disturbed = false;
     onFault(done + 1, plan.length);
   }

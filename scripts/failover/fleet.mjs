@@ -1,24 +1,24 @@
 import { fileURLToPath } from 'node:url';
-import { Child } from '../faults/child.mjs';
-import { now } from '../faults/clock.mjs';
-import { Link } from '../faults/link.mjs';
+import { Child } from '../faults/child.js';
+import { now } from '../faults/clock.js';
+import { Link } from '../faults/link.js';
 
 const PROGRAM = fileURLToPath(new URL('instance.mjs', import.meta.url));
 const INSTANCES = 3;
 const PATH = '/failover';
-/** Milliseconds: what has not come by then never will. */
-const PATIENCE = 60_000;
-/** Milliseconds between two looks, where no news comes before. */
+/** Milliseconds until a condition that is still false becomes an error. */
+const WAIT_LIMIT = 60_000;
+/** Milliseconds between two checks of a condition if no message arrives before. */
 const POLL = 10;
 
-/** The instances, what happened to them, and the store that their leader writes to. */
+/** The instances, the history of their election, and the store that the leader writes to. */
 export class Fleet {
-  /** In the order in which this process heard of it; the times are those of whoever it happened to. */
+  /** In the order in which this process received the events; each has the time of its own process. */
   history = [];
   #instances = new Set();
   #count = 0;
   #highest = -1n;
-  #news = new Set();
+  #listeners = new Set();
   #died;
 
   constructor(server, { latency, sessionTimeout, signal }) {
@@ -32,39 +32,39 @@ export class Fleet {
     for (let index = 0; index < INSTANCES; index++) await this.add();
   }
 
-  /** A new process, which connects and takes part by itself. */
+  /** Starts an instance, which connects and joins the election by itself. */
   async add() {
     const id = `instance-${++this.#count}`;
     const link = await Link.to(this.server.port, { latency: this.latency });
     const instance = new Instance(id, link, [link.connectString, this.sessionTimeout, PATH, id]);
     this.#instances.add(instance);
-    instance.onNews = (message) => this.#take(instance, message);
+    instance.onMessage = (message) => this.#receive(instance, message);
     void instance.exited.then(() => {
       this.#instances.delete(instance);
       link.close();
-      if (!instance.killed) this.#died = new Error(`${id} died by itself`);
+      if (!instance.killed) this.#died = new Error(`${id} exited unexpectedly`);
       this.record({ type: 'exited', instance: id });
     });
   }
 
-  /** Once all take part and wait for nothing: the leader. */
+  /** Resolves with the leader once all instances take part and none is about to change anything. */
   async settled() {
-    await this.until('one leads and all take part', () => this.#allTakePart());
-    // Whose create was answered has its watch: it asked for that before.
+    await this.until('one instance leads and all take part', () => this.#allTakePart());
+    // Requests are answered in order: after its create, an instance has its watch.
     await Promise.all([...this.#instances].map((instance) => instance.ask('measure')));
     return [...this.#instances].find(({ token }) => token !== undefined);
   }
 
-  /** Notes what is about to be done to `leader`. Its `succeeded()` resolves when somebody has begun to lead after that. */
+  /** Records a fault before it is injected. `succeeded()` resolves when the next leader has been elected. */
   fault(kind, { id, token }) {
     const start = this.history.length;
     const event = { type: 'fault', kind, instance: id, token };
     this.record(event);
     const hasSucceeded = () => this.history.slice(start).some(({ type }) => type === 'elected');
-    return { event, succeeded: () => this.until('the next leads', hasSucceeded) };
+    return { event, succeeded: () => this.until('the next leader is elected', hasSucceeded) };
   }
 
-  /** Of all processes that have a part in it. */
+  /** The ids of all processes of the run. */
   get pids() {
     const instances = [...this.#instances].map(({ pid }) => pid);
     return [...new Set([process.pid, this.server.pid, ...instances])];
@@ -80,12 +80,12 @@ export class Fleet {
   }
 
   async until(what, condition) {
-    const deadline = now() + PATIENCE;
+    const deadline = now() + WAIT_LIMIT;
     while (!(await condition())) {
       this.signal.throwIfAborted();
       if (this.#died) throw this.#died;
-      if (now() > deadline) throw new Error(`waited ${PATIENCE / 1000} s until ${what}`);
-      await this.#newsWithin(POLL);
+      if (now() > deadline) throw new Error(`waited ${WAIT_LIMIT / 1000} s in vain until ${what}`);
+      await this.#messageWithin(POLL);
     }
   }
 
@@ -97,9 +97,9 @@ export class Fleet {
     return names.length === INSTANCES && instances.every(({ id }) => names.includes(id));
   }
 
-  #take(instance, { type, token, at }) {
+  #receive(instance, { type, token, at }) {
     if (type === 'write') {
-      // What every store that a leader writes to should do.
+      // The check that protects a store from a leader whose term is over.
       const accepted = token >= this.#highest;
       if (accepted) this.#highest = token;
       this.record({ type, instance: instance.id, token, accepted });
@@ -111,25 +111,25 @@ export class Fleet {
 
   #add(event) {
     this.history.push(event);
-    for (const wake of this.#news) wake();
+    for (const wake of this.#listeners) wake();
   }
 
-  #newsWithin(milliseconds) {
+  #messageWithin(milliseconds) {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timer);
-        this.#news.delete(wake);
+        this.#listeners.delete(wake);
         resolve();
       };
       const timer = setTimeout(wake, milliseconds);
-      this.#news.add(wake);
+      this.#listeners.add(wake);
     });
   }
 }
 
 /** A process of instance.mjs. */
 class Instance extends Child {
-  /** Of its present term. */
+  /** The fencing token of its present term. */
   token;
 
   constructor(id, link, args) {

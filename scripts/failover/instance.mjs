@@ -1,8 +1,8 @@
-// One instance: a client, a latch, and, while it leads, writes under its fencing token. It tells its
-// parent what happens to it and does what that asks for.
+// One instance: a client and a latch that, while it leads, writes under its fencing token. It reports its
+// terms to its parent and answers the parent's requests.
 import { LeaderLatch, ZkClient } from 'nestjs-zookeeper/recipes';
-import { answer, tell } from '../faults/child-side.mjs';
-import { now } from '../faults/clock.mjs';
+import { answer, send } from '../faults/child-side.js';
+import { now } from '../faults/clock.js';
 
 /** Milliseconds between two writes of a leader. */
 const WRITE_EVERY = 20;
@@ -14,7 +14,7 @@ const latch = new LeaderLatch(client, path, { id });
 const requests = {
   resign: () => latch.resign(),
   participants: async () => (await latch.participants()).map((participant) => participant.id),
-  /** Milliseconds that a create of a node like the latch's takes. */
+  /** Returns the latency in milliseconds of a create like the latch's. */
   async measure() {
     const session = await client.session();
     const start = now();
@@ -36,14 +36,14 @@ latch.start();
 
 function lead(term) {
   const token = term.fencingToken;
-  tell({ type: 'elected', token, at: now() });
-  const write = () => term.active && tell({ type: 'write', token });
+  send({ type: 'elected', token, at: now() });
+  const write = () => term.active && send({ type: 'write', token });
   write();
   const writing = setInterval(write, WRITE_EVERY);
   term.signal.addEventListener('abort', () => {
     const at = now();
     clearInterval(writing);
-    // Not here: telling takes time, and the node is about to be deleted.
-    setImmediate(() => tell({ type: 'ended', token, at }));
+    // Later, because sending takes time, and the latch is about to delete its node.
+    setImmediate(() => send({ type: 'ended', token, at }));
   });
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * For how many milliseconds threads of these processes were ready to run so far while no processor was
- * free. Linux tells, other systems do not: 0.
+ * Returns for how many milliseconds the threads of these processes have been ready to run while no processor
+ * was free. Returns 0 on systems other than Linux.
  */
 export function waitedForProcessor(pids) {
   let waited = 0;
@@ -15,7 +15,7 @@ export function waitedForProcessor(pids) {
         waited += Number(nanoseconds) / 1e6;
       }
     } catch {
-      // One that is gone meanwhile.
+      // The process has exited.
     }
   }
   return waited;

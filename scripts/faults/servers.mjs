@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { freePorts, RealServer } from './real-server.mjs';
+import { freePorts, RealServer } from './real-server.js';
 
-/** The embedded server, or Apache ZooKeeper from Debian's jars: its `port`, the `pid` of its process, and `stop()`. */
+/** Starts the embedded server, or Apache ZooKeeper from Debian's jars. Resolves with its `port`, `pid` and `stop()`. */
 export function startServer(kind, { tickTime, signal }) {
   return kind === 'real' ? startReal(tickTime, signal) : startEmbedded(tickTime);
 }

@@ -1,6 +1,6 @@
 // The command `npm run simulate`. Runs the library in virtual time, injects faults and checks the leases that the
 // library grants. For a failure it prints the seed and the faults that reproduce it. `--help` lists the options.
-import { stopAtInterrupt } from '../interrupt.mjs';
+import { stopAtInterrupt } from '../interrupt.js';
 import { faultText, toFailure } from './failure.js';
 import { Figures } from './figures.js';
 import { checkLibrary } from './library.js';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import { stopAtInterrupt } from '../interrupt.mjs';
+import { stopAtInterrupt } from '../interrupt.js';
 import { buildMutant, checkBuild, Compiler, removeBuild } from './mutants/build.js';
 import { MUTANTS } from './mutants/index.js';
 import type { Mutant } from './mutants/mutant.js';

@@ -2,8 +2,7 @@ import { randomInt } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
-import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { number, wholeNumber } from '../options.mjs';
+import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.js';
 
 export const USAGE = `npm run simulate -- [options]
 
@@ -35,8 +34,7 @@ run, such as for a wrong option, and 130 after an interrupt.`;
 /** The default of the option `--lib`. */
 export const DEFAULT_LIB = 'dist';
 
-/** An error of the command line. The message names the option and is printed without a stack. */
-export class UsageError extends Error {}
+export { UsageError };
 
 /** A command line that has been checked. */
 export type Command =
@@ -67,21 +65,19 @@ export interface ManySeeds extends Workers {
   readonly lib: string;
 }
 
-const TEXT = { type: 'string' } as const;
-const FLAG = { type: 'boolean' } as const;
 const OPTIONS = {
-  seeds: TEXT,
-  from: TEXT,
-  minutes: TEXT,
-  workers: TEXT,
-  seed: TEXT,
-  faults: TEXT,
-  trace: TEXT,
-  lib: TEXT,
-  mutants: FLAG,
-  json: FLAG,
-  help: FLAG,
-} as const satisfies ParseArgsConfig['options'];
+  seeds: 'value',
+  from: 'value',
+  minutes: 'value',
+  workers: 'value',
+  seed: 'value',
+  faults: 'value',
+  trace: 'value',
+  lib: 'value',
+  mutants: 'flag',
+  json: 'flag',
+  help: 'flag',
+} as const;
 
 type Name = keyof typeof OPTIONS;
 
@@ -105,7 +101,7 @@ const COMBINABLE: Partial<Record<Name, readonly Name[]>> = {
  * @throws UsageError if they are wrong
  */
 export function parseCommand(args: readonly string[]): Command {
-  const { values, names } = parse(args);
+  const { values, positionals: names } = parseArguments<Name>(args, OPTIONS);
   if (values.has('help')) return { kind: 'help' };
   for (const [name, others] of Object.entries(COMBINABLE)) {
     if (!values.has(name as Name)) continue;
@@ -148,35 +144,6 @@ export function parseCommand(args: readonly string[]): Command {
     );
   }
   return { kind: 'seeds', from, seeds, minutes, workers, lib, json };
-}
-
-/** Splits the arguments into options and names. `parseArgs` is not strict, because its errors have several lines. */
-function parse(args: readonly string[]) {
-  const { tokens } = parseArgs({ args: [...args], options: OPTIONS, strict: false, tokens: true });
-  const values = new Map<Name, string>();
-  const names: string[] = [];
-  for (const token of tokens) {
-    if (token.kind === 'positional') names.push(token.value);
-    if (token.kind !== 'option') continue;
-    const { name, rawName, value } = token;
-    if (!isName(name)) throw new UsageError(`unknown option ${rawName}; --help lists the options`);
-    if (values.has(name))
-      throw new UsageError(`${formatOption(name, value ?? '')} is given a second time`);
-    const isFlag = OPTIONS[name].type === 'boolean';
-    if (isFlag && value !== undefined)
-      throw new UsageError(`--${name} takes no value, but got ${value}`);
-    if (!isFlag && value === undefined) throw new UsageError(`--${name} needs a value`);
-    values.set(name, value ?? '');
-  }
-  return { values, names };
-}
-
-function isName(name: string): name is Name {
-  return Object.hasOwn(OPTIONS, name);
-}
-
-function formatOption(name: Name, value: string): string {
-  return value === '' ? `--${name}` : `--${name} ${value}`;
 }
 
 function faultList(text: string | undefined): number[] | undefined {

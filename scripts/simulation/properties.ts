@@ -1,4 +1,5 @@
-import { check } from '../chaos/checker.mjs';
+import { check } from '../chaos/checker.js';
+import type { Lease } from '../chaos/histories.js';
 import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord, Request } from './history.js';
 import { ROOT } from './jobs.js';
@@ -37,7 +38,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
 
 /** Checks exclusion, permits, late work and fencing tokens by the checker of the chaos command. */
 function checkSafety(history: History, setting: Setting, faultWindows: FaultWindows): void {
-  const leases = history.leases.map((record, index) => ({
+  const leases = history.leases.map((record, index): Lease => ({
     id: `${record.incarnation.name}.${index}`,
     worker: record.incarnation.name,
     life: 1,
@@ -55,7 +56,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
     {
       leases,
       stored: [],
-      faults: faultWindows.toCheckerFaults(),
+      faults: faultWindows.toCheckerFaults().map((fault) => ({ ...fault, healed: fault.until })),
       rounds: [],
       quiets: [],
       woke: [],
@@ -65,7 +66,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
       transports: [],
       orphans: [],
     },
-    { sessionTimeout: setting.sessionTimeout, tickTime: TICK_TIME, workers: 0 },
+    { sessionTimeout: setting.sessionTimeout, tickTime: TICK_TIME },
   );
   // The functions below replace the other checks, because the simulator records more than the chaos command.
   const names = [
@@ -74,7 +75,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
     'no work begins on a lease that another one followed',
     'tokens rise',
   ];
-  for (const { name, violations } of checks as { name: string; violations: string[] }[]) {
+  for (const { name, violations } of checks) {
     if (!names.includes(name)) continue;
     for (const message of violations) history.recordViolation(name, message);
   }

@@ -1,15 +1,7 @@
 import { request } from 'node:http';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-
-interface Support {
-  CHROMIUM: string | undefined;
-  launchBrowser(): Promise<Browser>;
-  openShop(): Promise<{ url: string; stop(): Promise<void> }>;
-}
-
-const SCRIPT = new URL('../../scripts/browser.mjs', import.meta.url).href;
-const { CHROMIUM, launchBrowser, openShop } = (await import(SCRIPT)) as Support;
+import { CHROMIUM, launchBrowser, openShop } from '../../scripts/browser.mjs';
 
 if (!CHROMIUM && !process.env.CI) {
   console.log('Left out: the tests of the live page (no Chromium; CHROMIUM names its program).');
@@ -21,7 +13,7 @@ const A_PHONE = { width: 390, height: 844 };
 const A_SMALL_PHONE = { width: 320, height: 568 };
 
 describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIENCE }, () => {
-  let shop: Awaited<ReturnType<Support['openShop']>>;
+  let shop: Awaited<ReturnType<typeof openShop>>;
   let browser: Browser;
   let sales = 0;
 

@@ -4,16 +4,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { CHROMIUM, launchBrowser } from '../../scripts/browser.mjs';
 import { tracePage } from '../../scripts/simulation/trace-page.js';
 import type { Acquire, Report } from '../../scripts/simulation/types.js';
-
-interface Support {
-  CHROMIUM: string | undefined;
-  launchBrowser(): Promise<Browser>;
-}
-
-const SCRIPT = new URL('../../scripts/browser.mjs', import.meta.url).href;
-const { CHROMIUM, launchBrowser } = (await import(SCRIPT)) as Support;
 
 const acquires = Array.from({ length: 200 }, (_, index): Acquire => {
   const granted = index * 40;

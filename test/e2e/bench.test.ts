@@ -23,7 +23,7 @@ const OURS = 'ours (native)';
 const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
 const BRIEFLY = ['--seconds', '1', '--repetitions', '1'];
 
-const start = (...args: string[]) => startCommand('bench/bench.mjs', args);
+const start = (...args: string[]) => startCommand('dist-scripts/bench/main.mjs', args);
 
 /** A process and all that it started, and they. */
 function familyOf(pid: number): number[] {

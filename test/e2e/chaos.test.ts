@@ -14,7 +14,7 @@ interface Summary {
   checks: { name: string; made: number; violations: number }[];
 }
 
-const start = (...args: string[]) => startCommand('scripts/chaos.mjs', args);
+const start = (...args: string[]) => startCommand('dist-scripts/chaos.mjs', args);
 
 const chaos = (...args: string[]) => start(...args).ended;
 
@@ -42,7 +42,7 @@ describe('npm run chaos', { retry: 0, timeout: 400_000 }, () => {
     // With the seed, should there ever be one.
     expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^no two leases overlap +\d+ +0$/m);
-    expect(stdout).toMatch(/^no deadlock is told where there is none +[1-9]\d* +0$/m);
+    expect(stdout).toMatch(/^no deadlock is reported where there is none +[1-9]\d* +0$/m);
   });
 
   it.each([

@@ -36,7 +36,7 @@ const ATTEMPTS = 3;
 /** A slow network, so that no pause of a busy machine is as long as a round trip. */
 const SLOW = ['--server', 'embedded', '--latency', '50'];
 
-const start = (...args: string[]) => startCommand('scripts/failover.mjs', args);
+const start = (...args: string[]) => startCommand('dist-scripts/failover.mjs', args);
 
 const failover = (...args: string[]) => start(...args).ended;
 
@@ -48,7 +48,7 @@ async function failoverInTime(...args: string[]) {
   }
 }
 
-describe('npm run failover', { retry: 0, timeout: 400_000 }, () => {
+describe('npm run bench:failover', { retry: 0, timeout: 400_000 }, () => {
   it('never sees two leaders, and none only within the limits', async () => {
     const counts = ['--kills', '0', '--resignations', '6', '--expiries', '2', '--drops', '2'];
     const { code, stdout, stderr } = await failoverInTime('--json', ...SLOW, ...counts);

@@ -20,7 +20,7 @@ interface Report {
   failures: string[];
 }
 
-const start = (...args: string[]) => startCommand('scripts/herd.mjs', args);
+const start = (...args: string[]) => startCommand('dist-scripts/herd.mjs', args);
 
 const herd = (...args: string[]) => start(...args).ended;
 
@@ -47,7 +47,7 @@ function showsTheHerd({ results }: Report, waiters: number): void {
   expect(of('child watch, writers (teaching)')!.arrival.wakeUps).toBe(waiters - 1);
 }
 
-describe('npm run herd', () => {
+describe('npm run bench:herd', () => {
   it('measures that a release of a teaching recipe wakes n - 1 in vain, and of a real one nobody', async () => {
     const { code, stdout, stderr } = await herd('--json', '--waiters', '7,1,3');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -31,7 +31,7 @@ async function holder(root: string, key: string) {
   ]);
   children.push(child);
   const told: Told[] = [];
-  child.onNews = (news) => told.push(news as unknown as Told);
+  child.onMessage = (news) => told.push(news as unknown as Told);
   await child.ask('hold', key);
   const cross = (inner: string, options = {}) =>
     child.ask<string>('cross', { key: inner, options });

@@ -1,26 +1,9 @@
 // Events of a chaos run, planted, and what its checker finds in them.
 
-export interface Event {
-  type: string;
-  worker?: string;
-  life?: number;
-  id?: string;
-  [detail: string]: unknown;
-}
+import { check } from '../../scripts/chaos/checker.js';
+import { assemble, type Event, type Fault, type Mode } from '../../scripts/chaos/histories.js';
 
-interface Check {
-  name: string;
-  made: number;
-  violations: string[];
-}
-
-const script = async <T>(name: string) =>
-  (await import(new URL(`../../scripts/chaos/${name}.mjs`, import.meta.url).href)) as T;
-
-export const { assemble } = await script<{ assemble(events: Event[]): object }>('histories');
-export const { check } = await script<{ check(history: object, setting: object): Check[] }>(
-  'checker',
-);
+export { assemble, check, type Event };
 
 /** Recovery within 2000 × 4/3 + 2 × 250 = 3167 ms. */
 export const SETTING = { sessionTimeout: 2_000, tickTime: 250 };
@@ -40,10 +23,16 @@ export function lease(
   token: number,
   granted: number,
   until: number | undefined,
-  details: Partial<{ key: string; mode: string; count: number; held: boolean; end: string }> = {},
+  details: Partial<{
+    key: string;
+    mode: Mode;
+    count: number;
+    held: boolean;
+    end: 'releasing' | 'told';
+  }> = {},
 ): Event[] {
   const { key = 'till', mode = 'exclusive', count = 1, held = true, end = 'releasing' } = details;
-  const by = { worker: id[0], life: 1, id };
+  const by = { worker: id[0]!, life: 1, id };
   const events: Event[] = [
     { type: 'granted', ...by, key, mode, count, held, token: String(token), at: granted },
   ];
@@ -51,18 +40,18 @@ export function lease(
   return events;
 }
 
-export const write = (id: string, at: number): Event => ({ type: 'write', worker: id[0], id, at });
+export const write = (id: string, at: number): Event => ({ type: 'write', worker: id[0]!, id, at });
 export const stored = (id: string, token: number, accepted = true): Event => {
-  return { type: 'stored', worker: id[0], id, key: 'till', token: String(token), accepted, at: 0 };
+  return { type: 'stored', worker: id[0]!, id, key: 'till', token: String(token), accepted, at: 0 };
 };
 export const fault = (
   kind: string,
   worker: string | undefined,
   from: number,
   until: number,
-): Event => {
+): { type: 'fault' } & Fault => {
   return { type: 'fault', kind, worker, from, until, healed: until };
 };
 export const place = (id: string, sequence: number, directory = 1): Event => {
-  return { type: 'place', worker: id[0], id, directory, sequences: [sequence] };
+  return { type: 'place', worker: id[0]!, id, directory, sequences: [sequence] };
 };

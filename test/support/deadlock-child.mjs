@@ -1,6 +1,6 @@
 // A process that takes one lock inside of another, for tests of deadlocks between processes.
 import { Mutex, onDeadlock, ZkClient } from 'nestjs-zookeeper/recipes';
-import { answer, tell } from '../../scripts/faults/child-side.mjs';
+import { answer, send } from '../../dist-scripts/faults/child-side.js';
 
 const { connectString, transport, root, name } = JSON.parse(process.argv[2]);
 const client = new ZkClient({ connectString, transport, sessionTimeout: 4000 });
@@ -13,7 +13,7 @@ let outer;
 let goOn;
 
 onDeadlock(({ cycle, message }) => {
-  tell({ type: 'deadlock', cycle, message, since, at: Date.now() });
+  send({ type: 'deadlock', cycle, message, since, at: Date.now() });
 });
 
 answer({

@@ -10,7 +10,7 @@ import {
   Semaphore,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { answer } from '../../scripts/faults/child-side.mjs';
+import { answer } from '../../dist-scripts/faults/child-side.js';
 
 /** Milliseconds: who did not run for so long was stopped. */
 const PAUSE = 800;

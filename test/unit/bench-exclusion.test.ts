@@ -2,6 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkExclusion } from '../../scripts/bench/exclusion.js';
+import { Sections } from '../../scripts/bench/workers/section.js';
+import { Visits } from '../../scripts/bench/workers/visits.js';
 
 interface Visit {
   token: bigint;
@@ -9,26 +12,6 @@ interface Visit {
   left: number;
   key?: number;
 }
-
-interface Noting {
-  violations: number;
-  visit(key: number, weight: number, token: bigint): Promise<number>;
-  save(): Promise<void>;
-}
-
-const load = (file: string) => import(new URL(`../../bench/${file}`, import.meta.url).href);
-const { checkExclusion } = (await load('exclusion.mjs')) as {
-  checkExclusion(files: Record<string, string>): Promise<string[]>;
-};
-const { Sections } = (await load('workers/section.mjs')) as {
-  Sections: new (capacity: number, file: string) => Noting;
-};
-const { Visits } = (await load('workers/visits.mjs')) as {
-  Visits: new () => {
-    add(token: bigint, entered: number, left: number, key: number): void;
-    save(file: string): Promise<void>;
-  };
-};
 
 let directory: string;
 
@@ -62,13 +45,13 @@ describe('what the benchmark makes of critical sections', () => {
   it('tells of two at a time', async () => {
     const a = [{ token: 1n, entered: 1, left: 3 }];
     const b = [{ token: 2n, entered: 2.5, left: 5 }];
-    expect(await check({ a, b })).toEqual(['b was let in 0.500 ms before a had left']);
+    expect(await check({ a, b })).toEqual(['b entered 0.500 ms before a had left']);
   });
 
   it('tells of tokens that rise in another order than that of the visits', async () => {
     const a = [{ token: 3n, entered: 1, left: 2 }];
     const b = [{ token: 2n, entered: 3, left: 4 }];
-    expect(await check({ a, b })).toEqual(['a was let in 3.000 ms before b had left']);
+    expect(await check({ a, b })).toEqual(['a entered 3.000 ms before b had left']);
   });
 
   it('tells of a token that was given out twice', async () => {

@@ -42,7 +42,7 @@ describe("the chaos run's checker", () => {
 
     it('are found', () => {
       expect(violations(...lease('a1', 1, 0, 10), ...lease('b1', 2, 8.5, 20))).toEqual({
-        [name]: ['a1 held till for 1.5 ms beside b1'],
+        [name]: ['a1 and b1 both held till for 1.5 ms'],
       });
     });
 
@@ -60,12 +60,12 @@ describe("the chaos run's checker", () => {
     });
 
     it('are found between a reader and a writer, and are none between readers', () => {
-      const pages = { key: 'pages', mode: 'read' };
+      const pages = { key: 'pages', mode: 'read' as const };
       const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 1, 2, 9, pages)];
       expect(violations(...readers)).toEqual({});
       const writer = lease('c1', 2, 9.5, 20, { key: 'pages', mode: 'write' });
       expect(violations(...readers, ...writer)).toEqual({
-        [name]: ['a1 held pages for 0.5 ms beside c1'],
+        [name]: ['a1 and c1 both held pages for 0.5 ms'],
       });
     });
 
@@ -73,7 +73,7 @@ describe("the chaos run's checker", () => {
       const second = lease('b1', 2, 8, 20);
       const cut = fault('cut', 'a', 0, 1_500);
       expect(violations(...lease('a1', 1, 0, 7, { end: 'told' }), ...second, cut)).toEqual({});
-      const exited = { type: 'exited', worker: 'a', life: 1, at: 7 };
+      const exited: Event = { type: 'exited', worker: 'a', life: 1, at: 7 };
       expect(violations(...lease('a1', 1, 0, undefined), exited, ...second)).toEqual({});
     });
 
@@ -106,7 +106,7 @@ describe("the chaos run's checker", () => {
   });
 
   it('finds more permits than there are', () => {
-    const seats = { key: 'seats', mode: 'permit' };
+    const seats = { key: 'seats', mode: 'permit' as const };
     const three = [
       ...lease('a1', 1, 0, 10, { ...seats, count: 2 }),
       ...lease('b1', 2, 1, 10, seats),
@@ -135,7 +135,15 @@ describe("the chaos run's checker", () => {
       const pause = fault('block', 'a', 5, 3_000);
       const late = lease('a1', 1, 0, 3_001, { end: 'told' });
       const woke = (held: boolean): Event => {
-        return { type: 'woke', worker: 'a', id: 'a1', held, aborted: true, at: 3_000 };
+        return {
+          type: 'woke',
+          worker: 'a',
+          id: 'a1',
+          held,
+          aborted: true,
+          abortedThen: true,
+          at: 3_000,
+        };
       };
       expect(violations(pause, ...late, woke(false), ...next)).toEqual({});
       expect(violations(pause, ...late, woke(true), ...next)).toHaveProperty([name]);
@@ -183,7 +191,7 @@ describe("the chaos run's checker", () => {
     it('is that of the znodes', () => {
       expect(violations(...two, place('a1', 3), place('b1', 4))).toEqual({});
       expect(violations(...two, place('a1', 4), place('b1', 3))).toEqual({
-        [name]: ['b1 was granted till after somebody who came later'],
+        [name]: ['b1 was granted till after a lease that was requested later'],
       });
     });
 
@@ -192,7 +200,7 @@ describe("the chaos run's checker", () => {
     });
 
     it('is none among readers, and is one between readers and writers', () => {
-      const pages = { key: 'pages', mode: 'read' };
+      const pages = { key: 'pages', mode: 'read' as const };
       const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 2, 5, 10, pages)];
       const placed = [place('a1', 4), place('b1', 3)];
       expect(violations(...readers, ...placed)).toEqual({});
@@ -202,9 +210,9 @@ describe("the chaos run's checker", () => {
   });
 
   it('finds a worker that was granted less than its part in the quiet', () => {
-    const name = 'every worker is granted its part';
-    const quiet = { type: 'quiet', from: 0, until: 1_000 };
-    const round = { type: 'round', waited: 0, healed: { a: null } };
+    const name = 'every worker is granted leases';
+    const quiet: Event = { type: 'quiet', from: 0, until: 1_000, disturbed: false };
+    const round: Event = { type: 'round', waited: 0, healed: { a: null } };
     const grants = (count: number) =>
       Array.from({ length: count }, (_, index) =>
         lease(`a${index}`, index, 10 * index, 10 * index + 5),
@@ -229,7 +237,7 @@ describe("the chaos run's checker", () => {
     expect(violations(...lost, fault('stall', 'a', 300, 1_200))).toHaveProperty([name]);
     expect(violations(...lost, fault('stall', 'b', 100, 1_200))).toHaveProperty([name]);
     expect(violations(...lost)).toEqual({
-      [name]: ['a1 was ended by no interruption worth it: it is lost'],
+      [name]: ['a1 ended without an interruption that explains it: it is lost'],
     });
     // A server's fault is everybody's; two short ones without time in between are a long one.
     expect(violations(...lost, fault('no-quorum', undefined, 100, 1_200))).toEqual({});
@@ -240,11 +248,13 @@ describe("the chaos run's checker", () => {
 
   it('finds a worker that did not work again in time', () => {
     const name = 'every worker recovers in time';
-    const round = (waited: number) => ({ type: 'round', waited, healed: { a: 1_000, b: null } });
+    const round = (waited: number): Event => {
+      return { type: 'round', waited, healed: { a: 1_000, b: null } };
+    };
     const after = (milliseconds: number) => lease('a1', 1, 1_000 + milliseconds, 9_000);
     expect(violations(round(0), ...after(3_166))).toEqual({});
     expect(violations(round(0), ...after(3_200))).toEqual({
-      [name]: ['a worked again after 3200.0 ms, not 3166.7 ms'],
+      [name]: ['a recovered after 3200.0 ms, more than 3166.7 ms'],
     });
     // The machine kept it waiting.
     expect(violations(round(50), ...after(3_200))).toEqual({});
@@ -252,31 +262,36 @@ describe("the chaos run's checker", () => {
   });
 
   it('finds a deadlock that was told, and counts the waits that were looked into for one', () => {
-    const name = 'no deadlock is told where there is none';
+    const name = 'no deadlock is reported where there is none';
     const nested = (from: number, at: number): Event => {
       return { type: 'nested', worker: 'a', from, at };
     };
     const waits = [nested(0, 400), nested(0, 800), nested(1_000, 4_000)];
     expect(violations(...waits)).toEqual({});
     expect(check(assemble(waits), SETTING)).toContainEqual({ name, made: 2, violations: [] });
-    const told = { type: 'deadlock', worker: 'a', message: 'deadlock: "room" is held', at: 900 };
+    const told: Event = {
+      type: 'deadlock',
+      worker: 'a',
+      message: 'deadlock: "room" is held',
+      at: 900,
+    };
     expect(violations(...waits, told)).toEqual({
-      [name]: ['a was told of a deadlock: "room" is held'],
+      [name]: ['a reported a deadlock: "room" is held'],
     });
   });
 
   it('finds znodes that are left, and that nobody looked for any', () => {
-    const name = 'no znode is left';
+    const name = 'no ephemeral znode is left';
     const left = { ...ended, orphans: ['/chaos/till/x-lock-0000000001'] };
     expect(violations(left)).toEqual({ [name]: ['/chaos/till/x-lock-0000000001 is left'] });
     const [broken] = check(assemble([]), SETTING).filter((made) => made.name === name);
-    expect(broken!.violations).toEqual(['nobody looked for znodes']);
+    expect(broken!.violations).toEqual(['the run ended before the znodes were listed']);
   });
 
   it('finds errors that are none of the library', () => {
-    const broken = { type: 'broken', worker: 'a', why: 'TypeError: x', at: 5 };
+    const broken: Event = { type: 'broken', worker: 'a', why: 'TypeError: x', at: 5 };
     expect(violations(broken)).toEqual({
-      'no error but those of the library': ['a: TypeError: x'],
+      "no error but the library's own": ['a: TypeError: x'],
     });
   });
 });

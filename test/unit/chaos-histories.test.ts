@@ -2,11 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-const SCRIPT = new URL('../../scripts/chaos/histories.mjs', import.meta.url).href;
-const { readHistories } = (await import(SCRIPT)) as {
-  readHistories(directory: string): { faults: object[]; leases: object[] };
-};
+import { readHistories } from '../../scripts/chaos/histories.js';
 
 let directory: string;
 beforeEach(async () => {

@@ -1,33 +1,8 @@
 import { describe, expect, it } from 'vitest';
-
-interface Event {
-  type: 'elected' | 'ended' | 'write' | 'fault' | 'exited';
-  instance: string;
-  at: number;
-  token?: bigint;
-  kind?: string;
-  accepted?: boolean;
-  disturbed?: boolean;
-}
-
-interface Verdict {
-  failures: string[];
-  overlaps: number;
-  failovers: Record<string, number[]>;
-  disturbed: number[];
-  survived: number;
-  medianCreate: number;
-  unaware: number[];
-  refusedWrites: number;
-}
-
-const JUDGE = new URL('../../scripts/failover/judge.mjs', import.meta.url).href;
-const script = (await import(JUDGE)) as {
-  judge(history: Event[], setting: object): Verdict;
-};
+import { type Event, type FaultKind, judge as judgeHistory } from '../../scripts/failover/judge.js';
 
 const judge = (...history: Event[]) =>
-  script.judge(history, { sessionTimeout: 2_000, tickTime: 500, creates: [9, 10, 30] });
+  judgeHistory(history, { sessionTimeout: 2_000, tickTime: 500, creates: [9, 10, 30] });
 
 const elected = (instance: string, token: bigint, at: number): Event => {
   return { type: 'elected', instance, token, at };
@@ -38,8 +13,8 @@ const ended = (instance: string, token: bigint, at: number): Event => {
 const write = (instance: string, token: bigint, at: number, accepted = true): Event => {
   return { type: 'write', instance, token, at, accepted };
 };
-const fault = (kind: string, instance: string, token: bigint, at: number): Event => {
-  return { type: 'fault', kind, instance, token, at };
+const fault = (kind: FaultKind, instance: string, token: bigint, at: number) => {
+  return { type: 'fault' as const, kind, instance, token, at };
 };
 
 describe("the failover script's judge", () => {
@@ -79,7 +54,7 @@ describe("the failover script's judge", () => {
       ended('a', 1n, 2_001.5),
     );
     expect(verdict.overlaps).toBe(1);
-    expect(verdict.failures).toEqual(['a still led 1.50 ms after b had begun']);
+    expect(verdict.failures).toEqual(['a still led 1.50 ms after b was elected']);
   });
 
   it('finds a leader that never stops', () => {
@@ -128,7 +103,7 @@ describe("the failover script's judge", () => {
     expect(verdict.failures).toEqual([`token ${token} of b came after 2`]);
   });
 
-  it.each([
+  it.each<[FaultKind, number]>([
     ['kills', 3_000],
     ['resignations', 30],
     ['expiries', 3_000],
@@ -142,7 +117,7 @@ describe("the failover script's judge", () => {
         elected('b', 2n, 100 + milliseconds),
       );
     expect(after(limit).failures).toEqual([]);
-    const failures = [`nobody led for ${limit}.50 ms in ${kind}, more than ${limit.toFixed(2)} ms`];
+    const failures = [`${kind}: no leader for ${limit}.50 ms, more than ${limit.toFixed(2)} ms`];
     expect(after(limit + 0.5)).toMatchObject({ failures, overlaps: 0 });
   });
 
@@ -163,6 +138,6 @@ describe("the failover script's judge", () => {
 
   it('finds a leadership that ended though nothing had been done to it', () => {
     const verdict = judge(elected('a', 1n, 0), ended('a', 1n, 50), elected('b', 2n, 60));
-    expect(verdict.failures).toEqual(['b took over from a, to which nothing had been done']);
+    expect(verdict.failures).toEqual(['b replaced a without a fault']);
   });
 });

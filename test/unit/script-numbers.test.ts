@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'vitest';
-
-const load = (file: string) => import(new URL(`../../scripts/${file}`, import.meta.url).href);
-type Read = (name: string, text: string, least: number, most: number) => number;
-const { number, wholeNumber } = (await load('options.mjs')) as { number: Read; wholeNumber: Read };
-const { percentile } = (await load('percentile.mjs')) as {
-  percentile(values: number[], part: number): number | undefined;
-};
+import { number, wholeNumber } from '../../scripts/options.js';
+import { percentile } from '../../scripts/percentile.js';
 
 describe("the scripts' options", () => {
   it('are whole numbers within bounds, where they have to be', () => {

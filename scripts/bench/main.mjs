@@ -1,0 +1,76 @@
+// npm run bench -- [options], which --help lists
+// First, so that --help and a wrong option end the process before anything else is loaded.
+import { options } from './options.mjs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stopAtInterrupt, unlessAborted } from '../interrupt.js';
+import { percentile } from '../percentile.js';
+import { Bench } from './measure.mjs';
+import { measureSync } from './servers.mjs';
+import { ratiosOf, rounded, summarize } from './summary.mjs';
+import { ALL_OURS, OURS } from './limits.mjs';
+import { Systems } from './systems.mjs';
+import { printCase, printSetting } from './table.mjs';
+import { writeDocument } from './document.mjs';
+
+const { stop, forget } = stopAtInterrupt();
+
+const directory = await mkdtemp(join(tmpdir(), 'bench-'));
+const systems = new Systems(stop.signal);
+
+async function measure() {
+  const setting = await settingOf();
+  if (!options.json) printSetting(setting);
+  const bench = new Bench(systems, { ...options, directory });
+  const cases = {};
+  const ratios = {};
+  for (const spec of options.cases) {
+    const runs = await bench.measure(spec);
+    cases[spec.name] = summarize(runs);
+    ratios[spec.name] = ratiosOf(runs);
+    if (!options.json) printCase(spec, cases[spec.name], ratios[spec.name]);
+  }
+  const { failures, remarks } = bench;
+  if (!options.json) for (const remark of remarks) console.log(`No result: ${remark}.`);
+  return { cases, ratios, setting: { ...setting, loadAfter: load() }, remarks, failures };
+}
+
+async function settingOf() {
+  const syncs = await measureSync();
+  const all = [...new Set(options.cases.flatMap((spec) => spec.systems))];
+  const missing = all.filter((system) => Systems.missing(system));
+  const processors = cpus();
+  return {
+    processors: `${processors.length} × ${processors[0]?.model ?? 'unknown'}`,
+    node: process.version,
+    loadBefore: load(),
+    forceSync: 'yes',
+    fsync: { p50: rounded(percentile(syncs, 0.5)), p99: rounded(percentile(syncs, 0.99)) },
+    seconds: options.seconds,
+    repetitions: options.repetitions,
+    ratiosOf: OURS,
+    leftOut: Object.fromEntries(missing.map((system) => [system, Systems.missing(system)])),
+  };
+}
+
+function load() {
+  return rounded(loadavg()[0]);
+}
+
+try {
+  if (ALL_OURS.every((system) => Systems.missing(system)))
+    throw new Error('no system of this library can run here');
+  const report = await unlessAborted(stop.signal, measure());
+  if (options.json) console.log(JSON.stringify(report));
+  if (options.write) await writeDocument(report, options.cases);
+  for (const failure of report.failures) console.error(`FAILED: ${failure}`);
+  process.exitCode = report.failures.length === 0 ? 0 : 1;
+} catch (error) {
+  console.error(`FAILED: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  await systems.stop();
+  await rm(directory, { recursive: true, force: true });
+  forget();
+}

@@ -1,0 +1,58 @@
+import {
+  flagOption,
+  jsonOption,
+  listOption,
+  numberOption,
+  readOptions,
+  UsageError,
+  wholeNumberOption,
+} from '../options.js';
+import { CASES } from './cases.mjs';
+
+const NAMES = CASES.map(({ name }) => name);
+
+/** Reads the options of `npm run bench`, with the cases themselves instead of their names. */
+function read() {
+  const options = readOptions(
+    {
+      name: 'bench',
+      about: `Measures the locks of this library beside Apache Curator, kazoo, node-redlock on Redis and the bare
+native client, in one run on one ZooKeeper, in turns. Beside a case in which a lock is handed over within a
+process, a prober in another process requests the same lock now and then.
+
+The exit code is 0 if the prober was always served in time and no two callers were ever in a critical section
+together; 1 if not, and 2 for a wrong option.
+
+Cases:
+${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
+      options: {
+        cases: {
+          ...listOption('names of cases, separated by commas', 'all', (_, text) => text),
+          read: (name, text) => (text === undefined ? NAMES : text.split(',').map(known)),
+        },
+        seconds: numberOption('length of a measurement', 1, { min: 0.1, max: 60, unit: 'seconds' }),
+        repetitions: wholeNumberOption('number of measurements of each case and system', 3, {
+          min: 1,
+          max: 100,
+        }),
+        write: flagOption('update docs/performance.md; needs all cases'),
+        json: jsonOption,
+      },
+    },
+    ({ write, cases }) => {
+      if (write && cases.length < NAMES.length) {
+        throw new UsageError(
+          '--write cannot be combined with --cases: the document shows all cases',
+        );
+      }
+    },
+  );
+  return { ...options, cases: CASES.filter(({ name }) => options.cases.includes(name)) };
+}
+
+function known(name) {
+  if (NAMES.includes(name)) return name;
+  throw new UsageError(`--cases has the unknown case ${name}; --help lists the cases`);
+}
+
+export const options = read();

@@ -1,0 +1,76 @@
+// ours.mjs <native|wire> <connect string>: the locks of this library.
+import { Mutex, ReadWriteLock, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
+import { election } from './election.mjs';
+import { drive, loadOf } from './drive.mjs';
+import { memory } from './memory.mjs';
+import { Sections } from './section.js';
+import { serve } from './serve.mjs';
+
+const LINGER = 1_000;
+const MODES = { default: {}, strict: { fairness: 'strict' }, linger: { linger: LINGER } };
+/** Every tenth turn of a caller is a write. */
+const WRITE_EVERY = 10;
+const UNLIMITED = 1_000_000;
+
+const [transport, connectString] = process.argv.slice(2);
+const connect = async () => {
+  const client = new ZkClient({ connectString, transport });
+  await client.connect();
+  return client;
+};
+const client = await connect();
+
+/** For each kind of lock: the capacity of its critical section, and the lock and the weight of a visit in a turn. */
+const KINDS = {
+  mutex: (path) => {
+    const lock = new Mutex(client, path);
+    return { capacity: 1, take: () => ({ lock, weight: 1 }) };
+  },
+  semaphore: (path, { permits }) => {
+    const lock = new Semaphore(client, path, { permits: Number(permits) });
+    return { capacity: Number(permits), take: () => ({ lock, weight: 1 }) };
+  },
+  read: (path) => {
+    const { read: lock } = new ReadWriteLock(client, path);
+    return { capacity: UNLIMITED, take: () => ({ lock, weight: 1 }) };
+  },
+  'read-write': (path) => {
+    const { read, write } = new ReadWriteLock(client, path);
+    const reading = { lock: read, weight: 1 };
+    const writing = { lock: write, weight: UNLIMITED };
+    return {
+      capacity: UNLIMITED,
+      take: (turn) => (turn % WRITE_EVERY === WRITE_EVERY - 1 ? writing : reading),
+    };
+  },
+};
+
+serve({
+  async run({ lock, mode, path, log, ...parameters }) {
+    const load = loadOf(parameters);
+    const options = MODES[mode];
+    const keys = Array.from({ length: load.keys }, (_, key) =>
+      KINDS[lock](`${path}/${key}`, parameters),
+    );
+    const sections = new Sections(keys[0].capacity, log);
+    const result = await drive((key, turn) => {
+      const { lock, weight } = keys[key].take(turn);
+      return lock.withLock(
+        ({ fencingToken }) => sections.visit(key, weight, fencingToken),
+        options,
+      );
+    }, load);
+    await sections.save();
+    return { ...result, violations: sections.violations };
+  },
+  elect: ({ path, participants, ...parameters }) =>
+    election(connect, path, Number(participants), loadOf(parameters)),
+  memory({ path, ...parameters }) {
+    const lock = new Mutex(client, path);
+    return memory(
+      parameters,
+      () => lock.acquire(),
+      () => client.sync('/'),
+    );
+  },
+});

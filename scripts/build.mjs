@@ -1,0 +1,67 @@
+// node scripts/build.mjs [lib] [scripts] [sample]
+// Builds those of the targets that are out of date, and prints nothing if none is. scripts/run.mjs uses it.
+import { execFileSync } from 'node:child_process';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** Scripts and the sample import the built library, so they are built again after it. */
+const TARGETS = {
+  lib: { script: 'build', sources: 'lib', output: 'dist', config: 'tsconfig.build.json' },
+  scripts: {
+    script: 'build:scripts',
+    sources: 'scripts',
+    output: 'dist-scripts',
+    config: 'tsconfig.scripts.json',
+    // Files that run from scripts/.
+    uncompiled: /^(docs\/context\/|(build|run|test)\.mjs$)/,
+  },
+  sample: {
+    script: 'build:sample',
+    sources: 'sample-app',
+    output: 'dist-sample',
+    config: 'tsconfig.sample.json',
+  },
+};
+
+/**
+ * Builds the targets that are out of date: an output is missing, or older than any source. Exits with the
+ * compiler's exit code if a build fails.
+ *
+ * @param {...('lib' | 'scripts' | 'sample')} names in the order in which they depend on each other
+ */
+export function build(...names) {
+  for (const name of names) {
+    const target = TARGETS[name];
+    if (!target) throw new Error(`no build target ${name}: ${Object.keys(TARGETS).join(', ')}`);
+    if (isUpToDate(target)) continue;
+    try {
+      execFileSync('npm', ['run', '--silent', target.script], { cwd: ROOT, stdio: 'inherit' });
+    } catch (error) {
+      process.exit(error.status ?? 1);
+    }
+  }
+}
+
+function isUpToDate({ sources, output, config, uncompiled }) {
+  const directory = join(ROOT, sources);
+  const entries = readdirSync(directory, { recursive: true });
+  // A directory changes when a file in it is removed or renamed.
+  const newest = Math.max(
+    ...['tsconfig.json', config, sources].map((file) => modified(join(ROOT, file))),
+    ...entries.map((entry) => modified(join(directory, entry))),
+  );
+  return entries
+    .filter((entry) => /\.m?ts$|\.mjs$/.test(entry) && !entry.endsWith('.d.ts'))
+    .filter((entry) => !uncompiled?.test(entry))
+    .every((entry) => modified(join(ROOT, output, entry.replace(/ts$/, 'js'))) >= newest);
+}
+
+/** Milliseconds; 0 for a file that does not exist. */
+function modified(file) {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) build(...process.argv.slice(2));
