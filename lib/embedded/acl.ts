@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Acl, ErrorCode, Permission } from '../protocol/index.js';
 import { KeeperError } from './keeper-error.js';
 
-/** What a connection has proved to be: its address, and each digest it has authenticated with. */
+/** An identity of a connection: its address, or a digest that it has authenticated with. */
 export interface Identity {
   readonly scheme: string;
   readonly id: string;
@@ -11,22 +11,22 @@ export interface Identity {
 export const OPEN_ACL: readonly Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 export const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
 
-/** `user:password` → the identity under which ACLs name it. */
+/** Returns the identity of `user:password`, as ACLs name it. */
 export function digestIdentity(credentials: Uint8Array): Identity {
   const text = Buffer.from(credentials).toString();
   const hash = createHash('sha1').update(text).digest('base64');
   return { scheme: 'digest', id: `${text.split(':', 1)[0]}:${hash}` };
 }
 
-/** The part of an identity that may be shown. */
+/** Returns the public part of an identity. */
 export function userOf({ scheme, id }: Identity): string {
   return scheme === 'digest' ? id.split(':', 1)[0] : id;
 }
 
-/** An ACL as it is stored: checked, without repetitions, `auth` replaced by who the caller is. */
+/** Returns an ACL as it is stored: checked, without duplicates, and with the caller's identities for `auth`. */
 export function resolveAcl(acl: readonly Acl[], caller: readonly Identity[]): Acl[] {
   const resolved: Acl[] = [];
-  for (const entry of withoutRepetitions(acl)) {
+  for (const entry of withoutDuplicates(acl)) {
     if (entry.scheme === 'auth') {
       const proved = caller.filter(({ scheme }) => scheme === 'digest');
       if (proved.length === 0) throw new KeeperError(ErrorCode.invalidAcl);
@@ -41,7 +41,7 @@ export function resolveAcl(acl: readonly Acl[], caller: readonly Identity[]): Ac
   return resolved;
 }
 
-/** Whether any of `permissions` is granted to the caller. */
+/** Returns whether the caller has any of `permissions`. */
 export function isAllowed(
   acl: readonly Acl[],
   permissions: number,
@@ -54,15 +54,15 @@ export function isAllowed(
   );
 }
 
-/** Without admin rights a reader of the ACL learns who is named, not their hashes. */
+/** Returns the ACL for a reader without admin permission, who may see the users but not their hashes. */
 export function withoutHashes(acl: readonly Acl[]): Acl[] {
   return acl.map((entry) =>
     entry.scheme === 'digest' ? { ...entry, id: entry.id.replace(/:.*/, ':x') } : entry,
   );
 }
 
-// A frame holds 87,000 of them: to compare each with each would hold up everybody for seconds.
-function withoutRepetitions(acl: readonly Acl[]): Iterable<Acl> {
+// A frame holds up to 87,000 entries: comparing all pairs would block the server for seconds.
+function withoutDuplicates(acl: readonly Acl[]): Iterable<Acl> {
   const byText = new Map<string, Acl>();
   for (const entry of acl) {
     const text = JSON.stringify([entry.perms, entry.scheme, entry.id]);
@@ -95,7 +95,7 @@ function matches(identity: Identity, entry: Acl): boolean {
   return ignored === 32 || network.address >>> ignored === address.address >>> ignored;
 }
 
-// IPv4 alone, as the server's own provider.
+// IPv4 only, as in the real server.
 function parseNetwork(id: string): { address: number; bits: number } | undefined {
   const parts = /^(\d+)\.(\d+)\.(\d+)\.(\d+)(?:\/(\d+))?$/.exec(id);
   if (!parts) return undefined;

@@ -2,14 +2,14 @@ import type { Reader, Writer } from '../protocol/index.js';
 import type { Caller, DataTree, Transaction } from './data-tree.js';
 import type { Watcher } from './watches.js';
 
-/** Who asks, and of what. */
+/** The caller of an operation and the tree that it works on. */
 export interface Call {
   readonly tree: DataTree;
   readonly caller: Caller;
   readonly watcher: Watcher;
 }
 
-/** Writes the reply's body, once the header may go before it. */
+/** Writes the body of a reply, after its header. */
 export type Reply = (to: Writer) => void;
 
 export type Operation =

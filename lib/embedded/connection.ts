@@ -17,7 +17,7 @@ import {
   Xid,
 } from '../protocol/index.js';
 import { digestIdentity, type Identity, isAllowed } from './acl.js';
-import type { ActiveFaults } from './active-faults.js';
+import type { ActiveFaults } from './faults.js';
 import type { Call, Reply } from './call.js';
 import type { ClientStream } from './client-stream.js';
 import { KeeperError } from './keeper-error.js';
@@ -27,7 +27,7 @@ import type { Session } from './sessions.js';
 import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
 
-/** What a connection asks of the server that accepted it. */
+/** The server as its connections use it. */
 export interface ConnectionHost {
   readonly store: ConnectionStore;
   readonly faults: ActiveFaults;
@@ -39,28 +39,28 @@ export interface ConnectionHost {
   fourLetterWord(word: string): string | undefined;
 }
 
-/** Frames counted in and out. */
+/** The number of frames received and sent. */
 export interface Traffic {
   received: number;
   sent: number;
 }
 
-/** More than this unread by the client, and no further request of it is looked at. */
+/** Bytes that a client may leave unread before the server stops processing its requests. */
 const MAX_UNREAD = 1 << 20;
-/** How long a connection may be silent that has no session. */
+/** Milliseconds after which an idle connection without a session is closed. */
 const IDLE_TIMEOUT = 10_000;
 const NO_PASSWORD = Buffer.alloc(16);
 
-/** One client's socket: frames in, frames out, in order. */
+/** One client's connection. It answers frames in order. */
 export class Connection implements Watcher {
-  /** As the real server writes a client's address. */
+  /** The client's address in the form of the real server. */
   readonly remote: string;
   readonly since = new Date();
   readonly traffic: Traffic = { received: 0, sent: 0 };
   readonly #splitter = new FrameSplitter();
   readonly #outbox: Outbox;
   readonly #identities: Identity[];
-  /** What the client came with; not looked at while the line is cut. */
+  /** The handshake, which is not answered while the connection is cut. */
   #request: ConnectRequest | undefined;
   #session: Session | undefined;
   #timeout = 0;
@@ -77,7 +77,7 @@ export class Connection implements Watcher {
     this.#outbox = new Outbox(
       socket,
       () => host.faults.replyDelay(this.#peer),
-      () => this.goOn(),
+      () => this.resume(),
     );
     socket.setNoDelay(true);
     socket.setTimeout(IDLE_TIMEOUT, () => this.close());
@@ -87,7 +87,7 @@ export class Connection implements Watcher {
       this.#splitter.push(chunk);
       this.#processInput();
     });
-    socket.on('drain', () => this.goOn());
+    socket.on('drain', () => this.resume());
   }
 
   get session(): Session | undefined {
@@ -99,21 +99,21 @@ export class Connection implements Watcher {
     return this.#timeout;
   }
 
-  /** Looks again at what had to wait: the client has read, time has passed, or the line's faults are others. */
-  goOn(): void {
+  /** Continues when the client has read, time has passed, or faults have changed. */
+  resume(): void {
     this.#outbox.release();
     this.socket.resume();
     this.#processInput();
   }
 
-  /** The session that the client has, or says that it has; 0 if it wants a new one. */
+  /** The session of the client, or the one that it requests; 0 if it requests a new one. */
   get #peer(): bigint {
     return this.#session?.id ?? this.#request?.sessionId ?? 0n;
   }
 
   notify(type: EventType, path: string, acl?: readonly Acl[]): void {
     if (this.#closing) return;
-    // CVE-2024-23944: a watch must not tell the path of a node that its owner may not read.
+    // CVE-2024-23944: a watch must not reveal the path of a node that its owner may not read.
     if (acl && !isAllowed(acl, Permission.read, this.#identities)) return;
     this.#send((to) => {
       ReplyHeader.write({ xid: Xid.watchEvent, zxid: -1, err: ErrorCode.ok }, to);
@@ -121,20 +121,20 @@ export class Connection implements Watcher {
     });
   }
 
-  /** At once, with whatever was not sent yet. */
+  /** Closes the connection at once and discards unsent replies. */
   destroy(): void {
     this.#closing = true;
     this.host.store.tree.forgetWatcher(this);
     this.socket.destroy();
   }
 
-  /** As the server's side ends it; where the client cannot hear it, it learns of it when it can. */
+  /** Closes the connection. If replies are held back, the client learns of it after them. */
   close(): void {
     if (this.host.faults.replyDelay(this.#peer) === 0) this.destroy();
     else this.#end();
   }
 
-  /** After what was answered has left. */
+  /** Closes the connection after all replies have been sent. */
   #end(): void {
     this.#closing = true;
     this.host.store.tree.forgetWatcher(this);
@@ -162,13 +162,13 @@ export class Connection implements Watcher {
         else this.#request = ConnectRequest.read(body);
       }
     } catch (error) {
-      // Whatever one connection sends, the others must never notice.
+      // Input of one connection must never affect the others.
       this.destroy();
       if (!(error instanceof ProtocolError)) process.emitWarning(error as Error);
     }
   }
 
-  /** A client that reads slowly is served at its own pace; 'drain' goes on. */
+  /** Pauses a client that reads too slowly; 'drain' resumes it. */
   #isBlocked(): boolean {
     if (this.#outbox.unsent <= MAX_UNREAD) return false;
     this.#outbox.flush();
@@ -188,7 +188,7 @@ export class Connection implements Watcher {
 
   #connect(request: ConnectRequest): void {
     const { store } = this.host;
-    // It has seen a later state than ours: it must find another server.
+    // The client has seen a later state than this server: it must find another one.
     if (request.lastZxidSeen > store.lastZxid) return this.destroy();
 
     this.#timeout = this.host.negotiate(request.timeout);

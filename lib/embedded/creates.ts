@@ -22,7 +22,7 @@ const SEQUENTIAL_FLAGS: ReadonlySet<number> = new Set([
 ]);
 const MAX_TTL = 0xff_ffff_ffff;
 
-// The container flag makes a plain node here, on the real server too: containers have an opcode of their own.
+// As in the real server, the container flag creates a persistent node here: containers have their own opcode.
 export function create(call: Call, request: ValueOf<typeof CreateRequest>, at: Transaction) {
   const kind = EPHEMERAL_FLAGS.has(request.flags) ? 'ephemeral' : 'persistent';
   return createWithoutTtl(call, request, kind, at);
@@ -65,7 +65,7 @@ function createNode(
   at: Transaction,
 ) {
   const sequential = SEQUENTIAL_FLAGS.has(flags);
-  // The request's bytes are a view of what the socket read: the tree keeps its own copy.
+  // The request's bytes are a view of the socket's buffer: the tree needs a copy.
   const creation = { path, data: data && Buffer.from(data), acl, kind, sequential, ttl };
   return tree.create(creation, caller, at);
 }

@@ -1,13 +1,20 @@
 import { type Acl, ErrorCode, EventType, Permission, type Stat } from '../protocol/index.js';
 import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
-import { initialNodes } from './initial-nodes.js';
 import { Journal } from './journal.js';
 import { KeeperError } from './keeper-error.js';
-import { nameOf, parentOf, validatePath } from './paths.js';
 import { type Watcher, Watches } from './watches.js';
-import { newZnode, statOf, type Znode, type ZnodeKind } from './znode.js';
+import {
+  initialNodes,
+  nameOf,
+  newZnode,
+  parentOf,
+  statOf,
+  validatePath,
+  type Znode,
+  type ZnodeKind,
+} from './znode.js';
 
-/** One write: everything it changes carries this zxid and this time. */
+/** The zxid and the time that a write gives to everything it changes. */
 export interface Transaction {
   readonly zxid: number;
   readonly time: number;
@@ -24,22 +31,22 @@ interface Creation {
   readonly acl: readonly Acl[];
   readonly kind: ZnodeKind;
   readonly sequential: boolean;
-  /** Of a node of kind `ttl`. */
+  /** Milliseconds, for a node of kind `ttl`. */
   readonly ttl: number;
 }
 
-/** ZooKeeper sticks here: its parent's counter is a Java int that never falls. */
+/** ZooKeeper's counter of a parent is a Java int that stops at its maximum. */
 const LAST_SEQUENCE = 0x7fff_ffff;
 const RESERVED = new Set(['/', '/zookeeper', '/zookeeper/quota', '/zookeeper/config']);
 
-/** ZooKeeper's data tree and its rules: no sockets, no clock, no sessions but their ids. */
+/** ZooKeeper's data tree and its rules. It knows no sockets and no clock, and sessions only by their ids. */
 export class DataTree {
   readonly dataWatches = new Watches();
   readonly childWatches = new Watches();
   readonly #ephemerals = new Map<bigint, Set<string>>();
   /** Containers and TTL nodes. */
   readonly #reapable = new Set<string>();
-  /** Of the multi that is under way. */
+  /** The journal of the multi that is being applied. */
   #journal: Journal | undefined;
 
   constructor(readonly nodes: Map<string, Znode> = initialNodes()) {
@@ -70,7 +77,7 @@ export class DataTree {
     const { created, pzxid } = parent;
     this.#insert(path, node, parent);
     this.#journal?.changed(() => {
-      this.#take(path, node, parent);
+      this.#detach(path, node, parent);
       Object.assign(parent, { created, pzxid });
     });
     if (created < LAST_SEQUENCE) {
@@ -117,7 +124,7 @@ export class DataTree {
     return statOf(node);
   }
 
-  /** Changes nothing: a condition for the rest of a multi. */
+  /** Checks a version, as a condition of a multi. Changes nothing. */
   check(path: string, version: number, caller: Caller): void {
     validatePath(path);
     const node = this.#node(path);
@@ -125,7 +132,7 @@ export class DataTree {
     expectVersion(node.version, version);
   }
 
-  /** All that `work` does or, where it throws, nothing of it; watches fire after the whole. */
+  /** Applies all changes of `work`, or none if it throws. Watches fire after all changes. */
   atomically(work: () => void): void {
     const journal = new Journal();
     this.#journal = journal;
@@ -178,10 +185,10 @@ export class DataTree {
     return { acl: mayAdminister ? node.acl : withoutHashes(node.acl), stat: statOf(node) };
   }
 
-  /** How many nodes are below it, at any depth. */
+  /** Returns the number of descendants of a node. */
   countBelow(path: string, caller: Caller): number {
     authorize(this.#node(path), Permission.read, caller);
-    // The root is there twice, and counts neither way.
+    // The root has two entries, and is not its own descendant.
     if (path === '/') return this.nodes.size - 2;
     let count = 0;
     for (const other of this.nodes.keys()) if (other.startsWith(`${path}/`)) count++;
@@ -207,7 +214,7 @@ export class DataTree {
     }
   }
 
-  /** Containers that had children and have none now, TTL nodes that outlived their time. */
+  /** Returns the containers that have lost all their children, and the expired TTL nodes. */
   expiredPaths(now: number): string[] {
     return [...this.#reapable].filter((path) => {
       const node = this.#node(path);
@@ -230,16 +237,16 @@ export class DataTree {
     const parentPath = parentOf(path);
     const parent = this.#node(parentPath);
     const { pzxid } = parent;
-    this.#take(path, node, parent);
+    this.#detach(path, node, parent);
     this.#journal?.changed(() => {
       this.#insert(path, node, parent);
       parent.pzxid = pzxid;
     });
     parent.pzxid = at.zxid;
     this.#fire(() => {
-      // A watcher of both the data and the children of the node hears of its end once.
-      const told = this.dataWatches.trigger(path, EventType.deleted, node.acl);
-      this.childWatches.trigger(path, EventType.deleted, node.acl, told);
+      // A watcher of both the data and the children of the node is notified once.
+      const notified = this.dataWatches.trigger(path, EventType.deleted, node.acl);
+      this.childWatches.trigger(path, EventType.deleted, node.acl, notified);
       this.childWatches.trigger(parentPath || '/', EventType.childrenChanged, parent.acl);
     });
   }
@@ -250,7 +257,7 @@ export class DataTree {
     this.#index(path, node);
   }
 
-  #take(path: string, node: Znode, parent: Znode): void {
+  #detach(path: string, node: Znode, parent: Znode): void {
     parent.children.delete(nameOf(path));
     this.nodes.delete(path);
     this.#reapable.delete(path);

@@ -3,23 +3,23 @@ import { Faults } from './faults.js';
 import {
   type EmbeddedZooKeeperOptions,
   integer,
+  parseSessionId,
   resolveOptions,
   type ServerOptions,
 } from './options.js';
 import { ServerThread } from './server-thread.js';
-import { parseSessionId } from './session-id.js';
 import type { SavedStore } from './store.js';
 
-/** Clients of a stopped server may take its port for a moment, as the near end of a connection to nobody. */
-const PORT_PATIENCE = 2_000;
+/** Milliseconds: a client of a stopped server may occupy its port briefly, as the local port of a connection. */
+const PORT_LIMIT = 2_000;
 const PORT_RETRY_DELAY = 25;
 
 /**
  * A ZooKeeper server in a worker thread of this process, for development and tests: real sockets,
  * real sessions, nothing on disk. In production run an ensemble.
  *
- * It does not keep the process alive: one that forgot to stop it still exits, and a program that
- * does nothing but serve others needs a handle of its own.
+ * The server does not keep the process alive: a process that does not stop it exits all the same, and a
+ * program whose only task is to run the server needs a handle of its own.
  *
  * ```ts
  * await using zookeeper = await EmbeddedZooKeeper.start();
@@ -29,11 +29,11 @@ const PORT_RETRY_DELAY = 25;
  * @publicApi
  */
 export class EmbeddedZooKeeper implements AsyncDisposable {
-  /** What can be made to go wrong between this server and its clients. */
+  /** Injects faults between this server and its clients. */
   readonly faults = new Faults(() => this.#running());
   #thread: ServerThread | undefined;
   #saved: SavedStore | undefined;
-  /** Starts and stops run one after the other, however they are called. */
+  /** Starts and stops run one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(
@@ -43,33 +43,33 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     this.#thread = thread;
   }
 
-  /** Resolves once clients can connect; rejects if the options are wrong or the port is taken. */
+  /** Resolves when clients can connect. Rejects if an option is wrong or the port is in use. */
   static async start(options: EmbeddedZooKeeperOptions = {}): Promise<EmbeddedZooKeeper> {
     const resolved = resolveOptions(options);
     const thread = await ServerThread.start({ options: resolved, saved: undefined });
     return new EmbeddedZooKeeper({ ...resolved, port: thread.port }, thread);
   }
 
-  /** The same before and after a restart. */
+  /** The port, the same before and after a restart. */
   get port(): number {
     return this.options.port;
   }
 
-  /** What a client on this machine connects to. */
+  /** The connect string for clients on this machine. */
   get connectString(): string {
     const { host, port } = this.options;
     if (host === '0.0.0.0' || host === '::') return `127.0.0.1:${port}`;
     return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   }
 
-  /** Closes every connection and ends the thread; the tree and the sessions are kept for `restart()`. Idempotent. */
+  /** Closes every connection and ends the thread. Keeps the tree and the sessions for `restart()`. Idempotent. */
   stop(): Promise<void> {
     return this.#inTurn(() => this.#stop());
   }
 
   /**
-   * Stops, unless it is stopped already, and starts again on the same port with the same tree and
-   * sessions. Their timeouts start anew; watches are the clients' to set again.
+   * Stops the server if it runs, and starts it on the same port with the same tree and sessions. The timeouts
+   * of the sessions start again. Clients must set their watches again.
    */
   restart(): Promise<void> {
     return this.#inTurn(async () => {
@@ -79,27 +79,27 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     });
   }
 
-  /** Ends a session as its timeout would: ephemeral nodes go, watches on them fire, its connection closes. */
+  /** Expires a session: deletes its ephemeral nodes, which fires watches, and closes its connection. */
   async expireSession(id: string): Promise<void> {
-    const known = await this.#running().expireSession(parseSessionId(id));
+    const known = await this.#running().call('expireSession', parseSessionId(id));
     if (!known) throw new Error(`the embedded ZooKeeper has no session ${id}`);
   }
 
-  /** Closes every connection, or that of one session alone; the clients may come back to their sessions. */
+  /** Closes every connection, or that of one session. The clients can reconnect to their sessions. */
   async dropConnections(session?: string): Promise<void> {
-    if (session === undefined) return this.#running().dropConnections();
-    if (!(await this.#running().dropConnection(parseSessionId(session)))) {
+    if (session === undefined) return this.#running().call('dropConnections');
+    if (!(await this.#running().call('dropConnection', parseSessionId(session)))) {
       throw new Error(`the embedded ZooKeeper has no connection of session ${session}`);
     }
   }
 
   /**
-   * Lets the server's clock leap ahead by so many milliseconds: sessions whose timeout that exceeds
-   * expire, connected or not, TTL nodes that outlived their time and emptied containers are reaped.
+   * Advances the server's clock by `ms` milliseconds. Sessions with a shorter timeout expire, even if they are
+   * connected; expired TTL nodes and empty containers are reaped.
    */
   async skipClock(ms: number): Promise<void> {
     integer('skipClock', ms, 0, Number.MAX_SAFE_INTEGER);
-    await this.#running().skipClock(ms);
+    await this.#running().call('skipClock', ms);
   }
 
   /** As {@link stop}. */
@@ -108,26 +108,27 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
   }
 
   #running(): ServerThread {
-    if (!this.#thread) throw new Error('the embedded ZooKeeper is not running: it was stopped');
+    if (!this.#thread)
+      throw new Error('the embedded ZooKeeper is not running: it was stopped; call restart()');
     return this.#thread;
   }
 
   async #stop(): Promise<void> {
     const thread = this.#thread;
     this.#thread = undefined;
-    // A thread that died took its data along: there is nothing left to stop or to keep.
+    // A thread that died has lost its data: there is nothing to stop or to keep.
     this.#saved = thread ? await thread.stop().catch(() => undefined) : this.#saved;
   }
 
   async #startAgain(): Promise<ServerThread> {
     const input = { options: this.options, saved: this.#saved };
-    const giveUpAt = performance.now() + PORT_PATIENCE;
+    const deadline = performance.now() + PORT_LIMIT;
     for (;;) {
       try {
         return await ServerThread.start(input);
       } catch (error) {
-        const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-        if (!isTaken || performance.now() > giveUpAt) throw error;
+        const isInUse = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+        if (!isInUse || performance.now() > deadline) throw error;
         await delay(PORT_RETRY_DELAY);
       }
     }

@@ -1,36 +1,99 @@
 import { OpCode } from '../protocol/index.js';
-import type { CutWay, Fault } from './active-faults.js';
-import { integer, show } from './options.js';
-import { parseSessionId } from './session-id.js';
+import { integer, parseSessionId, show } from './options.js';
+
+/** An injected fault; without a session, it concerns every client. */
+export type Fault =
+  | { readonly kind: 'dropReply'; readonly op: number; readonly session: bigint | undefined }
+  | { readonly kind: 'delay'; readonly ms: number; readonly session: bigint | undefined }
+  | { readonly kind: 'cut'; readonly way: CutWay; readonly session: bigint | undefined }
+  | { readonly kind: 'refuse' };
 
 /**
- * Ends a fault; idempotent, and nothing to do after a restart, which ends them all.
+ * The direction in which a partition holds back bytes: from the clients, to the clients, or both.
+ *
+ * @publicApi
+ */
+export type CutWay = 'requests' | 'replies' | 'both';
+
+/** The faults in force, by the ids under which they are lifted. */
+export class ActiveFaults {
+  readonly #faults = new Map<number, Fault>();
+
+  add(id: number, fault: Fault): void {
+    this.#faults.set(id, fault);
+  }
+
+  lift(id: number): void {
+    this.#faults.delete(id);
+  }
+
+  get refusesConnections(): boolean {
+    return [...this.#faults.values()].some(({ kind }) => kind === 'refuse');
+  }
+
+  /** Returns whether requests of this session arrive. */
+  hears(session: bigint): boolean {
+    for (const fault of this.#faults.values()) {
+      if (fault.kind === 'cut' && fault.way !== 'replies' && concerns(fault, session)) return false;
+    }
+    return true;
+  }
+
+  /** Returns the milliseconds by which replies are delayed; Infinity while they are held back. */
+  replyDelay(session: bigint): number {
+    let delay = 0;
+    for (const fault of this.#faults.values()) {
+      if (fault.kind === 'cut' && fault.way !== 'requests' && concerns(fault, session)) {
+        return Infinity;
+      }
+      if (fault.kind === 'delay' && concerns(fault, session)) delay += fault.ms;
+    }
+    return delay;
+  }
+
+  /** Returns true once for each fault that drops this reply. */
+  losesReply(op: number, session: bigint): boolean {
+    for (const [id, fault] of this.#faults) {
+      if (fault.kind === 'dropReply' && fault.op === op && concerns(fault, session)) {
+        return this.#faults.delete(id);
+      }
+    }
+    return false;
+  }
+}
+
+function concerns(fault: { readonly session: bigint | undefined }, session: bigint): boolean {
+  return fault.session === undefined || fault.session === session;
+}
+
+/**
+ * Ends a fault. Idempotent. A restart ends all faults.
  *
  * @publicApi
  */
 export type Undo = () => Promise<void>;
 
 /**
- * Whom a fault concerns.
+ * The clients that a fault concerns.
  *
  * @publicApi
  */
 export interface FaultScope {
-  /** The session's id in hexadecimal, whichever connection it comes by. Default: every client. */
+  /** A session id in hexadecimal. Default: every client. */
   session?: string;
 }
 
-/** How faults reach the thread. */
-export interface FaultLine {
-  addFault(id: number, fault: Fault): Promise<void>;
-  liftFault(id: number): Promise<void>;
+/** The server that the faults are injected into. */
+export interface FaultTarget {
+  addFault(id: number, fault: Fault): Promise<unknown>;
+  liftFault(id: number): Promise<unknown>;
 }
 
 const WAYS: ReadonlySet<string> = new Set<CutWay>(['requests', 'replies', 'both']);
 
 /**
- * What goes wrong between an embedded server and its clients, on purpose. Each call resolves once the
- * fault is in force, to a function that ends it; bad options throw a TypeError or RangeError.
+ * Injects faults between an embedded server and its clients. Each method resolves when the fault is in
+ * force, with a function that ends it. It rejects with a TypeError or RangeError for a wrong option.
  *
  * ```ts
  * await zookeeper.faults.dropReply({ op: 'create' });
@@ -43,11 +106,11 @@ const WAYS: ReadonlySet<string> = new Set<CutWay>(['requests', 'replies', 'both'
 export class Faults {
   #nextId = 1;
 
-  constructor(private readonly line: () => FaultLine) {}
+  constructor(private readonly target: () => FaultTarget) {}
 
   /**
-   * The next request of this kind is applied, and its connection breaks before the reply leaves: the
-   * client cannot know whether it was. Once; the undo takes it back if it has not struck yet.
+   * Applies the next request of this kind and breaks its connection before the reply is sent, so the client
+   * cannot know whether the request was applied. Happens once; the undo cancels it if it has not happened yet.
    */
   async dropReply({ op, session }: FaultScope & { op: keyof typeof OpCode }): Promise<Undo> {
     if (!Object.hasOwn(OpCode, op)) {
@@ -56,21 +119,21 @@ export class Faults {
     return this.#add({ kind: 'dropReply', op: OpCode[op], session: sessionOf({ session }) });
   }
 
-  /** New connections are reset at once, those that stand go on: see `dropConnections()`. */
+  /** Resets new connections at once. Existing connections continue; see `dropConnections()`. */
   async refuseConnections(): Promise<Undo> {
     return this.#add({ kind: 'refuse' });
   }
 
-  /** Replies and events leave so many milliseconds late, in their order. */
+  /** Sends replies and watch events `ms` milliseconds late, in order. */
   async delay(ms: number, scope: FaultScope = {}): Promise<Undo> {
     integer('delay', ms, 0, 0x7fff_ffff);
     return this.#add({ kind: 'delay', ms, session: sessionOf(scope) });
   }
 
   /**
-   * A partition. `requests`: the server does not hear its clients, and so expires their sessions.
-   * `replies`: it hears them, and keeps their sessions, but nothing it says arrives, not even that a
-   * connection ends. Nothing is lost: the undo lets through what was held back.
+   * A partition. `requests`: the server receives nothing from its clients, and expires their sessions.
+   * `replies`: the server receives requests and keeps the sessions, but nothing it sends arrives, not even
+   * the end of a connection. Nothing is lost: the undo delivers what was held back.
    */
   async cut(way: CutWay = 'both', scope: FaultScope = {}): Promise<Undo> {
     if (!WAYS.has(way)) {
@@ -83,10 +146,10 @@ export class Faults {
 
   async #add(fault: Fault): Promise<Undo> {
     const id = this.#nextId++;
-    const line = this.line();
-    await line.addFault(id, fault);
-    // A thread that has ended took its faults along.
-    return () => line.liftFault(id).catch(() => {});
+    const target = this.target();
+    await target.addFault(id, fault);
+    // The faults of a thread that has ended are gone.
+    return async () => void (await target.liftFault(id).catch(() => {}));
   }
 }
 

@@ -2,7 +2,7 @@ import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
 import type { Store } from './store.js';
 
-/** What the commands report on. */
+/** The server as the commands see it. */
 interface Observed {
   readonly store: Store;
   readonly options: ServerOptions;
@@ -13,7 +13,7 @@ interface Observed {
 
 const VERSION = '3.8.0-embedded';
 
-/** The answer to one of ZooKeeper's four-letter commands, in the real server's form; undefined for any other word. */
+/** Returns the answer to a four-letter command, in the form of the real server; undefined for any other word. */
 export function fourLetterWord(word: string, server: Observed): string | undefined {
   return words.get(word)?.(server);
 }
@@ -49,7 +49,7 @@ const words: ReadonlyMap<string, (server: Observed) => string> = new Map([
   [
     'wchs',
     ({ store }) => {
-      // Of data and existence watches alone, as the real server counts.
+      // Like the real server, counts data and existence watches only.
       const { watchers, paths, total } = store.tree.dataWatches.counts;
       return lines(`${watchers} connections watching ${paths} paths`, `Total watches:${total}`);
     },
@@ -73,7 +73,7 @@ const words: ReadonlyMap<string, (server: Observed) => string> = new Map([
 
 function summary({ store, traffic: { received, sent }, connections: open }: Observed): string[] {
   return [
-    // Each request is answered in the turn in which it is read: nothing waits in between.
+    // Each request is answered in the turn in which it is read, so the latency is 0.
     'Latency min/avg/max: 0/0.0/0',
     `Received: ${received}`,
     `Sent: ${sent}`,

@@ -1,11 +1,15 @@
 import type { Duplex } from 'node:stream';
 import { Faults } from './faults.js';
-import { connectionWithin } from './in-process-stream.js';
-import { type EmbeddedZooKeeperOptions, integer, resolveOptions } from './options.js';
+import { inProcessConnection } from './client-stream.js';
+import {
+  type EmbeddedZooKeeperOptions,
+  integer,
+  parseSessionId,
+  resolveOptions,
+} from './options.js';
 import { ZooKeeperServer } from './server.js';
-import { parseSessionId } from './session-id.js';
 
-/** The server without a thread and without sockets, for clients that speak its protocol on a stream. */
+/** The server without a thread and sockets, for clients that speak the protocol on a stream. */
 export class InProcessZooKeeper {
   /** As {@link EmbeddedZooKeeper.faults}. */
   readonly faults: Faults;
@@ -21,9 +25,9 @@ export class InProcessZooKeeper {
     server.start();
   }
 
-  /** A connection to it. */
+  /** Opens a connection to the server. */
   connect(): Duplex {
-    const [client, accepted] = connectionWithin();
+    const [client, accepted] = inProcessConnection();
     this.#server.accept(accepted);
     return client;
   }

@@ -1,4 +1,3 @@
-export type { CutWay } from './active-faults.js';
 export { EmbeddedZooKeeper } from './embedded-zookeeper.js';
-export type { Faults, FaultScope, Undo } from './faults.js';
+export type { CutWay, Faults, FaultScope, Undo } from './faults.js';
 export type { EmbeddedZooKeeperOptions } from './options.js';

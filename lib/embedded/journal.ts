@@ -1,4 +1,4 @@
-/** What an unfinished multi has changed, to take it back, and the watches it fires once it stands. */
+/** How to undo the changes of an unfinished multi, and the watches to fire when it succeeds. */
 export class Journal {
   readonly #undo: (() => void)[] = [];
   readonly #fire: (() => void)[] = [];

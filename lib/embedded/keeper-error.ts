@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../protocol/index.js';
 
-/** A request's refusal, by ZooKeeper's own code. */
+/** The refusal of a request, with ZooKeeper's error code. */
 export class KeeperError extends Error {
   override readonly name = 'KeeperError';
 

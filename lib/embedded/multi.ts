@@ -26,10 +26,10 @@ import { create, createContainer, createTtl, TTL_FLAGS } from './creates.js';
 import type { Transaction } from './data-tree.js';
 import { KeeperError } from './keeper-error.js';
 
-/** One frame can ask for the same large node tens of thousands of times. */
+/** Bytes. A request of one frame can read the same large node tens of thousands of times. */
 const MAX_REPLY = 1 << 26;
 
-/** One operation's answer: its body behind a header of its type. */
+/** The result of one operation: a body after a header of its type. */
 interface Result {
   readonly type: number;
   readonly write: Reply;
@@ -38,7 +38,7 @@ interface Result {
 type WriteStep = (call: Call, at: Transaction) => Result;
 type ReadStep = (call: Call) => Result;
 
-/** All of the operations or none: where one fails, those before it are taken back and those behind it not tried. */
+/** Applies all of the operations or none: if one fails, earlier ones are rolled back and later ones skipped. */
 export function multi(call: Call, body: Reader, at: Transaction): Reply {
   const steps = readSteps(body, writeStep);
   const results: Result[] = [];
@@ -59,7 +59,7 @@ export function multi(call: Call, body: Reader, at: Transaction): Reply {
   return replyOf(results);
 }
 
-/** Each operation fails or succeeds by itself. */
+/** Runs read operations; each one fails or succeeds by itself. */
 export function multiRead(call: Call, body: Reader): Reply {
   return replyOf(
     readSteps(body, readStep).map((step) => {
@@ -118,11 +118,11 @@ function writeStep(type: number, body: Reader): WriteStep {
   }
 }
 
-// In a multi the flag alone tells what a create makes, and what its answer is: create2 too gets a path and no stat.
+// In a multi, only the flag determines the kind of node and the form of the answer: create2 returns no stat either.
 function createStep(request: ValueOf<typeof CreateRequest>): WriteStep {
   const { flags } = request;
   if (TTL_FLAGS.has(flags)) {
-    throw new ProtocolError(`a create of flag ${flags} without a lifetime in a multi`);
+    throw new ProtocolError(`a create with flag ${flags} without a TTL in a multi`);
   }
   if (flags === CreateFlag.container) {
     return (call, at) => created2(createContainer(call, request, at));
@@ -140,7 +140,7 @@ function created2(answer: ValueOf<typeof Create2Response>): Result {
 function readStep(type: number, body: Reader): ReadStep {
   const isKnown = type === OpCode.getData || type === OpCode.getChildren;
   if (!isKnown) throw new ProtocolError(`an operation of type ${type} in a multiRead`);
-  // It sets no watches, whatever the request says.
+  // A multiRead sets no watches, even if the request asks for one.
   const { path } = ReadRequest.read(body);
   return ({ tree, caller }) => {
     if (type === OpCode.getData) {

@@ -64,7 +64,7 @@ function write<Q, A>(
   };
 }
 
-/** Every request that is answered with data of the tree; what else there is belongs to the connection. */
+/** The requests that are answered from the tree. The connection handles the others. */
 export const operations: ReadonlyMap<number, Operation> = new Map<number, Operation>([
   [OpCode.create, write(CreateRequest, PathResponse, create)],
   [OpCode.create2, write(CreateRequest, Create2Response, create)],
@@ -88,7 +88,7 @@ export const operations: ReadonlyMap<number, Operation> = new Map<number, Operat
       stat: tree.setAcl(path, acl, version, caller),
     })),
   ],
-  // No client sends it outside of a multi, where the real server never answers one that holds.
+  // No client sends it outside a multi, where the real server never answers a check that succeeds.
   [
     OpCode.check,
     write(CheckVersionRequest, Empty, ({ tree, caller }, { path, version }) =>
@@ -121,7 +121,7 @@ export const operations: ReadonlyMap<number, Operation> = new Map<number, Operat
     OpCode.getACL,
     read(PathRequest, GetACLResponse, ({ tree, caller }, { path }) => tree.getAcl(path, caller)),
   ],
-  // One server: it has seen every write that was answered.
+  // A single server has seen every write that was answered.
   [OpCode.sync, read(PathRequest, PathResponse, (_call, { path }) => ({ path }))],
   [
     OpCode.setWatches,

@@ -1,38 +1,38 @@
 /**
- * How an embedded server runs. Every field has a default made for tests and development.
+ * Options of an embedded server. The defaults suit tests and development.
  *
  * @publicApi
  */
 export interface EmbeddedZooKeeperOptions {
   /** 0 lets the system choose a free port. Default 0. */
   port?: number;
-  /** The address to listen on. Default `127.0.0.1`: nobody outside of this machine reaches it. */
+  /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
   host?: string;
   /**
-   * Milliseconds; sessions expire at whole ticks, emptied containers go once a tick. Default 500, a
-   * quarter of the real server's, so that short session timeouts are granted as asked.
+   * Milliseconds. Sessions expire at whole ticks, and empty containers are reaped once a tick. Default 500, a
+   * quarter of the real server's, so that the server grants short session timeouts as requested.
    */
   tickTime?: number;
-  /** Milliseconds; a client that asks for less gets this. Default 2 ticks. */
+  /** Milliseconds. A client that requests less gets this. Default 2 ticks. */
   minSessionTimeout?: number;
-  /** Milliseconds; a client that asks for more gets this. Default 20 ticks, but at least 60,000. */
+  /** Milliseconds. A client that requests more gets this. Default 20 ticks, but at least 60,000. */
   maxSessionTimeout?: number;
 }
 
-/** All of them, as the server needs them. */
+/** The resolved options. */
 export interface ServerOptions {
   readonly port: number;
   readonly host: string;
   readonly tickTime: number;
   readonly minSessionTimeout: number;
   readonly maxSessionTimeout: number;
-  /** Milliseconds between two looks for emptied containers and outlived TTL nodes. */
+  /** Milliseconds between two searches for empty containers and expired TTL nodes. */
   readonly reapInterval: number;
 }
 
 const NAMES = new Set(['port', 'host', 'tickTime', 'minSessionTimeout', 'maxSessionTimeout']);
 const MAX_MILLISECONDS = 0x7fff_ffff;
-/** A dev server's clients ask for 30 s and mean it: the real server's 20 ticks would cut that to 10 s. */
+/** Clients often request 30 s; the real server's maximum of 20 ticks would reduce that to 10 s. */
 const GENEROUS_SESSION_TIMEOUT = 60_000;
 
 export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions {
@@ -67,6 +67,15 @@ export function integer(name: string, value: unknown, least: number, most: numbe
       `EmbeddedZooKeeper: ${name} must be between ${least} and ${most}, got ${value}`,
     );
   }
+}
+
+/** Parses a session id in hexadecimal, as clients and logs write it, into the number on the wire. */
+export function parseSessionId(id: string): bigint {
+  const digits = typeof id === 'string' ? /^(?:0x)?([0-9a-f]{1,16})$/i.exec(id)?.[1] : undefined;
+  if (!digits) {
+    throw new TypeError(`EmbeddedZooKeeper: a session id must be hexadecimal, got ${show(id)}`);
+  }
+  return BigInt.asIntN(64, BigInt(`0x${digits}`));
 }
 
 export function show(value: unknown): string {

@@ -1,8 +1,8 @@
 import { Writer } from '../protocol/index.js';
 import type { ClientStream } from './client-stream.js';
 
-/** Milliseconds until a client must have read what ends its connection. */
-const PATIENCE = 10_000;
+/** Milliseconds within which a client must read the end of its connection. */
+const END_LIMIT = 10_000;
 
 const MAX_TIMER = 0x7fff_ffff;
 
@@ -12,7 +12,7 @@ interface Held {
   readonly bytes: Buffer | undefined;
 }
 
-/** What leaves over one socket, in its order; a fault of the line holds it back. */
+/** The output of one socket, in order. Faults can delay it or hold it back. */
 export class Outbox {
   readonly #output = new Writer();
   #held: Held[] = [];
@@ -23,9 +23,9 @@ export class Outbox {
 
   constructor(
     private readonly socket: ClientStream,
-    /** Milliseconds that everything takes on its way, as of now; Infinity while nothing passes. */
+    /** Returns the present delay in milliseconds; Infinity while output is held back. */
     private readonly delay: () => number,
-    /** Calls release() when something is due, and goes on. */
+    /** Called when held output is due; calls release(). */
     private readonly onDue: () => void,
   ) {
     socket.once('close', () => this.#discard());
@@ -35,7 +35,7 @@ export class Outbox {
     return this.#output.length + this.#heldBytes + this.socket.writableLength;
   }
 
-  /** Everything written in one turn of the event loop leaves in one system call. */
+  /** Writes a frame. All frames of one turn of the event loop are sent in one system call. */
   frame(body: (to: Writer) => void): void {
     this.#output.frame(body);
     if (this.#flushing) return;
@@ -51,7 +51,7 @@ export class Outbox {
     else this.#hold(bytes);
   }
 
-  /** The socket ends once everything has left. */
+  /** Ends the socket after all output has been sent. */
   end(): void {
     this.flush();
     if (this.#ended) return;
@@ -60,7 +60,7 @@ export class Outbox {
     else this.#hold(undefined);
   }
 
-  /** Sends what the line lets through by now: to be called when its faults change. */
+  /** Sends the output that is due. Must be called when faults change. */
   release(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -87,7 +87,7 @@ export class Outbox {
   }
 
   #finish(): void {
-    this.socket.setTimeout(PATIENCE, () => this.socket.destroy());
+    this.socket.setTimeout(END_LIMIT, () => this.socket.destroy());
     this.socket.destroySoon();
   }
 

@@ -2,7 +2,7 @@ import { AddWatchMode, EventType, ProtocolError, WatcherType } from '../protocol
 import type { DataTree } from './data-tree.js';
 import type { Watcher, Watches } from './watches.js';
 
-/** Of a reconnected client, as it last knew them. */
+/** The watches of a reconnected client, and the last zxid it has seen. */
 interface KnownWatches {
   readonly relativeZxid: number;
   readonly dataWatches: readonly string[];
@@ -12,7 +12,7 @@ interface KnownWatches {
   readonly persistentRecursiveWatches?: readonly string[];
 }
 
-/** What the client missed is told at once, the rest is set again. */
+/** Sets the watches again, and notifies those that missed a change. */
 export function setWatches(tree: DataTree, known: KnownWatches, watcher: Watcher): void {
   const { relativeZxid: zxid } = known;
   for (const path of known.dataWatches) {
@@ -31,7 +31,7 @@ export function setWatches(tree: DataTree, known: KnownWatches, watcher: Watcher
     else if (node.pzxid > zxid) watcher.notify(EventType.childrenChanged, path);
     else tree.childWatches.add(path, watcher);
   }
-  // Persistent ones are not told what they missed: their clients look for themselves.
+  // Persistent watches get no event for missed changes: their clients must read again.
   for (const path of known.persistentWatches ?? []) {
     addWatch(tree, path, AddWatchMode.persistent, watcher);
   }
@@ -40,7 +40,7 @@ export function setWatches(tree: DataTree, known: KnownWatches, watcher: Watcher
   }
 }
 
-/** On a path that need not exist, or be one: ZooKeeper looks at neither, nor at any ACL. */
+/** Adds a persistent watch. ZooKeeper checks neither the path nor any ACL. */
 export function addWatch(tree: DataTree, path: string, mode: number, watcher: Watcher): void {
   if (mode !== AddWatchMode.persistent && mode !== AddWatchMode.persistentRecursive) {
     throw new ProtocolError(`a watch of mode ${mode}`);
@@ -50,7 +50,7 @@ export function addWatch(tree: DataTree, path: string, mode: number, watcher: Wa
   tree.childWatches.add(path, watcher, lasting);
 }
 
-/** The real server does not look whose the watch is: anybody's on this path will do. */
+/** Returns whether the path has a watch. Like the real server, counts watches of every client. */
 export function hasWatch(tree: DataTree, path: string, type: number): boolean {
   const watches = watchesOf(tree, type);
   if (path === '') return false;
@@ -58,7 +58,7 @@ export function hasWatch(tree: DataTree, path: string, type: number): boolean {
   return watches.some((kind) => kind.has(path));
 }
 
-/** False if the client has no such watch. */
+/** Returns false if the client has no such watch. */
 export function removeWatch(tree: DataTree, path: string, type: number, watcher: Watcher): boolean {
   return watchesOf(tree, type).filter((watches) => watches.remove(path, watcher)).length > 0;
 }

@@ -1,17 +1,19 @@
+import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import type { Fault } from './active-faults.js';
-import type { FaultLine } from './faults.js';
-import type { Answer, Command, Request, WorkerInput } from './messages.js';
+import type { Fault, FaultTarget } from './faults.js';
 import type { SavedStore } from './store.js';
-import { workerFile } from './worker-file.js';
+import type { Answer, Controls, Request, WorkerInput } from './worker.js';
+
+/** The id of the start among the ids of requests. */
+const STARTING = 0;
 
 interface Pending {
-  resolve(result: SavedStore | boolean | undefined): void;
+  resolve(result: unknown): void;
   reject(reason: Error): void;
 }
 
-/** One run of the server in its worker thread, from listening to its end. */
-export class ServerThread implements FaultLine {
+/** One run of the server in its worker thread. */
+export class ServerThread implements FaultTarget {
   port = 0;
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
@@ -20,7 +22,7 @@ export class ServerThread implements FaultLine {
   #death: Error | undefined;
 
   private constructor(input: WorkerInput) {
-    // Loaders and flags of the main thread are not for this one: it is plain JavaScript.
+    // The worker is plain JavaScript: it must not inherit loaders and flags.
     this.#worker = new Worker(workerFile(), {
       name: 'embedded-zookeeper',
       workerData: input,
@@ -30,7 +32,7 @@ export class ServerThread implements FaultLine {
     this.#worker.on('error', (error) => this.#die(error));
     this.#exited = new Promise((resolve) => {
       this.#worker.on('exit', (code) => {
-        this.#die(new Error(`it exited with code ${code}`));
+        this.#die(new Error(`its thread exited with code ${code}`));
         resolve();
       });
     });
@@ -43,51 +45,39 @@ export class ServerThread implements FaultLine {
     return thread;
   }
 
-  async dropConnections(): Promise<void> {
-    await this.#ask({ type: 'dropConnections' });
+  /** Calls a method of the server. Rejects if the thread is not running. */
+  call<M extends keyof Controls>(
+    method: M,
+    ...args: Parameters<Controls[M]>
+  ): Promise<Awaited<ReturnType<Controls[M]>>> {
+    const request: Request = { id: this.#nextId++, method, args };
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+    return this.#settle(request.id, () => this.#worker.postMessage(request));
   }
 
-  async dropConnection(session: bigint): Promise<boolean> {
-    return (await this.#ask({ type: 'dropConnection', session })) === true;
+  addFault(id: number, fault: Fault): Promise<void> {
+    return this.call('addFault', id, fault);
   }
 
-  async skipClock(ms: number): Promise<void> {
-    await this.#ask({ type: 'skipClock', ms });
+  liftFault(id: number): Promise<void> {
+    return this.call('liftFault', id);
   }
 
-  async addFault(id: number, fault: Fault): Promise<void> {
-    await this.#ask({ type: 'addFault', id, fault });
-  }
-
-  async liftFault(id: number): Promise<void> {
-    await this.#ask({ type: 'liftFault', id });
-  }
-
-  async expireSession(id: bigint): Promise<boolean> {
-    return (await this.#ask({ type: 'expireSession', id })) === true;
-  }
-
-  /** What to start again with. */
+  /** Resolves with the data for a new start, after the thread has exited. */
   async stop(): Promise<SavedStore> {
-    const saved = (await this.#ask({ type: 'stop' })) as SavedStore;
+    const saved = await this.call('close');
     this.#worker.ref();
     await this.#exited;
     return saved;
   }
 
-  #ask(command: Command): Promise<SavedStore | boolean | undefined> {
-    const request: Request = { id: this.#nextId++, command };
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-    return this.#settle(request.id, () => this.#worker.postMessage(request));
-  }
-
-  // The thread keeps the process alive only while somebody waits for it.
-  #settle(id: number, ask: () => void): Promise<SavedStore | boolean | undefined> {
-    return new Promise<SavedStore | boolean | undefined>((resolve, reject) => {
+  // The thread keeps the process alive only while a call is pending.
+  #settle<T>(id: number, send: () => void): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
       if (this.#death) return reject(this.#death);
-      this.#pending.set(id, { resolve, reject });
+      this.#pending.set(id, { resolve: resolve as Pending['resolve'], reject });
       this.#worker.ref();
-      ask();
+      send();
     }).finally(() => {
       if (this.#pending.size === 0) this.#worker.unref();
     });
@@ -115,5 +105,17 @@ export class ServerThread implements FaultLine {
   }
 }
 
-/** Stands for the start among the ids of requests. */
-const STARTING = 0;
+/**
+ * Returns the compiled worker. Beside TypeScript source, as under a test runner, there is none, and loaders
+ * do not reach into threads: then the worker of the last build is used.
+ */
+function workerFile(): URL {
+  const isCompiled = import.meta.url.endsWith('.js');
+  const path = isCompiled ? './worker.js' : '../../dist/embedded/worker.js';
+  const file = new URL(path, import.meta.url);
+  if (existsSync(file)) return file;
+  const advice = isCompiled
+    ? 'configure the bundler to keep that file'
+    : 'build the package first (npm run build)';
+  throw new Error(`the embedded ZooKeeper's thread is not at ${file.pathname}: ${advice}`);
+}

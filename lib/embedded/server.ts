@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
-import { ActiveFaults, type Fault } from './active-faults.js';
+import { ActiveFaults, type Fault } from './faults.js';
 import type { ClientStream } from './client-stream.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
 import { type SavedStore, Store } from './store.js';
 
-/** A store, the timers that it lives by, and the connections to it. */
+/** A store, its timers, and the connections to it. */
 export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
   readonly faults = new ActiveFaults();
@@ -34,7 +34,7 @@ export class ZooKeeperServer implements ConnectionHost {
     return this.#connections;
   }
 
-  /** Resolves to the port once clients can connect. */
+  /** Resolves with the port when clients can connect. */
   async listen(): Promise<number> {
     const { host, port } = this.options;
     this.#listener.listen({ host, port, backlog: 2048 });
@@ -43,7 +43,7 @@ export class ZooKeeperServer implements ConnectionHost {
     return this.port;
   }
 
-  /** Lets its time pass, for clients that come by accept(). What keeps the process alive are connections. */
+  /** Starts the timers, which do not keep the process alive. */
   start(): void {
     this.#scheduleExpiry();
     this.#reapTimer = setInterval(() => this.store.reap(), this.options.reapInterval).unref();
@@ -63,14 +63,14 @@ export class ZooKeeperServer implements ConnectionHost {
     for (const connection of this.#connections) connection.destroy();
   }
 
-  /** False if no connection has this session. */
+  /** Returns false if no connection has this session. */
   dropConnection(session: bigint): boolean {
     const connection = this.#attached.get(session);
     connection?.destroy();
     return connection !== undefined;
   }
 
-  /** False if there is no such session. */
+  /** Returns false if there is no such session. */
   expireSession(id: bigint): boolean {
     if (!this.store.sessions.get(id)) return false;
     this.store.closeSession(id);
@@ -80,15 +80,15 @@ export class ZooKeeperServer implements ConnectionHost {
 
   addFault(id: number, fault: Fault): void {
     this.faults.add(id, fault);
-    for (const connection of this.#connections) connection.goOn();
+    for (const connection of this.#connections) connection.resume();
   }
 
   liftFault(id: number): void {
     this.faults.lift(id);
-    for (const connection of this.#connections) connection.goOn();
+    for (const connection of this.#connections) connection.resume();
   }
 
-  /** Sessions, TTL nodes and containers end as if this time had passed at once. */
+  /** Advances the clock; sessions expire and nodes are reaped as if the time had passed. */
   skipClock(ms: number): void {
     this.store.clock.skipped += ms;
     this.#expireSessions(this.store.clock.now());
@@ -132,8 +132,8 @@ export class ZooKeeperServer implements ConnectionHost {
     const { clock } = this.store;
     this.#expiryTimer = setTimeout(
       () => {
-        // After a pause of the thread or the machine, what clients sent meanwhile is read first: the clock
-        // is read here, since a pause may also fall between this and the look.
+        // After a pause of the thread or the machine, requests that clients sent meanwhile are read first.
+        // The clock is read here, because a pause may also fall before the setImmediate callback.
         const now = clock.now();
         setImmediate(() => this.#expireSessions(now));
         this.#scheduleExpiry();

@@ -10,7 +10,7 @@ export interface Session {
 
 export type SavedSession = Omit<Session, 'expiresAt'>;
 
-/** Who is alive, by a clock that the caller passes in. */
+/** The sessions and their expiry. Callers pass in the time. */
 export class Sessions {
   readonly #byId = new Map<bigint, Session>();
   #nextId: bigint;
@@ -40,13 +40,13 @@ export class Sessions {
     return this.#byId.get(id);
   }
 
-  /** The client was heard of; `timeout` is its connection's, which may differ from the first one. */
+  /** Extends a session. `timeout` is that of its present connection, which may differ from the first one. */
   touch(session: Session, timeout: number, now: number): void {
     // ZooKeeper expires in ticks and rounds up: a session gets up to one tick of grace.
     session.expiresAt = (Math.floor((now + timeout) / this.tickTime) + 1) * this.tickTime;
   }
 
-  /** Gives each session its whole timeout again, as a new leader does. */
+  /** Restarts the timeout of each session, as a new leader does. */
   touchAll(now: number): void {
     for (const session of this.#byId.values()) this.touch(session, session.timeout, now);
   }

@@ -1,29 +1,44 @@
-import { Clock } from './clock.js';
 import { DataTree, type Transaction } from './data-tree.js';
 import { type SavedSession, type Session, Sessions } from './sessions.js';
 import type { Znode } from './znode.js';
 
-/** All that outlives a restart, as plain data. */
+/** The server's time, which tests may advance. */
+export class Clock {
+  /** @param skipped milliseconds by which the clock has been advanced */
+  constructor(public skipped = 0) {}
+
+  /** Returns monotonic milliseconds, for session timeouts. */
+  now(): number {
+    return performance.now() + this.skipped;
+  }
+
+  /** Returns milliseconds since 1970, for the times of znodes. */
+  time(): number {
+    return Date.now() + Math.floor(this.skipped);
+  }
+}
+
+/** The state that survives a restart, as plain data. */
 export interface SavedStore {
   readonly nodes: Map<string, Znode>;
   readonly sessions: readonly SavedSession[];
   readonly lastZxid: number;
-  /** Milliseconds by which the clock had leapt. */
+  /** Milliseconds by which the clock has been advanced. */
   readonly skipped: number;
 }
 
-/** A write, which may be applied to several copies of the tree. */
+/** A write. It may be applied to several copies of the tree. */
 export type Change<T> = (tree: DataTree, at: Transaction) => T;
 
-/** What a connection uses of a store. */
+/** The store as a connection uses it. */
 export interface ConnectionStore {
-  /** As far as this server knows it. */
+  /** The tree as this server knows it; another server may be ahead. */
   readonly tree: DataTree;
   readonly sessions: Sessions;
   readonly clock: Clock;
   readonly lastZxid: number;
   write<T>(change: Change<T>): T;
-  /** Catches up with what was written on other servers. */
+  /** Applies the writes that other servers have committed. */
   sync(): void;
   openSession(timeout: number): Session;
   closeSession(id: bigint): void;
@@ -40,7 +55,7 @@ export class Store implements ConnectionStore {
     this.tree = new DataTree(saved?.nodes);
     this.clock = new Clock(saved?.skipped);
     this.sessions = new Sessions(tickTime, this.clock.now(), saved?.sessions);
-    // Fencing tokens are made of zxids: a new server must begin above all that earlier ones gave out.
+    // Fencing tokens are derived from zxids: a new server must start above the zxids of earlier ones.
     this.#lastZxid = saved?.lastZxid ?? Date.now() * 1024;
   }
 
@@ -48,7 +63,7 @@ export class Store implements ConnectionStore {
     return this.#lastZxid;
   }
 
-  /** Applies a change in a transaction of its own. A failed change takes a zxid too. */
+  /** Applies a change in its own transaction. A failed change takes a zxid too. */
   write<T>(change: Change<T>): T {
     return change(this.tree, { zxid: ++this.#lastZxid, time: this.clock.time() });
   }

@@ -1,18 +1,18 @@
 import { type Acl, EventType } from '../protocol/index.js';
 
 export interface Watcher {
-  /** Of a change; who may not read a node of this ACL is not told. */
+  /** Sends a watch event, unless the watcher may not read a node with this ACL. */
   notify(type: EventType, path: string, acl?: readonly Acl[]): void;
 }
 
-/** A recursive watch is persistent too, and hears of everything below its path but of lists of children. */
+/** A recursive watch is persistent, and covers all descendants, but not changes of their child lists. */
 type WatchMode = 'once' | 'persistent' | 'recursive';
 
-/** Watches of one kind: one for each watcher and path, in the mode that it was last asked for. */
+/** Watches of one kind: one for each watcher and path, in the mode that was requested last. */
 export class Watches {
   readonly #byPath = new Map<string, Map<Watcher, WatchMode>>();
   readonly #byWatcher = new Map<Watcher, Set<string>>();
-  /** Only while there are any does an event climb to the root. */
+  /** The number of recursive watches. Without any, an event need not visit the ancestors. */
   #recursive = 0;
 
   get counts(): { watchers: number; paths: number; total: number } {
@@ -32,12 +32,12 @@ export class Watches {
     if (mode === 'recursive') this.#recursive++;
   }
 
-  /** Whether anybody watches the path itself. */
+  /** Returns whether there is a watch on the path itself. */
   has(path: string): boolean {
     return this.#byPath.has(path);
   }
 
-  /** False if there is no such watch. */
+  /** Returns false if there is no such watch. */
   remove(path: string, watcher: Watcher): boolean {
     const watchers = this.#byPath.get(path);
     const mode = watchers?.get(watcher);
@@ -51,7 +51,7 @@ export class Watches {
     return true;
   }
 
-  /** Tells each watcher once, but for those of `except`, and takes the one-shot watches away; returns them all. */
+  /** Notifies each watcher once, except those in `except`, and removes one-shot watches. Returns all watchers. */
   trigger(
     path: string,
     type: EventType,

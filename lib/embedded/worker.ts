@@ -1,48 +1,61 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Answer, Command, Request, WorkerInput } from './messages.js';
+import type { ServerOptions } from './options.js';
 import { ZooKeeperServer } from './server.js';
 import type { SavedStore } from './store.js';
 
+/** The data that the thread starts with. */
+export interface WorkerInput {
+  readonly options: ServerOptions;
+  readonly saved: SavedStore | undefined;
+}
+
+/** The methods that the main thread may call. */
+export type Controls = Pick<
+  ZooKeeperServer,
+  | 'addFault'
+  | 'close'
+  | 'dropConnection'
+  | 'dropConnections'
+  | 'expireSession'
+  | 'liftFault'
+  | 'skipClock'
+>;
+
+/** A call of one of the server's methods. */
+export interface Request {
+  readonly id: number;
+  readonly method: keyof Controls;
+  readonly args: unknown[];
+}
+
+/** The messages of the thread: first whether it listens, then the result of each request. */
+export type Answer =
+  | { readonly type: 'listening'; readonly port: number }
+  | { readonly type: 'failed'; readonly reason: string; readonly code: string | undefined }
+  | { readonly type: 'done'; readonly id: number; readonly result: unknown };
+
 const port = parentPort;
-if (!port) throw new Error('this file is the embedded ZooKeeper’s thread: start EmbeddedZooKeeper');
-const say = (answer: Answer) => port.postMessage(answer);
+if (!port) {
+  throw new Error(
+    "this file runs in the embedded ZooKeeper's thread: use EmbeddedZooKeeper.start()",
+  );
+}
+const post = (answer: Answer) => port.postMessage(answer);
 
 const { options, saved } = workerData as WorkerInput;
 const server = new ZooKeeperServer(options, saved);
 
-port.on('message', async ({ id, command }: Request) => {
-  say({ type: 'done', id, result: await run(command) });
-  // Without a listener on its port and without sockets the thread ends by itself.
-  if (command.type === 'stop') port.close();
+port.on('message', async ({ id, method, args }: Request) => {
+  const call = server[method] as (...args: unknown[]) => unknown;
+  post({ type: 'done', id, result: await call.apply(server, args) });
+  // Without a listener on its port and without sockets, the thread exits by itself.
+  if (method === 'close') port.close();
 });
 
 try {
-  say({ type: 'listening', port: await server.listen() });
+  post({ type: 'listening', port: await server.listen() });
 } catch (error) {
   const { message, code } = error as NodeJS.ErrnoException;
-  say({ type: 'failed', reason: message, code });
+  post({ type: 'failed', reason: message, code });
   port.close();
-}
-
-async function run(command: Command): Promise<SavedStore | boolean | undefined> {
-  switch (command.type) {
-    case 'stop':
-      return server.close();
-    case 'dropConnections':
-      server.dropConnections();
-      return undefined;
-    case 'dropConnection':
-      return server.dropConnection(command.session);
-    case 'skipClock':
-      server.skipClock(command.ms);
-      return undefined;
-    case 'addFault':
-      server.addFault(command.id, command.fault);
-      return undefined;
-    case 'liftFault':
-      server.liftFault(command.id);
-      return undefined;
-    case 'expireSession':
-      return server.expireSession(command.id);
-  }
 }

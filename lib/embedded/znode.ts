@@ -1,17 +1,19 @@
-import type { Acl, Stat } from '../protocol/index.js';
+import { type Acl, ErrorCode, type Stat } from '../protocol/index.js';
+import { OPEN_ACL, READ_ACL } from './acl.js';
+import { KeeperError } from './keeper-error.js';
 
 export type ZnodeKind = 'persistent' | 'ephemeral' | 'container' | 'ttl';
 
-/** Plain data: a tree of these survives a structured clone when the server stops. */
+/** A znode as plain data: the tree is passed between threads by structured clone when the server stops. */
 export interface Znode {
   readonly kind: ZnodeKind;
   data: Uint8Array | null;
   acl: readonly Acl[];
-  /** Names, without the path. */
+  /** Their names, without the path. */
   readonly children: Set<string>;
-  /** The session of an ephemeral node, else 0. */
+  /** The session of an ephemeral node; otherwise 0. */
   readonly owner: bigint;
-  /** Milliseconds that a node of kind `ttl` may stay unchanged and childless. */
+  /** Milliseconds after which an unchanged, childless node of kind `ttl` is reaped. */
   readonly ttl: number;
   readonly czxid: number;
   mzxid: number;
@@ -19,7 +21,7 @@ export interface Znode {
   readonly ctime: number;
   mtime: number;
   version: number;
-  /** Children ever created: what sequence numbers count. The cversion that clients see counts deletions too. */
+  /** The number of children ever created, from which sequence numbers are made. `cversion` counts deletions too. */
   created: number;
   aversion: number;
 }
@@ -54,7 +56,7 @@ export function statOf(node: Znode): Stat {
     ctime: node.ctime,
     mtime: node.mtime,
     version: node.version,
-    // Every child that is gone was created once and deleted once; 32 bits, as in the server's int.
+    // Creations plus deletions, in 32 bits as in the server's int.
     cversion: (node.created * 2 - numChildren) | 0,
     aversion: node.aversion,
     ephemeralOwner: node.owner,
@@ -62,4 +64,49 @@ export function statOf(node: Znode): Stat {
     numChildren,
     pzxid: node.pzxid,
   };
+}
+
+/** Returns the znodes that every ZooKeeper has from the start. */
+export function initialNodes(): Map<string, Znode> {
+  const never = { zxid: 0, time: 0 };
+  const make = (acl: readonly Acl[]) => newZnode({ data: Buffer.alloc(0), acl }, never);
+  const root = make(OPEN_ACL);
+  const system = make(OPEN_ACL);
+  const config = make(READ_ACL);
+  config.aversion = -1;
+  root.children.add('zookeeper');
+  system.children.add('config').add('quota');
+  return new Map([
+    // As in the real server, the root has the empty path too.
+    ['', root],
+    ['/', root],
+    ['/zookeeper', system],
+    ['/zookeeper/quota', make(OPEN_ACL)],
+    ['/zookeeper/config', config],
+  ]);
+}
+
+// ZooKeeper forbids control characters, surrogates, private use, and the specials at the end of the basic
+// plane. Java sees every character beyond that plane as surrogates.
+// oxlint-disable-next-line no-control-regex
+const FORBIDDEN = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
+const RELATIVE_OR_EMPTY = /\/(?:\.{0,2})(?:\/|$)/;
+
+/** @throws KeeperError for a path that ZooKeeper forbids */
+export function validatePath(path: string): void {
+  if (path === '/') return;
+  if (path[0] !== '/' || FORBIDDEN.test(path) || RELATIVE_OR_EMPTY.test(path)) {
+    throw new KeeperError(ErrorCode.badArguments);
+  }
+}
+
+/** Returns the parent's path: for a child of the root, the empty string, under which the tree has the root too. */
+export function parentOf(path: string): string {
+  const slash = path.lastIndexOf('/');
+  if (slash === -1 || path.includes('\0')) throw new KeeperError(ErrorCode.badArguments);
+  return path.slice(0, slash);
+}
+
+export function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
 }

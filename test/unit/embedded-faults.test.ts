@@ -251,9 +251,9 @@ describe('On purpose, the embedded server', () => {
     ['delay', (s) => s.faults.delay(-1), 'delay must be between 0 and'],
     ['delay', (s) => s.faults.delay('1' as unknown as number), 'delay must be a whole number'],
     ['cut', (s) => s.faults.cut('left' as 'both'), 'cut must be "requests", "replies" or "both"'],
-    ['session', (s) => s.faults.cut('both', { session: 'x' }), 'session id in hexadecimal'],
+    ['session', (s) => s.faults.cut('both', { session: 'x' }), 'session id must be hexadecimal'],
     ['clock', (s) => s.skipClock(-1), 'skipClock must be between 0 and'],
-    ['connection', (s) => s.dropConnections('x'), 'session id in hexadecimal'],
+    ['connection', (s) => s.dropConnections('x'), 'session id must be hexadecimal'],
   ])('refuses a %s that makes no sense', async (_what, call, message) => {
     await expect(call(server)).rejects.toThrow(message);
   });

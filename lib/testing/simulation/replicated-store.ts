@@ -1,7 +1,6 @@
-import type { Clock } from '../../embedded/clock.js';
 import { DataTree } from '../../embedded/data-tree.js';
 import type { Session, Sessions } from '../../embedded/sessions.js';
-import { type Change, type ConnectionStore, Store } from '../../embedded/store.js';
+import { type Change, type Clock, type ConnectionStore, Store } from '../../embedded/store.js';
 import type { Random } from './random.js';
 import type { Actor, Scheduler } from './scheduler.js';
 

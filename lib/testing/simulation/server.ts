@@ -1,4 +1,4 @@
-import type { ActiveFaults } from '../../embedded/active-faults.js';
+import type { ActiveFaults } from '../../embedded/faults.js';
 import { Connection } from '../../embedded/connection.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';

@@ -1,9 +1,8 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
-import { ActiveFaults } from '../../embedded/active-faults.js';
+import { ActiveFaults } from '../../embedded/faults.js';
 import type { Connection } from '../../embedded/connection.js';
-import { resolveOptions } from '../../embedded/options.js';
-import { parseSessionId } from '../../embedded/session-id.js';
+import { parseSessionId, resolveOptions } from '../../embedded/options.js';
 import { OpCode } from '../../protocol/index.js';
 import { Network } from './network.js';
 import { type CheckedOptions, checkNumber, formatValue } from './options.js';
