@@ -22,8 +22,12 @@ describe('When the embedded server’s thread dies', () => {
     const server = await EmbeddedZooKeeper.start();
     const pending = server.dropConnections();
     await threads[0].terminate();
-    await expect(server.dropConnections()).rejects.toThrow('not running: its thread exited with code 1');
-    await expect(server.expireSession('1')).rejects.toThrow('not running: its thread exited with code 1');
+    await expect(server.dropConnections()).rejects.toThrow(
+      'not running: its thread exited with code 1',
+    );
+    await expect(server.expireSession('1')).rejects.toThrow(
+      'not running: its thread exited with code 1',
+    );
     await pending.catch(() => {});
     await server.stop();
   });
