@@ -1,9 +1,94 @@
-export * from './recipes/index.js';
+export {
+  type Acl,
+  type Auth,
+  BadOptionError,
+  ConnectionError,
+  type ConnectionMessage,
+  type ConnectionPolicy,
+  type ConnectionState,
+  CoordinationError,
+  type CoordinationErrorOptions,
+  type CreateMode,
+  NodeError,
+  type NodeErrorCode,
+  NotAuthorizedError,
+  type RetryFunction,
+  type RetryPolicy,
+  type Session,
+  SessionExpiredError,
+  ShuttingDownError,
+  type Stat,
+  type StateChange,
+  type TlsOptions,
+  type TransportName,
+  WaitCancelledError,
+  type Watch,
+  type WatchEvent,
+  ZkClient,
+  type ZkClientOptions,
+} from './client/index.js';
+export {
+  type AcquireOptions,
+  CancelLeadership,
+  Candidate,
+  type CandidateOptions,
+  type CandidateState,
+  type CloseMode,
+  currentLease,
+  currentTerm,
+  type Deadlock,
+  DeadlockError,
+  type DeadlockMember,
+  type Entry,
+  type Fairness,
+  ForeignNodeError,
+  type GrantKind,
+  type Hold,
+  type HolderDetails,
+  type HoldMessage,
+  IllegalStateError,
+  LeaderLatch,
+  type LeaderLatchOptions,
+  type LeaderMessage,
+  type LeaderParticipant,
+  LeaderSelector,
+  type LeaderSelectorOptions,
+  type Lease,
+  LeaseLostError,
+  Lock,
+  LockBusyError,
+  LockRevokedError,
+  LockTimeoutError,
+  type MultiLease,
+  MultiLock,
+  Mutex,
+  NonReentrantMutex,
+  NotLeaderError,
+  onDeadlock,
+  type Participant,
+  type PermitOptions,
+  type Permits,
+  ReadLock,
+  ReadWriteLock,
+  type Recipe,
+  revoke,
+  runDetached,
+  SelfDeadlockError,
+  Semaphore,
+  type SemaphoreOptions,
+  SequenceExhaustedError,
+  SharedCount,
+  type TakeLeadership,
+  type Term,
+  type Wait,
+  type WaitMessage,
+  WriteLock,
+} from './recipes/index.js';
 export type {
   DistributedLockOptions,
   DistributedSemaphoreOptions,
-  HoldingOptions,
   KeyFromContext,
+  LeaseDecoratorOptions,
   LockableMethod,
   LockDecorator,
   LockKey,
@@ -17,26 +102,45 @@ export {
   OnElected,
   OnResigned,
 } from './decorators/election-listeners.js';
-export type { ErrorMapping } from './decorators/zk-exception.filter.js';
-export { MisuseError } from './decorators/requirement.js';
+export {
+  InjectLeaderService,
+  InjectLockService,
+  InjectSemaphoreService,
+  InjectZkClient,
+} from './decorators/inject.decorators.js';
 export {
   LeaderOnly,
   type LeaderOnlyOptions,
   type NotLeaderCall,
 } from './decorators/leader-only.decorator.js';
-export { ZkExceptionFilter } from './decorators/zk-exception.filter.js';
+export { MisuseError } from './decorators/requirement.js';
+export { type ErrorMapping, ZkExceptionFilter } from './decorators/zk-exception.filter.js';
 export type {
   ElectionAtStart,
   ElectionOptions,
   SelectOptions,
-} from './services/service-options.js';
-export { LeaderService, type LeadershipChange } from './services/leader.service.js';
-export type { LeaseDefaults, LeaseOptions } from './services/service-options.js';
+} from './services/election-options.js';
 export type { LockKeys } from './services/keys.js';
-export type { LockMode, LockOptions } from './services/service-options.js';
-export { type LeaseOf, type LockQuery, LockService } from './services/lock.service.js';
-export type { AcquirePermitOptions, SemaphoreQuery } from './services/service-options.js';
-export { SemaphoreService } from './services/semaphore.service.js';
+export { type LeadershipChange, LeaderService } from './services/leader.service.js';
+export type { LeaseDefaults, LeaseOptions } from './services/lease-service.js';
+export {
+  type LeaseOf,
+  type LockMode,
+  type LockOptions,
+  type LockQuery,
+  LockService,
+} from './services/lock.service.js';
+export {
+  type AcquirePermitOptions,
+  type SemaphoreQuery,
+  SemaphoreService,
+} from './services/semaphore.service.js';
+export {
+  getLeaderServiceToken,
+  getLockServiceToken,
+  getSemaphoreServiceToken,
+  getZkClientToken,
+} from './services/tokens.js';
 export { ZkModule } from './zk.module.js';
 export type {
   WarnAfter,
@@ -46,13 +150,3 @@ export type {
   ZkNestOptions,
   ZkOptionsFactory,
 } from './zk.options.js';
-export {
-  getLeaderServiceToken,
-  getLockServiceToken,
-  getSemaphoreServiceToken,
-  getZkClientToken,
-  InjectLeaderService,
-  InjectLockService,
-  InjectSemaphoreService,
-  InjectZkClient,
-} from './zk.tokens.js';

@@ -7,28 +7,20 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/index.js';
-import type { Elections } from './decorators/coordination.explorer.js';
+import type { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
 import { onDeadlock } from './recipes/index.js';
 import { LeaderService } from './services/leader.service.js';
+import { LeaseTracker } from './services/lease-tracker.js';
 import { LockService } from './services/lock.service.js';
-import { Overdue } from './services/overdue-monitor.js';
+import { OverdueMonitor } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
-import { Turnstile } from './services/lease-tracker.js';
-import type { Ensemble } from './zk.tokens.js';
+import { DEFAULT_CONNECTION } from './services/tokens.js';
 import { logLeaders, logLeases, logStates } from './zk.log.js';
-import { type ZkSettings } from './zk.options.js';
-import { DEFAULT_CONNECTION } from './zk.tokens.js';
+import type { Ensemble, ZkSettings } from './zk.options.js';
 
-/** What the application's decorators say that concerns one connection. */
-interface DecoratedMethods {
-  /** Finds what a decorator cannot see when it is applied. */
-  check(): void;
-  elections(): Elections;
-}
-
-/** One connection of an application, from its start to its shutdown. */
+/** One connection of an application, with its services, from the start of the application to its shutdown. */
 export class ZkConnection
   implements
     OnModuleInit,
@@ -41,25 +33,24 @@ export class ZkConnection
   readonly locks: LockService;
   readonly semaphores: SemaphoreService;
   readonly leaders: LeaderService;
-  private readonly turnstile = new Turnstile();
+  private readonly tracker = new LeaseTracker();
   private readonly logger: Logger;
   private stopped: Promise<void> | undefined;
-  /** Of a shutdown, from its first phase on. */
+  /** When `shutdownTimeout` ends; set by the first phase of the shutdown. */
   private deadline: number | undefined;
-  private endLog: (() => void)[] = [];
+  private stopLogging: (() => void)[] = [];
 
   private constructor(
     name: string,
     private readonly settings: ZkSettings,
-    ensemble: Ensemble,
+    { connectString, connect }: Ensemble,
     private readonly server: EmbeddedZooKeeper | undefined,
-    private readonly decorators: DecoratedMethods,
+    private readonly explorer: CoordinationExplorer,
   ) {
     this.logger = new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
-    const { connectString, connect } = ensemble;
     this.client = new ZkClient({ ...settings.client, connectString }, connect);
-    this.locks = new LockService(this.client, settings.defaults, this.turnstile);
-    this.semaphores = new SemaphoreService(this.client, settings.defaults, this.turnstile);
+    this.locks = new LockService(this.client, settings.defaults, this.tracker);
+    this.semaphores = new SemaphoreService(this.client, settings.defaults, this.tracker);
     this.leaders = new LeaderService(
       this.client,
       settings.elections,
@@ -71,18 +62,18 @@ export class ZkConnection
     );
   }
 
+  /** @param ensemble replaces the servers that the settings name */
   static async create(
     name: string,
     settings: ZkSettings,
-    decorators: DecoratedMethods,
-    given: Ensemble | undefined,
+    explorer: CoordinationExplorer,
+    ensemble: Ensemble | undefined,
   ): Promise<ZkConnection> {
-    const wanted = given ? undefined : settings.embedded;
-    const server = wanted && (await startServer(wanted));
+    const server = ensemble ? undefined : await startServer(settings);
     try {
-      const ensemble = given ?? server ?? (settings.client as ZkClientOptions);
-      const connection = new ZkConnection(name, settings, ensemble, server, decorators);
-      connection.logChanges();
+      const target = ensemble ?? server ?? (settings.client as ZkClientOptions);
+      const connection = new ZkConnection(name, settings, target, server, explorer);
+      connection.startLogging();
       return connection;
     } catch (error) {
       await server?.stop();
@@ -91,55 +82,58 @@ export class ZkConnection
   }
 
   async onModuleInit(): Promise<void> {
-    try {
-      this.decorators.check();
+    await this.stopIfFailed(async () => {
+      this.explorer.checkRequirements(this.locks.defaultWait);
       if (this.settings.lazyConnection) this.connectInBackground();
       else await this.client.connect();
-    } catch (error) {
-      // Nest may end here without a shutdown: what runs on would keep the process alive.
-      await this.stop();
-      throw error;
-    }
+    });
   }
 
-  /** Not before: whoever is elected may rely on what all modules made ready in `onModuleInit`. */
+  /** Joins elections only now: a leader may rely on what all modules prepared in `onModuleInit`. */
   async onApplicationBootstrap(): Promise<void> {
-    try {
+    await this.stopIfFailed(async () => {
       for (const election of this.settings.elections.keys()) this.leaders.isLeader(election);
-      this.decorators.elections().join(this.leaders, this.logger);
-    } catch (error) {
-      await this.stop();
-      throw error;
-    }
+      this.explorer.joinElections(this.leaders, this.logger);
+    });
   }
 
   /**
-   * The earliest phase of a shutdown: another instance leads before servers and scheduled jobs of this
-   * one are torn down. Nest calls a global module last in it, after the same hook of all others.
+   * Resigns in the earliest phase of a shutdown, so that another instance leads before this one stops its
+   * servers and scheduled jobs. Nest calls this hook of global modules after that of all others.
    */
   async onModuleDestroy(): Promise<void> {
     await this.leaders.resignAll(this.timeLeft());
   }
 
-  get mapError(): ErrorMapping {
-    return this.settings.mapError ?? (() => undefined);
-  }
-
-  /** Nest closes its server before the next hook: a request that waits for a lock would hold that up. */
+  /** Nest closes its server before the next hook: a request that waits for a lock would delay that. */
   beforeApplicationShutdown(): void {
-    this.turnstile.refuse();
+    this.tracker.refuse();
   }
 
   async onApplicationShutdown(): Promise<void> {
     await this.stop();
   }
 
+  get mapError(): ErrorMapping {
+    return this.settings.mapError ?? (() => undefined);
+  }
+
   private connectInBackground(): void {
     this.client.connect().catch((error: unknown) => {
       if (error instanceof ShuttingDownError) return;
-      const said = error instanceof Error ? error.message : String(error);
-      this.logger.warn(`not connected yet, the next lock tries again: ${said}`);
+      const message = error instanceof Error ? error.message : String(error);
+      this.logger.warn(`not connected yet; the next acquire tries again: ${message}`);
     });
+  }
+
+  /** Nest may end a failed start without a shutdown. An open client would keep the process alive. */
+  private async stopIfFailed(start: () => Promise<void>): Promise<void> {
+    try {
+      await start();
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
   }
 
   private stop(): Promise<void> {
@@ -149,46 +143,44 @@ export class ZkConnection
 
   private async release(): Promise<void> {
     await this.leaders.resignAll(this.timeLeft());
-    const overdue = await this.turnstile.drain(this.timeLeft());
-    if (overdue.length > 0) {
+    const heldKeys = await this.tracker.drain(this.timeLeft());
+    if (heldKeys.length > 0) {
       this.logger.warn(
-        `gave back ${overdue.length} lease(s) still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${overdue.slice(0, 10).join(', ')}`,
+        `released ${heldKeys.length} lease(s) that were still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${heldKeys.slice(0, 10).join(', ')}`,
       );
     }
     await this.client.close();
-    for (const end of this.endLog) end();
+    for (const stop of this.stopLogging) stop();
     await this.server?.stop();
   }
 
-  /** Milliseconds of the shutdown's patience, which begins with the first call. */
+  /** Returns the milliseconds that are left of `shutdownTimeout`, which starts with the first call. */
   private timeLeft(): number {
     const now = performance.now();
     this.deadline ??= now + this.settings.shutdownTimeout;
     return Math.max(0, this.deadline - now);
   }
 
-  private logChanges(): void {
-    if (this.server) {
-      this.logger.warn(
-        `embedded ZooKeeper on ${this.server.connectString}, for development and tests: production runs on an ensemble`,
+  private startLogging(): void {
+    const { client, logger, server, settings, tracker } = this;
+    if (server) {
+      logger.warn(
+        `embedded ZooKeeper on ${server.connectString}, for development and tests only: use an ensemble in production`,
       );
     }
-    const { client, logger, turnstile } = this;
-    const { warnAfter, logLeases: leasesToo } = this.settings;
-    const overdue = new Overdue(turnstile, warnAfter, (line) => logger.warn(line));
-    this.endLog = [
-      () => overdue.stop(),
+    const monitor = new OverdueMonitor(tracker, settings.warnAfter, (line) => logger.warn(line));
+    this.stopLogging = [
+      () => monitor.stop(),
       logStates(client, logger),
       logLeaders(client, logger),
       onDeadlock(({ message }) => logger.warn(message), { client }),
-      ...(leasesToo ? [logLeases(client, logger)] : []),
+      ...(settings.logLeases ? [logLeases(client, logger)] : []),
     ];
   }
 }
 
-async function startServer(
-  options: NonNullable<ZkSettings['embedded']>,
-): Promise<EmbeddedZooKeeper> {
+async function startServer({ embedded }: ZkSettings): Promise<EmbeddedZooKeeper | undefined> {
+  if (!embedded) return undefined;
   const { EmbeddedZooKeeper } = await import('./embedded/index.js');
-  return EmbeddedZooKeeper.start(options);
+  return EmbeddedZooKeeper.start(embedded);
 }

@@ -1,12 +1,12 @@
 import type { Logger } from '@nestjs/common';
 import type { ZkClient } from './client/index.js';
 import { listen } from './client/diagnostics.js';
-import { holds, leaders, waits } from './recipes/diagnostics.js';
-import type { ObservedLock } from './recipes/index.js';
+import { holds, leaders, waits } from './recipes/diagnostics/publish.js';
+import type { Lock } from './recipes/index.js';
 
 /*
- * What the log says of one connection: a line for each change of state and of the lead, none for a lease
- * unless it is asked for. Each function returns what ends it.
+ * The log lines of one connection: one for each change of its state and of a leadership; with `logLeases`
+ * two for each lease. Each function returns a function that ends the logging.
  */
 
 export function logStates(client: ZkClient, logger: Logger): () => void {
@@ -33,21 +33,20 @@ export function logLeaders(client: ZkClient, logger: Logger): () => void {
   });
 }
 
-/** For whoever asks for it: two lines a lease. */
 export function logLeases(client: ZkClient, logger: Logger): () => void {
-  const about = ({ noun, key }: ObservedLock) => `${noun} ${JSON.stringify(key)}`;
-  const ms = (duration: number) => `after ${duration.toFixed(1)} ms`;
+  const nameOf = ({ noun, key }: Lock) => `${noun} ${JSON.stringify(key)}`;
+  const after = (duration: number) => `after ${duration.toFixed(1)} ms`;
   const stops = [
     listen(waits, (message) => {
       const { event, wait } = message;
       if (event === 'began' || wait.lock.client !== client) return;
       const how = event === 'granted' ? `granted, ${message.kind},` : `not granted, ${event},`;
-      logger.debug(`${about(wait.lock)} ${how} ${ms(message.duration)}`);
+      logger.debug(`${nameOf(wait.lock)} ${how} ${after(message.duration)}`);
     }),
     listen(holds, (message) => {
       const { event, hold } = message;
       if (event === 'began' || hold.lock.client !== client) return;
-      const line = `${about(hold.lock)} ${event} ${ms(message.duration)}, fencing token ${hold.fencingToken}`;
+      const line = `${nameOf(hold.lock)} ${event} ${after(message.duration)}, fencing token ${hold.fencingToken}`;
       if (event === 'lost') logger.warn(`${line}: ${message.reason.message}`);
       else logger.debug(line);
     }),

@@ -1,23 +1,14 @@
 import {
   ConfigurableModuleBuilder,
   type DynamicModule,
+  type InjectionToken,
   Module,
   type Provider,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { Elections } from './decorators/coordination.explorer.js';
-import { checkMethods } from './decorators/coordination.explorer.js';
-import { checkKnownOptions } from './services/service-options.js';
-import { ZkConnection } from './zk.connection.js';
-import { type Ensemble, ZK_ENSEMBLE } from './zk.tokens.js';
-import {
-  settingsOf,
-  ZK_OPTIONS,
-  type ZkModuleAsyncOptions,
-  type ZkModuleExtras,
-  type ZkModuleOptions,
-} from './zk.options.js';
+import { checkKnownOptions } from './client/validation.js';
+import { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import {
   connectionName,
   getErrorMappingToken,
@@ -25,7 +16,17 @@ import {
   getLockServiceToken,
   getSemaphoreServiceToken,
   getZkClientToken,
-} from './zk.tokens.js';
+} from './services/tokens.js';
+import { ZkConnection } from './zk.connection.js';
+import {
+  type Ensemble,
+  settingsOf,
+  ZK_ENSEMBLE,
+  ZK_OPTIONS,
+  type ZkModuleAsyncOptions,
+  type ZkModuleExtras,
+  type ZkModuleOptions,
+} from './zk.options.js';
 
 const EXTRAS = ['name', 'isGlobal'] satisfies (keyof ZkModuleExtras)[];
 
@@ -47,14 +48,15 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
     .build();
 
 /**
- * A connection to ZooKeeper and the services on it.
+ * Provides a connection to ZooKeeper and its services.
  *
  * @publicApi
  */
 @Module({})
 export class ZkModule extends ConfigurableModuleClass {
   /**
-   * A connection by options that are known now. Each further one of an application needs a `name`.
+   * Creates a connection from options that are known now. Each further connection of an application needs a
+   * `name`.
    *
    * @throws BadOptionError for an unknown option
    */
@@ -64,10 +66,10 @@ export class ZkModule extends ConfigurableModuleClass {
   }
 
   /**
-   * A connection by options that another provider makes.
+   * Creates a connection from options that another provider creates.
    *
-   * @throws BadOptionError for an unknown option, or without exactly one of `useFactory`, `useClass` and
-   *   `useExisting`
+   * @throws BadOptionError for an unknown option, and unless there is exactly one of `useFactory`,
+   *   `useClass` and `useExisting`
    */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
     checkKnownOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
@@ -104,6 +106,10 @@ function withConnection(definition: DynamicModule, extras: ZkModuleExtras): Dyna
 }
 
 function providersOf(name: string): Provider[] {
+  const fromConnection = (
+    provide: InjectionToken,
+    useFactory: (connection: ZkConnection) => unknown,
+  ): Provider => ({ provide, inject: [ZkConnection], useFactory });
   return [
     { provide: ZK_ENSEMBLE, useValue: undefined },
     {
@@ -122,58 +128,29 @@ function providersOf(name: string): Provider[] {
         scanner: MetadataScanner,
         ensemble: Ensemble | undefined,
       ) => {
-        checkOnlyOne(name, modules);
-        const settings = settingsOf(options);
-        const { wait = Infinity } = settings.defaults;
-        return ZkConnection.create(
-          name,
-          settings,
-          {
-            check: () => checkMethods(name, wait, discovery, scanner),
-            elections: () => new Elections(name, discovery, scanner),
-          },
-          ensemble,
-        );
+        checkUnique(name, modules);
+        const explorer = new CoordinationExplorer(name, discovery, scanner);
+        return ZkConnection.create(name, settingsOf(options), explorer, ensemble);
       },
     },
-    {
-      provide: getZkClientToken(name),
-      inject: [ZkConnection],
-      useFactory: ({ client }: ZkConnection) => client,
-    },
-    {
-      provide: getLockServiceToken(name),
-      inject: [ZkConnection],
-      useFactory: ({ locks }: ZkConnection) => locks,
-    },
-    {
-      provide: getSemaphoreServiceToken(name),
-      inject: [ZkConnection],
-      useFactory: ({ semaphores }: ZkConnection) => semaphores,
-    },
-    {
-      provide: getLeaderServiceToken(name),
-      inject: [ZkConnection],
-      useFactory: ({ leaders }: ZkConnection) => leaders,
-    },
-    {
-      provide: getErrorMappingToken(name),
-      inject: [ZkConnection],
-      useFactory: ({ mapError }: ZkConnection) => mapError,
-    },
+    fromConnection(getZkClientToken(name), ({ client }) => client),
+    fromConnection(getLockServiceToken(name), ({ locks }) => locks),
+    fromConnection(getSemaphoreServiceToken(name), ({ semaphores }) => semaphores),
+    fromConnection(getLeaderServiceToken(name), ({ leaders }) => leaders),
+    fromConnection(getErrorMappingToken(name), ({ mapError }) => mapError),
   ];
 }
 
-function checkOnlyOne(name: string, modules: ModulesContainer): void {
+function checkUnique(name: string, modules: ModulesContainer): void {
   const token = getLockServiceToken(name);
-  const same = [...modules.values()].filter(
+  const sameName = [...modules.values()].filter(
     ({ metatype, providers }) => metatype === ZkModule && providers.has(token),
   );
-  if (same.length > 1) {
+  if (sameName.length > 1) {
     throw new BadOptionError(
       'name',
       name,
-      `unique: ${same.length} ZkModule connections of this application have the same (call forRoot once, in the root module, or name each connection)`,
+      `unique: ${sameName.length} ZkModule connections of this application have this name (call forRoot once, in the root module, or give each connection a name)`,
     );
   }
 }

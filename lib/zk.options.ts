@@ -1,77 +1,74 @@
-import type { Type } from '@nestjs/common';
-import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
+import type { ConfigurableModuleAsyncOptions, Type } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
+import type { Connect } from './client/transport/transport.js';
+import { checkKnownOptions } from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {
-  checkElections,
   type ElectionAtStart,
   type ElectionOptions,
-} from './services/service-options.js';
+  electionsByName,
+} from './services/election-options.js';
 import { checkKey } from './services/keys.js';
-import {
-  checkKnownOptions,
-  checkLeaseDefaults,
-  type LeaseDefaults,
-} from './services/service-options.js';
-import type { Limits } from './services/overdue-monitor.js';
+import { checkLeaseDefaults, type LeaseDefaults } from './services/lease-service.js';
+import type { OverdueLimits } from './services/overdue-monitor.js';
 
-/** Node's longest timer. */
-const LONGEST_TIMEOUT = 2 ** 31 - 1;
+/** Milliseconds, the longest delay of Node's timers. */
+const MAX_TIMEOUT = 2 ** 31 - 1;
 const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
 const DEFAULT_WARN_AFTER = 30_000;
 
 /**
- * After how long the log warns.
+ * Limits after which the log warns.
  *
  * @publicApi
  */
 export interface WarnAfter {
-  /** Milliseconds that something was waited for. Infinity: never. Default 30,000. */
+  /** Milliseconds that a caller has waited. Infinity: never. Default 30,000. */
   wait?: number;
-  /** Milliseconds that something was held. Infinity: never. Default 30,000. */
+  /** Milliseconds that a lease has been held. Infinity: never. Default 30,000. */
   hold?: number;
 }
 
 /**
- * What `ZkModule` takes beside the options of its client.
+ * Options of `ZkModule` besides those of its client.
  *
  * @publicApi
  */
 export interface ZkNestOptions {
-  /** What the connection's services do where a call or a decorator does not say. */
+  /** Defaults for options that a call or a decorator leaves out. */
   defaults?: LeaseDefaults;
-  /** Elections to take part in from the application's start on, beside those that decorators name. */
+  /** Elections to join when the application starts, besides those that decorators name. */
   elections?: ElectionAtStart[];
   /**
-   * By which the others know this instance in elections, such as the address it can be reached at.
-   * Default: host name and process id.
+   * Id of this instance in elections, as other instances see it; for example its network address. Default:
+   * host name and process id.
    */
   participantId?: string;
   /**
-   * True connects in the background: the application starts though nobody answers, and the next lock
-   * tries again. By default it starts when ZooKeeper has answered, or fails to start.
+   * True connects in the background: the application starts even if no server answers, and the next acquire
+   * connects again. By default the application starts after the connect, and fails to start without it.
    */
   lazyConnection?: boolean;
   /**
-   * Milliseconds from the beginning of a shutdown (`onModuleDestroy`) that it waits for each
-   * `takeLeadership` to settle and for held leases to come back, both together; then it closes the
-   * session, which gives back the rest. Default 10,000.
+   * Milliseconds from the start of a shutdown (`onModuleDestroy`) that it waits in total until each
+   * `takeLeadership` has settled and all leases are released. Then it closes the session, which ends the
+   * remaining leases. Default 10,000.
    */
   shutdownTimeout?: number;
-  /** When the log warns of a lock or semaphore, by its key and with who holds it. */
+  /** When the log warns about long waits and holds. The warning names the key and the holders. */
   warnAfter?: WarnAfter;
-  /** True logs each grant and each release too, at the level `debug`. Default false. */
+  /** True also logs each grant and each release, at the level `debug`. Default false. */
   logLeases?: boolean;
-  /** What handlers fail with in place of the errors of their locks; see {@link ErrorMapping}. */
+  /** Replaces errors that the decorators raise on handlers; see {@link ErrorMapping}. */
   mapError?: ErrorMapping;
 }
 
 /**
- * A connection to an ensemble, or to a server that is started in this process for development:
- * all that ZkClient takes, and what concerns Nest.
+ * Options of a connection: to an ensemble, or to a server in this process for development. All options of
+ * ZkClient, and those of {@link ZkNestOptions}.
  *
  * @publicApi
  */
@@ -80,7 +77,7 @@ export type ZkModuleOptions = ZkNestOptions &
     | (ZkClientOptions & { embedded?: false })
     | (Omit<ZkClientOptions, 'connectString'> & {
         connectString?: undefined;
-        /** Starts a ZooKeeper server in this process, for development and tests. It keeps nothing. */
+        /** Starts a ZooKeeper server in this process, for development and tests. It stores nothing on disk. */
         embedded: true | EmbeddedZooKeeperOptions;
       })
   );
@@ -101,29 +98,29 @@ export const ZK_OPTIONS: readonly string[] = [
 ];
 
 /**
- * What stands beside the options of a connection, also where these come later.
+ * Options that `forRoot` and `forRootAsync` take besides those of the connection.
  *
  * @publicApi
  */
 export interface ZkModuleExtras {
-  /** Tells several connections apart; see getZkClientToken, getLockServiceToken and `connection` of the decorators. */
+  /** Name of the connection, for applications with several; see getLockServiceToken and the decorators' `connection`. */
   name?: string;
   /** False makes the connection visible only to modules that import this one. Default true. */
   isGlobal?: boolean;
 }
 
 /**
- * A class that makes the options, for `useClass` and `useExisting`.
+ * A provider that creates the options, for `useClass` and `useExisting`.
  *
  * @publicApi
  */
 export interface ZkOptionsFactory {
-  /** Called once, when the connection is made. */
+  /** Called once, when the connection is created. */
   createZkOptions(): Promise<ZkModuleOptions> | ZkModuleOptions;
 }
 
 /**
- * What `forRootAsync` takes: how the options are made, and what must be known before.
+ * Options of `forRootAsync`: how to create the connection's options, and what must be known before.
  *
  * @publicApi
  */
@@ -136,7 +133,7 @@ export type ZkModuleAsyncOptions = Pick<
     useExisting?: Type<ZkOptionsFactory>;
   };
 
-/** The options, checked and sorted by who they are for. What is the client's, the client checks. */
+/** The checked options with their defaults. ZkClient checks those in `client`. */
 export interface ZkSettings {
   readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
   readonly embedded: EmbeddedZooKeeperOptions | undefined;
@@ -145,7 +142,7 @@ export interface ZkSettings {
   readonly participantId: string | undefined;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
-  readonly warnAfter: Limits;
+  readonly warnAfter: OverdueLimits;
   readonly logLeases: boolean;
   readonly mapError: ErrorMapping | undefined;
 }
@@ -165,16 +162,15 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
     ...client
   } = options;
   checkLeaseDefaults(defaults);
-  checkElections(elections);
   if (participantId !== undefined) checkKey(participantId, 'participantId');
   if (typeof lazyConnection !== 'boolean') {
     throw new BadOptionError('lazyConnection', lazyConnection, 'true or false');
   }
   if (
     typeof shutdownTimeout !== 'number' ||
-    !(shutdownTimeout >= 0 && shutdownTimeout <= LONGEST_TIMEOUT)
+    !(shutdownTimeout >= 0 && shutdownTimeout <= MAX_TIMEOUT)
   ) {
-    const expected = `0 to ${LONGEST_TIMEOUT} milliseconds`;
+    const expected = `0 to ${MAX_TIMEOUT} milliseconds`;
     throw new BadOptionError('shutdownTimeout', shutdownTimeout, expected);
   }
   if (typeof logLeases !== 'boolean') {
@@ -185,40 +181,31 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   }
   return {
     client,
-    embedded: embeddedOf(embedded, client),
+    embedded: embeddedOptions(embedded, client),
     defaults,
-    elections: new Map(elections.map(entryOf)),
+    elections: electionsByName(elections),
     participantId,
     lazyConnection,
     shutdownTimeout,
-    warnAfter: limitsOf(warnAfter),
+    warnAfter: overdueLimits(warnAfter),
     logLeases,
     mapError,
   };
 }
 
-function limitsOf(warnAfter: WarnAfter): Limits {
+function overdueLimits(warnAfter: WarnAfter): OverdueLimits {
   checkKnownOptions('warnAfter', warnAfter, ['wait', 'hold']);
   const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
   for (const [option, value] of Object.entries({ wait, hold })) {
     if (typeof value !== 'number' || !(value > 0)) {
-      throw new BadOptionError(
-        `warnAfter.${option}`,
-        value,
-        'more than 0 milliseconds, or Infinity',
-      );
+      const expected = 'more than 0 milliseconds, or Infinity';
+      throw new BadOptionError(`warnAfter.${option}`, value, expected);
     }
   }
   return { wait, hold };
 }
 
-function entryOf(election: ElectionAtStart): [string, ElectionOptions] {
-  if (typeof election === 'string') return [election, {}];
-  const { election: name, ...options } = election;
-  return [name, options];
-}
-
-function embeddedOf(
+function embeddedOptions(
   embedded: unknown,
   { connectString, tls }: ZkSettings['client'],
 ): EmbeddedZooKeeperOptions | undefined {
@@ -227,11 +214,25 @@ function embeddedOf(
     throw new BadOptionError('embedded', embedded, "true, or the embedded server's options");
   }
   if (connectString !== undefined) {
-    const expected = 'left out with embedded, whose server has an address of its own';
+    const expected = 'left out with embedded, whose server has its own address';
     throw new BadOptionError('connectString', connectString, expected);
   }
   if (tls !== undefined) {
-    throw new BadOptionError('tls', tls, 'left out with embedded, whose server has none');
+    throw new BadOptionError(
+      'tls',
+      tls,
+      'left out with embedded, whose server does not support TLS',
+    );
   }
   return embedded === true ? {} : embedded;
 }
+
+/** Replaces the `connectString` of all connections of an application. */
+export interface Ensemble {
+  readonly connectString: string;
+  /** Replaces the client's transports. */
+  readonly connect?: Connect;
+}
+
+/** The token of an {@link Ensemble}. Only tests override its value, which is undefined. */
+export const ZK_ENSEMBLE = Symbol('ZkEnsemble');

@@ -238,3 +238,20 @@ function isDetached(data: Uint8Array): boolean {
     return true;
   }
 }
+
+/**
+ * Checks that `options` is an object whose properties are all in `known`.
+ *
+ * @param what name of the options in error messages
+ */
+export function checkKnownOptions(what: string, options: unknown, known: readonly string[]): void {
+  if (!isRecord(options)) {
+    throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
+  }
+  for (const [option, value] of Object.entries(options)) {
+    if (!known.includes(option)) {
+      const expected = `left out, since the known ${what} are ${known.join(', ')}`;
+      throw new BadOptionError(option, value, expected);
+    }
+  }
+}

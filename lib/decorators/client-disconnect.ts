@@ -1,20 +1,20 @@
 import type { ExecutionContext } from '@nestjs/common';
 
-interface ClosingResponse {
+interface ClosableResponse {
   readonly destroyed?: boolean;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** One listener a connection: a GraphQL request calls as many handlers as it has fields. */
-const listening = new WeakMap<ClosingResponse, Set<() => void>>();
+/** One event listener per connection: a GraphQL request calls one handler for each of its fields. */
+const listenersByResponse = new WeakMap<ClosableResponse, Set<() => void>>();
 
 /**
- * Calls `listener` when the connection of an HTTP request closes. Nest ends a handler's stream then,
- * but not the call of a handler that has not answered yet. The other transports unsubscribe. Returns
- * what stops listening.
+ * Calls `listener` when the client of an HTTP request disconnects. Nest then ends a handler's stream, but
+ * not the call of a handler that has not answered yet. Other transports unsubscribe instead. Returns a
+ * function that removes the listener.
  */
-export function onCallerLeft(context: ExecutionContext, listener: () => void): () => void {
-  const response = responseOf(context);
+export function onClientDisconnect(context: ExecutionContext, listener: () => void): () => void {
+  const response = nodeResponse(context);
   if (!response) return () => {};
   if (response.destroyed) listener();
   const listeners = listenersOf(response);
@@ -22,36 +22,36 @@ export function onCallerLeft(context: ExecutionContext, listener: () => void): (
   return () => void listeners.delete(listener);
 }
 
-function listenersOf(response: ClosingResponse): Set<() => void> {
-  let listeners = listening.get(response);
+function listenersOf(response: ClosableResponse): Set<() => void> {
+  let listeners = listenersByResponse.get(response);
   if (!listeners) {
     const added = new Set<() => void>();
     response.once('close', () => added.forEach((listener) => listener()));
-    listening.set(response, (listeners = added));
+    listenersByResponse.set(response, (listeners = added));
   }
   return listeners;
 }
 
-/** Node's response below Express's, Fastify's or that of GraphQL's context; there, at least the connection. */
-function responseOf(context: ExecutionContext): ClosingResponse | undefined {
-  const response = frameworksResponse(context);
+/** Returns Node's response object inside the framework's, or the socket if GraphQL's context has only that. */
+function nodeResponse(context: ExecutionContext): ClosableResponse | undefined {
+  const response = frameworkResponse(context);
   const raw = property(response, 'raw') ?? response;
-  return typeof property(raw, 'once') === 'function' ? (raw as ClosingResponse) : undefined;
+  return typeof property(raw, 'once') === 'function' ? (raw as ClosableResponse) : undefined;
 }
 
-function frameworksResponse(context: ExecutionContext): unknown {
+function frameworkResponse(context: ExecutionContext): unknown {
   switch (context.getType<string>()) {
     case 'http':
       return context.switchToHttp().getResponse();
     case 'graphql': {
-      const shared = context.getArgByIndex<unknown>(2);
-      const request = property(shared, 'req');
+      const graphqlContext = context.getArgByIndex<unknown>(2);
+      const request = property(graphqlContext, 'req');
       return (
-        property(shared, 'res') ??
-        // Mercurius's.
-        property(shared, 'reply') ??
+        property(graphqlContext, 'res') ??
+        // Mercurius.
+        property(graphqlContext, 'reply') ??
         property(request, 'res') ??
-        // Apollo on Fastify tells of the request alone.
+        // Apollo on Fastify passes only the request.
         property(property(request, 'raw'), 'socket')
       );
     }

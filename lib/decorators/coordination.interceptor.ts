@@ -9,32 +9,33 @@ import {
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
 import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
-import { getErrorMappingToken } from '../zk.tokens.js';
-import { onCallerLeft } from './client-disconnect.js';
-import { type ErrorMapping, transportException } from './zk-exception.filter.js';
+import { getErrorMappingToken } from '../services/tokens.js';
+import { onClientDisconnect } from './client-disconnect.js';
+import { subscribedIn, usingAsync } from './guarded-stream.js';
 import { HandlerCall } from './handler-call.js';
-import { bracket, subscribedIn } from './guarded-stream.js';
-import { specsOf } from './requirement.js';
-import type { MethodSpec } from './requirement.js';
+import { type Requirement, requirementsOf } from './requirement.js';
+import { type ErrorMapping, transportException } from './zk-exception.filter.js';
 
-/** The status that proxies log for it. */
+/** The status that proxies such as nginx log for a client that disconnected. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** Holds what a handler needs until its answer is complete. One for all the decorators of a handler. */
+/** Holds the guards of a handler until its answer is complete. One interceptor serves all decorators of a handler. */
 @Injectable()
 export class CoordinationInterceptor implements NestInterceptor {
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const call = new HandlerCall(specsOf(context.getHandler()), context, ({ serviceToken }) =>
-      this.moduleRef.get<unknown>(serviceToken, { strict: false }),
+    const call = new HandlerCall(
+      requirementsOf(context.getHandler()),
+      context,
+      ({ serviceToken }) => this.moduleRef.get<unknown>(serviceToken, { strict: false }),
     );
     let stopListening: (() => void) | undefined;
-    return bracket({
+    return usingAsync({
       open: async () => {
-        stopListening = onCallerLeft(context, () => call.abandon());
+        stopListening = onClientDisconnect(context, () => call.cancelWaits());
         const answer = await call.open();
-        return answer ?? subscribedIn(call.within, () => next.handle());
+        return answer ?? subscribedIn(call.runWithin, () => next.handle());
       },
       close: () => {
         stopListening?.();
@@ -42,9 +43,9 @@ export class CoordinationInterceptor implements NestInterceptor {
       },
     }).pipe(
       catchError((error: unknown) => {
-        const spec = call.sourceOf(error);
-        if (!spec) return throwError(() => error);
-        return from(this.exceptionOf(error as CoordinationError, spec, context)).pipe(
+        const requirement = call.sourceOf(error);
+        if (!requirement) return throwError(() => error);
+        return from(this.exceptionOf(error as CoordinationError, requirement, context)).pipe(
           mergeMap((exception) => throwError(() => exception)),
         );
       }),
@@ -53,16 +54,16 @@ export class CoordinationInterceptor implements NestInterceptor {
 
   private async exceptionOf(
     error: CoordinationError,
-    { connection }: MethodSpec,
+    { connection }: Requirement,
     context: ExecutionContext,
   ): Promise<unknown> {
     const token = getErrorMappingToken(connection);
     const mapError = this.moduleRef.get<ErrorMapping>(token, { strict: false });
     const mapped = mapError(error, context);
     if (mapped !== undefined) return mapped;
-    // Nobody is left to read it. As an HttpException it stays out of the error log.
+    // No client receives the answer. Nest does not log an HttpException as an error.
     if (error instanceof WaitCancelledError) {
-      return new HttpException('The caller left', CLIENT_CLOSED_REQUEST, { cause: error });
+      return new HttpException('The client disconnected', CLIENT_CLOSED_REQUEST, { cause: error });
     }
     return transportException(error, context);
   }

@@ -1,115 +1,107 @@
 import { types } from 'node:util';
 import { BadOptionError } from '../client/errors.js';
 import { CoordinationInterceptor } from './coordination.interceptor.js';
-import type { HoldingOptions, KeyFromContext } from './decorator-types.js';
+import type { KeyFromContext, LeaseDecoratorOptions } from './decorator-types.js';
 import { injectService } from './injected-service.js';
-import type { LeaseKind } from './lease-requirement.js';
-import { type KeySource, LeaseSpec } from './lease-requirement.js';
-import type { MethodSpec } from './requirement.js';
-import { addSpec, copyMetadata, MisuseError, specsOf } from './requirement.js';
+import { type KeySource, type LeaseKind, LeaseRequirement } from './lease-requirement.js';
 import { wrapMethod } from './method-wrapper.js';
+import {
+  addRequirement,
+  copyMetadata,
+  MisuseError,
+  type Requirement,
+  requirementsOf,
+} from './requirement.js';
 
-/** What Nest's `UseInterceptors` leaves on a method, outermost first. */
+/** The metadata of Nest's `UseInterceptors` on a method, outermost first. */
 const INTERCEPTORS = '__interceptors__';
 
-export type Decorator = (
-  target: object,
-  method: string | symbol,
-  descriptor: PropertyDescriptor,
-) => void;
-
-/** A decorator for methods that run only with what `specify` says they need. */
+/** Returns a decorator for methods that run only while a requirement is met. */
 export function decorateMethod(
   decorator: string,
   service: string,
-  specify: (target: object, method: string | symbol) => MethodSpec,
-): Decorator {
+  createRequirement: (target: object, method: string | symbol) => Requirement,
+): MethodDecorator {
   return (target, method, descriptor) => {
     if (typeof target === 'function') {
       throw new MisuseError(
-        `${decorator} cannot stand on the static method ${target.name}.${String(method)}: a ${service} is injected into instances alone. Make it a method of a provider`,
+        `${decorator} does not work on the static method ${target.name}.${String(method)}: Nest injects a ${service} only into instances. Make it a method of a provider`,
       );
     }
+    const label = `${decorator} on ${target.constructor.name}.${String(method)}`;
     const original: unknown = descriptor?.value;
-    if (!isMethod(original)) {
-      throw new MisuseError(
-        `${decorator} on ${target.constructor.name}.${String(method)} stands on something that is not a method`,
-      );
-    }
+    if (!isMethod(original)) throw new MisuseError(`${label} is not on a method`);
     if (types.isGeneratorFunction(original)) {
       throw new MisuseError(
-        `${decorator} on ${target.constructor.name}.${String(method)} stands on a generator, which would run without it: return an Observable instead`,
+        `${label} is on a generator, which would run after the release: return an Observable instead`,
       );
     }
-    const spec = specify(target, method);
-    const property = injectService(target, spec);
-    const wrapper = wrapMethod(original, spec, property);
+    const requirement = createRequirement(target, method);
+    const property = injectService(target, requirement);
+    const wrapper = wrapMethod(original, requirement, property);
     copyMetadata(original, wrapper);
-    if (specsOf(wrapper).length === 0) interceptOutermost(wrapper);
-    addSpec(wrapper, spec);
-    // In place, not returned: applyDecorators drops what a decorator returns.
-    descriptor.value = wrapper;
+    if (requirementsOf(wrapper).length === 0) interceptOutermost(wrapper);
+    addRequirement(wrapper, requirement);
+    // Assigned, not returned: Nest's applyDecorators ignores the result of a decorator.
+    descriptor.value = wrapper as typeof descriptor.value;
   };
 }
 
+/** Returns a decorator for methods that run only while they hold a lease of `kind`. */
+export function leaseDecorator(
+  kind: LeaseKind,
+  key: unknown,
+  options: LeaseDecoratorOptions = {},
+): MethodDecorator {
+  const { decorator, service } = kind;
+  return decorateMethod(decorator, service, (target, method) => {
+    const found = keySourceOf(key, options);
+    if (!found) {
+      throw new BadOptionError(
+        `key of ${decorator} on ${target.constructor.name}.${String(method)}`,
+        key,
+        'a string, a function of the arguments, or { keyFromContext: (context) => key }',
+      );
+    }
+    return new LeaseRequirement(kind, target, method, ...found);
+  });
+}
+
 /**
- * The compiler sees it too, but not every build has one.
- *
- * @throws MisuseError for a decorator that was not called: it was given the method in place of its options,
- *   and what it returns would be dropped
+ * Rejects a decorator without parentheses: it receives the method instead of its options, and its result
+ * would be ignored. The types reject it too, but not every build checks them.
  */
 export function checkCalled(decorator: string, args: readonly unknown[]): void {
   if (args.length <= 2) return;
   const [target, method] = args as [object, string | symbol];
   throw new MisuseError(
-    `${decorator} on ${target.constructor.name}.${String(method)} does nothing uncalled: write ${decorator}(…)`,
+    `${decorator} on ${target.constructor.name}.${String(method)} has no effect without parentheses: write ${decorator}(…)`,
   );
-}
-
-/**
- * `UseInterceptors` adds to the end, the innermost, and those below have added theirs by now: the
- * transaction of one of them would be committed after the lock is given back.
- */
-function interceptOutermost(method: object): void {
-  const others = (Reflect.getMetadata(INTERCEPTORS, method) as unknown[] | undefined) ?? [];
-  Reflect.defineMetadata(INTERCEPTORS, [CoordinationInterceptor, ...others], method);
 }
 
 export function isMethod(value: unknown): value is (...args: never[]) => never {
   return typeof value === 'function';
 }
 
-/** A decorator that holds what a service of `kind` gives while its method runs. */
-export function leaseDecorator(
-  kind: LeaseKind,
-  key: unknown,
-  keyOptions: HoldingOptions = {},
-): Decorator {
-  const { decorator, service } = kind;
-  return decorateMethod(decorator, service, (target, method) => {
-    const { source, options } = split(key, keyOptions, () => {
-      const what = `key of ${decorator} on ${target.constructor.name}.${String(method)}`;
-      const expected =
-        'a string, a function of the arguments, or { keyFromContext: (context) => key }';
-      return new BadOptionError(what, key, expected);
-    });
-    return new LeaseSpec(kind, target, method, source, options);
-  });
+/**
+ * Makes our interceptor the outermost. `UseInterceptors` would add it as the innermost: a transaction of
+ * another interceptor would then commit after the lock is released.
+ */
+function interceptOutermost(method: object): void {
+  const others = (Reflect.getMetadata(INTERCEPTORS, method) as unknown[] | undefined) ?? [];
+  Reflect.defineMetadata(INTERCEPTORS, [CoordinationInterceptor, ...others], method);
 }
 
-function split(
+function keySourceOf(
   key: unknown,
-  options: HoldingOptions,
-  refusal: () => BadOptionError,
-): { source: KeySource; options: HoldingOptions } {
-  if (typeof key === 'string') return { source: { from: 'name', key }, options };
-  if (Array.isArray(key)) return { source: { from: 'name', key: [...key] }, options };
-  if (isMethod(key)) return { source: { from: 'arguments', key }, options };
+  options: LeaseDecoratorOptions,
+): [KeySource, LeaseDecoratorOptions] | undefined {
+  if (typeof key === 'string') return [{ from: 'name', key }, options];
+  if (Array.isArray(key)) return [{ from: 'name', key: [...key] }, options];
+  if (isMethod(key)) return [{ from: 'arguments', key }, options];
   if (typeof key === 'object' && key !== null && 'keyFromContext' in key) {
-    const { keyFromContext, ...rest } = key as KeyFromContext & HoldingOptions;
-    if (isMethod(keyFromContext)) {
-      return { source: { from: 'context', key: keyFromContext }, options: rest };
-    }
+    const { keyFromContext, ...rest } = key as KeyFromContext & LeaseDecoratorOptions;
+    if (isMethod(keyFromContext)) return [{ from: 'context', key: keyFromContext }, rest];
   }
-  throw refusal();
+  return undefined;
 }

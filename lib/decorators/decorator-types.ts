@@ -1,50 +1,50 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import type { LeaseOptions } from '../services/service-options.js';
 import type { LockKeys } from '../services/keys.js';
-import type { LockOptions } from '../services/service-options.js';
-import type { AcquirePermitOptions } from '../services/service-options.js';
+import type { LeaseOptions } from '../services/lease-service.js';
+import type { LockOptions } from '../services/lock.service.js';
+import type { AcquirePermitOptions } from '../services/semaphore.service.js';
 
 /**
- * What can hold a lock: a method whose end can be waited for. `never[]` stands for any parameters.
+ * A method that may hold a lock: it returns a promise or an Observable. `never[]` matches any parameters.
  *
  * @publicApi
  */
 export type LockableMethod = (...args: never[]) => Promise<unknown> | Observable<unknown>;
 
 /**
- * A key, or several that are locked as one, or what makes them of the arguments that the method is
- * called with.
+ * A key, a list of keys that are locked together, or a function that makes them from the arguments of the
+ * method.
  *
  * @publicApi
  */
 export type LockKey<M extends LockableMethod> = LockKeys | ((...args: Parameters<M>) => LockKeys);
 
 /**
- * A key, or what makes one of the arguments that the method is called with.
+ * A key, or a function that makes it from the arguments of the method.
  *
  * @publicApi
  */
 export type SemaphoreKey<M extends LockableMethod> = string | ((...args: Parameters<M>) => string);
 
 /**
- * What all decorators that hold something while their method runs take. `wait`, `holdAtMost`, `fairness`,
- * `linger`, `onDeadlock` and `details` default to the connection's `defaults`.
+ * Options of `@DistributedLock` and `@DistributedSemaphore`. `wait`, `holdAtMost`, `fairness`, `linger`,
+ * `onDeadlock` and `details` default to the connection's `defaults`.
  *
  * @publicApi
  */
-export interface HoldingOptions extends Omit<LeaseOptions, 'signal'> {
+export interface LeaseDecoratorOptions extends Omit<LeaseOptions, 'signal'> {
   /**
-   * What happens where others hold the lock for all of `wait`. `'throw'`, the default, rejects with a
-   * LockBusyError or LockTimeoutError, which a handler answers as 409 or 503; a function makes the
-   * error to reject with, of the key that others hold; `'skip'` resolves to undefined without running
-   * the method. `'skip'` needs a finite wait, and is refused on handlers: they would answer success
-   * with nothing done.
+   * What to do if others hold the lock for all of `wait`. `'throw'`, the default, rejects with a
+   * LockBusyError or LockTimeoutError, which a handler answers with 409 or 503. A function receives the
+   * key that others hold and returns the error to reject with. `'skip'` resolves with undefined and does
+   * not run the method. It needs a finite wait, and is an error on a handler, which would answer success
+   * although nothing was done.
    */
   onBusy?: 'throw' | 'skip' | ((key: string) => Error);
   /**
-   * What happens when the method has succeeded, but the lease was lost meanwhile, so that another may
-   * have run beside it: `'throw'`, the default, rejects with the LeaseLostError.
+   * What to do if the method succeeded but the lease was lost while it ran, so that another holder may
+   * have run at the same time: `'throw'`, the default, rejects with the LeaseLostError.
    */
   onLost?: 'throw' | 'ignore';
   /** The `name` of the ZkModule connection to lock on. */
@@ -52,29 +52,28 @@ export interface HoldingOptions extends Omit<LeaseOptions, 'signal'> {
 }
 
 /**
- * What `@DistributedLock` takes beside the key.
+ * Options of `@DistributedLock`.
  *
  * @publicApi
  */
 export interface DistributedLockOptions
-  extends HoldingOptions, Pick<LockOptions, 'mode' | 'reentrant'> {}
+  extends LeaseDecoratorOptions, Pick<LockOptions, 'mode' | 'reentrant'> {}
 
 /**
- * What `@DistributedSemaphore` takes beside the key.
+ * Options of `@DistributedSemaphore`.
  *
  * @publicApi
  */
 export interface DistributedSemaphoreOptions
-  extends HoldingOptions, Pick<AcquirePermitOptions, 'permits' | 'count'> {}
+  extends LeaseDecoratorOptions, Pick<AcquirePermitOptions, 'permits' | 'count'> {}
 
 /**
- * For handlers only: the key is made of what the interceptor sees, after the guards and before the
- * pipes, and the lock is taken then.
+ * Makes the key from the ExecutionContext, for handlers only. The lock is acquired in the interceptor: after
+ * the guards, before the pipes.
  *
  * @publicApi
  */
 export interface KeyFromContext<K extends LockKeys = LockKeys> {
-  /** Makes the key of what the interceptor sees. */
   keyFromContext: (context: ExecutionContext) => K;
 }
 
@@ -84,7 +83,7 @@ export interface KeyFromContext<K extends LockKeys = LockKeys> {
  * @publicApi
  */
 export type LockDecorator<M> = <T extends object>(
-  // A constructor here means a static method, which has no instance to find its service by.
+  // A constructor as target means a static method, which has no instance with an injected service.
   // eslint-disable-next-line @typescript-eslint/no-unsafe-function-type
   target: T extends Function ? never : T,
   method: string | symbol,
@@ -92,17 +91,17 @@ export type LockDecorator<M> = <T extends object>(
 ) => void;
 
 /**
- * `onBusy: 'skip'` resolves to undefined: a method that promises something else cannot be skipped.
+ * A method whose calls may be skipped: its promise may resolve with undefined.
  *
  * @publicApi
  */
 export type Skippable<M extends LockableMethod> = M &
   (ReturnType<M> extends Promise<infer R> ? (undefined extends R ? unknown : never) : unknown);
 
-/** As options of a method that may not be skipped. */
-export type Unskipped<O extends HoldingOptions> = O & {
-  onBusy?: Exclude<HoldingOptions['onBusy'], 'skip'>;
+/** Options without `onBusy: 'skip'`. */
+export type Unskipped<O extends LeaseDecoratorOptions> = O & {
+  onBusy?: Exclude<LeaseDecoratorOptions['onBusy'], 'skip'>;
 };
 
-/** As options of a method that may be skipped. */
-export type Skipped<O extends HoldingOptions> = O & { onBusy: 'skip' };
+/** Options with `onBusy: 'skip'`. */
+export type Skipped<O extends LeaseDecoratorOptions> = O & { onBusy: 'skip' };

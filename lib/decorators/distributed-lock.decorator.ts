@@ -1,4 +1,4 @@
-import { checkCalled } from './decorate-method.js';
+import { checkCalled, leaseDecorator } from './decorate-method.js';
 import type {
   DistributedLockOptions,
   KeyFromContext,
@@ -9,12 +9,11 @@ import type {
   Skipped,
   Unskipped,
 } from './decorator-types.js';
-import { leaseDecorator } from './decorate-method.js';
 import { LOCK } from './lease-requirement.js';
 
 /**
- * Runs the method only while holding the lock of its key: one call at a time over all processes, or
- * with `mode` many that read or one that writes. A list of keys is locked as one, all or none.
+ * Runs the method only while it holds the lock of its key: one call at a time across all processes, or
+ * with `mode` several readers or one writer. The locks of a list of keys are acquired together, all or none.
  *
  * ```ts
  * @Post(':goodsNo/purchase')
@@ -22,17 +21,18 @@ import { LOCK } from './lease-requirement.js';
  * async purchase(@Param('goodsNo') goodsNo: string) { … }
  * ```
  *
- * On a handler, an interceptor holds the lease until the method has settled or its Observable has ended, and
- * gives its errors the transport's form. It runs around the other interceptors of the method, above and
- * below; those of the controller and global ones run around it. A caller that leaves while it waits leaves
- * the queue: those others and exception filters see an HttpException with the status 499, which Nest does
- * not log. On every other method of a provider that Nest makes (cron jobs, queue consumers, plain services)
- * the call itself holds it. The order among other decorators of a handler does not matter, but of several
- * `@DistributedLock` and `@DistributedSemaphore` the upper one is taken first. What is read later from a
- * StreamableFile is not locked any more, and a generator is refused.
+ * On a handler, an interceptor holds the lease until the method has settled or its Observable has ended,
+ * and converts errors to the form of the transport. It runs outside the method's other interceptors and
+ * inside those of the controller and the global ones. If the client disconnects during the wait, the
+ * wait is cancelled; the outer interceptors and exception filters receive an HttpException with the status
+ * 499, which Nest does not log. On other methods of providers (cron jobs, queue consumers, plain services)
+ * the call itself holds the lease; Nest must create the instance. The position among other decorators of
+ * a handler does not matter, but of several `@DistributedLock` and `@DistributedSemaphore` the upper one is
+ * acquired first. The lock does not cover a StreamableFile that is read after the method has settled.
+ * Generators are rejected.
  *
- * Inside, `currentLease()` gives the lease with its fencing token. In `applyDecorators`, where there
- * is no method to check the types against, write `DistributedLock(…) as MethodDecorator`.
+ * Inside the method, `currentLease()` returns the lease with its fencing token. In `applyDecorators`, which
+ * has no method to check the types against, write `DistributedLock(…) as MethodDecorator`.
  *
  * @publicApi
  */
@@ -51,5 +51,5 @@ export function DistributedLock(
   ...args: [key: unknown, options?: DistributedLockOptions]
 ): MethodDecorator {
   checkCalled('@DistributedLock', args);
-  return leaseDecorator(LOCK, ...args) as MethodDecorator;
+  return leaseDecorator(LOCK, ...args);
 }

@@ -1,4 +1,4 @@
-import { checkCalled } from './decorate-method.js';
+import { checkCalled, leaseDecorator } from './decorate-method.js';
 import type {
   DistributedSemaphoreOptions,
   KeyFromContext,
@@ -9,11 +9,10 @@ import type {
   Skipped,
   Unskipped,
 } from './decorator-types.js';
-import { leaseDecorator } from './decorate-method.js';
 import { SEMAPHORE } from './lease-requirement.js';
 
 /**
- * Runs the method only while holding permits of its key: at most `permits` calls at a time over all
+ * Runs the method only while it holds permits of its key: at most `permits` calls at a time across all
  * processes.
  *
  * ```ts
@@ -22,8 +21,7 @@ import { SEMAPHORE } from './lease-requirement.js';
  * async report(@Param('year') year: string) { … }
  * ```
  *
- * In all else as {@link DistributedLock}, but it does not re-enter: a call inside of a call takes
- * permits of its own.
+ * Otherwise as {@link DistributedLock}, but it does not re-enter: a nested call acquires permits of its own.
  *
  * @publicApi
  */
@@ -42,5 +40,5 @@ export function DistributedSemaphore(
   ...args: [key: unknown, options?: DistributedSemaphoreOptions]
 ): MethodDecorator {
   checkCalled('@DistributedSemaphore', args);
-  return leaseDecorator(SEMAPHORE, ...args) as MethodDecorator;
+  return leaseDecorator(SEMAPHORE, ...args);
 }

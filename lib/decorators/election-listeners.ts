@@ -1,25 +1,25 @@
 import 'reflect-metadata';
-import { checkKnownOptions } from '../services/service-options.js';
+import { checkKnownOptions } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
-import { connectionName, getLeaderServiceToken } from '../zk.tokens.js';
+import { connectionName, getLeaderServiceToken } from '../services/tokens.js';
 import { isMethod } from './decorate-method.js';
-import { MisuseError } from './requirement.js';
 import { injectService } from './injected-service.js';
+import { MisuseError } from './requirement.js';
 
-const LISTENERS = 'nestjs-zookeeper:elections';
+const LISTENERS = 'nestjs-zookeeper:election-listeners';
 const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
 
 /**
- * What `@OnElected` and `@OnResigned` take beside the election.
+ * Options of `@OnElected` and `@OnResigned`.
  *
  * @publicApi
  */
 export interface ElectionListenerOptions {
-  /** The `name` of the ZkModule connection to take part on. */
+  /** The `name` of the ZkModule connection for the election. */
   connection?: string;
 }
 
-/** A method that is to be called when this instance begins or ceases to lead. */
+/** A method to call when this instance is elected, or when its term ends. */
 export interface ElectionListener {
   readonly decorator: '@OnElected' | '@OnResigned';
   readonly election: string;
@@ -27,9 +27,10 @@ export interface ElectionListener {
 }
 
 /**
- * Calls the method with the {@link Term} each time that this instance is elected, which takes part from
- * the application's start on. Inside, `currentTerm()` gives the term too. What it throws is logged; the
- * leadership stays. Methods of request-scoped and transient providers are refused at start-up.
+ * Calls the method with the {@link Term} each time that this instance is elected. The instance joins the
+ * election when the application starts. Inside the method, `currentTerm()` returns the term too. An error
+ * that the method throws is logged and does not end the leadership. A method of a request-scoped or
+ * transient provider is an error at startup.
  *
  * @publicApi
  */
@@ -38,9 +39,8 @@ export function OnElected(election: string, options?: ElectionListenerOptions): 
 }
 
 /**
- * Calls the method with the {@link Term} that is over each time that this instance does not lead any
- * longer: it lost the leadership, or gave it up, as it does at a shutdown. In all else as
- * {@link OnElected}.
+ * Calls the method with the ended {@link Term} each time that this instance loses the leadership or gives it
+ * up, also at a shutdown. Otherwise as {@link OnElected}.
  *
  * @publicApi
  */
@@ -63,12 +63,12 @@ function listener(
     const label = `${decorator} on ${owner}.${String(method)}`;
     const fn: unknown = descriptor?.value;
     if (isStatic || !isMethod(fn)) {
-      throw new MisuseError(`${label} does not stand on a method of instances`);
+      throw new MisuseError(`${label} is not on an instance method`);
     }
     checkKey(election, `election of ${label}`);
     checkKnownOptions(`options of ${label}`, options, OPTIONS);
     const connection = connectionName(options.connection, `connection of ${label}`);
-    // Nobody would call it without: the application must not start then.
+    // The listener does not use the service; the injection makes the start fail without a ZkModule.
     injectService(target, {
       decorator,
       service: 'LeaderService',

@@ -1,15 +1,14 @@
 import { types } from 'node:util';
 import { from, isObservable, mergeMap, Observable } from 'rxjs';
-import type { Holding } from '../services/call-guard.js';
-import { MisuseError } from './requirement.js';
-import type { MethodSpec } from './requirement.js';
+import type { CallGuard } from '../services/call-guard.js';
+import { MisuseError, type Requirement } from './requirement.js';
 
 /**
- * A stream between two actions: `open` gives the source, `close` is done before the subscriber hears
- * of the source's end, and runs too where the subscriber leaves, even while `open` is under way.
- * `close` must be idempotent.
+ * As rxjs' `using`, with asynchronous steps: `open` resolves with the source; `close` settles before the
+ * subscriber is notified of the source's end. If the subscriber unsubscribes, even while `open` is
+ * pending, `close` runs too. `close` must be idempotent.
  */
-export function bracket<T>({
+export function usingAsync<T>({
   open,
   close,
 }: {
@@ -17,13 +16,13 @@ export function bracket<T>({
   close: () => Promise<void>;
 }): Observable<T> {
   return new Observable<T>((subscriber) => {
-    const end = (tell: () => void) => void close().then(tell, tell);
+    const closeThen = (notify: () => void) => void close().then(notify, notify);
     const source = from(open())
       .pipe(mergeMap((stream) => stream))
       .subscribe({
         next: (value) => subscriber.next(value),
-        error: (error) => end(() => subscriber.error(error)),
-        complete: () => end(() => subscriber.complete()),
+        error: (error) => closeThen(() => subscriber.error(error)),
+        complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {
       source.unsubscribe();
@@ -32,12 +31,12 @@ export function bracket<T>({
   });
 }
 
-/** What a method returned, as Nest takes it: a stream, a value or a promise of one. */
-export function streamOf(value: unknown): Observable<unknown> {
-  return isObservable(value) ? value : from(Promise.resolve(value));
+/** Converts the result of a method as Nest does: a stream, a value, or a promise of a value. */
+export function toObservable(result: unknown): Observable<unknown> {
+  return isObservable(result) ? result : from(Promise.resolve(result));
 }
 
-/** Subscribes the stream inside of `run`: what it starts belongs to the holder. */
+/** Subscribes to the stream inside `run`, so that the work of the stream runs as the holder. */
 export function subscribedIn<T>(
   run: <R>(fn: () => R) => R,
   stream: () => Observable<T>,
@@ -45,16 +44,16 @@ export function subscribedIn<T>(
   return new Observable<T>((subscriber) => run(() => stream().subscribe(subscriber)));
 }
 
-/** The stream that a method returned: it fails the moment that what it needs is lost, since it can be stopped. */
-export function guarded<T>(
+/** Makes the stream that a method returned fail at the moment when the guard is lost. */
+export function guardedStream<T>(
   stream: Observable<T>,
-  { failsOnLoss }: MethodSpec,
-  { signal }: Holding,
-  raise: (loss: unknown) => unknown = (loss) => loss,
+  { failsOnLoss }: Requirement,
+  { signal }: CallGuard,
+  toError: (loss: unknown) => unknown = (loss) => loss,
 ): Observable<T> {
   if (!failsOnLoss) return stream;
   return new Observable<T>((subscriber) => {
-    const fail = () => subscriber.error(raise(signal.reason));
+    const fail = () => subscriber.error(toError(signal.reason));
     signal.addEventListener('abort', fail);
     subscriber.add(() => signal.removeEventListener('abort', fail));
     if (signal.aborted) fail();
@@ -62,10 +61,10 @@ export function guarded<T>(
   });
 }
 
-/** @throws MisuseError for a generator, which runs when it is iterated: after what its method held is given back */
-export function checkBegun(value: unknown, { decorator, label }: MethodSpec): void {
-  if (!types.isGeneratorObject(value)) return;
+/** @throws MisuseError for a generator: its caller would iterate it after the release */
+export function checkNotGenerator(result: unknown, { decorator, label }: Requirement): void {
+  if (!types.isGeneratorObject(result)) return;
   throw new MisuseError(
-    `${label} has a ${decorator} and gave a generator, which would have run without it. Return an Observable of it ("from(…)" of rxjs), or what it yields`,
+    `${label} has a ${decorator} but returned a generator, which would run after the release. Return an Observable of it ("from(…)" of rxjs), or the values it yields`,
   );
 }

@@ -3,182 +3,180 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import type { Holding } from '../services/call-guard.js';
+import type { CallGuard } from '../services/call-guard.js';
 import type { LockKeys } from '../services/keys.js';
-import { checkBegun, guarded, streamOf } from './guarded-stream.js';
-import type { MethodCall, MethodSpec } from './requirement.js';
-import { skippedHandler } from './coordination.explorer.js';
+import { checkNotGenerator, guardedStream, toObservable } from './guarded-stream.js';
+import type { MethodCall, Requirement } from './requirement.js';
 
-/** What one of the handler's needs has come to in this call. */
+/** The state of one requirement of a handler during one call. */
 interface Slot {
-  readonly spec: MethodSpec;
-  /** The latest call of the method itself, below this need, settled or not. It never rejects. */
-  latest: Promise<unknown> | undefined;
+  readonly requirement: Requirement;
+  /** The latest run of the method inside this requirement. Never rejects. */
+  latestRun: Promise<unknown> | undefined;
   key: LockKeys | undefined;
-  holding: Holding | undefined;
+  guard: CallGuard | undefined;
 }
 
 /**
- * One call of a handler, and what it holds from its interceptor to the end of its answer.
+ * One call of a handler, and the guards that it holds from its interceptor to the end of its answer.
  *
- * Interceptors run before pipes: a key made of the arguments is not known here. Such a lock is taken
- * when the method's wrapper, called with the final arguments, finds this object in its call chain;
- * and so is all that is inside of it, to keep the order. What is outside of it is taken at once.
+ * Interceptors run before pipes and do not know the final arguments. A requirement whose key is made from
+ * the arguments is acquired later: the method's wrapper receives the final arguments and finds this object
+ * in its async context. Requirements inside that one are acquired then too, to keep their order; those
+ * outside it are acquired in the interceptor.
  */
 export class HandlerCall {
-  /** Undefined inside of the method: what that calls is no part of the handler's call. */
-  private static readonly present = new AsyncLocalStorage<HandlerCall | undefined>();
+  /** Undefined inside the method: calls that it makes are not part of the handler's call. */
+  private static readonly current = new AsyncLocalStorage<HandlerCall | undefined>();
 
   private readonly slots: Slot[];
-  private readonly holdings: Holding[] = [];
-  private readonly raised = new WeakMap<object, MethodSpec>();
-  private readonly callerLeft = new AbortController();
-  /** Calls that take something or run the method. What they hold stays until they have settled. */
+  private readonly guards: CallGuard[] = [];
+  private readonly sources = new WeakMap<object, Requirement>();
+  private readonly disconnect = new AbortController();
+  /** Number of running acquires and method runs. The guards are released after all of them have settled. */
   private active = 0;
-  private over = false;
+  private closed = false;
 
   constructor(
-    specs: readonly MethodSpec[],
+    requirements: readonly Requirement[],
     private readonly context: ExecutionContext,
-    private readonly serviceOf: (spec: MethodSpec) => unknown,
+    private readonly serviceOf: (requirement: Requirement) => unknown,
   ) {
-    this.slots = specs.map((spec) => ({
-      spec,
-      latest: undefined,
+    this.slots = requirements.map((requirement) => ({
+      requirement,
+      latestRun: undefined,
       key: undefined,
-      holding: undefined,
+      guard: undefined,
     }));
-    for (const spec of specs) if (spec.skips) throw skippedHandler(spec);
+    for (const requirement of requirements) requirement.checkOnHandler();
   }
 
   /**
-   * The handler's call that this call of a decorated method is the method's part of. Not every call
-   * in its chain is: other decorated methods see to it themselves.
+   * Returns the handler's call that this call of a decorated method belongs to. Undefined for other
+   * decorated methods in the same async context, which acquire their own guards.
    */
-  static claim(spec: MethodSpec, args: unknown[]): HandlerCall | undefined {
-    const call = HandlerCall.present.getStore();
-    const slot = call?.slotOf(spec);
+  static claim(requirement: Requirement, args: unknown[]): HandlerCall | undefined {
+    const call = HandlerCall.current.getStore();
+    const slot = call?.slotOf(requirement);
     if (!call || !slot) return undefined;
-    if (!slot.latest) return call;
-    // An interceptor that subscribes again, to retry, calls the method again on the same lease.
-    const repeated = !call.over && call.holds(slot, args);
-    return repeated ? call : undefined;
+    if (!slot.latestRun) return call;
+    // An interceptor that retries subscribes again: the method runs again under the same guard.
+    const isRetry = !call.closed && call.hasKeyFor(slot, args);
+    return isRetry ? call : undefined;
   }
 
   /**
-   * Takes what is known before the arguments are. Where one of it is not to be had, resolves with what
-   * the handler is to answer without being called.
+   * Acquires the requirements that do not depend on the arguments. Resolves with an answer if the handler
+   * must not run.
    */
   open(): Promise<Observable<unknown> | undefined> {
-    return this.duringActivity(async () => {
+    return this.whileActive(async () => {
       for (const slot of this.slots) {
-        const { spec } = slot;
-        if (spec.needsArguments) return undefined;
-        if (!(await this.take(slot, []))) return streamOf(this.instead(spec, []));
+        const { requirement } = slot;
+        if (requirement.keyFromArguments) return undefined;
+        if (!(await this.acquire(slot, []))) return toObservable(this.fallback(requirement, []));
       }
       return undefined;
     });
   }
 
-  /** Runs `fn` as part of this call, and as the holder of what it holds. */
-  readonly within = <T>(fn: () => T): T => {
-    const inside = this.holdings.reduceRight<() => T>(
-      (inner, holding) => () => holding.run(inner),
-      fn,
-    );
-    return HandlerCall.present.run(this, inside);
+  /** Runs `fn` as part of this call and as the holder of its guards. */
+  readonly runWithin = <T>(fn: () => T): T => {
+    const inside = this.guards.reduceRight<() => T>((inner, guard) => () => guard.run(inner), fn);
+    return HandlerCall.current.run(this, inside);
   };
 
-  /** Runs the method below one of its needs. */
-  run(spec: MethodSpec, args: unknown[], method: () => unknown): Promise<unknown> {
-    const slot = this.slotOf(spec)!;
-    const { latest } = slot;
-    const running = this.duringActivity(async () => {
-      // An interceptor whose patience ended has left it running: the lease is for one at a time.
-      if (latest) await latest;
-      const holding = slot.holding?.held ? slot.holding : await this.take(slot, args);
-      if (!holding) return this.instead(spec, args);
-      if (latest && this.over) throw this.raise(callerLeft(spec, slot.key!), spec);
-      this.checkAbove(slot);
+  /** Runs `method`, the handler with the decorators inside `requirement`. */
+  run(requirement: Requirement, args: unknown[], method: () => unknown): Promise<unknown> {
+    const slot = this.slotOf(requirement)!;
+    const { latestRun } = slot;
+    const run = this.whileActive(async () => {
+      // An interceptor that timed out may have left the earlier run behind; the guard admits one at a time.
+      if (latestRun) await latestRun;
+      const guard = slot.guard?.held ? slot.guard : await this.acquire(slot, args);
+      if (!guard) return this.fallback(requirement, args);
+      if (latestRun && this.closed) throw this.disconnected(slot);
+      this.checkOuterGuards(slot);
       const inside = slot === this.slots.at(-1) ? undefined : this;
-      const value = await HandlerCall.present.run(inside, () => holding.run(method));
+      const value = await HandlerCall.current.run(inside, () => guard.run(method));
       if (isObservable(value)) {
-        return guarded(value, spec, holding, (loss) => this.raise(loss, spec));
+        return guardedStream(value, requirement, guard, (loss) => this.raise(loss, requirement));
       }
-      checkBegun(value, spec);
-      const loss = spec.lossOf(holding);
-      if (loss) throw this.raise(loss, spec);
+      checkNotGenerator(value, requirement);
+      const loss = requirement.lossOf(guard);
+      if (loss) throw this.raise(loss, requirement);
       return value;
     });
-    slot.latest = running.catch(() => {});
-    return running;
+    slot.latestRun = run.catch(() => {});
+    return run;
   }
 
-  /** The caller does not wait for an answer any more. What runs goes on; what waits does not. */
-  abandon(): void {
-    this.callerLeft.abort();
+  /** Cancels waits because the client disconnected. A running method continues. */
+  cancelWaits(): void {
+    this.disconnect.abort();
   }
 
-  /** Gives back what it holds, as soon as the method does not run any more. Idempotent. */
+  /** Releases the guards, once the method does not run any more. Idempotent. */
   async close(): Promise<void> {
-    this.over = true;
-    this.abandon();
-    if (this.active === 0) await this.giveBack();
+    this.closed = true;
+    this.cancelWaits();
+    if (this.active === 0) await this.releaseGuards();
   }
 
-  /** What raised an error; undefined for an error of the method or of other methods' needs. */
-  sourceOf(error: unknown): MethodSpec | undefined {
-    return error instanceof CoordinationError ? this.raised.get(error) : undefined;
+  /** Returns the requirement that caused an error; undefined for errors of the method itself. */
+  sourceOf(error: unknown): Requirement | undefined {
+    return error instanceof CoordinationError ? this.sources.get(error) : undefined;
   }
 
-  /** What was lost above while this one waited: the method must not begin without it. */
-  private checkAbove(slot: Slot): void {
-    for (const { spec, holding } of this.slots.slice(0, this.slots.indexOf(slot))) {
-      if (holding?.signal.aborted) throw this.raise(holding.signal.reason, spec);
+  /** Throws if an outer guard was lost while this one was acquired: the method must not start without it. */
+  private checkOuterGuards(slot: Slot): void {
+    for (const { requirement, guard } of this.slots.slice(0, this.slots.indexOf(slot))) {
+      if (guard?.signal.aborted) throw this.raise(guard.signal.reason, requirement);
     }
   }
 
-  private slotOf(spec: MethodSpec): Slot | undefined {
-    return this.slots.find((slot) => slot.spec === spec);
+  private slotOf(requirement: Requirement): Slot | undefined {
+    return this.slots.find((slot) => slot.requirement === requirement);
   }
 
-  private holds({ spec, key }: Slot, args: unknown[]): boolean {
+  private hasKeyFor({ requirement, key }: Slot, args: unknown[]): boolean {
     try {
-      return isDeepStrictEqual(key, spec.keyOf(this.callWith(args)));
+      return isDeepStrictEqual(key, requirement.keyOf(this.callWith(args)));
     } catch {
-      // The method's own call makes the same key, and rejects.
+      // The method's own call makes the same key and rejects with this error.
       return false;
     }
   }
 
-  private async take(slot: Slot, args: unknown[]): Promise<Holding | undefined> {
-    const { spec } = slot;
+  private async acquire(slot: Slot, args: unknown[]): Promise<CallGuard | undefined> {
+    const { requirement } = slot;
     const call = this.callWith(args);
-    const key = spec.keyOf(call);
-    if (this.over) throw this.raise(callerLeft(spec, key), spec);
+    const key = requirement.keyOf(call);
     slot.key = key;
-    let holding: Holding | undefined;
+    if (this.closed) throw this.disconnected(slot);
+    let guard: CallGuard | undefined;
     try {
-      holding = await spec.enter(this.serviceOf(spec), key, call, this.callerLeft.signal);
+      const service = this.serviceOf(requirement);
+      guard = await requirement.acquire(service, key, call, this.disconnect.signal);
     } catch (error) {
-      throw this.raise(error, spec);
+      throw this.raise(error, requirement);
     }
-    if (!holding) return undefined;
-    slot.holding = holding;
-    this.holdings.push(holding);
-    if (this.over) throw this.raise(callerLeft(spec, key), spec);
-    return holding;
+    if (!guard) return undefined;
+    slot.guard = guard;
+    this.guards.push(guard);
+    if (this.closed) throw this.disconnected(slot);
+    return guard;
   }
 
-  private instead(spec: MethodSpec, args: unknown[]): unknown {
+  private fallback(requirement: Requirement, args: unknown[]): unknown {
     const call = this.callWith(args);
-    const answer = spec.instead(this.serviceOf(spec), spec.keyOf(call), call);
-    // It may ask who leads, and hear that there is no connection.
+    const answer = requirement.fallback(this.serviceOf(requirement), requirement.keyOf(call), call);
     if (!(answer instanceof Promise)) return answer;
+    // The fallback may have read who leads, and failed for want of a connection.
     return answer.catch((error: unknown) => {
-      // A wait of its own, which says nothing of this call's caller.
+      // A wait inside the fallback was cancelled, not the wait of this call.
       if (error instanceof WaitCancelledError) throw error;
-      throw this.raise(error, spec);
+      throw this.raise(error, requirement);
     });
   }
 
@@ -186,28 +184,28 @@ export class HandlerCall {
     return { args, context: this.context };
   }
 
-  private raise(error: unknown, spec: MethodSpec): unknown {
-    if (error instanceof CoordinationError) this.raised.set(error, spec);
+  /** Marks an error as caused by a requirement, so that the interceptor maps it. */
+  private raise(error: unknown, requirement: Requirement): unknown {
+    if (error instanceof CoordinationError) this.sources.set(error, requirement);
     return error;
   }
 
-  private async duringActivity<T>(activity: () => Promise<T>): Promise<T> {
+  private disconnected({ requirement, key }: Slot): unknown {
+    const message = `the client disconnected before ${requirement.label} ran`;
+    return this.raise(new WaitCancelledError(message, { key: String(key) }), requirement);
+  }
+
+  private async whileActive<T>(activity: () => Promise<T>): Promise<T> {
     this.active++;
     try {
       return await activity();
     } finally {
       this.active--;
-      if (this.over && this.active === 0) await this.giveBack();
+      if (this.closed && this.active === 0) await this.releaseGuards();
     }
   }
 
-  private async giveBack(): Promise<void> {
-    await Promise.all(this.holdings.splice(0).map((holding) => holding.release()));
+  private async releaseGuards(): Promise<void> {
+    await Promise.all(this.guards.splice(0).map((guard) => guard.release()));
   }
-}
-
-function callerLeft(spec: MethodSpec, key: LockKeys): WaitCancelledError {
-  return new WaitCancelledError(`the caller of ${spec.label} left before it ran`, {
-    key: String(key),
-  });
 }

@@ -1,17 +1,13 @@
 import { Inject } from '@nestjs/common';
-import { DEFAULT_CONNECTION } from '../zk.tokens.js';
-import { MisuseError } from './requirement.js';
-import type { MethodSpec } from './requirement.js';
+import { DEFAULT_CONNECTION } from '../services/tokens.js';
+import { MisuseError, type Requirement } from './requirement.js';
 
-/** What a decorator has injected. */
-type Injected = Pick<MethodSpec, 'decorator' | 'service' | 'serviceToken' | 'connection'>;
+type Injected = Pick<Requirement, 'decorator' | 'service' | 'serviceToken' | 'connection'>;
 
+/** One symbol for each decorator and connection. */
 const properties = new Map<string, symbol>();
 
-/**
- * Has Nest inject a decorator's service into the instances of a class. Nest prints the
- * description of the symbol where it has none to inject, so it says what to do.
- */
+/** Makes Nest inject a decorator's service into the instances of a class. Returns the property. */
 export function injectService(target: object, injected: Injected): symbol {
   const property = propertyOf(injected);
   Inject(injected.serviceToken)(target, property);
@@ -19,7 +15,8 @@ export function injectService(target: object, injected: Injected): symbol {
     Object.defineProperty(target, property, {
       configurable: true,
       get: () => undefined,
-      // Nest assigns, Nest 11 twice; an enumerable property would show up in logs, copies and comparisons.
+      // Nest assigns the property, Nest 11 twice. It must not be enumerable: it would appear in logs, copies
+      // and comparisons of the instance.
       set(this: object, service: unknown) {
         Object.defineProperty(this, property, {
           value: service,
@@ -32,12 +29,17 @@ export function injectService(target: object, injected: Injected): symbol {
   return property;
 }
 
-export function injectedService(self: unknown, property: symbol, spec: MethodSpec): unknown {
+/** @throws MisuseError if Nest did not inject the service into `self` */
+export function injectedService(
+  self: unknown,
+  property: symbol,
+  requirement: Requirement,
+): unknown {
   const service = (self as Record<symbol, unknown> | undefined)?.[property];
   if (service) return service;
-  const { decorator, service: missing } = spec;
+  const { label, decorator, service: missing } = requirement;
   throw new MisuseError(
-    `${spec.label} has a ${decorator}, but was called on an object that Nest did not make, so no ${missing} was injected into it and the method was not run. Let Nest make the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory`,
+    `${label} has a ${decorator} but was called on an object that Nest did not create, so it has no injected ${missing}. The method was not run. Let Nest create the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory`,
   );
 }
 
@@ -47,6 +49,7 @@ function propertyOf({ decorator, service, connection }: Injected): symbol {
   if (!property) {
     const options =
       connection === DEFAULT_CONNECTION ? '' : `, name: ${JSON.stringify(connection)}`;
+    // Nest prints the description if it cannot inject the service.
     property = Symbol(
       `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module`,
     );

@@ -1,59 +1,59 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
-import type { LeaderParticipant } from '../recipes/index.js';
-import { NotLeaderError } from '../recipes/index.js';
-import type { Holding } from '../services/call-guard.js';
-import type { LeaderService } from '../services/leader.service.js';
-import { checkKnownOptions } from '../services/service-options.js';
+import { checkKnownOptions } from '../client/validation.js';
+import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
+import type { TermGuard } from '../services/call-guard.js';
 import { checkKey, type LockKeys } from '../services/keys.js';
-import { getLeaderServiceToken } from '../zk.tokens.js';
+import type { LeaderService } from '../services/leader.service.js';
+import { getLeaderServiceToken } from '../services/tokens.js';
 import { checkCalled, decorateMethod } from './decorate-method.js';
 import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
-import { METHOD_OPTIONS, type MethodCall, MethodSpec } from './requirement.js';
+import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
 
 /**
- * A call of a method for leaders alone, on an instance that does not lead.
+ * A call of a `@LeaderOnly` method on an instance that does not lead.
  *
  * @publicApi
  */
 export interface NotLeaderCall {
   readonly election: string;
-  /** What the method was called with; empty on a handler, whose pipes have not run yet. */
+  /** The arguments of the call; empty on a handler, because its pipes have not run yet. */
   readonly args: unknown[];
-  /** Of a handler. */
+  /** Only on a handler. */
   readonly context: ExecutionContext | undefined;
-  /** Who leads, to send the call there: its `id` is what it calls itself (`participantId`). */
+  /** Resolves with the leader, for example to forward the call. Its `id` is its `participantId`. */
   leader(): Promise<LeaderParticipant | undefined>;
 }
 
 /**
- * What `@LeaderOnly` takes where the name of the election is not enough.
+ * Options of `@LeaderOnly`.
  *
  * @publicApi
  */
 export interface LeaderOnlyOptions {
   election: string;
   /**
-   * What a call comes to where this instance does not lead. `'skip'` resolves to undefined: the default
-   * everywhere but on handlers, where it is refused, since it would answer success with nothing done.
-   * `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers as
-   * 503. The result of a function takes the place of the method's. On a queue's consumer say `'throw'`:
-   * a skipped job counts as done. Written out, `'skip'` makes the types demand that the method promises
-   * undefined too; left out it does not, since no type tells a handler from another method.
+   * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no
+   * handlers, resolves with undefined; on a handler it is an error, because the handler would answer
+   * success although nothing was done. `'throw'`, the default on handlers, rejects with a
+   * {@link NotLeaderError}, which a handler answers with 503. The result of a function replaces the result
+   * of the method. On a queue consumer use `'throw'`: a skipped job counts as done. An explicit `'skip'`
+   * requires by its types that the method may resolve with undefined; the default cannot, because no
+   * type distinguishes handlers from other methods.
    */
   otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);
   /**
-   * What happens when the method has succeeded, but the leadership ended meanwhile, so that another
-   * leader may have run beside it: `'throw'`, the default, rejects with the NotLeaderError.
+   * What to do if the method succeeded but the leadership ended while it ran, so that another leader may
+   * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
    */
   onLost?: 'throw' | 'ignore';
-  /** The `name` of the ZkModule connection to take part on. */
+  /** The `name` of the ZkModule connection for the election. */
   connection?: string;
 }
 
 /**
- * Runs the method only on the instance that leads the election, which every instance with such a
- * method takes part in from its start on.
+ * Runs the method only on the instance that leads the election. Each instance with such a method joins the
+ * election when it starts.
  *
  * ```ts
  * @Cron(CronExpression.EVERY_MINUTE)
@@ -66,10 +66,9 @@ export interface LeaderOnlyOptions {
  * }
  * ```
  *
- * Inside, `currentTerm()` gives the term: its signal aborts when the leadership is lost or given up,
- * its fencing token orders the writes of successive leaders. It does not make calls wait for each
- * other: add `@DistributedLock` for that. Handlers and other decorators are as with
- * {@link DistributedLock}.
+ * Inside the method, `currentTerm()` returns the term: its signal aborts when the leadership ends, its fencing
+ * token orders the writes of successive leaders. Calls on the leader do not exclude each other: add
+ * `@DistributedLock` for that. Handlers and other decorators are as with {@link DistributedLock}.
  *
  * @publicApi
  */
@@ -87,16 +86,16 @@ export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorat
   return decorateMethod(
     '@LeaderOnly',
     'LeaderService',
-    (target, method) => new LeaderSpec(target, method, options),
-  ) as MethodDecorator;
+    (target, method) => new LeadershipRequirement(target, method, options),
+  );
 }
 
 const OPTIONS = [...METHOD_OPTIONS, 'election', 'otherwise'] satisfies (keyof LeaderOnlyOptions)[];
 
-/** That a method runs only where this instance leads an election. */
-export class LeaderSpec extends MethodSpec<LeaderService> {
+/** Requires that this instance leads an election. */
+export class LeadershipRequirement extends Requirement<LeaderService> {
   readonly election: string;
-  override readonly needsArguments = false;
+  override readonly keyFromArguments = false;
   private readonly otherwise: LeaderOnlyOptions['otherwise'];
 
   constructor(target: object, method: string | symbol, options: LeaderOnlyOptions) {
@@ -116,7 +115,7 @@ export class LeaderSpec extends MethodSpec<LeaderService> {
     return getLeaderServiceToken(this.connection);
   }
 
-  override get skips(): string | undefined {
+  override get skipOption(): string | undefined {
     return this.otherwise === 'skip' ? "otherwise: 'skip'" : undefined;
   }
 
@@ -124,25 +123,29 @@ export class LeaderSpec extends MethodSpec<LeaderService> {
     return this.election;
   }
 
-  override async enter(
+  override async acquire(
     service: LeaderService,
     _key: LockKeys,
     { context }: MethodCall,
-  ): Promise<Holding | undefined> {
+  ): Promise<TermGuard | undefined> {
     const { election, otherwise } = this;
-    const leading = service.enter(election);
-    if (leading) return leading;
-    // Somebody waits for a handler's answer: success with nothing done would be a lie.
+    const guard = service.enter(election);
+    if (guard) return guard;
+    // A skipped handler would answer success although nothing was done.
     if (otherwise === 'throw' || (otherwise === undefined && context)) {
-      const message = `${this.label} runs on the leader of election ${JSON.stringify(election)} alone, which this instance is not`;
+      const message = `${this.label} runs only on the leader of election ${JSON.stringify(election)}, and this instance is not the leader`;
       throw new NotLeaderError(message, { key: election });
     }
     return undefined;
   }
 
-  override instead(service: LeaderService, _key: LockKeys, { args, context }: MethodCall): unknown {
+  override fallback(
+    service: LeaderService,
+    _key: LockKeys,
+    { args, context }: MethodCall,
+  ): unknown {
     const { election, otherwise } = this;
-    if (typeof otherwise !== 'function') return this.nothing;
+    if (typeof otherwise !== 'function') return this.skippedResult;
     return otherwise({ election, args, context, leader: () => service.leader(election) });
   }
 }

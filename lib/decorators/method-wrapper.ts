@@ -1,121 +1,128 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, isObservable, type Observable, throwError } from 'rxjs';
-import type { Holding } from '../services/call-guard.js';
+import type { CallGuard } from '../services/call-guard.js';
+import {
+  checkNotGenerator,
+  guardedStream,
+  subscribedIn,
+  toObservable,
+  usingAsync,
+} from './guarded-stream.js';
 import { HandlerCall } from './handler-call.js';
-import { bracket, checkBegun, guarded, streamOf, subscribedIn } from './guarded-stream.js';
 import { injectedService } from './injected-service.js';
-import type { MethodCall, MethodSpec } from './requirement.js';
-import { MisuseError, specsOf } from './requirement.js';
+import { type MethodCall, MisuseError, type Requirement, requirementsOf } from './requirement.js';
 
-/** One call of such a method outside of a handler. */
+/** One call of a decorated method that is not part of a handler's call. */
 interface Call extends MethodCall {
-  readonly spec: MethodSpec;
-  readonly below: readonly MethodSpec[];
-  /** @throws MisuseError where Nest did not make the object the method is called on. */
+  readonly requirement: Requirement;
+  /** The requirements of the same method's lower decorators. */
+  readonly inner: readonly Requirement[];
+  /** @throws MisuseError if Nest did not create the instance */
   service(): unknown;
   run(): unknown;
 }
 
 /**
- * The method, with what it needs. In a handler's call the interceptor holds that, and the wrapper
- * hands it the final arguments; in every other call the wrapper holds it. A Proxy, so that the method keeps its
- * name, its length and its properties.
+ * Wraps a method so that it runs only while `requirement` is met. In a handler's call the interceptor
+ * owns the guard, and the wrapper passes it the final arguments; in other calls the wrapper owns the
+ * guard. A Proxy, because it keeps the method's name, length and properties.
  */
 export function wrapMethod<M extends (...args: never[]) => unknown>(
   method: M,
-  spec: MethodSpec,
+  requirement: Requirement,
   property: symbol,
 ): M {
-  const below = specsOf(method);
+  const inner = requirementsOf(method);
   return new Proxy(method, {
     apply(target, self: unknown, args: unknown[]) {
       const run = () => Reflect.apply(target, self, args) as unknown;
-      const handlerCall = HandlerCall.claim(spec, args);
-      if (handlerCall) return handlerCall.run(spec, args, run);
-      const service = () => injectedService(self, property, spec);
-      const call: Call = { spec, below, args, context: undefined, service, run };
-      return spec.streams ? defer(() => heldStream(call)) : heldPromise(call);
+      const handlerCall = HandlerCall.claim(requirement, args);
+      if (handlerCall) return handlerCall.run(requirement, args, run);
+      const service = () => injectedService(self, property, requirement);
+      const call: Call = { requirement, inner, args, context: undefined, service, run };
+      return requirement.returnsObservable ? defer(() => guardStream(call)) : guardPromise(call);
     },
   });
 }
 
-async function heldPromise({ spec, below, service, run, ...call }: Call): Promise<unknown> {
-  const key = spec.keyOf(call);
-  const holding = await spec.enter(service(), key, call, undefined);
-  if (!holding) return spec.instead(service(), key, call);
+async function guardPromise({ requirement, inner, service, run, ...call }: Call): Promise<unknown> {
+  const key = requirement.keyOf(call);
+  const guard = await requirement.acquire(service(), key, call, undefined);
+  if (!guard) return requirement.fallback(service(), key, call);
   try {
-    checkAbove(spec);
-    const value = await runBelow(spec, below, holding, run);
-    if (isObservable(value)) throw unforeseenStream(spec);
-    checkBegun(value, spec);
-    const loss = spec.lossOf(holding);
+    checkOuterGuards(requirement);
+    const value = await runInner(requirement, inner, guard, run);
+    if (isObservable(value)) throw undeclaredStream(requirement);
+    checkNotGenerator(value, requirement);
+    const loss = requirement.lossOf(guard);
     if (loss) throw loss;
     return value;
   } finally {
-    await holding.release();
+    await guard.release();
   }
 }
 
-/** Each subscription calls the method anew, as it would undecorated, and holds what it needs until it ends. */
-function heldStream({ spec, below, service, run, ...call }: Call): Observable<unknown> {
-  const left = new AbortController();
-  let present: Holding | undefined;
-  return bracket({
+/** Each subscription calls the method again, as without the decorator, and has its own guard. */
+function guardStream({ requirement, inner, service, run, ...call }: Call): Observable<unknown> {
+  const closed = new AbortController();
+  let guard: CallGuard | undefined;
+  return usingAsync({
     open: async () => {
-      const key = spec.keyOf(call);
-      const holding = await spec.enter(service(), key, call, left.signal);
-      if (!holding) return streamOf(spec.instead(service(), key, call));
-      if (left.signal.aborted) await holding.release();
-      present = holding;
-      checkAbove(spec);
+      const key = requirement.keyOf(call);
+      const acquired = await requirement.acquire(service(), key, call, closed.signal);
+      if (!acquired) return toObservable(requirement.fallback(service(), key, call));
+      if (closed.signal.aborted) await acquired.release();
+      guard = acquired;
+      checkOuterGuards(requirement);
       return subscribedIn(
-        (fn) => runBelow(spec, below, holding, fn),
+        (fn) => runInner(requirement, inner, acquired, fn),
         () => {
           const stream = run();
-          if (isObservable(stream)) return guarded(stream, spec, holding);
-          const message = `${spec.label} is declared to return an Observable, but returned something else`;
+          if (isObservable(stream)) return guardedStream(stream, requirement, acquired);
+          const message = `${requirement.label} is declared to return an Observable, but returned something else`;
           return throwError(() => new MisuseError(message));
         },
       );
     },
     close: async () => {
-      left.abort();
-      await present?.release();
+      closed.abort();
+      await guard?.release();
     },
   });
 }
 
-function unforeseenStream({ decorator, label }: MethodSpec): MisuseError {
+function undeclaredStream({ decorator, label }: Requirement): MisuseError {
   return new MisuseError(
-    `${label} has a ${decorator} and gave an Observable, which would have outlasted it. Declare it as returning one, not in a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on, and import Observable as a value: "import type" leaves no trace of it`,
+    `${label} has a ${decorator} but returned an Observable, which would run after the release. Declare its return type as an Observable, not as a promise: "${label.split('.').at(-1)}(…): Observable<…>", with emitDecoratorMetadata on, and import Observable as a value: "import type" leaves no metadata`,
   );
 }
 
-/** What a call of a method holds by its upper decorators, for the lower ones of the same method. */
-interface HeldAbove {
-  readonly below: readonly MethodSpec[];
-  readonly holdings: readonly Holding[];
+/** The guards that the outer decorators of a method acquired for one call of it. */
+interface OuterGuards {
+  /** The requirements of the inner decorators. */
+  readonly inner: readonly Requirement[];
+  readonly guards: readonly CallGuard[];
 }
 
-const present = new AsyncLocalStorage<HeldAbove>();
+const outerGuards = new AsyncLocalStorage<OuterGuards>();
 
-/** Runs what stands below one of a method's decorators, as the holder of what that one holds. */
-export function runBelow<T>(
-  spec: MethodSpec,
-  below: readonly MethodSpec[],
-  holding: Holding,
+/** Runs `fn`, the method with its inner decorators, as the holder of `guard`. */
+function runInner<T>(
+  requirement: Requirement,
+  inner: readonly Requirement[],
+  guard: CallGuard,
   fn: () => T,
 ): T {
-  const holdings = [...heldAbove(spec), holding];
-  return present.run({ below, holdings }, () => holding.run(fn));
+  const guards = [...outerGuardsOf(requirement), guard];
+  return outerGuards.run({ inner, guards }, () => guard.run(fn));
 }
 
-/** @throws what was lost above while this decorator waited: the method must not begin without it */
-export function checkAbove(spec: MethodSpec): void {
-  for (const { signal } of heldAbove(spec)) signal.throwIfAborted();
+/** Throws if an outer guard was lost while this one was acquired: the method must not start without it. */
+function checkOuterGuards(requirement: Requirement): void {
+  for (const { signal } of outerGuardsOf(requirement)) signal.throwIfAborted();
 }
 
-function heldAbove(spec: MethodSpec): readonly Holding[] {
-  const held = present.getStore();
-  return held?.below.includes(spec) ? held.holdings : [];
+function outerGuardsOf(requirement: Requirement): readonly CallGuard[] {
+  const outer = outerGuards.getStore();
+  return outer?.inner.includes(requirement) ? outer.guards : [];
 }

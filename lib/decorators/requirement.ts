@@ -2,14 +2,15 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import 'reflect-metadata';
 import { EMPTY, isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
-import type { Holding } from '../services/call-guard.js';
+import type { CallGuard } from '../services/call-guard.js';
 import type { LockKeys } from '../services/keys.js';
-import { connectionName } from '../zk.tokens.js';
+import { connectionName } from '../services/tokens.js';
 
-/** One call of a method, as far as it is known when its needs are looked at. */
+/** One call of a decorated method. */
 export interface MethodCall {
+  /** Empty in a handler's interceptor, which runs before the pipes. */
   readonly args: unknown[];
-  /** Of a handler that Nest calls through its interceptors. */
+  /** Only for calls of handlers. */
   readonly context: ExecutionContext | undefined;
 }
 
@@ -20,24 +21,24 @@ interface MethodOptions {
 
 export const METHOD_OPTIONS = ['onLost', 'connection'] satisfies (keyof MethodOptions)[];
 
-/** What one decorator says that one method needs to run, checked. */
-export abstract class MethodSpec<Service = unknown> {
-  /** `Class.method`, for messages. */
+/** What one decorator requires for each call of one method: a lease, or leadership. Its options are checked. */
+export abstract class Requirement<Service = unknown> {
+  /** `Class.method`, for error messages. */
   readonly label: string;
   readonly connection: string;
-  /** The method says by its return type that it returns an Observable. */
-  readonly streams: boolean;
-  /** Of the service that gives it. */
+  /** Whether the declared return type of the method is an Observable. */
+  readonly returnsObservable: boolean;
   abstract readonly serviceToken: InjectionToken<Service>;
-  /** Whether the key can be known only from the arguments that the method is called with in the end. */
-  abstract readonly needsArguments: boolean;
-  /** The option, as it is written, by which calls come to nothing without an error. */
-  abstract readonly skips: string | undefined;
+  /** Whether the key depends on the final arguments of the method. */
+  abstract readonly keyFromArguments: boolean;
+  /** The option by which calls are skipped, as it is written in the source; undefined if calls never are. */
+  abstract readonly skipOption: string | undefined;
   private readonly onLost: NonNullable<MethodOptions['onLost']>;
 
   constructor(
-    /** As it is written, for messages; likewise the service. */
+    /** The decorator as it is written in the source, for error messages. */
     readonly decorator: string,
+    /** Name of the service's class, for error messages. */
     readonly service: string,
     target: object,
     method: string | symbol,
@@ -49,37 +50,46 @@ export abstract class MethodSpec<Service = unknown> {
     }
     this.onLost = onLost;
     this.connection = connectionName(connection, this.named('connection'));
-    this.streams = isObservableType(Reflect.getMetadata('design:returntype', target, method));
+    const returnType: unknown = Reflect.getMetadata('design:returntype', target, method);
+    // By shape, because the application may have its own copy of rxjs.
+    this.returnsObservable = typeof returnType === 'function' && isObservable(returnType.prototype);
   }
 
-  /** What is asked of the service. */
   abstract keyOf(call: MethodCall): LockKeys;
 
-  /** Undefined where it is not to be had, and the call comes to {@link instead} then. */
-  abstract enter(
+  /** Resolves with undefined if the call must not run the method; the caller gets {@link fallback} then. */
+  abstract acquire(
     service: Service,
     key: LockKeys,
     call: MethodCall,
     signal: AbortSignal | undefined,
-  ): Promise<Holding | undefined>;
+  ): Promise<CallGuard | undefined>;
 
-  /** What a call comes to that may not run the method. */
-  abstract instead(service: Service, key: LockKeys, call: MethodCall): unknown;
+  /** Returns the result of a call that must not run the method. */
+  abstract fallback(service: Service, key: LockKeys, call: MethodCall): unknown;
 
-  /** What a method that ran has to fail with, if it did not fail by itself. */
-  lossOf({ held, signal }: Holding): CoordinationError | undefined {
-    // Not held and not aborted: the method gave its lease back by itself.
+  /** Returns the error with which a call must fail although the method succeeded. */
+  lossOf({ held, signal }: CallGuard): CoordinationError | undefined {
+    // If the signal is not aborted, the method released the lease itself.
     if (!this.failsOnLoss || held || !signal.aborted) return undefined;
     return signal.reason as CoordinationError;
   }
 
-  /** What the method's caller gets for a call that is skipped. */
-  protected get nothing(): unknown {
-    return this.streams ? EMPTY : undefined;
-  }
-
   get failsOnLoss(): boolean {
     return this.onLost === 'throw';
+  }
+
+  /** @throws MisuseError if calls may be skipped, for a method that is a handler */
+  checkOnHandler(): void {
+    if (!this.skipOption) return;
+    throw new MisuseError(
+      `${this.decorator} on the handler ${this.label} has ${this.skipOption}, which would answer success although nothing was done. Use 'throw' or a function`,
+    );
+  }
+
+  /** The result of a skipped call. */
+  protected get skippedResult(): unknown {
+    return this.returnsObservable ? EMPTY : undefined;
   }
 
   protected named(option: string): string {
@@ -87,24 +97,18 @@ export abstract class MethodSpec<Service = unknown> {
   }
 }
 
-/** By shape, since the application may have another copy of rxjs. */
-function isObservableType(type: unknown): boolean {
-  return typeof type === 'function' && isObservable(type.prototype as unknown);
+const REQUIREMENTS = 'nestjs-zookeeper:requirements';
+
+/** Returns the requirements of a method, outermost first. */
+export function requirementsOf(method: object): readonly Requirement[] {
+  return (Reflect.getMetadata(REQUIREMENTS, method) as Requirement[] | undefined) ?? [];
 }
 
-const SPECS = 'nestjs-zookeeper:needs';
-
-/** What a method needs to run, outermost first. Empty for a method that needs nothing. */
-export function specsOf(method: object): readonly MethodSpec[] {
-  return (Reflect.getMetadata(SPECS, method) as MethodSpec[] | undefined) ?? [];
+/** Adds the outermost requirement. Decorators are applied from the bottom up. */
+export function addRequirement(method: object, requirement: Requirement): void {
+  Reflect.defineMetadata(REQUIREMENTS, [requirement, ...requirementsOf(method)], method);
 }
 
-/** Decorators are applied from the lowest up: the one that comes last is the outermost. */
-export function addSpec(method: object, spec: MethodSpec): void {
-  Reflect.defineMetadata(SPECS, [spec, ...specsOf(method)], method);
-}
-
-/** What the decorators below said of the method is true of its wrapper. */
 export function copyMetadata(from: object, to: object): void {
   for (const key of Reflect.getMetadataKeys(from)) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);
@@ -112,8 +116,8 @@ export function copyMetadata(from: object, to: object): void {
 }
 
 /**
- * A decorator stands where it cannot do what it says. The message names the method and tells what to
- * change; nothing was run without its lock.
+ * A decorator is used where it cannot work. The message names the method and what to change. The method
+ * was not run.
  *
  * @publicApi
  */

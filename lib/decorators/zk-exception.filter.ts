@@ -9,7 +9,7 @@ import {
 import { from, mergeMap, type Observable } from 'rxjs';
 import { CoordinationError } from '../client/errors.js';
 
-/** What Express's response and Fastify's reply have in common. */
+/** The common part of Express's response and Fastify's reply. */
 interface HttpResponse {
   readonly headersSent?: boolean;
   readonly sent?: boolean;
@@ -19,9 +19,9 @@ interface HttpResponse {
 }
 
 /**
- * Answers those of the library's errors that nobody caught, as the decorators' interceptors answer
- * theirs: busy 409, timed out 503 with Retry-After, no connection 503 and so on, for RPC and WebSocket
- * their kind of exception. For handlers that use LockService or call locked providers:
+ * Answers uncaught errors of this library in the same way as the decorators on handlers do: on HTTP with
+ * 409 for busy, 503 with Retry-After for a timeout, 503 without a connection, and so on; on RPC and
+ * WebSocket with that transport's exception. For handlers that use LockService or call locked providers:
  * `{ provide: APP_FILTER, useClass: ZkExceptionFilter }`. Override `toException` for other answers.
  *
  * @publicApi
@@ -40,12 +40,12 @@ export class ZkExceptionFilter implements ExceptionFilter<CoordinationError> {
       case 'ws':
         return void this.emit(exception, host);
       default:
-        // GraphQL reports what its filters return.
+        // GraphQL reports the value that a filter returns.
         return exception;
     }
   }
 
-  /** What the transport's own filter is given, or a promise of it. An HttpException on HTTP. */
+  /** Returns the transport's exception, or a promise of it. On HTTP an HttpException, and no promise. */
   protected toException(error: CoordinationError, host: ArgumentsHost): unknown {
     return transportException(error, host);
   }
@@ -78,21 +78,21 @@ export class ZkExceptionFilter implements ExceptionFilter<CoordinationError> {
 function reply(exception: unknown, host: ArgumentsHost): Observable<unknown> {
   return from(Promise.all([import('@nestjs/microservices'), exception as Promise<Error>])).pipe(
     mergeMap(([{ BaseRpcExceptionFilter }, settled]) =>
-      // Its type parameter is what it is given, its own type says RpcException at most.
+      // The filter handles any error, although its type accepts only RpcException.
       new BaseRpcExceptionFilter().catch(settled as never, host),
     ),
   );
 }
 
 /**
- * What a handler is to fail with in place of a lock's error: undefined leaves it to the library, the
- * error itself leaves it to the application's exception filters.
+ * Returns the error with which a handler fails in place of a coordination error. Undefined keeps the
+ * library's mapping; the error itself passes it to the application's exception filters.
  *
  * @publicApi
  */
 export type ErrorMapping = (error: CoordinationError, host: ArgumentsHost) => unknown;
 
-/** What the caller hears. The error's own message may name servers and znodes: it stays the cause. */
+/** The answer to the client. The error's own message may name servers and znodes, so it is only the cause. */
 interface Answer {
   readonly status: number;
   readonly message: string;
@@ -107,19 +107,19 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   SESSION_EXPIRED: { status: 503, message: 'The coordination service is unavailable' },
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
-  LEASE_LOST: { status: 500, message: 'The lease was lost meanwhile' },
+  LEASE_LOST: { status: 500, message: 'The lease was lost while the request ran' },
 };
 
 /**
- * The transport's form of an error, where the transport's package must be loaded a promise of it; the
- * error itself where it is none that a caller can act on.
+ * Returns an error in the form of the transport, or a promise of it if the transport's package must be
+ * loaded first. Returns the error itself if a client cannot act on it.
  */
 export function transportException(error: CoordinationError, host: ArgumentsHost): unknown {
   const answer = ANSWERS[error.code];
   if (!answer) return error;
   const { status, message, retryAfter } = answer;
   const payload = { status: 'error', code: error.code, message };
-  // Not imported above: an application without such a transport need not have its package.
+  // Dynamic imports, because the packages are optional.
   switch (host.getType<string>()) {
     case 'rpc':
       return import('@nestjs/microservices').then(
@@ -130,7 +130,8 @@ export function transportException(error: CoordinationError, host: ArgumentsHost
         ({ WsException }) => new WsException({ ...payload, retryAfter }),
       );
     case 'graphql':
-      // Its servers pass on the extensions. Nest would take the code for its own, were there a statusCode.
+      // GraphQL servers pass the extensions on. Without a statusCode in the body, because Nest would derive
+      // its own code from it.
       return Object.assign(
         new HttpException({ code: error.code, message }, status, { cause: error }),
         { extensions: { code: error.code, status, retryAfter } },
@@ -142,7 +143,7 @@ export function transportException(error: CoordinationError, host: ArgumentsHost
   return new HttpException(body, status, { cause: error });
 }
 
-/** Express's response and Fastify's reply alike. */
+/** Works with Express's response and Fastify's reply. */
 function setHeader(host: ArgumentsHost, name: string, value: string): void {
   const response = host.switchToHttp().getResponse<{
     headersSent?: boolean;

@@ -1,52 +1,52 @@
 import { BadOptionError } from '../client/errors.js';
 
-/** UTF-16 units. A key is a name; its znode's path travels with every request about the lock. */
-const LONGEST_KEY = 1024;
+/** UTF-16 units. The limit bounds the path that each request about the lock carries. */
+const MAX_KEY_LENGTH = 1024;
 
 /**
- * What may not stand in a znode's name: the slash, our own escape character, and what ZooKeeper
- * refuses (control characters, surrogates, private use, specials, all beyond the basic plane).
+ * Characters that are percent-encoded in a znode's name: the slash, the percent sign itself, and the
+ * characters that ZooKeeper refuses (control characters, surrogates, private use, specials, and all
+ * characters outside the basic plane).
  */
 // oxlint-disable-next-line no-control-regex
 const UNSAFE = /[%/\u0001-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff\u{10000}-\u{10ffff}]/gu;
 
 /**
- * The key of one lock, or the keys of several that are taken as one.
+ * The key of one lock, or the keys of several locks that are acquired together.
  *
  * @publicApi
  */
 export type LockKeys = string | readonly string[];
 
-/** A list names at least one lock, and none twice: they would wait for each other. */
+/** Checks a key or a list of keys. A list has at least one key, and no key twice. */
 export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys {
   if (!Array.isArray(keys)) return checkKey(keys, what);
   if (keys.length === 0) throw new BadOptionError(what, keys, 'at least one key');
   for (const key of keys) checkKey(key, what);
-  // No two keys share a znode, so that comparing them as they are is enough.
-  const twice: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
-  if (twice !== undefined) throw new BadOptionError(what, twice, 'in the list once');
+  const duplicate: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
+  if (duplicate !== undefined) throw new BadOptionError(what, duplicate, 'in the list once');
 }
 
 export function checkKey(key: unknown, what = 'key'): asserts key is string {
-  const fits =
-    typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY && !key.includes('\0');
-  if (!fits) {
-    const expected = `a non-empty string of at most ${LONGEST_KEY} characters without NUL`;
+  const valid =
+    typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
+  if (!valid) {
+    const expected = `a non-empty string of at most ${MAX_KEY_LENGTH} characters without NUL`;
     throw new BadOptionError(what, key, expected);
   }
 }
 
-/** The znode of a key's lock. No two keys share one, and no key leads out of `<namespace>/locks`. */
+/** Returns the znode of a key's lock. Different keys have different znodes, all in `<namespace>/locks`. */
 export function lockPath(namespace: string, key: string): string {
   return `${namespace}/locks/${encodeKey(key)}`;
 }
 
-/** The znode of a key's semaphore; likewise. */
+/** As {@link lockPath}, for semaphores. */
 export function semaphorePath(namespace: string, key: string): string {
   return `${namespace}/semaphores/${encodeKey(key)}`;
 }
 
-/** The znode of an election; likewise. */
+/** As {@link lockPath}, for elections. */
 export function electionPath(namespace: string, election: string): string {
   return `${namespace}/elections/${encodeKey(election)}`;
 }
@@ -58,7 +58,7 @@ export function encodeKey(key: string): string {
 
 function percentEncode(character: string): string {
   const code = character.codePointAt(0)!;
-  // A surrogate without its other half has no UTF-8; the scheme's bytes still name it, and nothing else.
+  // A lone surrogate has no UTF-8 form. The bytes that UTF-8's scheme would give it are unique.
   const bytes =
     code >= 0xd800 && code <= 0xdfff
       ? [0xed, 0x80 | ((code >> 6) & 0x3f), 0x80 | (code & 0x3f)]

@@ -3,7 +3,7 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { wait } from '../client/sleep.js';
-import { runLeading } from '../recipes/internals/call-chain.js';
+import { checkKnownOptions } from '../client/validation.js';
 import {
   type CandidateOptions,
   LeaderLatch,
@@ -12,19 +12,18 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/internals/participants.js';
+import { readCandidates } from '../recipes/participants.js';
+import { TermGuard } from './call-guard.js';
 import {
   checkElectionOptions,
   checkSelectOptions,
   type ElectionOptions,
   type SelectOptions,
-} from './service-options.js';
-import type { Holding } from './call-guard.js';
-import { checkKnownOptions } from './service-options.js';
+} from './election-options.js';
 import { checkKey, electionPath } from './keys.js';
 
 /**
- * What {@link LeaderService.changes} tells.
+ * A value of {@link LeaderService.changes}.
  *
  * @publicApi
  */
@@ -32,32 +31,31 @@ export interface LeadershipChange {
   readonly election: string;
   /** Whether this instance leads. */
   readonly isLeader: boolean;
-  /** While it leads. */
+  /** The term of this instance; undefined while it does not lead. */
   readonly term: Term | undefined;
 }
 
 /**
- * Elections by name, over all processes on the same ensemble and namespace: of those who take part,
- * one leads. This process takes part at most once in each, by the first of {@link latch},
- * {@link select}, {@link isLeader} or {@link changes} that asks for it, the module's `elections`, or a
- * method with `@LeaderOnly`, `@OnElected` or `@OnResigned`. A shutdown resigns.
+ * Elections by name, across all processes on the same ensemble and namespace: one of the participants
+ * leads. This process joins an election at most once, by the first of these: the module's `elections`; a
+ * method with `@LeaderOnly`, `@OnElected` or `@OnResigned`; a call of {@link latch}, {@link select},
+ * {@link isLeader} or {@link term}; a subscription to {@link changes}. A shutdown resigns.
  *
  * @publicApi
  */
 export class LeaderService {
   private readonly candidates = new Map<string, LeaderLatch | LeaderSelector>();
-  /** Of all elections: whoever follows one goes on when its candidate was closed, and another joins. */
+  /** Changes in all elections: a subscriber of one election survives a new candidate of this process. */
   private readonly changed = new Listeners<LeadershipChange>();
   private readonly shutdown = new Subject<void>();
   private refusal: ShuttingDownError | undefined;
-  private resigned: Promise<void> | undefined;
+  private closing: Promise<void> | undefined;
 
   /**
-   * @param elections how this process takes part in some of them where a call does not say
-   * @param participantId as what this process takes part where a call does not say; default: host name
-   *   and process id
-   * @param report told of what keeps this process from taking part in an election, which it tries again,
-   *   and of what a `takeLeadership` throws; default: a process warning
+   * @param elections options of elections for calls that leave them out
+   * @param participantId id of this process in elections without an `id`; default: host name and process id
+   * @param report receives errors that keep this process from joining an election, which it retries, and
+   *   errors that a `takeLeadership` throws; default: a process warning
    */
   constructor(
     private readonly client: ZkClient,
@@ -67,31 +65,31 @@ export class LeaderService {
   ) {}
 
   /**
-   * Takes part in the election until the latch is closed; the latch that does so already, where there
-   * is one.
+   * Joins the election until the latch is closed. Returns the existing latch if this process has joined
+   * already.
    *
-   * @throws BadOptionError where this process takes part by other options, or by `select`;
+   * @throws BadOptionError if this process has joined with other options, or with `select`;
    *   ShuttingDownError
    */
   latch(election: string, options: ElectionOptions = {}): LeaderLatch {
     checkElectionOptions(options);
-    const present = this.present(election);
-    if (present) return this.sameLatch(present, options);
+    const existing = this.candidateOf(election);
+    if (existing) return this.existingLatch(existing, options);
     return this.join(
       election,
       new LeaderLatch(this.client, this.pathOf(election, options), {
-        ...this.optionsOf(election, options),
+        ...this.candidateOptions(election, options),
         closeMode: 'notify',
       }),
     );
   }
 
   /**
-   * Takes part in the election, and runs `takeLeadership` each time that this instance leads. It
-   * relinquishes the leadership when that has settled, and queues up again where `autoRequeue` says so
-   * or {@link LeaderSelector.requeue} asks for it.
+   * Joins the election and runs `takeLeadership` each time that this instance is elected. Gives up the
+   * leadership when the result of `takeLeadership` has settled, and joins again if `autoRequeue` is set or
+   * {@link LeaderSelector.requeue} is called.
    *
-   * @throws BadOptionError where this process takes part already; ShuttingDownError
+   * @throws BadOptionError if this process has joined already; ShuttingDownError
    */
   select(
     election: string,
@@ -99,56 +97,58 @@ export class LeaderService {
     options: SelectOptions = {},
   ): LeaderSelector {
     checkSelectOptions(options);
-    if (this.present(election)) throw this.twice(election);
+    if (this.candidateOf(election)) throw joinedAlready(election);
     const { autoRequeue, onError } = options;
     return this.join(
       election,
       new LeaderSelector(this.client, this.pathOf(election, options), takeLeadership, {
-        ...this.optionsOf(election, options),
+        ...this.candidateOptions(election, options),
         autoRequeue,
         ...(onError && { onError }),
       }),
     );
   }
 
-  /** Whether this instance leads at this very moment. It takes part from the first call on. */
+  /** Returns whether this instance leads now. Joins the election. */
   isLeader(election: string): boolean {
     return this.term(election) !== undefined;
   }
 
-  /** The present term of this instance. It takes part from the first call on. */
+  /** Returns the present term of this instance, or undefined. Joins the election. */
   term(election: string): Term | undefined {
     if (this.refusal) return undefined;
-    return (this.present(election) ?? this.latch(election)).term;
+    return (this.candidateOf(election) ?? this.latch(election)).term;
   }
 
-  /** Who leads, over all processes; undefined where nobody takes part. Needs not take part. */
+  /** Resolves with the leader among all processes, or undefined. Does not join the election. */
   async leader(election: string, options?: Pick<ElectionOptions, 'path'>) {
     const [first] = await this.participants(election, options);
     return first;
   }
 
-  /** Who takes part, over all processes, in the order in which they lead. Needs not take part. */
+  /**
+   * Resolves with the participants of all processes: the leader, then the others in the order in which
+   * they will lead. Does not join the election.
+   */
   async participants(
     election: string,
     options: Pick<ElectionOptions, 'path'> = {},
   ): Promise<LeaderParticipant[]> {
     checkKnownOptions('options', options, ['path']);
-    const present = this.present(election);
-    const path = options.path ?? present?.path ?? this.pathOf(election);
+    const path = options.path ?? this.candidateOf(election)?.path ?? this.pathOf(election);
     if (this.client.state === 'CONNECTING') await this.client.connect();
     return readCandidates(this.client, path);
   }
 
   /**
-   * Whether this instance leads: now, and each time that it changes, also by a close of its latch that
-   * is silent. Completes at the shutdown. It takes part from the first subscription on.
+   * Emits whether this instance leads: at once, then at each change, also when its latch is closed with
+   * `closeMode: 'silent'`. Completes at the shutdown. The first subscription joins the election.
    */
   changes(election: string): Observable<LeadershipChange> {
     checkKey(election, 'election');
     return new Observable<LeadershipChange>((subscriber) => {
       const now = changeTo(election, this.term(election));
-      // Before it hears of that: it may resign when it does.
+      // Listen before the first value: the subscriber may resign when it receives it.
       subscriber.add(
         this.changed.add((change) => {
           if (change.election === election) subscriber.next(change);
@@ -157,54 +157,53 @@ export class LeaderService {
       subscriber.next(now);
       if (this.refusal) subscriber.complete();
     }).pipe(
-      // Whoever subscribes in the middle of a change sees it, and then hears of it.
+      // A subscription during a change reads the new term and is then notified of it.
       distinctUntilChanged((one, other) => one.term === other.term),
       takeUntil(this.shutdown),
     );
   }
 
   /**
-   * Gives the leadership up and queues up again behind all others. A `takeLeadership` that runs is
-   * interrupted: it keeps its place until it has settled, and queues up again where `autoRequeue` says
-   * so. `isLeader` is false at once; resolves when the place is given up, or at once where
-   * `takeLeadership` itself calls it. Nothing where this instance does not lead.
+   * Gives up the leadership and queues up again behind all other participants; does nothing if this
+   * instance does not lead. `isLeader` is false at once. A running `takeLeadership` is interrupted and
+   * keeps its place in the queue until it has settled; then `autoRequeue` decides whether it queues up
+   * again. Resolves when the place is given up, or at once if `takeLeadership` itself is the caller.
    */
   async resign(election: string): Promise<void> {
-    await this.present(election)?.resign();
+    await this.candidateOf(election)?.resign();
   }
 
-  /** The present term, to run a call within; undefined where this instance does not lead. */
-  enter(election: string): Holding | undefined {
+  /** Returns a guard that runs a call within the present term; undefined if this instance does not lead. */
+  enter(election: string): TermGuard | undefined {
     const term = this.term(election);
-    return term && new TermHolding(term);
+    return term && new TermGuard(term);
   }
 
   /**
-   * From now on this process leads nothing and takes part in nothing. Waits until each `takeLeadership`
-   * has settled, at most `limit` milliseconds: one that runs on keeps its place until the session ends.
-   * Idempotent.
+   * Leaves all elections for good. Waits at most `limit` milliseconds until each `takeLeadership` has
+   * settled; one that still runs keeps its place until the session ends. Idempotent.
    */
   resignAll(limit: number): Promise<void> {
-    this.resigned ??= this.closeAll(limit);
-    return this.resigned;
-  }
-
-  /** Who takes part for this process; one that was closed does not. */
-  private present(election: string): LeaderLatch | LeaderSelector | undefined {
-    checkKey(election, 'election');
-    const candidate = this.candidates.get(election);
-    return candidate?.state === 'closed' ? undefined : candidate;
+    this.closing ??= this.closeAll(limit);
+    return this.closing;
   }
 
   private async closeAll(limit: number): Promise<void> {
     this.refusal = new ShuttingDownError('the application is shutting down');
-    const closing = Promise.all([...this.candidates.values()].map((one) => one.close()));
+    const closed = Promise.all([...this.candidates.values()].map((candidate) => candidate.close()));
     this.shutdown.next();
     const until = (wake: () => void) => {
-      void closing.then(wake);
+      void closed.then(wake);
       return () => {};
     };
     await wait(limit, { until, ref: true });
+  }
+
+  /** Returns the candidate with which this process takes part, if it is not closed. */
+  private candidateOf(election: string): LeaderLatch | LeaderSelector | undefined {
+    checkKey(election, 'election');
+    const candidate = this.candidates.get(election);
+    return candidate?.state === 'closed' ? undefined : candidate;
   }
 
   private join<C extends LeaderLatch | LeaderSelector>(election: string, candidate: C): C {
@@ -215,33 +214,28 @@ export class LeaderService {
     this.candidates.set(election, candidate);
     candidate.onChange((term) => {
       if (!term || term.signal.aborted) return;
-      // By the term, not the latch: that says nothing of its end where it is closed silently.
-      const tellEnd = () => this.changed.emit(changeTo(election, undefined));
-      term.signal.addEventListener('abort', tellEnd, { once: true });
+      // The term's signal, because a latch that is closed silently does not notify its listeners.
+      const emitEnd = () => this.changed.emit(changeTo(election, undefined));
+      term.signal.addEventListener('abort', emitEnd, { once: true });
       this.changed.emit(changeTo(election, term));
     });
     candidate.start();
     return candidate;
   }
 
-  private sameLatch(
-    present: LeaderLatch | LeaderSelector,
-    { id = present.id, path = present.path }: ElectionOptions,
+  private existingLatch(
+    existing: LeaderLatch | LeaderSelector,
+    { id = existing.id, path = existing.path }: ElectionOptions,
   ): LeaderLatch {
-    if (!(present instanceof LeaderLatch)) throw this.twice(present.key);
-    if (id !== present.id) throw new BadOptionError('id', id, `${present.id}, as it is already`);
-    if (path !== present.path) {
-      throw new BadOptionError('path', path, `${present.path}, as it is already`);
+    if (!(existing instanceof LeaderLatch)) throw joinedAlready(existing.key);
+    if (id !== existing.id) throw new BadOptionError('id', id, `${existing.id}, as it is already`);
+    if (path !== existing.path) {
+      throw new BadOptionError('path', path, `${existing.path}, as it is already`);
     }
-    return present;
+    return existing;
   }
 
-  private twice(election: string): BadOptionError {
-    const expected = 'one that this process does not take part in already';
-    return new BadOptionError('election', election, expected);
-  }
-
-  private optionsOf(key: string, { id }: ElectionOptions): CandidateOptions {
+  private candidateOptions(key: string, { id }: ElectionOptions): CandidateOptions {
     const { report } = this;
     return {
       key,
@@ -261,23 +255,7 @@ function changeTo(election: string, term: Term | undefined): LeadershipChange {
   return { election, isLeader: term !== undefined, term };
 }
 
-/** The leadership, had until the term is over. */
-export class TermHolding implements Holding {
-  constructor(private readonly term: Term) {}
-
-  get held(): boolean {
-    return this.term.active;
-  }
-
-  get signal(): AbortSignal {
-    return this.term.signal;
-  }
-
-  run<T>(fn: () => T): T {
-    return runLeading(this.term, fn);
-  }
-
-  async release(): Promise<void> {
-    // It is the latch's to give up.
-  }
+function joinedAlready(election: string): BadOptionError {
+  const expected = 'one that this process does not take part in already';
+  return new BadOptionError('election', election, expected);
 }

@@ -1,86 +1,127 @@
-import { BadOptionError, ShuttingDownError } from '../client/errors.js';
-import type { Lock } from '../recipes/index.js';
-import { FifoSet } from '../recipes/internals/fifo-set.js';
-import { HeldLeases } from './held-leases.js';
+import { ShuttingDownError } from '../client/errors.js';
+import { checkSignal } from '../client/validation.js';
+import type { Lease, Lock } from '../recipes/index.js';
+import { partsOf } from './tracked-lease.js';
 
-/** What is asked for, as far as a shutdown goes. */
-interface Passage {
-  /** Of the lock or semaphore, for errors. */
+/** What the tracker must know about an acquire. */
+export interface Admission {
   readonly key: string;
-  readonly noun: string;
-  /** The caller holds it already and takes nothing new: refusing that would break what a shutdown waits for. */
+  readonly noun: Lock['noun'];
+  /**
+   * True if the call chain holds the lock already. A shutdown waits for the outer lease and therefore
+   * must not refuse the inner one.
+   */
   readonly reenters: boolean;
-  readonly signal: AbortSignal | undefined;
-  /** Which say who holds it. */
+  /** The locks to acquire. A warning about a long wait reads their holders. */
   readonly locks: readonly Pick<Lock, 'participants'>[];
+  /** Returns the error to reject with instead of `error`, for an acquire that failed. */
+  explain?(error: unknown): unknown;
 }
 
-/** One who waits, and what cancels that. */
-export interface Wait extends Omit<Passage, 'signal'> {
+/** An acquire that was neither granted nor rejected yet. */
+export interface PendingAcquire {
+  readonly admission: Admission;
   readonly cancel: AbortController;
 }
 
 /**
- * Where all go through who take something on one connection: a shutdown closes it, sends away those
- * who wait, and waits for those who hold.
+ * Knows all pending acquires and all held leases of one connection. A shutdown refuses new acquires,
+ * cancels the pending ones and waits until the held leases are released.
  */
-export class Turnstile {
-  readonly leases = new HeldLeases();
-  /** Those who wait now. */
-  readonly waits = new FifoSet<Wait>();
+export class LeaseTracker {
+  readonly pending = new Set<PendingAcquire>();
+  readonly leases = new Set<Lease>();
   private refusal: ShuttingDownError | undefined;
+  private onEmpty: (() => void) | undefined;
 
-  /** `take` gets a signal that the caller's own aborts, and a shutdown. */
-  async pass<T>(
-    { signal, ...asked }: Passage,
-    take: (signal: AbortSignal) => Promise<T>,
+  /**
+   * Runs `acquire`, which counts as pending until it settles or calls `onGranted`. The signal that it
+   * receives aborts with the caller's `signal` and with a shutdown.
+   */
+  async admit<T>(
+    admission: Admission,
+    signal: AbortSignal | undefined,
+    acquire: (signal: AbortSignal, onGranted: () => void) => Promise<T>,
   ): Promise<T> {
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw new BadOptionError('signal', signal, 'an AbortSignal');
-    }
-    if (this.refusal && !asked.reenters) throw refused(asked, this.refusal);
-
-    // Not AbortSignal.any: a signal as old as the application would gather dependents of every call.
+    checkSignal(signal);
+    if (this.refusal && !admission.reenters) throw refused(admission, this.refusal);
+    // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
+    // signal of every call.
     const cancel = new AbortController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    const wait = { ...asked, cancel };
-    this.waits.add(wait);
-    try {
-      return await take(cancel.signal);
-    } catch (error) {
-      throw this.refusal && cancel.signal.reason === this.refusal
-        ? refused(asked, this.refusal)
-        : error;
-    } finally {
-      this.waits.delete(wait);
+    const pending = { admission, cancel };
+    this.pending.add(pending);
+    const settle = () => {
       signal?.removeEventListener('abort', onAbort);
+      return this.pending.delete(pending);
+    };
+    try {
+      return await acquire(cancel.signal, settle);
+    } catch (error) {
+      // Granted before: the error comes from the callback that held the lock.
+      if (!this.pending.has(pending)) throw error;
+      if (this.refusal && cancel.signal.reason === this.refusal) {
+        throw refused(admission, this.refusal);
+      }
+      throw admission.explain ? admission.explain(error) : error;
+    } finally {
+      settle();
     }
   }
 
-  /** From now on whoever asks, and whoever waits, gets a ShuttingDownError. Idempotent. */
+  /** Ends the tracking of a lease that was released or lost. */
+  remove(lease: Lease): void {
+    this.leases.delete(lease);
+    if (this.leases.size === 0) this.onEmpty?.();
+  }
+
+  /** Ends the tracking of lost leases. Their holders may never release them. */
+  removeLost(): void {
+    for (const lease of this.leases) if (!isHeld(lease)) this.remove(lease);
+  }
+
+  holds(path: string): boolean {
+    return [...this.leases].flatMap(partsOf).some((part) => part.path === path && part.held);
+  }
+
+  /** Rejects pending and later acquires with a ShuttingDownError. Idempotent. */
   refuse(): void {
     this.refusal ??= new ShuttingDownError('the application is shutting down');
-    for (const { cancel } of this.waits) cancel.abort(this.refusal);
+    for (const { cancel } of this.pending) cancel.abort(this.refusal);
   }
 
   /**
-   * Refuses new holders, and waits at most `limit` milliseconds for the present ones. Resolves with the keys
-   * of what did not come back in time: it ends with the session, and its holders are told by that.
+   * Refuses acquires, then waits at most `limit` milliseconds until all leases are released or lost.
+   * Resolves with the keys of the leases that are still held; they end with the session.
    */
-  drain(limit: number): Promise<string[]> {
+  async drain(limit: number): Promise<string[]> {
     this.refuse();
-    return this.leases.drained(limit);
+    for (const { signal } of [...this.leases].flatMap(partsOf)) {
+      signal.addEventListener('abort', () => this.removeLost(), { once: true });
+    }
+    this.removeLost();
+    if (this.leases.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, limit);
+        this.onEmpty = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.onEmpty = undefined;
+    }
+    return [...this.leases].filter(isHeld).map((lease) => lease.key);
   }
 }
 
-function refused(
-  { key, noun }: Pick<Passage, 'key' | 'noun'>,
-  cause: ShuttingDownError,
-): ShuttingDownError {
-  return new ShuttingDownError(`${noun} ${JSON.stringify(key)} is refused: ${cause.message}`, {
-    key,
-    cause,
-  });
+/** A multi-lock that lost one of its locks still holds the others. */
+function isHeld(lease: Lease): boolean {
+  return partsOf(lease).some((part) => part.held);
+}
+
+function refused({ key, noun }: Admission, cause: ShuttingDownError): ShuttingDownError {
+  const message = `${noun} ${JSON.stringify(key)} is refused: ${cause.message}`;
+  return new ShuttingDownError(message, { key, cause });
 }

@@ -1,8 +1,8 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { checkKnownOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
-  type AcquireOptions,
   type Entry,
   ForeignNodeError,
   type Lease,
@@ -14,57 +14,115 @@ import {
   ReadLock,
   WriteLock,
 } from '../recipes/index.js';
-import { checkKnownOptions, type LeaseDefaults } from './service-options.js';
-import { LeaseService, unlessTaken } from './lease-service.js';
 import { checkKey, checkKeys, type LockKeys, lockPath } from './keys.js';
-import { checkLockOptions, checkMode, type LockMode, type LockOptions } from './service-options.js';
-import { Turnstile } from './lease-tracker.js';
+import {
+  checkLeaseOptions,
+  LEASE_OPTIONS,
+  type LeaseDefaults,
+  type LeaseOptions,
+  type LeaseRequest,
+  LeaseService,
+  plainName,
+  undefinedIfContended,
+} from './lease-service.js';
+import { LeaseTracker } from './lease-tracker.js';
 
 /**
- * The lease on one key; on a list of keys all of their leases as one.
+ * What a lock excludes: `'exclusive'` all other holders, `'write'` all readers and writers, `'read'`
+ * writers only. All users of a key use it either exclusively or with `'read'` and `'write'`: Curator has
+ * different locks for the two. Where they meet on one key, the later one gets a {@link ForeignNodeError}.
  *
  * @publicApi
  */
-export type LeaseOf<K extends LockKeys> = K extends string ? Lease : MultiLease;
+export type LockMode = 'exclusive' | 'read' | 'write';
 
 /**
- * Which lock of a key is meant, where nobody acquires it.
+ * Options of the methods of {@link LockService} that acquire.
+ *
+ * @publicApi
+ */
+export interface LockOptions extends LeaseOptions {
+  /**
+   * Default `'exclusive'`. The holder of the `'write'` lock may also acquire the `'read'` lock of the same
+   * key. A reader that asks for `'write'` is rejected, because it would wait for itself.
+   */
+  mode?: LockMode;
+  /** False rejects an acquire of a lock that the call chain already holds. Default true. */
+  reentrant?: boolean;
+}
+
+/**
+ * Selects the lock of a key for a call that does not acquire it.
  *
  * @publicApi
  */
 export type LockQuery = Pick<LockOptions, 'mode' | 'path'>;
 
+/**
+ * The lease of one key; for a list of keys one lease of all their locks.
+ *
+ * @publicApi
+ */
+export type LeaseOf<K extends LockKeys> = K extends string ? Lease : MultiLease;
+
+export const LOCK_OPTIONS = [...LEASE_OPTIONS, 'mode', 'reentrant'] satisfies (keyof LockOptions)[];
 const QUERY_OPTIONS = ['mode', 'path'] satisfies (keyof LockQuery)[];
+const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies Record<
+  LockMode,
+  unknown
+>;
+
+export function checkLockOptions(
+  options: unknown,
+  keys: unknown,
+  named = plainName,
+): asserts options is LockOptions {
+  checkKnownOptions(named('options'), options, LOCK_OPTIONS);
+  const { mode, reentrant, path } = options as LockOptions;
+  if (mode !== undefined) checkMode(mode, named('mode'));
+  if (reentrant !== undefined && typeof reentrant !== 'boolean') {
+    throw new BadOptionError(named('reentrant'), reentrant, 'true or false');
+  }
+  if (path !== undefined && Array.isArray(keys)) {
+    throw new BadOptionError(named('path'), path, 'left out with a list of keys');
+  }
+  checkLeaseOptions(options as LockOptions, named);
+}
+
+function checkMode(mode: unknown, option: string): void {
+  if (typeof mode !== 'string' || !Object.hasOwn(LOCKS, mode)) {
+    throw new BadOptionError(option, mode, "'exclusive', 'read' or 'write'");
+  }
+}
 
 /**
- * Locks by key, for all processes on the same ensemble and namespace: exclusive ones, and for readers
- * and writers. A key is used in the one way or in the other; see {@link LockMode}.
+ * Locks by key, across all processes on the same ensemble and namespace: exclusive locks and read/write
+ * locks; see {@link LockMode}.
  *
- * A list of keys is taken as one, all or none, under one deadline, in an order that is the same for
- * everybody. Locks taken by nesting calls are outside of that order: give them a finite `wait`.
+ * The locks of a list of keys are acquired together, all or none, under one deadline and in an order that
+ * is the same for all callers, so that two lists cannot deadlock. Nested calls do not follow that order:
+ * give them a finite `wait`.
  *
- * Every way to take a lock may reject with {@link LockBusyError} (`wait: 0`),
- * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
- * {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
- * {@link SelfDeadlockError}, {@link DeadlockError} (`onDeadlock: 'refuse'`), {@link ShuttingDownError} or
- * {@link BadOptionError}, and then has taken nothing.
+ * Each method that acquires may reject with {@link LockBusyError} (`wait: 0`), {@link LockTimeoutError},
+ * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
+ * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link SelfDeadlockError},
+ * {@link DeadlockError} (`onDeadlock: 'refuse'`), {@link ShuttingDownError} or {@link BadOptionError}. It
+ * then holds nothing.
  *
  * @publicApi
  */
 export class LockService extends LeaseService {
-  protected override readonly noun = 'lock';
-
-  constructor(client: ZkClient, defaults: LeaseDefaults = {}, turnstile = new Turnstile()) {
-    super(client, defaults, turnstile);
+  constructor(client: ZkClient, defaults: LeaseDefaults = {}, tracker = new LeaseTracker()) {
+    super(client, defaults, tracker);
   }
 
   /**
-   * Runs `fn` while holding the lock, and gives it back when `fn` has settled. Inside of itself, for
-   * the same key, it re-enters without asking the ensemble.
+   * Runs `fn` while holding the lock, and releases the lock when the result of `fn` has settled. A call
+   * inside `fn` for the same key re-enters the lock without a request to the ensemble.
    *
-   * Resolves with what `fn` returned though the lease was lost meanwhile: `lease.signal.throwIfAborted()` as
-   * the last line of `fn` rejects then, as the decorators do. An Observable or a generator as the result is
-   * refused with a {@link BadOptionError}: it would begin without the lock.
+   * If the lease is lost while `fn` runs, the promise still resolves with the result of `fn`. To reject
+   * instead, as the decorators do, end `fn` with `lease.signal.throwIfAborted()`. An Observable or a
+   * generator as result rejects with a {@link BadOptionError}, because it would run after the release.
    */
   withLock<T, K extends LockKeys = LockKeys>(
     key: K,
@@ -82,66 +140,62 @@ export class LockService extends LeaseService {
   ): Promise<T> {
     const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
     if (typeof fn !== 'function') throw new BadOptionError('fn', fn, 'a function');
-    return this.holding(this.enter(key, options), fn);
+    return this.runHolding(this.request(key, options), fn);
   }
 
   /**
-   * Takes the lock for whoever releases the lease, in any call chain:
-   * `await using lease = await locks.acquire('stock')`. It never re-enters, and rejects with a
-   * {@link SelfDeadlockError} where its own call chain holds the key.
+   * Acquires the lock; any call chain may release the lease:
+   * `await using lease = await locks.acquire('stock')`. Never re-enters: rejects with a
+   * {@link SelfDeadlockError} if the caller's own call chain holds the key.
    */
   async acquire<K extends LockKeys>(key: K, options: LockOptions = {}): Promise<LeaseOf<K>> {
-    const { asked, lock } = this.ask(key, options);
-    const take = (how: AcquireOptions): Promise<Lease> => lock.acquire(how);
-    return this.takeLease(asked, explained(take) as (how: AcquireOptions) => Promise<LeaseOf<K>>);
+    return this.acquireLease(this.request(key, options));
   }
 
-  /** As {@link acquire}, but undefined where others hold the lock for all of `wait`, by default 0. */
+  /** As {@link acquire}, but resolves with undefined if others hold the lock for all of `wait`, by default 0. */
   async tryAcquire<K extends LockKeys>(
     key: K,
     options: LockOptions = {},
   ): Promise<LeaseOf<K> | undefined> {
-    checkLockOptions(options, key);
-    return unlessTaken(this.acquire(key, { ...options, wait: options.wait ?? 0 }));
+    const request = this.request(key, options);
+    return undefinedIfContended(
+      this.acquireLease({ ...request, options: { ...request.options, wait: options.wait ?? 0 } }),
+    );
   }
 
   /**
-   * Takes the lock, or re-enters it, for a holder that is not a callback, such as a stream: what runs
-   * in the entry's `run` counts as the holder until its `release`.
+   * Acquires or re-enters the lock for a holder that is not a callback, such as a stream. Code that runs
+   * in the entry's `run` counts as the holder until the entry's `release`.
    */
   async enter<K extends LockKeys>(
     key: K,
     options: LockOptions = {},
   ): Promise<Entry & { readonly lease: LeaseOf<K> }> {
-    const { asked, lock } = this.ask(key, options);
-    const enter = (how: AcquireOptions): Promise<Entry> => lock.enter(how);
-    return this.takeEntry(
-      asked,
-      explained(enter) as (how: AcquireOptions) => Promise<Entry & { lease: LeaseOf<K> }>,
-    );
+    return this.enterBy(this.request(key, options));
   }
 
-  /** Whether a lease of the key that this service gave out is held now, by anybody in this process. */
+  /** Returns whether a caller in this process holds a lease of the key from this service. */
   held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
     checkKnownOptions('options', query, ['path']);
-    return this.turnstile.leases.has(this.pathOf(key, query.path));
+    return this.tracker.holds(query.path ?? lockPath(this.client.namespace, key));
   }
 
-  /** Who holds the lock and who waits for it, in their order, over all processes. */
+  /** Resolves with the holders and waiters of all processes, in the order of their queue. */
   participants(key: string, query: LockQuery = {}): Promise<Participant[]> {
     return this.query(key, query, (lock) => lock.participants());
   }
 
   /**
-   * Asks whoever holds the lock, or one participant, to give it back: its `onRevoke` is called, and
-   * the {@link Lease.revocation} of its lease aborts. Nothing forces it.
+   * Asks the holders of a lock, or one participant, for a release: calls their `onRevoke` and aborts the
+   * {@link Lease.revocation} of their leases. Does not force the release.
    */
   revoke(key: string, query?: LockQuery): Promise<void>;
   revoke(participant: Participant): Promise<void>;
-  async revoke(asked: string | Participant, query: LockQuery = {}): Promise<void> {
-    if (isParticipant(asked)) return this.revokeOne(asked);
-    return this.query(asked, query, (lock) => lock.revoke());
+  async revoke(keyOrParticipant: string | Participant, query: LockQuery = {}): Promise<void> {
+    return isParticipant(keyOrParticipant)
+      ? this.revokeParticipant(keyOrParticipant)
+      : this.query(keyOrParticipant, query, (lock) => lock.revoke());
   }
 
   private async query<T>(
@@ -151,62 +205,55 @@ export class LockService extends LeaseService {
   ): Promise<T> {
     checkKey(key);
     checkKnownOptions('options', query, QUERY_OPTIONS);
-    checkMode(query.mode);
-    const lock = this.lock(key, query);
-    return this.look(() => explained(fn)(lock));
-  }
-
-  private ask(keys: LockKeys, options: LockOptions) {
-    checkKeys(keys);
-    checkLockOptions(options, keys);
-    const locks = [keys].flat().map((key) => this.lock(key, options));
-    const asked = {
-      key: [keys].flat().join(', '),
-      reenters: locks.every(({ path }) => this.holds(path)),
-      locks,
-      options,
-    };
-    return { asked, lock: typeof keys === 'string' ? locks[0]! : new MultiLock(locks) };
-  }
-
-  private lock(key: string, { mode = 'exclusive', path, reentrant }: LockOptions): Lock {
-    return new LOCKS[mode](this.client, this.pathOf(key, path), { key, reentrant });
-  }
-
-  private pathOf(key: string, path: string | undefined): string {
-    return path ?? lockPath(this.client.namespace, key);
-  }
-
-  /** In the caller's chain. */
-  private holds(path: string): boolean {
-    return grantInChain(this.client, path, 'mutex', 'read', 'write')?.held ?? false;
-  }
-}
-
-const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies Record<
-  LockMode,
-  unknown
->;
-
-/** A key that is used in two ways looks to the recipe like another's path. */
-function explained<A, T>(take: (how: A) => Promise<T>): (how: A) => Promise<T> {
-  return async (how) => {
+    if (query.mode !== undefined) checkMode(query.mode, 'mode');
+    const lock = this.lockOf(key, query);
     try {
-      return await take(how);
+      return await this.readBy(() => fn(lock));
     } catch (error) {
-      if (!(error instanceof ForeignNodeError)) throw error;
-      throw new ForeignNodeError(
-        `${error.message}. A key is locked either exclusively or with mode 'read' and 'write', by everybody alike`,
-        { key: error.key, cause: error },
-      );
+      throw explainForeignNode(error);
     }
-  };
+  }
+
+  private request<K extends LockKeys>(key: K, options: LockOptions): LeaseRequest<LeaseOf<K>> {
+    checkKeys(key);
+    checkLockOptions(options, key);
+    const { path, mode, reentrant, onRevoke, ...acquireOptions } = options;
+    const locks = [key].flat().map((one) => this.lockOf(one as string, { path, mode, reentrant }));
+    const target = typeof key === 'string' ? locks[0]! : new MultiLock(locks);
+    return {
+      key: [key].flat().join(', '),
+      noun: 'lock',
+      reenters: locks.every(
+        (lock) => grantInChain(this.client, lock.path, 'mutex', 'read', 'write')?.held,
+      ),
+      locks,
+      // The type of the lease follows from the type of the key.
+      target: target as object as LeaseRequest<LeaseOf<K>>['target'],
+      options: acquireOptions,
+      onRevoke,
+      explain: explainForeignNode,
+    };
+  }
+
+  private lockOf(key: string, { mode = 'exclusive', path, reentrant }: LockOptions): Lock {
+    const exactPath = path ?? lockPath(this.client.namespace, key);
+    return new LOCKS[mode](this.client, exactPath, { key, reentrant });
+  }
 }
 
-function isParticipant(asked: unknown): asked is Participant {
+/** The recipe cannot know that both kinds of lock belong to one key. */
+function explainForeignNode(error: unknown): unknown {
+  if (!(error instanceof ForeignNodeError)) return error;
+  return new ForeignNodeError(
+    `${error.message}. All users of a key must lock it in the same way: either exclusively, or with mode 'read' and 'write'`,
+    { key: error.key, cause: error },
+  );
+}
+
+function isParticipant(value: unknown): value is Participant {
   return (
-    typeof asked === 'object' &&
-    asked !== null &&
-    typeof (asked as { path?: unknown }).path === 'string'
+    typeof value === 'object' &&
+    value !== null &&
+    typeof (value as { path?: unknown }).path === 'string'
   );
 }

@@ -1,5 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { checkKnownOptions } from '../client/validation.js';
 import {
   type Entry,
   type Lease,
@@ -7,75 +8,137 @@ import {
   Semaphore,
   SharedCount,
 } from '../recipes/index.js';
-import { checkKnownOptions, type LeaseDefaults } from './service-options.js';
-import { type Asked, LeaseService, unlessTaken } from './lease-service.js';
 import { checkKey, semaphorePath } from './keys.js';
 import {
-  type AcquirePermitOptions,
-  checkCount,
-  checkSemaphoreOptions,
-  checkSemaphoreQuery,
-  type SemaphoreQuery,
-} from './service-options.js';
-import { Turnstile } from './lease-tracker.js';
+  checkLeaseOptions,
+  LEASE_OPTIONS,
+  type LeaseDefaults,
+  type LeaseOptions,
+  type LeaseRequest,
+  LeaseService,
+  plainName,
+  undefinedIfContended,
+} from './lease-service.js';
+import { LeaseTracker } from './lease-tracker.js';
 
 /**
- * Semaphores by key: at most so many holders at a time, over all processes on the same ensemble and
- * namespace. Permits belong to leases: asking again inside of a call that has one takes another.
+ * Selects a semaphore and its number of permits.
  *
- * Every way to take permits may reject with {@link LockBusyError} (`wait: 0`),
- * {@link LockTimeoutError}, {@link WaitCancelledError}, {@link ConnectionError},
- * {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
- * {@link ShuttingDownError} or {@link BadOptionError}, and then has taken none. Two different numbers of
- * permits for one key are a BadOptionError where they are noticed.
+ * @publicApi
+ */
+export interface SemaphoreQuery {
+  /**
+   * The number of permits: a number on which all users of the key agree, or `'shared'` for the number
+   * that {@link SemaphoreService.setPermits} set.
+   */
+  permits: number | 'shared';
+  /** The exact znode to use instead of `<namespace>/semaphores/<key>`. */
+  path?: string;
+}
+
+/**
+ * Options of the methods of {@link SemaphoreService} that acquire.
+ *
+ * @publicApi
+ */
+export interface AcquirePermitOptions extends LeaseOptions, SemaphoreQuery {
+  /** Number of permits to acquire, all or none. Default 1. */
+  count?: number;
+}
+
+export const SEMAPHORE_OPTIONS = [
+  ...LEASE_OPTIONS,
+  'permits',
+  'count',
+] satisfies (keyof AcquirePermitOptions)[];
+const QUERY_OPTIONS = ['permits', 'path'] satisfies (keyof SemaphoreQuery)[];
+
+export function checkSemaphoreOptions(
+  options: unknown,
+  named = plainName,
+): asserts options is AcquirePermitOptions {
+  checkKnownOptions(named('options'), options, SEMAPHORE_OPTIONS);
+  const { permits, count = 1 } = options as AcquirePermitOptions;
+  checkPermits(permits, named('permits'));
+  checkCount(named('count'), count);
+  if (permits !== 'shared' && count > permits) {
+    throw new BadOptionError(named('count'), count, `at most the ${permits} permits there are`);
+  }
+  checkLeaseOptions(options as AcquirePermitOptions, named);
+}
+
+function checkPermits(permits: unknown, option: string): void {
+  if (permits === 'shared') return;
+  checkCount(option, permits, "a whole number of 1 or more, or 'shared'");
+}
+
+function checkCount(
+  option: string,
+  count: unknown,
+  expected = 'a whole number of 1 or more',
+): asserts count is number {
+  if (!Number.isSafeInteger(count) || (count as number) < 1) {
+    throw new BadOptionError(option, count, expected);
+  }
+}
+
+/**
+ * Semaphores by key: a limited number of holders at a time, across all processes on the same ensemble and
+ * namespace. Permits belong to leases: a nested call for the same key acquires further permits.
+ *
+ * Each method that acquires may reject with {@link LockBusyError} (`wait: 0`), {@link LockTimeoutError},
+ * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
+ * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link ShuttingDownError} or
+ * {@link BadOptionError}. It then holds nothing. Callers that pass different numbers of permits for one key
+ * get a BadOptionError if the conflict is noticed.
  *
  * @publicApi
  */
 export class SemaphoreService extends LeaseService {
-  protected override readonly noun = 'semaphore';
-
-  constructor(client: ZkClient, defaults: LeaseDefaults = {}, turnstile = new Turnstile()) {
-    super(client, defaults, turnstile);
+  constructor(client: ZkClient, defaults: LeaseDefaults = {}, tracker = new LeaseTracker()) {
+    super(client, defaults, tracker);
   }
 
-  /** Runs `fn` while holding `count` permits, and gives them back when `fn` has settled. */
+  /** Runs `fn` while holding `count` permits, and releases them when the result of `fn` has settled. */
   async withPermit<T>(
     key: string,
     options: AcquirePermitOptions,
     fn: (lease: Lease) => T | Promise<T>,
   ): Promise<T> {
     if (typeof fn !== 'function') throw new BadOptionError('fn', fn, 'a function');
-    return this.holding(this.enter(key, options), fn);
+    return this.runHolding(this.request(key, options), fn);
   }
 
-  /** Takes `count` permits, all or none, for whoever releases the lease. */
+  /** Acquires `count` permits, all or none. Any call chain may release the lease. */
   async acquire(key: string, options: AcquirePermitOptions): Promise<Lease> {
-    const { asked, semaphore, count } = this.ask(key, options);
-    return this.takeLease(asked, (how) => semaphore.acquire({ ...how, count }));
+    return this.acquireLease(this.request(key, options));
   }
 
-  /** As {@link acquire}, but undefined where too few are left for all of `wait`, by default 0. */
+  /** As {@link acquire}, but resolves with undefined if too few permits are free for all of `wait`, by default 0. */
   async tryAcquire(key: string, options: AcquirePermitOptions): Promise<Lease | undefined> {
-    checkSemaphoreOptions(options);
-    return unlessTaken(this.acquire(key, { ...options, wait: options.wait ?? 0 }));
+    const request = this.request(key, options);
+    return undefinedIfContended(
+      this.acquireLease({ ...request, options: { ...request.options, wait: options.wait ?? 0 } }),
+    );
   }
 
-  /** As {@link acquire}, with a lease for each permit, to give them back one by one. */
+  /** As {@link acquire}, with one lease for each permit, so that they can be released one by one. */
   async acquireEach(key: string, options: AcquirePermitOptions): Promise<Lease[]> {
-    const { asked, semaphore, count } = this.ask(key, options);
-    const leases = await this.take(asked, (how) => semaphore.acquireEach({ ...how, count }));
-    return leases.map((lease) => this.track(lease, options));
+    const request = this.request(key, options);
+    return this.acquireBy(request, async (acquireOptions) => {
+      const leases = await request.target.acquireEach(acquireOptions);
+      return leases.map((lease) => this.trackUntilRelease(lease, request));
+    });
   }
 
-  /** Takes permits for a holder that is not a callback, such as a stream; see {@link LockService.enter}. */
+  /** Acquires permits for a holder that is not a callback, such as a stream; see {@link LockService.enter}. */
   async enter(key: string, options: AcquirePermitOptions): Promise<Entry> {
-    const { asked, semaphore, count } = this.ask(key, options);
-    return this.takeEntry(asked, (how) => semaphore.enter({ ...how, count }));
+    return this.enterBy(this.request(key, options));
   }
 
   /**
-   * Sets the number of permits of those who say `permits: 'shared'`, at any time: more of them wake
-   * who waits, fewer take nothing from who holds.
+   * Sets the number of permits for the callers that pass `permits: 'shared'`. A higher number wakes
+   * waiters; a lower number takes nothing from present holders.
    */
   async setPermits(
     key: string,
@@ -85,22 +148,22 @@ export class SemaphoreService extends LeaseService {
     checkKey(key);
     checkKnownOptions('options', options, ['path']);
     checkCount('permits', permits);
-    await this.look(() => this.shared(this.pathOf(key, options.path)).set(permits));
+    await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
 
-  /** How many permits nobody holds at present. */
+  /** Resolves with the number of permits that nobody holds at present. */
   available(key: string, query: SemaphoreQuery): Promise<number> {
     return this.query(key, query, (semaphore) => semaphore.available());
   }
 
-  /** Who holds permits and who waits for them, in their order, over all processes. */
+  /** Resolves with the holders and waiters of all processes, in the order of their queue. */
   participants(key: string, query: SemaphoreQuery): Promise<Participant[]> {
     return this.query(key, query, (semaphore) => semaphore.participants());
   }
 
-  /** Asks one participant to give its permits back; see {@link LockService.revoke}. */
+  /** Asks one participant to release its permits; see {@link LockService.revoke}. */
   revoke(participant: Participant): Promise<void> {
-    return this.revokeOne(participant);
+    return this.revokeParticipant(participant);
   }
 
   private async query<T>(
@@ -109,34 +172,38 @@ export class SemaphoreService extends LeaseService {
     fn: (semaphore: Semaphore) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkSemaphoreQuery(query);
-    const semaphore = this.semaphore(key, query);
-    return this.look(() => fn(semaphore));
+    checkKnownOptions('options', query, QUERY_OPTIONS);
+    checkPermits(query.permits, 'permits');
+    const semaphore = this.semaphoreOf(key, query);
+    return this.readBy(() => fn(semaphore));
   }
 
-  private ask(key: string, options: AcquirePermitOptions) {
+  private request(key: string, options: AcquirePermitOptions): LeaseRequest<Lease, Semaphore> {
     checkKey(key);
     checkSemaphoreOptions(options);
-    const semaphore = this.semaphore(key, options);
-    const asked: Asked<AcquirePermitOptions> = {
+    const { path, permits, onRevoke, ...acquireOptions } = options;
+    const semaphore = this.semaphoreOf(key, { path, permits });
+    return {
       key,
+      noun: 'semaphore',
       reenters: false,
       locks: [semaphore],
-      options,
+      target: semaphore,
+      options: acquireOptions,
+      onRevoke,
     };
-    return { asked, semaphore, count: options.count };
   }
 
-  private semaphore(key: string, { permits, path: exact }: SemaphoreQuery): Semaphore {
-    const path = this.pathOf(key, exact);
+  private semaphoreOf(key: string, { permits, path: exactPath }: SemaphoreQuery): Semaphore {
+    const path = this.pathOf(key, exactPath);
     return new Semaphore(this.client, path, {
       key,
-      permits: permits === 'shared' ? this.shared(path) : permits,
+      permits: permits === 'shared' ? this.sharedPermits(path) : permits,
     });
   }
 
-  /** Beside the directories of the semaphore's own. */
-  private shared(path: string): SharedCount {
+  /** The znode of the number is a sibling of the semaphore's own directories. */
+  private sharedPermits(path: string): SharedCount {
     return new SharedCount(this.client, `${path}/permits`);
   }
 

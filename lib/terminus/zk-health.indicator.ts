@@ -2,23 +2,23 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../services/service-options.js';
-import { getZkClientToken } from '../zk.tokens.js';
+import { checkKnownOptions } from '../client/validation.js';
+import { getZkClientToken } from '../services/tokens.js';
 
 /**
- * Which connection is meant.
+ * Options of {@link ZkHealthIndicator.isHealthy}.
  *
  * @publicApi
  */
 export interface ZkHealthOptions {
-  /** The `name` of the connection; the default connection where it is left out. */
+  /** The `name` of the ZkModule connection; default: the connection without a name. */
   connection?: string;
 }
 
 /**
- * Tells Terminus how a connection is: up while it stands, degraded while it is away and the session may
- * live, down where there is no session to trust. The client watches its connection all the time, so
- * asking costs ZooKeeper nothing.
+ * Reports a connection to Terminus: up while it is connected, degraded while it is suspended and its session
+ * may still be alive, down without a session. Reads the state that the client keeps, without a request
+ * to ZooKeeper.
  *
  * ```ts
  * check() {
@@ -36,8 +36,8 @@ export class ZkHealthIndicator {
   ) {}
 
   /**
-   * @param key what the connection is called in the report
-   * @throws BadOptionError, and Nest's UnknownElementException where there is no such connection
+   * @param key name of the connection in the report
+   * @throws BadOptionError; Nest's UnknownElementException if there is no such connection
    */
   isHealthy<const Key extends string>(
     key: Key,
@@ -53,7 +53,7 @@ export class ZkHealthIndicator {
       case 'RECONNECTED':
         return indicator.up(details);
       case 'SUSPENDED':
-        // Terminus 11 knows up and down alone; its details say the rest.
+        // Terminus 11 has no degraded state; the details contain the state.
         return indicator.degraded?.(details) ?? indicator.up(details);
       default:
         return indicator.down(details);

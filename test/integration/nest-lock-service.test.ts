@@ -209,15 +209,13 @@ describe('LockService', () => {
     const holding = one.withLock('held', () => gate.pass());
     await gate.reached;
     for (let i = 0; i < 20; i++) await one.withLock(`key-${i}`, () => {});
-    const { leases, waits } = (
-      one as unknown as {
-        turnstile: { leases: { leases: Set<unknown> }; waits: Set<unknown> };
-      }
-    ).turnstile;
-    expect([leases.leases.size, waits.size]).toEqual([1, 0]);
+    const { leases, pending } = (
+      one as unknown as { tracker: { leases: Set<unknown>; pending: Set<unknown> } }
+    ).tracker;
+    expect([leases.size, pending.size]).toEqual([1, 0]);
     gate.open();
     await holding;
-    expect(leases.leases.size).toBe(0);
+    expect(leases.size).toBe(0);
   });
 
   it('forgets a lost lease that nobody gives back', async () => {
@@ -225,8 +223,7 @@ describe('LockService', () => {
     const lease = await one.acquire('stock');
     await loseSession(zk, client);
     expect([lease.held, one.held('stock')]).toEqual([false, false]);
-    const { leases } = (one as unknown as { turnstile: { leases: { leases: Set<unknown> } } })
-      .turnstile;
-    await eventually(() => expect(leases.leases.size).toBe(0));
+    const { leases } = (one as unknown as { tracker: { leases: Set<unknown> } }).tracker;
+    await eventually(() => expect(leases.size).toBe(0));
   });
 });

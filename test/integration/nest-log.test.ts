@@ -35,7 +35,7 @@ describe('the log warns', () => {
     const waiting = [1, 2].map(() => locks.withLock('gold', () => {}));
     await expect.poll(() => about('gold')).toHaveLength(1);
     expect(lines.at(-1)).toContain(
-      `warn lock "gold" has been waited for by 2 callers of this process for more than 60 ms; held by ${hostname()}:${process.pid} (till-1) since 20`,
+      `warn lock "gold": 2 callers of this process have waited for more than 60 ms; held by ${hostname()}:${process.pid} (till-1) since 20`,
     );
     // Long enough for several looks.
     expect(await failureOf(locks.acquire('gold', { wait: 200 }))).toBeInstanceOf(LockTimeoutError);
@@ -47,7 +47,7 @@ describe('the log warns', () => {
     const cancelling = new AbortController();
     const later = failureOf(locks.acquire('gold', { signal: cancelling.signal }));
     await expect.poll(() => about('gold')).toHaveLength(2);
-    expect(lines.at(-1)).toContain('by 1 caller of');
+    expect(lines.at(-1)).toContain(': 1 caller of');
     cancelling.abort();
     await later;
   });
@@ -79,7 +79,7 @@ describe('the log warns', () => {
         await expect.poll(() => about('slow')).toHaveLength(1);
         const { path, fencingToken } = lease;
         expect(lines.at(-1)).toBe(
-          `warn "slow" (${path}) has been held by this process for more than 60 ms, fencing token ${fencingToken}; holdAtMost would bound it, warnAfter.hold says what is usual`,
+          `warn "slow" (${path}) has been held by this process for more than 60 ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
         );
         await failureOf(locks.withLock('other', () => locks.acquire('slow', { wait: 200 })));
         expect(about('"slow" (')).toHaveLength(1);

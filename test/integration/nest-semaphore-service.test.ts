@@ -292,8 +292,7 @@ describe('SemaphoreService', () => {
     for (const lease of await one.acquireEach('reports', { permits: 2, count: 2 })) {
       await lease.release();
     }
-    const { leases } = (one as unknown as { turnstile: { leases: { leases: Set<unknown> } } })
-      .turnstile;
-    expect(leases.leases.size).toBe(0);
+    const { leases } = (one as unknown as { tracker: { leases: Set<unknown> } }).tracker;
+    expect(leases.size).toBe(0);
   });
 });

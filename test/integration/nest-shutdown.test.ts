@@ -84,7 +84,7 @@ describe('an application that shuts down', () => {
     expect(lease.held).toBe(false);
     expect(signal.reason).toBeInstanceOf(LeaseLostError);
     expect(signal.reason.cause).toBeInstanceOf(ShuttingDownError);
-    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*50 ms.*goods/));
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/released 1 lease.*50 ms.*goods/));
     warn.mockRestore();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });
@@ -98,7 +98,7 @@ describe('an application that shuts down', () => {
     await gate.reached;
     const closed = observed(app.close());
     await expect.poll(() => closed.settled).toBe(true);
-    expect(warn).not.toHaveBeenCalledWith(expect.stringMatching(/gave back/));
+    expect(warn).not.toHaveBeenCalledWith(expect.stringMatching(/released \d+ lease/));
     gate.open();
     await held;
     warn.mockRestore();
@@ -114,7 +114,7 @@ describe('an application that shuts down', () => {
     const began = performance.now();
     await app.close();
     expect(performance.now() - began).toBeLessThan(7_900);
-    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/gave back 1 lease.*4000 ms.*goods/));
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/released 1 lease.*4000 ms.*goods/));
     leading.open();
     holding.open();
     await held;

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { ExecutionContext } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { describe, expect, it } from 'vitest';
-import { onCallerLeft } from '../../lib/decorators/client-disconnect.js';
+import { onClientDisconnect } from '../../lib/decorators/client-disconnect.js';
 
 type Context = (connection: EventEmitter) => ExecutionContext;
 
@@ -25,7 +25,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
   it('is heard to leave', () => {
     const connection = new EventEmitter();
     let left = 0;
-    onCallerLeft(context(connection), () => void left++);
+    onClientDisconnect(context(connection), () => void left++);
     expect(left).toBe(0);
     connection.emit('close');
     expect(left).toBe(1);
@@ -34,7 +34,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
   it('is of no interest any more to whoever stopped listening', () => {
     const connection = new EventEmitter();
     let left = 0;
-    onCallerLeft(context(connection), () => void left++)();
+    onClientDisconnect(context(connection), () => void left++)();
     connection.emit('close');
     expect(left).toBe(0);
   });
@@ -42,7 +42,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
   it('has one listener, however many handlers it calls', () => {
     const connection = new EventEmitter();
     let left = 0;
-    for (let i = 0; i < 12; i++) onCallerLeft(context(connection), () => void left++);
+    for (let i = 0; i < 12; i++) onClientDisconnect(context(connection), () => void left++);
     expect(connection.listenerCount('close')).toBe(1);
     connection.emit('close');
     expect(left).toBe(12);
@@ -51,7 +51,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
   it('who has left before is heard at once', () => {
     const connection = Object.assign(new EventEmitter(), { destroyed: true });
     let left = 0;
-    onCallerLeft(context(connection), () => void left++);
+    onClientDisconnect(context(connection), () => void left++);
     expect(left).toBe(1);
   });
 });

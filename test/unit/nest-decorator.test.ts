@@ -55,7 +55,7 @@ describe('a locked method', () => {
         ran = true;
       }
     }
-    await expect(new Goods().deduct()).rejects.toThrow(/Goods\.deduct.*Nest did not make/s);
+    await expect(new Goods().deduct()).rejects.toThrow(/Goods\.deduct.*Nest did not create/s);
     await expect(Goods.prototype.deduct.call(undefined as never)).rejects.toThrow(/Goods\.deduct/);
     expect(ran).toBe(false);
   });
@@ -255,7 +255,7 @@ describe("onBusy: 'skip'", () => {
       async place(): Promise<void> {}
     }
     await expect(startUnconnected({ controllers: [Controller] })).rejects.toThrow(
-      /Controller\.place.*onBusy: 'skip'.*success with nothing done/s,
+      /Controller\.place.*onBusy: 'skip'.*success although nothing was done/s,
     );
   });
 

@@ -10,7 +10,7 @@ import {
 import { Observable } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../lib/decorators/handler-call.js';
-import { specsOf } from '../../lib/decorators/requirement.js';
+import { requirementsOf } from '../../lib/decorators/requirement.js';
 
 /** Grants every lock, and writes down what becomes of it. */
 class Locks {
@@ -71,7 +71,7 @@ beforeEach(() => {
 });
 
 function callOf(method: keyof Omit<Handlers, 'body'>): HandlerCall {
-  const specs = specsOf(Handlers.prototype[method]);
+  const specs = requirementsOf(Handlers.prototype[method]);
   return new HandlerCall(specs, {} as ExecutionContext, () => locks as unknown as LockService);
 }
 
@@ -81,7 +81,7 @@ describe("a handler's call", () => {
     await call.open();
     expect(locks.log).toEqual(['take outer', 'hold outer']);
     handlers.body = () => locks.log.push('run');
-    await call.within(() => handlers.three('7'));
+    await call.runWithin(() => handlers.three('7'));
     await call.close();
     await call.close();
     expect(locks.log.slice(2)).toEqual([
@@ -101,7 +101,7 @@ describe("a handler's call", () => {
     const running = deferred();
     await call.open();
     handlers.body = () => running.promise;
-    const answer = call.within(() => handlers.fixed());
+    const answer = call.runWithin(() => handlers.fixed());
     await call.close();
     expect(locks.log).toEqual(['take fixed', 'hold fixed']);
     running.resolve();
@@ -116,7 +116,7 @@ describe("a handler's call", () => {
     handlers.body = () => (ran = true);
     await call.close();
     expect(locks.log).toContain('release fixed');
-    await expect(call.within(() => handlers.fixed())).rejects.toThrow(WaitCancelledError);
+    await expect(call.runWithin(() => handlers.fixed())).rejects.toThrow(WaitCancelledError);
     expect(ran).toBe(false);
   });
 
@@ -129,7 +129,7 @@ describe("a handler's call", () => {
       await granting.promise;
       return Locks.prototype.enter.call(this, key, {});
     };
-    const answer = call.within(() => handlers.argument('7'));
+    const answer = call.runWithin(() => handlers.argument('7'));
     await call.close();
     granting.resolve();
     await expect(answer).rejects.toThrow(WaitCancelledError);
@@ -149,14 +149,16 @@ describe("a handler's call", () => {
 
   it('tells its own errors from those of the method', async () => {
     const call = callOf('argument');
-    const raised: unknown = await call.within(() => handlers.argument('')).catch((e: unknown) => e);
+    const raised: unknown = await call
+      .runWithin(() => handlers.argument(''))
+      .catch((e: unknown) => e);
     expect(raised).toBeInstanceOf(BadOptionError);
     expect(call.sourceOf(raised)).toBeUndefined();
 
     const other = callOf('argument');
-    other.abandon();
+    other.cancelWaits();
     const cancelled: unknown = await other
-      .within(() => handlers.argument('7'))
+      .runWithin(() => handlers.argument('7'))
       .catch((e: unknown) => e);
     expect(other.sourceOf(cancelled)?.label).toBe('Handlers.argument');
     expect(other.sourceOf(new WaitCancelledError('of the method'))).toBeUndefined();
@@ -166,7 +168,7 @@ describe("a handler's call", () => {
     const call = callOf('fixed');
     await call.open();
     handlers.body = () => new Observable(() => {});
-    expect(await call.within(() => handlers.fixed())).toBeInstanceOf(Observable);
+    expect(await call.runWithin(() => handlers.fixed())).toBeInstanceOf(Observable);
     expect(locks.log).not.toContain('release fixed');
     await call.close();
     expect(locks.log).toContain('release fixed');

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { injectedService, injectService } from '../../lib/decorators/injected-service.js';
-import { LeaderSpec } from '../../lib/decorators/leader-only.decorator.js';
+import { LeadershipRequirement } from '../../lib/decorators/leader-only.decorator.js';
 
 describe("a decorator's service", () => {
   class Jobs {}
-  const spec = new LeaderSpec(Jobs.prototype, 'run', { election: 'boss' });
-  const property = injectService(Jobs.prototype, spec);
+  const requirement = new LeadershipRequirement(Jobs.prototype, 'run', { election: 'boss' });
+  const property = injectService(Jobs.prototype, requirement);
 
   it('may be injected more than once, as Nest 11 does', () => {
     const jobs = new Jobs() as Record<symbol, unknown>;
     jobs[property] = 'first';
     jobs[property] = 'second';
-    expect(injectedService(jobs, property, spec)).toBe('second');
+    expect(injectedService(jobs, property, requirement)).toBe('second');
   });
 
   it('does not show among the properties of the instance', () => {

@@ -52,7 +52,7 @@ describe('@LeaderOnly', () => {
       }
     }
     await expect(new Jobs().run()).rejects.toThrow(
-      /Jobs\.run has a @LeaderOnly.*Nest did not make.*LeaderService/s,
+      /Jobs\.run has a @LeaderOnly.*Nest did not create.*LeaderService/s,
     );
     const app = await startUnconnected({ providers: [{ provide: Jobs, useValue: new Jobs() }] });
     await expect(app.get(Jobs).run()).rejects.toThrow(/Jobs\.run.*useValue/s);
@@ -87,7 +87,7 @@ describe('@LeaderOnly', () => {
     const descriptor = Object.getOwnPropertyDescriptor(Jobs, 'run')!;
     const decorator = LeaderOnly('job') as MethodDecorator;
     expect(() => decorator(Jobs, 'run', descriptor)).toThrow(
-      /@LeaderOnly cannot stand on the static method Jobs\.run: a LeaderService/,
+      /@LeaderOnly does not work on the static method Jobs\.run: .* a LeaderService/,
     );
     expect(() => decorator({}, 'price', { get: () => 1 })).toThrow(/@LeaderOnly on Object\.price/);
   });
@@ -112,7 +112,9 @@ describe('@LeaderOnly', () => {
     }
     for (const controller of [Http, Events, Rpc]) {
       await expect(startUnconnected({ controllers: [controller] })).rejects.toThrow(
-        new RegExp(`${controller.name}\\.run has otherwise: 'skip'.*success with nothing done`),
+        new RegExp(
+          `${controller.name}\\.run has otherwise: 'skip'.*success although nothing was done`,
+        ),
       );
     }
   });

@@ -8,8 +8,8 @@ export const NEST_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/decorators/method-wrapper.ts',
-        search: 'const value = await runBelow(spec, below, holding, run);',
-        replace: 'const value = runBelow(spec, below, holding, run);',
+        search: 'const value = await runInner(requirement, inner, guard, run);',
+        replace: 'const value = runInner(requirement, inner, guard, run);',
       },
     ],
   },
@@ -19,10 +19,10 @@ export const NEST_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/services/leader.service.ts',
-        search: 'return term && new TermHolding(term);',
+        search: 'return term && new TermGuard(term);',
         replace: `const terms = ((this as { terms?: Map<string, Term> }).terms ??= new Map());
     if (term) terms.set(election, term);
-    return terms.has(election) ? new TermHolding(terms.get(election)!) : undefined;`,
+    return terms.has(election) ? new TermGuard(terms.get(election)!) : undefined;`,
       },
     ],
   },
@@ -31,7 +31,7 @@ export const NEST_MUTANTS: readonly Mutant[] = [
     bug: 'A shutdown closes the session while leases of LockService are still held.',
     edits: [
       {
-        file: 'lib/services/held-leases.ts',
+        file: 'lib/services/lease-tracker.ts',
         search: 'if (this.leases.size > 0) {',
         replace: 'if (limit < 0) {',
       },

@@ -1,0 +1,63 @@
+import { BadOptionError } from '../client/errors.js';
+import { checkKnownOptions } from '../client/validation.js';
+import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
+import { checkKey } from './keys.js';
+
+/**
+ * The id and the znode with which a process takes part in an election.
+ *
+ * @publicApi
+ */
+export interface ElectionOptions extends Pick<CandidateOptions, 'id'> {
+  /** The exact znode to use instead of `<namespace>/elections/<election>`, to share it with a Curator service. */
+  path?: string;
+}
+
+/**
+ * Options of {@link LeaderService.select}.
+ *
+ * @publicApi
+ */
+export interface SelectOptions
+  extends ElectionOptions, Pick<LeaderSelectorOptions, 'autoRequeue' | 'onError'> {}
+
+/**
+ * An election in which an application takes part from its start.
+ *
+ * @publicApi
+ */
+export type ElectionAtStart = string | (ElectionOptions & { election: string });
+
+const ELECTION_OPTIONS = ['id', 'path'] satisfies (keyof ElectionOptions)[];
+const SELECT_OPTIONS = [
+  ...ELECTION_OPTIONS,
+  'autoRequeue',
+  'onError',
+] satisfies (keyof SelectOptions)[];
+
+export function checkElectionOptions(options: unknown): asserts options is ElectionOptions {
+  checkKnownOptions('options', options, ELECTION_OPTIONS);
+}
+
+export function checkSelectOptions(options: unknown): asserts options is SelectOptions {
+  checkKnownOptions('options', options, SELECT_OPTIONS);
+}
+
+/** Checks the module's `elections`. Returns the options of each election by its name. */
+export function electionsByName(elections: unknown): Map<string, ElectionOptions> {
+  if (!Array.isArray(elections)) {
+    throw new BadOptionError('elections', elections, 'a list of elections');
+  }
+  const byName = new Map<string, ElectionOptions>();
+  for (const [index, entry] of (elections as unknown[]).entries()) {
+    const what = `elections[${index}]`;
+    if (typeof entry !== 'string')
+      checkKnownOptions(what, entry, [...ELECTION_OPTIONS, 'election']);
+    const { election, ...options } =
+      typeof entry === 'string' ? { election: entry } : (entry as { election: unknown });
+    checkKey(election, typeof entry === 'string' ? what : `${what}.election`);
+    if (byName.has(election)) throw new BadOptionError(what, election, 'in the list once');
+    byName.set(election, options);
+  }
+  return byName;
+}
