@@ -1,4 +1,4 @@
-// One process of the seckill: it lives as long as its channel to the process that forked it.
+// One process of the seckill. It ends when its channel to the parent process closes.
 import { ZkClient } from 'nestjs-zookeeper';
 import type { FromInstance, ToInstance } from './seckill/instances.js';
 import type { ShopSettings } from './shop/settings.js';
@@ -6,7 +6,7 @@ import { startShop } from './shop/start-shop.js';
 
 const GRACE = 5_000;
 
-// A terminal sends Ctrl-C to parent and children alike: the parent decides.
+// A terminal sends Ctrl-C to the parent and its children; the parent stops the children.
 process.on('SIGINT', () => undefined);
 process.once('disconnect', () => setTimeout(() => process.exit(1), GRACE).unref());
 
@@ -17,7 +17,7 @@ try {
     logLevels: ['fatal', 'error', 'warn'],
   });
   const close = () => {
-    // A purchase that is cut off now fails, and concerns nobody.
+    // A purchase that is interrupted now fails; nobody waits for its answer.
     app.useLogger(false);
     void app.close().finally(() => process.exit());
   };

@@ -4,7 +4,7 @@ import { defaults, type ShopSettings } from './shop/settings.js';
 
 const { PORT = '3000', HOST = '127.0.0.1', ZOOKEEPER, DATABASE, PAY_WITHIN } = process.env;
 
-/** Milliseconds: for so long the page shows how a dead instance keeps the lock. */
+/** Session timeout in milliseconds: long enough to see on the page that a dead instance keeps the lock. */
 const SESSION_TIMEOUT = 6_000;
 
 const settings: ShopSettings = {

@@ -12,7 +12,7 @@ setMaxListeners(0, interrupt.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     process.exitCode = 128 + constants.signals[signal];
-    // Asked twice, it does not tidy up first; the instances end with this process all the same.
+    // A second signal skips the cleanup; the instances end with this process anyway.
     if (interrupt.signal.aborted) process.exit();
     interrupt.abort();
   });

@@ -1,5 +1,6 @@
-// `nest add nestjs-zookeeper`, after the Nest CLI has installed the package. Plain text is edited, so that
-// nothing has to be installed for it; what does not look as expected is left alone, with a word on what to do.
+// Runs for `nest add nestjs-zookeeper`, after the Nest CLI has installed the package. Edits the module as
+// plain text, which needs no further package. If the text is not as expected, it changes nothing and
+// prints the manual steps.
 
 const IMPORT = "import { ZkModule } from 'nestjs-zookeeper';";
 const MODULE =
@@ -25,7 +26,7 @@ exports.nestAdd = ({ sourceRoot = 'src' } = {}) => {
     }
     tree.overwrite(file, withImport(edited));
     logger.info(
-      'No ZooKeeper at hand? ZkModule.forRoot({ embedded: true }) starts one in the process, for development.',
+      'Without a ZooKeeper server, ZkModule.forRoot({ embedded: true }) starts one in the process, for development.',
     );
     return tree;
   };

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Auth, TlsOptions, ZkClientOptions } from '../client/index.js';
 
-/** The command line, or a file that it names, cannot be meant. */
+/** The command line is invalid, or a file that it names is not readable. */
 export class UsageError extends Error {}
 
 const COMMANDS = ['locks', 'leaders', 'watch', 'revoke'] as const;
@@ -10,7 +10,7 @@ export type Command = (typeof COMMANDS)[number];
 
 export interface Arguments {
   readonly command: Command;
-  /** The key or path of revoke. */
+  /** The key or path after `revoke`. */
   readonly subject: string | undefined;
   readonly path: string | undefined;
   readonly participant: string | undefined;
@@ -37,7 +37,7 @@ const OPTIONS = {
 const ONLY_OF = { participant: 'revoke', every: 'watch' } as const;
 const LEAST_EVERY = 100;
 
-/** Undefined where help is asked for. @throws UsageError */
+/** Returns undefined for `--help`. @throws UsageError */
 export function readArguments(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -51,7 +51,7 @@ export function readArguments(
   const needed = command === 'revoke';
   if (needed && !subject) throw new UsageError('revoke needs the key or the path of a lock');
   const extra = needed ? more[0] : subject;
-  if (extra !== undefined) throw new UsageError(`${extra} is one argument too many`);
+  if (extra !== undefined) throw new UsageError(`unexpected argument ${extra}`);
   for (const [option, only] of Object.entries(ONLY_OF)) {
     if (values[option as keyof typeof ONLY_OF] !== undefined && command !== only) {
       throw new UsageError(`--${option} is an option of ${only}`);
@@ -85,7 +85,7 @@ export function readArguments(
       namespace: values.namespace,
       auth: auth ? [readAuth(auth)] : undefined,
       tls: readTls(values),
-      // It needs no native build, and alone speaks TLS.
+      // Needs no native build, and is the only transport with TLS.
       transport: 'wire',
       retry: { type: 'fixed', delay: 500, maxAttempts: 3 },
     },
@@ -104,7 +104,7 @@ function isCommand(command: string | undefined): command is Command {
   return (COMMANDS as readonly (string | undefined)[]).includes(command);
 }
 
-/** Its error does not repeat it: it goes to logs. */
+/** Its errors do not contain the credentials, because errors go to logs. */
 function readAuth(auth: string): Auth {
   const [, user, password] = /^digest:([^:]+):(.+)$/s.exec(auth) ?? [];
   if (user === undefined || password === undefined) {

@@ -6,7 +6,7 @@ import type { Arguments } from './arguments.js';
 import { lockAt, scanElections, scanLocks } from './scan.js';
 import { electionTable, lockTable } from './table.js';
 
-/** What was asked for cannot be done, for a reason that its user knows how to deal with. */
+/** The command failed for a reason that needs no stack trace. */
 export class Failure extends Error {}
 
 type Print = (text: string) => void;
@@ -21,7 +21,7 @@ export async function leaders(client: ZkClient, { path, json }: Arguments, print
   print(json ? asJson(seen) : electionTable(seen));
 }
 
-/** Until `signal` aborts. A terminal is drawn anew; anything else gets what changed. */
+/** Prints until `signal` aborts. A terminal is redrawn each time; other outputs get changes only. */
 export async function watch(
   client: ZkClient,
   { path, json, every }: Arguments,
@@ -30,7 +30,7 @@ export async function watch(
 ) {
   let shown = '';
   while (!signal.aborted) {
-    const text = await look(client, path, json);
+    const text = await snapshot(client, path, json);
     if (signal.aborted) return;
     if (terminal && !json) print(`\x1b[H\x1b[J${new Date().toLocaleTimeString()}\n\n${text}`);
     else if (text !== shown) print(json ? text : `${new Date().toISOString()}\n${text}\n`);
@@ -39,17 +39,21 @@ export async function watch(
   }
 }
 
-async function look(client: ZkClient, path: string | undefined, json: boolean): Promise<string> {
+async function snapshot(
+  client: ZkClient,
+  path: string | undefined,
+  json: boolean,
+): Promise<string> {
   try {
-    const [held, elections] = await Promise.all([
+    const [locks, elections] = await Promise.all([
       scanLocks(client, path),
-      // Of a given path it is not known what is there; elections say so by themselves.
+      // A given path is the path of locks.
       path ? [] : scanElections(client),
     ]);
-    if (json) return asJson({ locks: held, elections });
-    return `${lockTable(held)}\n${electionTable(elections)}`;
+    if (json) return asJson({ locks, elections });
+    return `${lockTable(locks)}\n${electionTable(elections)}`;
   } catch (error) {
-    // It goes on: the ensemble may be back with the next look.
+    // The ensemble may be available again at the next snapshot.
     if (!(error instanceof CoordinationError) || error.code !== 'CONNECTION') throw error;
     return json ? asJson({ error: error.message }) : `${error.message}\n`;
   }
@@ -63,16 +67,16 @@ export async function revokeLock(
   const path = subject!.startsWith('/') ? subject! : lockPath(client.namespace, subject!);
   const found = await lockAt(client, path);
   const present = (await found?.lock.participants()) ?? [];
-  const asked = participant
+  const addressees = participant
     ? present.filter((each) => each.path === participant)
     : present.filter(({ state }) => state === 'holding');
-  if (asked.length === 0) {
+  if (addressees.length === 0) {
     throw new Failure(
       participant ? `${participant} does not take part in ${path}` : `nobody holds ${path}`,
     );
   }
-  await Promise.all(asked.map((each) => revoke(client, each)));
-  const names = asked.map((each) => each.path);
+  await Promise.all(addressees.map((each) => revoke(client, each)));
+  const names = addressees.map((each) => each.path);
   print(json ? asJson(names) : names.map((name) => `asked ${name}\n`).join(''));
 }
 

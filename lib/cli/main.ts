@@ -5,7 +5,7 @@ import { Failure, leaders, locks, revokeLock, watch } from './commands.js';
 import { USAGE } from './usage.js';
 
 const FAILED = 1;
-const NOT_UNDERSTOOD = 2;
+const USAGE_ERROR = 2;
 
 async function main(): Promise<void> {
   const args = readArguments(process.argv.slice(2), process.env);
@@ -19,7 +19,7 @@ async function main(): Promise<void> {
     await client.connect();
     await run(client, args, interrupted.signal);
   } catch (error) {
-    // The end that was asked for.
+    // Closing the client on a signal makes pending requests fail.
     if (!interrupted.signal.aborted) throw error;
   } finally {
     await client.close();
@@ -43,7 +43,7 @@ function print(text: string): void {
   process.stdout.write(text);
 }
 
-// Whoever read it has seen enough, as `head` has.
+// The reader closed the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : FAILED);
 });
@@ -51,11 +51,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 main().catch((error: unknown) => {
   if (error instanceof UsageError || error instanceof BadOptionError) {
     process.stderr.write(`nestjs-zookeeper: ${error.message}\nTry nestjs-zookeeper --help\n`);
-    process.exitCode = NOT_UNDERSTOOD;
+    process.exitCode = USAGE_ERROR;
     return;
   }
   const expected = error instanceof CoordinationError || error instanceof Failure;
-  const said = expected ? error.message : error instanceof Error ? error.stack : String(error);
-  process.stderr.write(`nestjs-zookeeper: ${said}\n`);
+  const message = expected ? error.message : error instanceof Error ? error.stack : String(error);
+  process.stderr.write(`nestjs-zookeeper: ${message}\n`);
   process.exitCode = FAILED;
 });

@@ -11,33 +11,33 @@ import {
 import { readCandidates } from '../recipes/internals/participants.js';
 import { childrenOf } from '../recipes/internals/participants.js';
 
-/** Of any semaphore, whose number of permits its znodes do not tell. */
+/** Stands for the unknown number of permits: the znodes of a semaphore do not contain it. */
 const PERMITS = 2 ** 31 - 1;
 
-export interface LockSeen {
+export interface LockSnapshot {
   readonly key: string;
   readonly path: string;
   readonly recipe: 'mutex' | 'read/write' | 'semaphore';
   readonly participants: readonly Participant[];
-  /** Why it cannot be said, such as two recipes at one znode. */
+  /** Why the participants are unknown, such as two recipes at one znode. */
   readonly trouble?: string;
 }
 
-export interface ElectionSeen {
+export interface ElectionSnapshot {
   readonly election: string;
   readonly path: string;
   readonly participants: readonly LeaderParticipant[];
 }
 
-/** The locks and semaphores that anybody holds or waits for. @param path in place of the namespace's */
-export async function scanLocks(client: ZkClient, path?: string): Promise<LockSeen[]> {
+/** Resolves with the locks and semaphores that have holders or waiters. @param path replaces the namespace's directories */
+export async function scanLocks(client: ZkClient, path?: string): Promise<LockSnapshot[]> {
   const directories = path ? [path] : ['locks', 'semaphores'].map((name) => below(client, name));
   const paths = (await Promise.all(directories.map((each) => lockPaths(client, each)))).flat();
-  const seen = await Promise.all(paths.map((each) => lockSeen(client, each)));
+  const seen = await Promise.all(paths.map((each) => lockSnapshot(client, each)));
   return seen.filter((lock) => lock !== undefined);
 }
 
-async function lockSeen(client: ZkClient, path: string): Promise<LockSeen | undefined> {
+async function lockSnapshot(client: ZkClient, path: string): Promise<LockSnapshot | undefined> {
   const found = await lockAt(client, path);
   if (!found) return undefined;
   const seen = { key: nameOf(path), path, recipe: found.recipe };
@@ -50,8 +50,8 @@ async function lockSeen(client: ZkClient, path: string): Promise<LockSeen | unde
   }
 }
 
-/** The elections that anybody takes part in. @param path in place of the namespace's */
-export async function scanElections(client: ZkClient, path?: string): Promise<ElectionSeen[]> {
+/** Resolves with the elections that have participants. @param path replaces the namespace's directory */
+export async function scanElections(client: ZkClient, path?: string): Promise<ElectionSnapshot[]> {
   const directory = path ?? below(client, 'elections');
   const children = await childrenOf(client, directory);
   const paths = children.some((name) => /-(?:latch|lock)-\d+$/.test(name))
@@ -67,11 +67,11 @@ export async function scanElections(client: ZkClient, path?: string): Promise<El
   return seen.filter(({ participants }) => participants.length > 0);
 }
 
-/** The lock at a znode, as the nodes under it tell; undefined where there are none of a lock. */
+/** Recognises the lock at a znode by its child nodes; undefined if none of them belongs to a lock. */
 export async function lockAt(
   client: ZkClient,
   path: string,
-): Promise<{ recipe: LockSeen['recipe']; lock: Lock } | undefined> {
+): Promise<{ recipe: LockSnapshot['recipe']; lock: Lock } | undefined> {
   const recipe = recipeOf(await childrenOf(client, path));
   switch (recipe) {
     case 'mutex':
@@ -85,13 +85,13 @@ export async function lockAt(
   }
 }
 
-/** A lock itself, or what is below a directory of locks. */
+/** Resolves with `path` if it is a lock, else with its children. */
 async function lockPaths(client: ZkClient, path: string): Promise<string[]> {
   const children = await childrenOf(client, path);
   return recipeOf(children) ? [path] : children.toSorted().map((name) => join(path, name));
 }
 
-function recipeOf(children: readonly string[]): LockSeen['recipe'] | undefined {
+function recipeOf(children: readonly string[]): LockSnapshot['recipe'] | undefined {
   if (children.some((name) => /__(?:READ|WRIT)__\d+$/.test(name))) return 'read/write';
   if (children.some((name) => /-lock-\d+$/.test(name))) return 'mutex';
   if (children.includes('leases') || children.includes('locks')) return 'semaphore';
@@ -106,7 +106,7 @@ function join(path: string, name: string): string {
   return `${path}/${name}`;
 }
 
-/** The key that a znode of this library was made from. */
+/** Returns the key of which this library made a znode's name. */
 function nameOf(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1);
   try {

@@ -1,37 +1,37 @@
 import type { Participant } from '../recipes/index.js';
-import type { ElectionSeen, LockSeen } from './scan.js';
+import type { ElectionSnapshot, LockSnapshot } from './scan.js';
 
-/** Of one lock; the others are counted. */
-const MOST_WAITERS = 10;
+/** Rows for the waiters of one lock; the rest is one row with their number. */
+const MAX_WAITERS = 10;
 
-/** One row for each holder, and for the first of those who wait. */
-export function lockTable(locks: readonly LockSeen[]): string {
-  if (locks.length === 0) return 'nobody holds a lock or waits for one\n';
+/** One row for each holder and for each of the first waiters. */
+export function lockTable(locks: readonly LockSnapshot[]): string {
+  if (locks.length === 0) return 'no lock has a holder or a waiter\n';
   return table(
-    ['KEY', 'RECIPE', 'STATE', 'WHO', 'SAYS', 'SINCE'],
+    ['KEY', 'RECIPE', 'STATE', 'PARTICIPANT', 'DETAILS', 'SINCE'],
     locks.flatMap(({ key, recipe, participants, trouble }) => {
       if (trouble) return [[key, recipe, 'unclear', '', trouble, '']];
       const holding = participants.filter(({ state }) => state === 'holding');
       const waiting = participants.filter(({ state }) => state === 'waiting');
-      const rows = [...holding, ...waiting.slice(0, MOST_WAITERS)].map((participant) => [
+      const rows = [...holding, ...waiting.slice(0, MAX_WAITERS)].map((participant) => [
         key,
         recipe,
         stateOf(participant),
-        whoIs(participant),
-        saysOf(participant),
+        nameOf(participant),
+        detailsOf(participant),
         time(participant.since),
       ]);
-      const more = waiting.length - MOST_WAITERS;
+      const more = waiting.length - MAX_WAITERS;
       if (more > 0) rows.push([key, recipe, `${more} more wait`, '', '', '']);
       return rows;
     }),
   );
 }
 
-export function electionTable(elections: readonly ElectionSeen[]): string {
-  if (elections.length === 0) return 'nobody takes part in an election\n';
+export function electionTable(elections: readonly ElectionSnapshot[]): string {
+  if (elections.length === 0) return 'no election has a participant\n';
   return table(
-    ['ELECTION', 'STATE', 'WHO', 'SINCE'],
+    ['ELECTION', 'STATE', 'PARTICIPANT', 'SINCE'],
     elections.flatMap(({ election, participants }) =>
       participants.map(({ id, isLeader, since }) => [
         election,
@@ -44,18 +44,18 @@ export function electionTable(elections: readonly ElectionSeen[]): string {
 }
 
 function stateOf({ state, mode, revoked }: Participant): string {
-  const does = state === 'holding' ? 'holds' : 'waits';
+  const verb = state === 'holding' ? 'holds' : 'waits';
   const how = mode === 'read' || mode === 'write' ? ` to ${mode}` : '';
-  return `${does}${how}${revoked ? ', asked back' : ''}`;
+  return `${verb}${how}${revoked ? ', revoke requested' : ''}`;
 }
 
-/** Others than this library say nothing of themselves but an address, as Curator does. */
-function whoIs({ host, pid, text, session }: Participant): string {
+/** Other clients, such as Curator, write at most an address. */
+function nameOf({ host, pid, text, session }: Participant): string {
   if (host !== undefined) return `${host} pid ${pid}`;
   return text || `session 0x${session}`;
 }
 
-function saysOf({ details }: Participant): string {
+function detailsOf({ details }: Participant): string {
   return [details?.name, details?.text].filter(Boolean).join(': ');
 }
 
@@ -77,7 +77,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
     .join('');
 }
 
-/** What strangers wrote into znodes must not move the cursor of a terminal. */
+/** Other clients' data must not contain control characters, which could move the cursor of a terminal. */
 function plain(cell: string): string {
   return cell.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -1,10 +1,10 @@
-// Named as OpenTelemetry's semantic conventions name theirs; error.type is one of them.
+// Names follow OpenTelemetry's semantic conventions, which define error.type.
 
-/** On spans alone: there may be as many as there are orders. */
+/** Only on spans: the number of keys is unlimited. */
 export const KEY = 'zookeeper.lock.key';
-/** On spans alone. */
+/** Only on spans. */
 export const PATH = 'zookeeper.lock.path';
-/** On spans alone. */
+/** Only on spans. */
 export const FENCING_TOKEN = 'zookeeper.lock.fencing_token';
 export const RECIPE = 'zookeeper.lock.recipe';
 export const GRANT_KIND = 'zookeeper.lock.grant.kind';

@@ -13,10 +13,10 @@ import {
   WAIT_OUTCOME,
 } from './attributes.js';
 
-/** Seconds. From a hand-over in the process to what somebody should be told of. */
+/** Seconds: from a handover within the process to a wait that needs attention. */
 const BOUNDARIES = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 
-/** Counts and measures all that is told, until what it returns is called. */
+/** Records metrics of all locks, elections and connections, until the returned function is called. */
 export function measure(meter: Meter): () => void {
   const stops = [measureWaits(meter), measureHolds(meter), countConnections(meter)];
   const changes = meter.createCounter('zookeeper.leader.changes', {
@@ -34,20 +34,20 @@ export function measure(meter: Meter): () => void {
 function measureWaits(meter: Meter): () => void {
   const waiting = new Set<Wait>();
   const duration = meter.createHistogram('zookeeper.lock.wait.duration', {
-    description: 'How long callers waited, whatever came of it',
+    description: 'Duration of waits, by their outcome',
     unit: 's',
     advice: { explicitBucketBoundaries: BOUNDARIES },
   });
   const grants = meter.createCounter('zookeeper.lock.grants', {
-    description: 'Grants, by how they came about',
+    description: 'Grants, by kind',
     unit: '{grant}',
   });
   const timeouts = meter.createCounter('zookeeper.lock.timeouts', {
-    description: 'Waits that ended with their deadline',
+    description: 'Waits that ended at their deadline',
     unit: '{timeout}',
   });
   const waiters = meter.createObservableUpDownCounter('zookeeper.lock.waiters', {
-    description: 'Callers that wait now',
+    description: 'Callers that are waiting',
     unit: '{waiter}',
   });
   const observe = (result: ObservableResult) => {
@@ -55,7 +55,7 @@ function measureWaits(meter: Meter): () => void {
     for (const { lock } of waiting) counts.set(lock.recipe, (counts.get(lock.recipe) ?? 0) + 1);
     for (const recipe of seen) result.observe(counts.get(recipe) ?? 0, { [RECIPE]: recipe });
   };
-  /** Recipes that were waited for: they are told of when nobody waits, too. */
+  /** Recipes with an earlier wait: they report 0 when nobody waits. */
   const seen = new Set<string>();
 
   const onWait = (message: WaitMessage) => {
@@ -68,7 +68,7 @@ function measureWaits(meter: Meter): () => void {
     }
     if (event === 'granted') grants.add(1, { [RECIPE]: recipe, [GRANT_KIND]: message.kind });
     if (event === 'timed-out') timeouts.add(1, { [RECIPE]: recipe });
-    // Not of a re-entry, nor of what began before anybody listened.
+    // A re-entry has no beginning, nor has a wait that began before the instrumentation was enabled.
     if (!waiting.delete(wait)) return;
     duration.record(message.duration / 1000, { [RECIPE]: recipe, [WAIT_OUTCOME]: event });
   };
@@ -83,7 +83,7 @@ function measureWaits(meter: Meter): () => void {
 
 function measureHolds(meter: Meter): () => void {
   const duration = meter.createHistogram('zookeeper.lock.hold.duration', {
-    description: 'How long grants were held',
+    description: 'Duration of holds, by their end',
     unit: 's',
     advice: { explicitBucketBoundaries: BOUNDARIES },
   });
@@ -100,12 +100,12 @@ function measureHolds(meter: Meter): () => void {
   });
 }
 
-/** Clients of this process, by their state. One that is closed is none. */
+/** Counts the clients of this process by their state, without closed ones. */
 function countConnections(meter: Meter): () => void {
   const states = new Map<ZkClient, ConnectionState>();
   const seen = new Set<ConnectionState>();
   const count = meter.createObservableUpDownCounter('zookeeper.connection.count', {
-    description: 'Connections to an ensemble, by their state',
+    description: 'Connections to an ensemble, by state',
     unit: '{connection}',
   });
   const observe = (result: ObservableResult) => {

@@ -14,13 +14,13 @@ import {
 } from './attributes.js';
 
 /**
- * A span for each wait and each hold, both children of the span that the caller is in. Stops when what it
- * returns is called.
+ * Records a span for each wait and each hold, as children of the caller's span, until the returned
+ * function is called.
  */
 export function traceLocks(tracer: Tracer): () => void {
   const spans = new WeakMap<Wait | Hold, Span>();
 
-  /** The message is told in the caller's context, which the span takes its parent from. */
+  /** Messages are published in the caller's async context, which contains the parent span. */
   const begin = (name: string, of: Wait | Hold, attributes: Attributes) => {
     const { key, path, recipe } = of.lock;
     const about = { [KEY]: key, [PATH]: path, [RECIPE]: recipe, ...attributes };
@@ -29,7 +29,7 @@ export function traceLocks(tracer: Tracer): () => void {
 
   const onWait = (message: WaitMessage) => {
     if (message.event === 'began') return begin('zookeeper.lock.wait', message.wait, {});
-    // None for a re-entry, and for what began before anybody listened.
+    // A re-entry has no span, nor has a wait that began before the instrumentation was enabled.
     const span = spans.get(message.wait);
     if (!span) return;
     span.setAttribute(WAIT_OUTCOME, message.event);

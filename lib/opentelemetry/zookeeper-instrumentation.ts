@@ -11,26 +11,26 @@ const { version: VERSION } = createRequire(import.meta.url)('nestjs-zookeeper/pa
 };
 
 /**
- * What a {@link ZookeeperInstrumentation} takes.
+ * Options of {@link ZookeeperInstrumentation}.
  *
  * @publicApi
  */
 export interface ZookeeperInstrumentationConfig {
-  /** False waits for {@link ZookeeperInstrumentation.enable}. Default true. */
+  /** False records nothing until {@link ZookeeperInstrumentation.enable} is called. Default true. */
   enabled?: boolean;
-  /** Default: the global one. */
+  /** Default: the global provider. */
   tracerProvider?: TracerProvider;
   /**
-   * Default: the global one of the time when it is enabled. Until one is registered there is none: enable
-   * it after that, or hand it over here.
+   * Default: the global provider at the time of {@link ZookeeperInstrumentation.enable}. Register the global
+   * provider before that, or pass the provider here.
    */
   meterProvider?: MeterProvider;
 }
 
 /**
- * Spans and metrics of all that this process waits for, holds and leads, whatever the connection. Has
- * the shape of an OpenTelemetry `Instrumentation`: `NodeSDK` and `registerInstrumentations` take it. It
- * patches nothing, so it need not be there before the library is loaded: only before what it is to tell of.
+ * Records spans and metrics of all waits, holds and leaderships of this process, on all connections. Has the
+ * interface of an OpenTelemetry `Instrumentation`, for `NodeSDK` and `registerInstrumentations`. It
+ * patches no module, so it may be created after the library is loaded.
  *
  * @throws BadOptionError
  * @publicApi
@@ -46,7 +46,7 @@ export class ZookeeperInstrumentation {
     if (config.enabled ?? true) this.enable();
   }
 
-  /** Idempotent. */
+  /** Starts recording. Idempotent. */
   enable(): void {
     if (this.stops.length > 0) return;
     const { tracerProvider = trace, meterProvider = metrics } = this.config;
@@ -56,7 +56,7 @@ export class ZookeeperInstrumentation {
     ];
   }
 
-  /** From now on it costs nothing. What is waited for and held at the time is not told to its end. Idempotent. */
+  /** Stops recording; present waits and holds are not recorded to their end. Idempotent. */
   disable(): void {
     for (const stop of this.stops.splice(0)) stop();
   }
@@ -71,12 +71,12 @@ export class ZookeeperInstrumentation {
     this.setConfig({ ...this.config, meterProvider });
   }
 
-  /** As it was made or set. */
+  /** Returns the options of the constructor or of the latest {@link setConfig}. */
   getConfig(): ZookeeperInstrumentationConfig {
     return this.config;
   }
 
-  /** Of its providers. `enabled` is for the constructor. */
+  /** Replaces the providers. `enabled` has an effect only in the constructor. */
   setConfig(config: ZookeeperInstrumentationConfig): void {
     this.config = checked(config);
     if (this.stops.length === 0) return;

@@ -11,7 +11,7 @@ import { Fleet } from './fleet.js';
 
 const HEADERS = ['content-type', 'retry-after'];
 
-/** Hands whatever else is asked of this address to the first instance that lives. */
+/** Forwards all other requests to the first instance that is alive. */
 @Controller()
 export class DoorController {
   constructor(private readonly fleet: Fleet) {}
@@ -30,7 +30,7 @@ export class DoorController {
         body: JSON.stringify(request.body),
       }),
     }).catch((cause: unknown) => {
-      throw new BadGatewayException('the instance died meanwhile', { cause });
+      throw new BadGatewayException('the instance died during the request', { cause });
     });
     response.statusCode = answer.status;
     for (const name of HEADERS) {

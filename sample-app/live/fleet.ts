@@ -3,7 +3,7 @@ import type { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Instance } from '../seckill/instances.js';
 import type { ShopSettings } from '../shop/settings.js';
 
-/** A place for one instance, which dies and is started again. */
+/** A slot for one instance, which may die and be started again. */
 export interface Place {
   readonly number: number;
   instance?: Instance;
@@ -23,7 +23,7 @@ export class Fleet implements OnApplicationShutdown {
     this.places = Array.from({ length: count }, (_, i) => ({ number: i + 1, starting: false }));
   }
 
-  /** @param server the ZooKeeper of this process, where it is one */
+  /** @param server the embedded ZooKeeper of this process, if any */
   static async start(
     count: number,
     settings: ShopSettings,
@@ -53,7 +53,7 @@ export class Fleet implements OnApplicationShutdown {
     return this.places.find(({ instance }) => instance?.pid === pid)?.number;
   }
 
-  /** Of the instances that live and of those to come. */
+  /** Applies to present and future instances. */
   setDelay(delay: ShopSettings['delay']): void {
     this.settings = { ...this.settings, delay };
     for (const { instance } of this.alive) instance.tell({ delay });
@@ -74,7 +74,7 @@ export class Fleet implements OnApplicationShutdown {
   async expire(number: number): Promise<void> {
     const { session } = this.living(number).connection;
     if (!this.server || !session) {
-      throw new ConflictException(`instance ${number} has no session to be ended from here`);
+      throw new ConflictException(`the session of instance ${number} cannot be ended from here`);
     }
     await this.server.expireSession(session);
   }

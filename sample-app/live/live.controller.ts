@@ -17,7 +17,7 @@ import { Sale } from './sale.js';
 import { type SaleOrder, SaleOrderPipe } from './sale-order.js';
 import { Watch } from './watch.js';
 
-/** What the page reads and what its buttons do. */
+/** Data and actions of the page. */
 @Controller('live')
 export class LiveController {
   constructor(
@@ -26,7 +26,7 @@ export class LiveController {
     private readonly watch: Watch,
   ) {}
 
-  /** First what was so far, then how it is, again and again. */
+  /** Emits the history first, then one snapshot after another. */
   @Sse('events')
   events(@Req() request: IncomingMessage): Observable<MessageEvent> {
     const soFar = () => ({

@@ -13,9 +13,9 @@ import { LocalOnlyGuard } from './local-only.guard.js';
 import { Sale } from './sale.js';
 import { Watch } from './watch.js';
 
-/** The page's process: it sells nothing itself, takes no lock and does not lead. */
+/** The process of the page. It sells nothing, acquires no lock and does not lead. */
 @Module({
-  // The door takes what nobody before it wants.
+  // Last: its route matches all other paths.
   controllers: [LiveController, DoorController],
   providers: [Sale, Watch, { provide: APP_GUARD, useClass: LocalOnlyGuard }],
 })

@@ -7,9 +7,9 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Everybody may look; only who sits at this machine may change anything. The peer's address alone would
- * not do: any web page that is open on this machine can send requests from here, and with a name of its
- * own that resolves to this machine even read the answers.
+ * All clients may read; only pages of this server, opened on this machine, may change anything. Checking the
+ * peer's address is not enough: any web page that is open on this machine can send requests from it, and
+ * with a host name that resolves to this machine (DNS rebinding) it can read the answers too.
  */
 export class LocalOnlyGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

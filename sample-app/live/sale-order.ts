@@ -1,6 +1,6 @@
 import { BadRequestException, Injectable, type PipeTransform } from '@nestjs/common';
 
-/** How the stock is locked, and the shop's endpoint that does it. */
+/** Ways to lock the stock, and the shop's endpoint for each. */
 export const ROUTES = {
   none: 'purchase-unlocked',
   lock: 'purchase',
@@ -12,7 +12,7 @@ export interface SaleOrder {
   readonly mode: keyof typeof ROUTES;
   readonly buyers: number;
   readonly items: number;
-  /** Milliseconds from reading the stock to writing it, at random. */
+  /** Random milliseconds between reading the stock and writing it. */
   readonly delay: readonly [from: number, to: number];
 }
 

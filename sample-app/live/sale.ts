@@ -10,13 +10,13 @@ import { PATIENCE } from '../shop/goods-stock.controller.js';
 import { Fleet } from './fleet.js';
 import { ROUTES, type SaleOrder } from './sale-order.js';
 
-/** What the page sells. */
+/** The goods of the page. */
 export const GOODS = 'phone';
 
 /** The buyers of one instance. */
 interface Share extends Tally {
   readonly buyers: number;
-  /** They have all been answered, or will never be. */
+  /** All their requests have ended. */
   over: boolean;
 }
 
@@ -24,14 +24,14 @@ export interface Run {
   readonly number: number;
   readonly order: SaleOrder;
   state: 'preparing' | 'selling' | 'over' | 'failed';
-  /** Of the first buyer, by `performance.now()`. */
+  /** Start time of the first buyer, by `performance.now()`. */
   startedAt?: number;
   endedAt?: number;
-  /** By the instance's number. */
+  /** Buyers by the number of the instance. */
   readonly shares: Map<number, Share>;
 }
 
-/** Lets the buyers loose on all instances, one sale at a time. */
+/** Sends the buyers to all instances; one sale at a time. */
 @Injectable()
 export class Sale implements OnApplicationShutdown {
   run?: Run;
@@ -45,7 +45,7 @@ export class Sale implements OnApplicationShutdown {
   }
 
   start(order: SaleOrder): void {
-    if (this.running) throw new ConflictException('a sale is on already');
+    if (this.running) throw new ConflictException('a sale is already running');
     if (this.fleet.alive.length === 0) {
       throw new ServiceUnavailableException('no instance is alive');
     }

@@ -13,15 +13,15 @@ import { LiveModule } from './live.module.js';
 const PAGE = fileURLToPath(new URL('../page', import.meta.url));
 const CHARTS = dirname(createRequire(import.meta.url).resolve('uplot'));
 
-/** Nothing from elsewhere, and in no frame of another page, which could have its visitors click here. */
+/** Allows no content from other origins, and no embedding in frames (clickjacking). */
 const POLICY = "default-src 'self'; frame-ancestors 'none'";
 
-/** Several instances of the shop, each a process, and the page before them. */
+/** Starts several instances of the shop, each in its own process, and the page in front of them. */
 export async function startLive(
   settings: ShopSettings,
   { instances, host, port, logLevels }: ListenOptions & { instances: number; host: string },
 ): Promise<{ app: NestExpressApplication; url: string }> {
-  // Its thread ends with this process.
+  // The server's thread ends with this process.
   const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const zookeeper = settings.zookeeper ?? server!.connectString;
   const shop = { ...settings, zookeeper };
@@ -29,7 +29,7 @@ export async function startLive(
   const app = await NestFactory.create<NestExpressApplication>(module, {
     logger: logLevels,
     abortOnError: false,
-    // Whoever watches would hold up the end.
+    // Open event streams would delay the shutdown.
     forceCloseConnections: true,
   });
   const setHeaders = (response: ServerResponse) =>

@@ -10,16 +10,16 @@ import { CLOSE_UNPAID } from '../shop/unpaid-orders.service.js';
 import { Fleet, type Place } from './fleet.js';
 import { GOODS, type Run, Sale } from './sale.js';
 
-/** Milliseconds between two looks, during a sale and otherwise. */
+/** Milliseconds between two snapshots, during a sale and otherwise. */
 const INTERVAL = 100;
 const IDLE_INTERVAL = 400;
-/** How many of the lock's queue the page shows. */
+/** Number of entries of the lock's queue on the page. */
 const SHOWN = 6;
 
-/** Seconds since the first buyer, pieces left, orders taken. */
+/** Seconds since the first buyer, pieces left, orders. */
 type Point = [seconds: number, stock: number, orders: number];
 
-/** Looks at the database, the lock's queue, the election and the instances, while anybody watches. */
+/** Reads the database, the lock's queue, the election and the instances while a page is open. */
 @Injectable()
 export class Watch {
   /** Of the present run. */
@@ -28,7 +28,7 @@ export class Watch {
   private pause = IDLE_INTERVAL;
 
   readonly snapshots: Observable<object> = defer(() => this.look()).pipe(
-    // ZooKeeper or the database may be away: the next look may tell more.
+    // ZooKeeper or the database may be unavailable now; the next snapshot tries again.
     catchError(() => EMPTY),
     repeat({ delay: () => timer(this.pause) }),
     share(),
@@ -46,14 +46,15 @@ export class Watch {
   private async look() {
     const since = performance.now();
     const { run } = this.sale;
-    // Before the database: figures of an earlier sale must not pass for this one's, nor its last ones be missed.
+    // Read before the database, so that figures of an earlier sale are not counted for this one and its last
+    // figures are not missed.
     const sale = run && told(run);
     const [goods, queue, candidates] = await Promise.all([
       this.stock(),
       this.locks.participants(goodsKey(GOODS)),
       this.leaders.participants(CLOSE_UNPAID),
     ]);
-    // Behind a strict lock each buyer has a znode: looking must not become the load.
+    // With a strict lock each buyer has a znode: reading them all would add load.
     const pause = this.sale.running ? INTERVAL : IDLE_INTERVAL;
     this.pause = Math.max(pause, 3 * (performance.now() - since));
     const leader = candidates.find(({ isLeader }) => isLeader);
@@ -78,7 +79,7 @@ export class Watch {
     return { stock: goods!.stock, fence: goods!.fence, orders };
   }
 
-  /** A point of the sale's chart. */
+  /** Adds a point to the sale's chart. */
   private remember(
     { number, state, seconds }: Told,
     { stock, orders }: { stock: number; orders: number },

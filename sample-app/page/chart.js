@@ -1,6 +1,6 @@
 import uPlot from './uplot/uPlot.esm.js';
 
-/** Seconds of an axis that has nothing to show. */
+/** Seconds on the axis of an empty chart. */
 const SHORTEST = 1;
 
 /** Stock and orders over the seconds of one sale; orders beyond the items are red. */
@@ -46,7 +46,7 @@ export class Chart {
     const [times, , , taken] = this.#data;
     if (times.length > 0 && seconds <= times.at(-1)) this.#data.forEach((column) => column.pop());
     const items = this.#items;
-    // Red from the moment on in which the last piece was sold, which lies between two looks.
+    // The red line starts when the last piece was sold, which is between two snapshots.
     const [time, before] = [times.at(-1), taken.at(-1)];
     if (before < items && orders > items) {
       const share = (items - before) / (orders - before);
@@ -59,7 +59,7 @@ export class Chart {
     values.forEach((value, i) => this.#data[i].push(value));
   }
 
-  /** Anew, since a canvas does not know the page's colours. */
+  /** Redraws the chart: a canvas does not follow changes of the page's colours. */
   #draw() {
     this.#plot?.destroy();
     const style = getComputedStyle(document.documentElement);

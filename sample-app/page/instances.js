@@ -8,7 +8,7 @@ const ACTIONS = {
   revive: 'Revive instance',
 };
 
-/** A card for each instance: how it is, what it sold, and what can be done to it. */
+/** One card for each instance: its state, its orders and its buttons. */
 export class Instances {
   #parent;
   #post;

@@ -1,4 +1,4 @@
-// Reads the server's events, hands them to the parts of the page, and does what its buttons say.
+// Passes the server's events to the parts of the page, and handles its buttons.
 import { Chart } from './chart.js';
 import { Instances } from './instances.js';
 import { Story } from './story.js';

@@ -2,7 +2,7 @@ import { count } from './names.js';
 
 const byId = (id) => document.getElementById(id);
 
-/** The figures, and in one sentence what they mean. */
+/** The figures, and one sentence that explains them. */
 export function showSale({ run, goods }) {
   if (!run) return;
   byId('verdict').dataset.sale = run.number;
@@ -27,7 +27,7 @@ function showFigures({ seconds, ...counts }) {
   byId('seconds').textContent = seconds === undefined ? '–' : seconds.toFixed(1);
 }
 
-/** While it sells, without figures: screen readers read each change of it. */
+/** The sentence during a sale has no figures, because screen readers announce each change. */
 function verdict(run, { orders, stock }, oversold) {
   const { items } = run.order;
   if (run.state === 'failed') return ['The sale failed; the server’s log says why.', 'bad'];

@@ -8,14 +8,14 @@ const LOCKS = {
   strict: 'the strict lock',
 };
 
-/** Tells what changed from one look to the next. */
+/** Describes what changed between two snapshots. */
 export class Story {
   #list;
   #before;
-  /** Of the lock's queue. */
+  /** The state of the lock's queue in the latest snapshot. */
   #holder;
   #lastHolder;
-  /** A holder that died or lost its session, and since when. */
+  /** A holder that died or lost its session, and the time. */
   #stricken;
 
   constructor(list) {
@@ -54,7 +54,7 @@ export class Story {
     }
   }
 
-  /** The lock may have moved on before the client of its holder knew that its session is over. */
+  /** The next holder may have the lock before the earlier holder's client knows that its session has ended. */
   #tellExpired(session) {
     if (this.#holder?.session === session) this.#strike(this.#holder);
     else if (this.#lastHolder?.session === session) this.#tellMove(this.#lastHolder, this.#holder);

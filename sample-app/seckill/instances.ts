@@ -4,22 +4,22 @@ import { fileURLToPath } from 'node:url';
 import type { ConnectionState } from 'nestjs-zookeeper';
 import type { ShopSettings } from '../shop/settings.js';
 
-/** Its ZooKeeper client's. */
+/** The state of an instance's ZooKeeper client. */
 export interface Connection {
   state: ConnectionState;
   session?: string;
 }
 
-/** What an instance tells its parent: first whether it is up, then each change of its connection. */
+/** A message from an instance to its parent: first whether it started, then each change of its connection. */
 export type FromInstance = { url: string } | { failure: string } | { connection: Connection };
 
-/** What it can be told. */
+/** A message from the parent to an instance. */
 export type ToInstance = Pick<ShopSettings, 'delay'>;
 
 interface InstanceOptions {
   /** The built `instance.js`. */
   entry?: string;
-  /** Kills the instance, whether it is up already or not. */
+  /** Kills the instance, also while it starts. */
   signal?: AbortSignal;
 }
 
@@ -47,7 +47,7 @@ export class Instance implements AsyncDisposable {
     signal?.throwIfAborted();
     const child = fork(entry, {
       env: { ...process.env, SHOP_SETTINGS: JSON.stringify(settings) },
-      // stdout is kept for the figures.
+      // stdout is reserved for the figures.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
     const instance = new Instance(child);
@@ -75,7 +75,7 @@ export class Instance implements AsyncDisposable {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Calls back when the process ends without being asked to. */
+  /** Calls the listener when the process ends unexpectedly. */
   onDeath(listener: (how: number | NodeJS.Signals) => void): void {
     this.child.once('exit', (code, signal) => {
       if (!this.stopping) listener(signal ?? code!);
@@ -86,7 +86,7 @@ export class Instance implements AsyncDisposable {
     this.child.send(settings);
   }
 
-  /** Without a chance to tidy up. */
+  /** Kills the process without a graceful shutdown. */
   kill(): void {
     this.child.kill('SIGKILL');
   }
@@ -106,7 +106,7 @@ export class Instance implements AsyncDisposable {
   }
 }
 
-/** All the instances of a run; if one does not start, none stays. */
+/** Starts all instances of a run. If one fails to start, all are stopped. */
 export class Instances implements AsyncDisposable {
   private constructor(readonly all: readonly Instance[]) {}
 

@@ -3,7 +3,7 @@ import autocannon from 'autocannon';
 interface Load {
   /** The same path on every instance. */
   urls: string[];
-  /** Each asks once, over a connection of its own; all at once. */
+  /** Each sends one request on its own connection; all start at the same time. */
   buyers: number;
   /** Milliseconds until a buyer without an answer gives up. */
   patience: number;
@@ -14,17 +14,17 @@ interface Load {
 export interface Tally {
   sold: number;
   soldOut: number;
-  /** Answers that are neither. */
+  /** Other answers. */
   refused: number;
 }
 
 export interface LoadFigures {
   requests: number;
-  /** Buyers who got neither an order nor the word that it is sold out: no answer, or a bad one. */
+  /** Buyers without an order or a "sold out": no answer, or an error. */
   errors: number;
-  /** Answers a second. */
+  /** Answers per second. */
   throughput: number;
-  /** Milliseconds to an answer, over all instances. */
+  /** Milliseconds until the answer, across all instances. */
   p50: number;
   p99: number;
 }
@@ -40,7 +40,7 @@ export async function fireBuyers(load: Load): Promise<LoadFigures> {
 
   const { latency } = await cannonade(
     {
-      // An array spreads the connections over all of it; the types do not know.
+      // autocannon accepts an array of URLs and distributes the connections; its types do not say so.
       url: urls as unknown as string,
       method: 'POST',
       connections: buyers,
@@ -59,7 +59,7 @@ export async function fireBuyers(load: Load): Promise<LoadFigures> {
   const answers = tally.sold + tally.soldOut + tally.refused;
   return {
     requests: buyers,
-    // autocannon's own count leaves out connections that a dying instance closed in good order.
+    // autocannon does not count connections that a stopping instance closed gracefully.
     errors: buyers - tally.sold - tally.soldOut,
     throughput: answers && Math.round(answers / ((lastAnswer - start) / 1000)),
     p50: latency.p50,

@@ -28,7 +28,7 @@ Sells --items pieces to --buyers buyers who all come at once, first without a lo
 
 Exits with 0 if the locked run sold exactly the stock, 1 if not, 2 on a bad option.`;
 
-/** A mistake on the command line, told in one line. */
+/** An invalid command line. The message is one line. */
 export class UsageError extends Error {}
 
 export function parseOptions(args: string[]): SeckillOptions | 'help' {
@@ -111,7 +111,7 @@ function checkDatabase(url: string): void {
     const { protocol, hostname, pathname } = new URL(url);
     if (DATABASE_SERVERS.includes(protocol) && hostname && pathname.length > 1) return;
   }
-  // Not shown: it may hold a password.
+  // The value is not shown: it may contain a password.
   throw new UsageError(
     '--database must be a URL such as mysql://user:password@host:3306/shop or postgres://user:password@host:5432/shop',
   );

@@ -1,7 +1,7 @@
 const INTERVAL = 1_000;
 const TERMINAL_INTERVAL = 100;
 
-/** Tells on stderr how the run goes: one line that changes on a terminal, a line a second elsewhere. */
+/** Shows the progress on stderr: one changing line on a terminal, otherwise one line per second. */
 export class Progress {
   private lastUpdate = -Infinity;
   private open = false;

@@ -4,7 +4,7 @@ export interface Figures extends LoadFigures {
   /** Rows in the orders table. */
   orders: number;
   stockLeft: number;
-  /** Orders beyond the items there were. */
+  /** Orders that exceed the number of items. */
   oversold: number;
 }
 

@@ -9,7 +9,7 @@ import type { SeckillOptions } from './options.js';
 import type { Progress } from './progress.js';
 import { type Figures, figures, type Report } from './report.js';
 
-/** The whole flash sale: starts what it needs, sells the stock twice, and leaves nothing behind. */
+/** Runs the flash sale: starts the servers, sells the stock twice, without and with a lock, and cleans up. */
 export async function seckill(
   options: SeckillOptions,
   progress: Progress,
@@ -23,7 +23,7 @@ export async function seckill(
     database: options.database ?? temporaryDatabase(),
   };
 
-  // New goods for each run: the fence an earlier run left means nothing to another ZooKeeper's tokens.
+  // New goods for each run: fencing tokens of another ZooKeeper may be lower than an earlier run's.
   const goodsNo = `seckill-${randomBytes(4).toString('hex')}`;
   await prepareDatabase(settings, [{ goodsNo, stock: options.items }]);
   await using _goods = { [Symbol.asyncDispose]: () => removeGoods(settings, goodsNo) };
@@ -73,7 +73,7 @@ async function sell(name: keyof Report, sale: Sale): Promise<Figures> {
   return figures(load, { orders, stock, items });
 }
 
-/** Asks the first instance that lives. */
+/** Sends a request to the first instance that is alive. */
 async function request(
   { alive: [shop] }: Instances,
   path: string,

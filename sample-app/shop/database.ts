@@ -19,11 +19,11 @@ function serverOptions({ database, sessionTimeout }: DatabaseSettings): DataSour
   const server = DATABASE_SERVERS.find((protocol) => database.startsWith(protocol));
   if (server?.startsWith('postgres')) return { type: 'postgres', url: database };
   if (server) return { type: 'mysql', url: database };
-  // SQLite waits for other processes on the event loop, which has ZooKeeper to answer.
+  // SQLite's busy timeout would block the event loop and with it the ZooKeeper client.
   return sqliteOptions(database, sessionTimeout / 10);
 }
 
-/** Makes the tables and goods that are not there yet, and changes nothing that is. */
+/** Creates missing tables and goods; does not change existing ones. */
 export async function prepareDatabase(
   settings: DatabaseSettings,
   goods: DeepPartial<GoodsStock>[],
@@ -57,7 +57,7 @@ async function connected(
   }
 }
 
-/** The name of an SQLite file that is gone when this process is. */
+/** Returns the name of an SQLite file that is deleted when this process ends. */
 export function temporaryDatabase(): string {
   const directory = mkdtempSync(join(tmpdir(), 'seckill-'));
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));

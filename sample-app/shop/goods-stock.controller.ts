@@ -3,7 +3,7 @@ import { currentLease, DistributedLock } from 'nestjs-zookeeper';
 import { goodsKey, GoodsStockService } from './goods-stock.service.js';
 import { GoodsNoPipe, StockPipe } from './input.js';
 
-/** Milliseconds a buyer stands in line: long enough for one behind 1,500 others. */
+/** Milliseconds that a buyer waits: long enough for a queue of 1,500 buyers. */
 export const PATIENCE = 120_000;
 
 @Controller('goods-stock/:goodsNo')
@@ -26,14 +26,14 @@ export class GoodsStockController {
     return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
   }
 
-  /** An instance with nobody left in line keeps the lock for its next buyer, until another asks. */
+  /** With `linger`, an idle instance keeps the lock for its next buyer until another instance needs it. */
   @Post('purchase-lingering')
   @DistributedLock(goodsKey, { wait: PATIENCE, linger: 500 })
   purchaseLingering(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
     return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
   }
 
-  /** In the order in which the buyers came, over all instances: a znode for each of them. */
+  /** In the order of arrival across all instances: one znode for each buyer. */
   @Post('purchase-strict')
   @DistributedLock(goodsKey, { wait: PATIENCE, fairness: 'strict' })
   purchaseStrict(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {

@@ -15,8 +15,8 @@ export class GoodsStock {
   isActive!: boolean;
 
   /**
-   * The fencing token of the last holder of the lock who came to write. Only the database compares it: SQLite's driver
-   * would read it as a double, too short for 64 bits.
+   * The fencing token of the latest lock holder that wrote. Only the database compares it: SQLite's driver would
+   * read the 64-bit integer as a double.
    */
   @Column({ type: 'bigint', default: 0, select: false })
   fence!: bigint;

@@ -15,7 +15,7 @@ import { Order } from './order.entity.js';
 import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
 import { Transactions } from './transactions.js';
 
-/** Of the lock that all who write the stock of these goods hold. */
+/** Returns the key of the lock that protects the stock of these goods. */
 export const goodsKey = (goodsNo: string) => `goods-${goodsNo}`;
 
 @Injectable()
@@ -34,8 +34,8 @@ export class GoodsStockService {
   }
 
   /**
-   * Sells one piece: reads the stock, takes its time, writes what it read less one. Two of these at
-   * once write the same number and sell the same piece twice, unless a lock keeps them apart.
+   * Sells one piece: reads the stock, waits, and writes the stock minus one. Two concurrent calls without
+   * a lock write the same number and sell the same piece twice.
    */
   async purchase(goodsNo: string, fencingToken?: bigint) {
     if (fencingToken !== undefined) await this.takeFence(goodsNo, fencingToken);
@@ -53,7 +53,7 @@ export class GoodsStockService {
     });
   }
 
-  /** Puts the goods back on the shelf and forgets their orders. The fence only ever rises. */
+  /** Restores the stock and deletes the orders. The fence stays: it must never decrease. */
   async reset(goodsNo: string, stock: number, fencingToken: bigint) {
     await this.takeFence(goodsNo, fencingToken);
     await this.transactions.run(async (manager) => {
@@ -63,7 +63,7 @@ export class GoodsStockService {
     return this.find(goodsNo);
   }
 
-  /** Closes the orders that were placed before and are not paid, and returns their pieces to the stock. */
+  /** Cancels unpaid orders that were placed before the given time, and returns their pieces to the stock. */
   async closeUnpaid(goodsNo: string, placedBefore: number, fencingToken: bigint) {
     await this.takeFence(goodsNo, fencingToken);
     await this.transactions.run(async (manager) => {
@@ -81,8 +81,8 @@ export class GoodsStockService {
   }
 
   /**
-   * Before anything is read: from here on the writes of those who held the lock before are refused, those
-   * that came in time are in what is read next.
+   * Runs before the first read: from now on the database refuses writes of earlier lock holders; their
+   * earlier writes are visible to the reads that follow.
    */
   private async takeFence(goodsNo: string, fencingToken: bigint): Promise<void> {
     const { affected } = await this.transactions.run((manager) =>
@@ -102,8 +102,7 @@ export class GoodsStockService {
 }
 
 /**
- * With a token the write is fenced: a holder that was paused until others held the lock comes too
- * late, and changes nothing.
+ * With a token the write is fenced: it has no effect if a later holder of the lock has written its token.
  */
 async function writeStock(
   manager: EntityManager,

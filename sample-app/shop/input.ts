@@ -1,6 +1,6 @@
 import { BadRequestException, Injectable, type PipeTransform } from '@nestjs/common';
 
-/** Lower case alone: to MySQL `phone` and `PHONE` are one row, and they would be two locks. */
+/** Lower case only: MySQL treats `phone` and `PHONE` as one row, but they would be two locks. */
 @Injectable()
 export class GoodsNoPipe implements PipeTransform<string, string> {
   transform(goodsNo: string): string {

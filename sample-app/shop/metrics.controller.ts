@@ -4,7 +4,7 @@ import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import { ZookeeperInstrumentation } from 'nestjs-zookeeper/opentelemetry';
 
-/** What the locks of this process do, for Prometheus. */
+/** Metrics of this process's locks, for Prometheus. */
 @Controller('metrics')
 export class MetricsController implements OnApplicationShutdown {
   private readonly exporter = new PrometheusExporter({ preventServerStart: true });

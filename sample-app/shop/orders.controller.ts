@@ -7,7 +7,7 @@ import { Order } from './order.entity.js';
 export class OrdersController {
   constructor(@InjectRepository(Order) private readonly orders: Repository<Order>) {}
 
-  /** Needs no lock: one statement, which one of paying and closing wins. */
+  /** Needs no lock: of paying and cancelling, whose updates are single statements, only one succeeds. */
   @Post('pay')
   @HttpCode(200)
   async pay(@Param('id', ParseIntPipe) id: number) {

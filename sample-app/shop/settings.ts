@@ -1,13 +1,13 @@
 export interface ShopSettings {
-  /** `host:port,host:port/chroot`; without it the shop brings a ZooKeeper of its own. */
+  /** `host:port,host:port/chroot`; without it the shop starts its own ZooKeeper. */
   zookeeper?: string;
   /** `mysql://…`, `mariadb://…`, `postgres://…`, or the name of an SQLite file. */
   database: string;
-  /** How long a buyer takes between looking at the stock and paying: milliseconds, from and to. */
+  /** Milliseconds between reading the stock and writing it, minimum and maximum. */
   delay: readonly [from: number, to: number];
-  /** How long an order may stay unpaid, in milliseconds. */
+  /** Milliseconds after which an unpaid order is cancelled. */
   payWithin: number;
-  /** How long a dead instance keeps the lock and the lead, in milliseconds. */
+  /** Session timeout in milliseconds: a dead instance keeps the lock and the leadership for this time. */
   sessionTimeout: number;
 }
 
@@ -17,7 +17,7 @@ export const defaults = {
   sessionTimeout: 10_000,
 } as const satisfies Partial<ShopSettings>;
 
-/** Of the shop's locks and elections in ZooKeeper. */
+/** Namespace of the shop's locks and elections in ZooKeeper. */
 export const NAMESPACE = 'seckill';
 
 export const SHOP_SETTINGS = Symbol('SHOP_SETTINGS');

@@ -29,7 +29,7 @@ export class ShopModule {
           ...server,
           sessionTimeout,
           namespace: NAMESPACE,
-          // A long line of buyers is what a flash sale is for.
+          // Long waits are normal in a flash sale.
           warnAfter: { wait: PATIENCE },
         }),
         ScheduleModule.forRoot(),

@@ -17,9 +17,9 @@ export function sqliteOptions(file: string, busyTimeout: number): DataSourceOpti
 }
 
 /**
- * Lets a transaction take the write lock in its first step, where it can fail without a trace. A prepared
- * statement that meets another's lock is left half-run by this driver, and the connection goes on
- * reading the data of that moment: a buyer would see stock that is long sold.
+ * Makes each transaction acquire the write lock in its first step, where a failure has no effect. If a later
+ * prepared statement meets another connection's lock, this driver leaves it unfinished, and the connection
+ * keeps reading an old snapshot: a buyer would see stock that is already sold.
  */
 function lockInBegin(db: sqlite.Database): void {
   const prepare = db.prepare.bind(db);

@@ -22,7 +22,7 @@ export async function startShop(
   });
   await app.init();
   const server = app.getHttpServer();
-  // All buyers come at once, and app.listen() knows no backlog: the usual 511 turns some away.
+  // All buyers connect at the same time. app.listen() has no backlog option, and the default of 511 is too low.
   await once(server.listen({ host: '127.0.0.1', port, backlog: 4096 }), 'listening');
   return { app, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 
-/** Runs transactions: on SQLite, where a process has one connection, one after the other. */
+/** Runs transactions; on SQLite one after the other, because a process has one connection. */
 @Injectable()
 export class Transactions {
   private previous: Promise<unknown> = Promise.resolve();
@@ -13,7 +13,7 @@ export class Transactions {
     const transaction = () => this.dataSource.transaction(work);
     if (this.dataSource.options.type !== 'better-sqlite3') return transaction();
     const result = this.previous.then(transaction);
-    // Its driver never yields: without a turn in between, a long queue would keep ZooKeeper waiting.
+    // The driver is synchronous: without a pause, a long queue would block the ZooKeeper client.
     this.previous = result.catch(() => undefined).then(() => nextTurn());
     return result;
   }

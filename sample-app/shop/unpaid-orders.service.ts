@@ -9,7 +9,7 @@ import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
 
 export const CLOSE_UNPAID = 'close-unpaid-orders';
 
-/** Gives back what buyers did not pay for: a job for one instance, the leader. */
+/** Returns unpaid pieces to the stock. Only the leader runs this job. */
 @Injectable()
 export class UnpaidOrdersService {
   constructor(
@@ -30,7 +30,7 @@ export class UnpaidOrdersService {
     });
     for (const goodsNo of new Set(overdue.map((order) => order.goodsNo))) {
       if (signal.aborted) return;
-      // Buyers write the stock too: leading keeps other instances out of this job, not out of the shop.
+      // Buyers write the stock too. Leadership excludes other instances from this job only, so the lock is needed.
       await this.locks.withLock(goodsKey(goodsNo), { signal }, ({ fencingToken }) =>
         this.goods.closeUnpaid(goodsNo, deadline, fencingToken),
       );
