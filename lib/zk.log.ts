@@ -1,8 +1,8 @@
 import type { Logger } from '@nestjs/common';
 import type { ZkClient } from './client/index.js';
 import { listen } from './client/diagnostics.js';
-import { holds, leaders, waits } from './recipes/diagnostics/publish.js';
-import type { Lock } from './recipes/index.js';
+import { holds, leaders, waits } from './recipes/diagnostics.js';
+import type { ObservedLock } from './recipes/index.js';
 
 /*
  * The log lines of one connection: one for each change of its state and of a leadership; with `logLeases`
@@ -34,7 +34,7 @@ export function logLeaders(client: ZkClient, logger: Logger): () => void {
 }
 
 export function logLeases(client: ZkClient, logger: Logger): () => void {
-  const nameOf = ({ noun, key }: Lock) => `${noun} ${JSON.stringify(key)}`;
+  const nameOf = ({ noun, key }: ObservedLock) => `${noun} ${JSON.stringify(key)}`;
   const after = (duration: number) => `after ${duration.toFixed(1)} ms`;
   const stops = [
     listen(waits, (message) => {

@@ -2,7 +2,7 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
 import { checkKnownOptions } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
-import { checkAcquire } from '../recipes/internals/wait.js';
+import { checkAcquire } from '../recipes/internals/waiter.js';
 import { LeaseGuard } from '../services/call-guard.js';
 import { checkKey, checkKeys, type LockKeys } from '../services/keys.js';
 import { isContention, type OptionNaming } from '../services/lease-service.js';

@@ -12,7 +12,7 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/participants.js';
+import { readCandidates } from '../recipes/internals/participants.js';
 import { TermGuard } from './call-guard.js';
 import {
   checkElectionOptions,

@@ -12,8 +12,8 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { abortable, cancelled, checkAcquire } from '../recipes/internals/wait.js';
-import { checkDetails } from '../recipes/participants.js';
+import { abortable, cancelled, checkAcquire } from '../recipes/internals/waiter.js';
+import { checkDetails } from '../recipes/internals/holder-data.js';
 import type { Admission, LeaseTracker } from './lease-tracker.js';
 import { trackedLease } from './tracked-lease.js';
 

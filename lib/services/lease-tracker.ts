@@ -1,6 +1,7 @@
 import { ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
 import type { Lease, Lock } from '../recipes/index.js';
+import { FifoSet } from '../recipes/internals/fifo-set.js';
 import { partsOf } from './tracked-lease.js';
 
 /** What the tracker must know about an acquire. */
@@ -29,8 +30,8 @@ export interface PendingAcquire {
  * cancels the pending ones and waits until the held leases are released.
  */
 export class LeaseTracker {
-  readonly pending = new Set<PendingAcquire>();
-  readonly leases = new Set<Lease>();
+  readonly pending = new FifoSet<PendingAcquire>();
+  readonly leases = new FifoSet<Lease>();
   private refusal: ShuttingDownError | undefined;
   private onEmpty: (() => void) | undefined;
 
@@ -53,15 +54,18 @@ export class LeaseTracker {
     signal?.addEventListener('abort', onAbort);
     const pending = { admission, cancel };
     this.pending.add(pending);
+    let settled = false;
     const settle = () => {
+      if (settled) return;
+      settled = true;
       signal?.removeEventListener('abort', onAbort);
-      return this.pending.delete(pending);
+      this.pending.delete(pending);
     };
     try {
       return await acquire(cancel.signal, settle);
     } catch (error) {
       // Granted before: the error comes from the callback that held the lock.
-      if (!this.pending.has(pending)) throw error;
+      if (settled) throw error;
       if (this.refusal && cancel.signal.reason === this.refusal) {
         throw refused(admission, this.refusal);
       }
