@@ -1,13 +1,10 @@
 import { Listeners } from './listeners.js';
 import type { ConnectionState } from './types.js';
 
-/** What happens to a connection; what that means depends on the state it happens in. */
+/** The events of a session. Their effect depends on the state of the connection. */
 export type ConnectionEvent = 'attached' | 'detached' | 'lost' | 'closed';
 
-/**
- * Every transition there is. An event without an entry changes nothing: a connection that drops while
- * no session is left has nothing more to suspend.
- */
+/** All transitions. An event without an entry is ignored, such as `detached` after the session is lost. */
 const TRANSITIONS: Readonly<
   Record<ConnectionState, Readonly<Partial<Record<ConnectionEvent, ConnectionState>>>>
 > = {
@@ -20,35 +17,32 @@ const TRANSITIONS: Readonly<
 };
 
 /**
- * What {@link ZkClient.onState} tells.
+ * A change of the state of a client's connection, see {@link ZkClient.onState}.
  *
  * @publicApi
  */
 export interface StateChange {
   readonly state: ConnectionState;
-  /** The session the change is about, if there is one. */
+  /** The id of the session, hexadecimal, if there is one. */
   readonly sessionId: string | undefined;
-  /** Why, for the worse. */
+  /** The cause of the states SUSPENDED, LOST and CLOSED. */
   readonly reason?: Error;
 }
 
-/** Counterpart of Curator's ConnectionStateManager. */
-export class StateMachine {
+/** The state of a client's connection. Counterpart of Curator's ConnectionStateManager. */
+export class ConnectionStateMachine {
+  /** Changed by apply() only. */
+  state: ConnectionState = 'CONNECTING';
   readonly #listeners = new Listeners<StateChange>();
-  #state: ConnectionState = 'CONNECTING';
-
-  get state(): ConnectionState {
-    return this.#state;
-  }
 
   listen(listener: (change: StateChange) => void): () => void {
     return this.#listeners.add(listener);
   }
 
   apply(event: ConnectionEvent, sessionId: string | undefined, reason?: Error): void {
-    const next = TRANSITIONS[this.#state][event];
+    const next = TRANSITIONS[this.state][event];
     if (!next) return;
-    this.#state = next;
+    this.state = next;
     this.#listeners.emit({ state: next, sessionId, reason });
   }
 }

@@ -1,6 +1,6 @@
-import { type HostRing, resolve } from './connect-string.js';
 import { ConnectionError } from './errors.js';
-import { instant, type Instant } from './keepalive.js';
+import { type HostProvider, resolveHost } from './host-provider.js';
+import { type Instant, instant } from './session-deadline.js';
 import type {
   Address,
   Connect,
@@ -11,37 +11,38 @@ import type {
 
 interface ConnectorOptions {
   readonly connect: Connect;
-  readonly hosts: HostRing;
+  readonly hosts: HostProvider;
   readonly sessionTimeout: number;
   readonly connectTimeout: number;
   readonly digests: readonly string[];
 }
 
 interface Attempt {
-  /** Of the session to attach again; read at each try. */
+  /** Called for each address. Undefined requests a new session. */
   credentials(): Credentials | undefined;
   readonly listener: TransportListener;
   readonly signal: AbortSignal;
-  /** Makes use of a fresh connection, or throws: then the next host is tried. */
+  /** Uses the new connection. If it throws a ConnectionError, the next address is tried. */
   use(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void>;
 }
 
-/** Tries the ensemble's hosts, each address of each, one at a time. */
+/** Connects to one server of the ensemble: tries all addresses of all hosts, one at a time. */
 export class Connector {
   constructor(private readonly options: ConnectorOptions) {}
 
   /**
-   * Every host once.
+   * Tries each host once, until one connection is used successfully.
    *
-   * @throws ConnectionError when none would have it, with what each said; SessionExpiredError,
-   *   NotAuthorizedError: what one server says holds for all; the signal's reason
+   * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError or
+   *   NotAuthorizedError of the first server that answers so, because it holds for all servers; the signal's
+   *   reason
    */
-  async round(attempt: Attempt): Promise<void> {
+  async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];
     for (let tried = 0; tried < this.options.hosts.size; tried++) {
       const host = this.options.hosts.next();
       try {
-        const addresses = await this.#within(attempt.signal, host.label, () => resolve(host));
+        const addresses = await this.#within(attempt.signal, host.label, () => resolveHost(host));
         for (const address of addresses) {
           const failure = await this.#tryAddress(address, attempt);
           if (!failure) return;
@@ -52,8 +53,8 @@ export class Connector {
         failures.push(error);
       }
     }
-    const said = failures.map((failure) => failure.message).join('; ');
-    throw new ConnectionError(`no server of the ensemble could be used: ${said}`, {
+    const messages = failures.map((failure) => failure.message).join('; ');
+    throw new ConnectionError(`no server of the ensemble could be used: ${messages}`, {
       cause: failures.length === 1 ? failures[0] : new AggregateError(failures),
     });
   }
@@ -81,7 +82,7 @@ export class Connector {
     }
   }
 
-  /** Runs with a signal that follows the given one and has a deadline of its own. */
+  /** Runs a step with a signal that aborts with `outer`, or after the connect timeout. */
   async #within<T>(
     outer: AbortSignal,
     label: string,
@@ -96,7 +97,7 @@ export class Connector {
       controller.abort(new ConnectionError(`${label}: no answer within ${connectTimeout} ms`));
     }, connectTimeout);
     try {
-      // Not every step can be cancelled: the DNS cannot.
+      // Rejects even if the step ignores its signal, as a DNS lookup does.
       return await new Promise<T>((resolve, reject) => {
         controller.signal.addEventListener('abort', () => reject(controller.signal.reason), {
           once: true,

@@ -1,16 +1,16 @@
-import { NodeError, type NodeErrorCode } from './errors.js';
+import { NodeError } from './errors.js';
 import type { LiveSession } from './live-session.js';
+import { Code } from './transport/transport.js';
 import type { Acl } from './types.js';
-import type { ZkClient } from './zk-client.js';
 
-/** How often one directory may vanish under our hands: each time somebody's last child left just then. */
+/** How often one container may vanish while its child is created: the server deletes containers that became empty. */
 const MAX_REAPED = 16;
 
 /**
- * `mkdir -p` with containers, by full path since the chroot may be missing too. From the deepest
- * upwards, because usually all but the last are there.
+ * Creates a container and its missing parents. Starts with the deepest, because usually only that one is missing.
  *
- * @param acl of each that it makes, in a session that can create with one
+ * @param path with the chroot, which may be missing too
+ * @param acl of each container that is created; the session must have `createsWithAcl`
  */
 export async function ensureContainers(
   session: LiveSession,
@@ -19,45 +19,45 @@ export async function ensureContainers(
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
-    if ((await refusalOf(session.createContainer(path, acl))) !== 'NO_NODE') return;
-    if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, -101, 'create');
+    try {
+      return void (await session.createContainer(path, acl));
+    } catch (error) {
+      const code = error instanceof NodeError ? error.code : undefined;
+      if (code === 'NODE_EXISTS') return;
+      if (code !== 'NO_NODE') throw error;
+    }
+    if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, Code.NoNode, 'create');
     await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl);
   }
 }
 
-/** Why the server made no container: there is one, or there is none above it. */
-async function refusalOf(creation: Promise<unknown>): Promise<NodeErrorCode | undefined> {
-  try {
-    await creation;
-    return undefined;
-  } catch (error) {
-    if (error instanceof NodeError && ['NODE_EXISTS', 'NO_NODE'].includes(error.code)) {
-      return error.code;
-    }
-    throw error;
-  }
+/** The part of a ZkClient that creates containers. */
+interface ContainerClient {
+  connect(): Promise<void>;
+  ensureContainers(path: string): Promise<void>;
+  close(): Promise<void>;
 }
 
 /**
- * Makes directories with an ACL for a client whose transport cannot. It could replace the open ACL a
- * round trip later, but others of ours enter a directory as soon as it is there: nobody could tell
- * them from a stranger who put a node into it before. So a second session makes it, which is there as
- * long as anybody asks.
+ * Creates containers with an ACL for a client whose transport cannot. That client could set the ACL a round
+ * trip after the creation, but other processes use a container as soon as it exists: they could not
+ * distinguish a node that a stranger created in it meanwhile. So a second client creates it, which is closed
+ * when no call is pending.
  */
-export class DirectoryMaker {
-  #client: ZkClient | undefined;
+export class AclContainerCreator {
+  #client: ContainerClient | undefined;
   #users = 0;
 
   constructor(
-    /** A client, not connected yet, whose transport creates with an ACL. */
-    private readonly make: () => ZkClient,
+    /** Returns a client, not yet connected, whose transport supports an ACL on create. */
+    private readonly newClient: () => ContainerClient,
     stopping: AbortSignal,
   ) {
     stopping.addEventListener('abort', () => void this.#client?.close(), { once: true });
   }
 
   async ensureContainers(path: string): Promise<void> {
-    const client = (this.#client ??= this.make());
+    const client = (this.#client ??= this.newClient());
     this.#users++;
     try {
       await client.connect();

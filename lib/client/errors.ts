@@ -1,12 +1,11 @@
-/** What a CoordinationError is made of beside its message. */
+/** The options of a CoordinationError. */
 export interface CoordinationErrorOptions extends ErrorOptions {
-  /** The lock, semaphore or election key the error is about, where there is one. */
+  /** The key of the lock, semaphore or election that the error is about, if any. */
   key?: string;
 }
 
 /**
- * Base of every error this library rejects with. `code` is stable and meant to be switched on;
- * `message` is meant to be read.
+ * The base class of the errors of this library. Programs test `code`, which is stable; `message` is for people.
  *
  * @publicApi
  */
@@ -22,7 +21,7 @@ export abstract class CoordinationError extends Error {
 }
 
 /**
- * An option or argument that cannot be meant: the message names it and the value it had.
+ * An option or argument is invalid. The message names it and its value.
  *
  * @publicApi
  */
@@ -40,13 +39,13 @@ export class BadOptionError extends CoordinationError {
 }
 
 /**
- * No server answered within the retry policy, or the connection broke under a request.
+ * No server answered within the retry policy, or the connection broke before a request was answered.
  *
  * @publicApi
  */
 export class ConnectionError extends CoordinationError {
   readonly code = 'CONNECTION';
-  /** True where the request had left and its reply was lost: the server may have carried it out. */
+  /** True if the request was sent and its answer was lost: the server may have carried it out. */
   readonly maybeApplied: boolean;
 
   constructor(
@@ -62,7 +61,7 @@ export class ConnectionError extends CoordinationError {
 }
 
 /**
- * The session ended: the ensemble expired it, or this client's own clock could no longer vouch for it.
+ * The session ended: the ensemble expired it, or this client had no answer for so long that it may have.
  *
  * @publicApi
  */
@@ -71,7 +70,7 @@ export class SessionExpiredError extends CoordinationError {
 }
 
 /**
- * The ACL of a znode refuses this client, or the ensemble refused its credentials.
+ * The ACL of a znode denies the operation, or the ensemble refused the client's credentials.
  *
  * @publicApi
  */
@@ -89,7 +88,7 @@ export class ShuttingDownError extends CoordinationError {
 }
 
 /**
- * What a caller's AbortSignal turned a wait into; `cause` is the signal's reason.
+ * An AbortSignal of the caller cancelled a wait. `cause` is the signal's reason.
  *
  * @publicApi
  */
@@ -97,7 +96,7 @@ export class WaitCancelledError extends CoordinationError {
   readonly code = 'CANCELLED';
 }
 
-/** Why ZooKeeper refused an operation, by the names of its own codes. */
+/** The names of ZooKeeper's error codes; UNEXPECTED stands for all others. */
 export type NodeErrorCode =
   | 'NO_NODE'
   | 'NODE_EXISTS'
@@ -108,8 +107,8 @@ export type NodeErrorCode =
   | 'UNEXPECTED';
 
 /**
- * ZooKeeper refused an operation for the state of a znode. `code` says why, `serverCode` is
- * ZooKeeper's own number (-101 for NO_NODE and so on).
+ * ZooKeeper refused an operation on a znode. `code` is the reason, `serverCode` is ZooKeeper's number
+ * for it (-101 for NO_NODE).
  *
  * @publicApi
  */
@@ -124,8 +123,8 @@ export class NodeError extends CoordinationError {
   }
 }
 
-/** Characters of a value that a message shows: whoever sends a long one must not fill the logs with it. */
-const MOST_SHOWN = 200;
+/** How many characters of a value a message shows, so that a long value does not fill the logs. */
+const MAX_SHOWN = 200;
 
 function describe(value: unknown): string {
   if (typeof value === 'string') return shortened(value, JSON.stringify);
@@ -137,6 +136,11 @@ function describe(value: unknown): string {
 }
 
 function shortened(text: string, quoted: (text: string) => string = String): string {
-  if (text.length <= MOST_SHOWN) return quoted(text);
-  return `${quoted(`${text.slice(0, MOST_SHOWN)}…`)} (${text.length} characters)`;
+  if (text.length <= MAX_SHOWN) return quoted(text);
+  return `${quoted(`${text.slice(0, MAX_SHOWN)}…`)} (${text.length} characters)`;
+}
+
+/** Returns the code of a system error, such as `ECONNREFUSED`. */
+export function errorCode(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? String(error);
 }

@@ -1,40 +1,37 @@
-import { instant, type LostClock } from './keepalive.js';
-import { isAnswer } from './reply-errors.js';
+import { instant, isAnswer, type SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
-/** The ephemeral nodes of a session that must go: each is deleted until a server has answered (Curator's guaranteed delete). */
-export class Discards {
+/** Ephemeral nodes of a session that are deleted on each new connection until a server has answered. Counterpart of Curator's guaranteed delete. */
+export class GuaranteedDeletes {
   /** Full paths. */
   readonly #paths = new Set<string>();
 
-  constructor(private readonly clock: LostClock) {}
+  constructor(private readonly deadline: SessionDeadline) {}
 
-  /** Resolves on the server's answer, or where it is left to the next connection. */
-  add(path: string, transport: Transport | undefined): Promise<void> {
+  /** Deletes a node. Resolves when the server has answered, or when the delete is left to the next connection. */
+  send(path: string, transport: Transport | undefined): Promise<void> {
     this.#paths.add(path);
-    return new Promise((resolve) => this.#send(path, transport, resolve));
+    return new Promise((resolve) => {
+      const sentAt = instant();
+      const sent = transport?.delete(path, -1, (code) => {
+        // Any answer is final: a node that the server refuses to delete ends with the session.
+        if (isAnswer(code)) {
+          this.deadline.extend(sentAt);
+          this.#paths.delete(path);
+        }
+        resolve();
+      });
+      if (!sent) resolve();
+    });
   }
 
-  /** On a new connection, before anything else. */
+  /** Sends all deletes again. On a new connection this precedes all other requests. */
   sendAll(transport: Transport): void {
-    for (const path of this.#paths) this.#send(path, transport, () => {});
+    for (const path of this.#paths) void this.send(path, transport);
   }
 
-  /** They went with their session. */
+  /** Forgets all nodes: they were deleted with their session. */
   clear(): void {
     this.#paths.clear();
-  }
-
-  #send(path: string, transport: Transport | undefined, done: () => void): void {
-    const sentAt = instant();
-    const sent = transport?.delete(path, -1, (code) => {
-      // Any answer settles it: what a server refuses to delete goes with the session.
-      if (isAnswer(code)) {
-        this.clock.answered(sentAt);
-        this.#paths.delete(path);
-      }
-      done();
-    });
-    if (!sent) done();
   }
 }

@@ -1,10 +1,20 @@
-export * from './errors.js';
-export type { ConnectionMessage } from './diagnostics.js';
+export type { StateChange } from './connection-state.js';
+export {
+  BadOptionError,
+  ConnectionError,
+  CoordinationError,
+  type CoordinationErrorOptions,
+  NodeError,
+  type NodeErrorCode,
+  NotAuthorizedError,
+  SessionExpiredError,
+  ShuttingDownError,
+  WaitCancelledError,
+} from './errors.js';
 export type { ConnectionPolicy, ZkClientOptions } from './options.js';
 export type { RetryFunction, RetryPolicy } from './retry.js';
 export type { Session } from './session.js';
-export type { StateChange } from './connection-state.js';
-export type { TlsOptions } from './transport/tls.js';
 export type { TransportName } from './transport/choose-transport.js';
+export type { TlsOptions } from './transport/tls.js';
 export type { Acl, Auth, ConnectionState, CreateMode, Stat, Watch, WatchEvent } from './types.js';
-export { ZkClient } from './zk-client.js';
+export { type ConnectionMessage, ZkClient } from './zk-client.js';

@@ -1,21 +1,26 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import { checkFunction } from './validation.js';
 
-/** A set of listeners: each runs in the asynchronous context it was added in, and one that throws or rejects harms no other. */
+/**
+ * A set of listeners. Each is called in the asynchronous context in which it was added. If one throws or
+ * rejects, a process warning is emitted and the others are still called.
+ */
 export class Listeners<T> {
   readonly #listeners = new Set<(value: T) => void>();
-  readonly #untold: T[] = [];
+  /** Values being emitted: the first one now, the others after it. */
+  readonly #emitting: T[] = [];
 
+  /** Returns a function that removes the listener. */
   add(listener: (value: T) => void): () => void {
     checkFunction(listener, 'listener');
-    // Not AsyncResource.bind, which also makes a deprecated property for each function.
+    // AsyncResource.bind() would also define a deprecated property on each function.
     const context = new AsyncResource('ZooKeeperListener');
     const bound = (value: T) => context.runInAsyncScope(listener, undefined, value);
     this.#listeners.add(bound);
     return () => void this.#listeners.delete(bound);
   }
 
-  /** For what has happened already: calls one listener with it, after the present code. */
+  /** Calls one listener in a microtask, for a value that was emitted before. Returns a function that cancels it. */
   soon(listener: (value: T) => void, value: T): () => void {
     checkFunction(listener, 'listener');
     let removed = false;
@@ -26,17 +31,17 @@ export class Listeners<T> {
   }
 
   emit(value: T): void {
-    // A listener may cause what comes next: all others hear of it second, too.
-    if (this.#untold.push(value) > 1) return;
-    for (; this.#untold.length > 0; this.#untold.shift()) {
-      // A copy, because a listener may add others, and a look, because it may remove others.
+    // If a listener emits, all listeners get the first value before the second.
+    if (this.#emitting.push(value) > 1) return;
+    for (; this.#emitting.length > 0; this.#emitting.shift()) {
+      // A listener may add listeners (hence the copy) and remove others (hence the check).
       for (const listener of [...this.#listeners]) {
-        if (this.#listeners.has(listener)) call(listener, this.#untold[0]!);
+        if (this.#listeners.has(listener)) call(listener, this.#emitting[0]!);
       }
     }
   }
 
-  /** Forgets each listener before it is called. */
+  /** Removes each listener, then calls it. */
   emitOnce(value: T): void {
     for (const listener of [...this.#listeners]) {
       if (this.#listeners.delete(listener)) call(listener, value);
@@ -58,8 +63,8 @@ function warn(error: unknown): void {
 }
 
 /**
- * Runs a function outside of its caller's asynchronous context. The client's own timers and loops
- * live as long as it does: started plainly, they would keep the AsyncLocalStorage context of whoever
- * happened to connect (a request, a held lock) alive for ever and hand it to every listener.
+ * Runs a function outside of its caller's asynchronous context. The client's timers and loops live as long as
+ * the client: otherwise they would retain the AsyncLocalStorage context of the caller of connect() (an HTTP
+ * request, a held lock) and pass it to every listener.
  */
 export const detached: <T>(fn: () => T) => T = AsyncLocalStorage.snapshot();

@@ -1,35 +1,23 @@
 import { BadOptionError } from './errors.js';
-import { SessionLife } from './managed-session.js';
+import { ManagedSession } from './managed-session.js';
 import type { Session } from './session.js';
-import { Code, type Reply, type WatchKind } from './transport/transport.js';
+import { Code, type Reply, type Transport, type WatchKind } from './transport/transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 import {
   checkAcl,
   checkData,
   checkMode,
   checkOptions,
-  checkPath,
-  checkSize,
+  checkRequest,
   checkVersion,
 } from './validation.js';
 
-interface Content {
-  data: Buffer;
-  stat: Stat;
-}
+type Content = { data: Buffer; stat: Stat };
+type Listing = { children: string[]; stat: Stat };
+type Existence = { stat: Stat | undefined; watch: Watch };
 
-interface Listing {
-  children: string[];
-  stat: Stat;
-}
-
-interface Existence {
-  stat: Stat | undefined;
-  watch: Watch;
-}
-
-/** The operations of a session: arguments checked, chroot put on and taken off, watches registered. */
-export class LiveSession extends SessionLife implements Session {
+/** The operations of a session. They check the arguments, add and remove the chroot, and register watches. */
+export class LiveSession extends ManagedSession implements Session {
   async create(
     path: string,
     data?: string | Uint8Array,
@@ -37,147 +25,140 @@ export class LiveSession extends SessionLife implements Session {
   ): Promise<string> {
     const { mode } = checkOptions(options, ['mode']);
     const content = checkData(data);
-    const full = this.#full(path, content);
+    const full = checkRequest(this.chroot, path, content);
     const flags = checkMode(mode);
     return this.request(
       'create',
       path,
       (transport, reply: Reply<string>) => transport.create(full, content, flags, undefined, reply),
-      (created) => this.relativePath(created),
+      (created) => created.slice(this.chroot.length) || '/',
     );
   }
 
   async delete(path: string, version = -1): Promise<void> {
-    const full = this.#full(path);
+    const full = checkRequest(this.chroot, path);
     checkVersion(version);
     return this.request(
       'delete',
       path,
       (transport, reply: Reply<void>) => transport.delete(full, version, reply),
-      same,
+      identity,
     );
   }
 
   get(path: string, options: { watch: true }): Promise<Content & { watch: Watch }>;
   get(path: string, options?: { watch?: false }): Promise<Content>;
   async get(path: string, options?: { watch?: boolean }): Promise<Content> {
-    const watch = isWatching(options);
-    const full = this.#full(path);
-    return this.#reading(watch, 'data', full, () =>
-      this.request(
-        'get',
-        path,
-        (transport, reply: Reply<Content>) => transport.get(full, watch, reply),
-        (content) => (watch ? { ...content, watch: this.watches.add('data', full) } : content),
-      ),
+    return this.#read(
+      'get',
+      'data',
+      path,
+      options,
+      (transport, full, watch, reply: Reply<Content>) => transport.get(full, watch, reply),
+      (content, watch) => (watch ? { ...content, watch } : content),
     );
   }
 
   async set(path: string, data: string | Uint8Array, version = -1): Promise<Stat> {
     const content = checkData(data);
-    const full = this.#full(path, content);
+    const full = checkRequest(this.chroot, path, content);
     checkVersion(version);
     return this.request(
       'set',
       path,
       (transport, reply: Reply<Stat>) => transport.set(full, content, version, reply),
-      same,
+      identity,
     );
   }
 
   exists(path: string, options: { watch: true }): Promise<Existence>;
   exists(path: string, options?: { watch?: false }): Promise<Stat | undefined>;
   async exists(path: string, options?: { watch?: boolean }): Promise<Stat | undefined | Existence> {
-    const watch = isWatching(options);
-    const full = this.#full(path);
-    return this.#reading(watch, 'data', full, () =>
-      this.request(
-        'exists',
-        path,
-        (transport, reply: Reply<Stat | undefined>) =>
-          transport.exists(full, watch, (code, stat) =>
-            // An absent node is an answer like any other, and carries a watch too.
-            code === Code.NoNode ? reply(Code.Ok, undefined) : reply(code, stat),
-          ),
-        (stat) => (watch ? { stat, watch: this.watches.add('data', full) } : stat),
-      ),
+    return this.#read(
+      'exists',
+      'data',
+      path,
+      options,
+      (transport, full, watch, reply: Reply<Stat | undefined>) =>
+        transport.exists(full, watch, (code, stat) =>
+          // The server also sets a watch on a node that does not exist.
+          code === Code.NoNode ? reply(Code.Ok, undefined) : reply(code, stat),
+        ),
+      (stat, watch) => (watch ? { stat, watch } : stat),
     );
   }
 
   children(path: string, options: { watch: true }): Promise<Listing & { watch: Watch }>;
   children(path: string, options?: { watch?: false }): Promise<Listing>;
   async children(path: string, options?: { watch?: boolean }): Promise<Listing> {
-    const watch = isWatching(options);
-    const full = this.#full(path);
-    return this.#reading(watch, 'children', full, () =>
-      this.request(
-        'children',
-        path,
-        (transport, reply: Reply<Listing>) => transport.children(full, watch, reply),
-        (listing) => (watch ? { ...listing, watch: this.watches.add('children', full) } : listing),
-      ),
+    return this.#read(
+      'children',
+      'children',
+      path,
+      options,
+      (transport, full, watch, reply: Reply<Listing>) => transport.children(full, watch, reply),
+      (listing, watch) => (watch ? { ...listing, watch } : listing),
     );
   }
 
   async sync(path: string): Promise<void> {
-    const full = this.#full(path);
+    const full = checkRequest(this.chroot, path);
     return this.request(
       'sync',
       path,
       (transport, reply: Reply<void>) => transport.sync(full, reply),
-      same,
+      identity,
     );
   }
 
   async setAcl(path: string, acl: Acl[], version = -1): Promise<void> {
-    const full = this.#full(path);
+    const full = checkRequest(this.chroot, path);
     const entries = checkAcl(acl);
     checkVersion(version);
     return this.request(
       'set the ACL of',
       path,
       (transport, reply: Reply<void>) => transport.setAcl(full, entries, version, reply),
-      same,
+      identity,
     );
   }
 
-  async discard(path: string): Promise<void> {
-    return this.discardFully(this.#full(path));
-  }
-
-  /** Whether createContainer can set an ACL. */
-  get createsWithAcl(): boolean {
-    return this.capabilities?.aclOnCreate ?? false;
-  }
-
-  /** By full path, for ensureContainers: the chroot too may be missing. @param acl checked, and only where it can be set */
+  /**
+   * Creates one container.
+   *
+   * @param full with the chroot, which may be missing too
+   * @param acl ignored if the session has not `createsWithAcl`
+   */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
     return this.request(
       'create',
       full,
       (transport, reply: Reply<string>) =>
         transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
-      same,
+      identity,
     );
   }
 
-  #reading<T>(watch: boolean, kind: WatchKind, full: string, read: () => Promise<T>): Promise<T> {
-    if (!watch) return read();
-    const answered = this.watches.ask(kind, full);
-    return read().finally(answered);
-  }
-
-  #full(path: string, data?: Buffer): string {
-    const full = this.fullPath(checkPath(path));
-    checkSize(full, data);
-    return full;
+  #read<T, R>(
+    operation: string,
+    kind: WatchKind,
+    path: string,
+    options: { watch?: boolean } | undefined,
+    send: (transport: Transport, full: string, watch: boolean, reply: Reply<T>) => boolean,
+    convert: (result: T, watch: Watch | undefined) => R,
+  ): Promise<R> {
+    const { watch = false } = checkOptions(options, ['watch']);
+    if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
+    const full = checkRequest(this.chroot, path);
+    const answered = watch && this.watches.ask(kind, full);
+    const result = this.request(
+      operation,
+      path,
+      (transport, reply: Reply<T>) => send(transport, full, watch, reply),
+      (read) => convert(read, watch ? this.watches.add(kind, full) : undefined),
+    );
+    return answered ? result.finally(answered) : result;
   }
 }
 
-function isWatching(options: { watch?: boolean } | undefined): boolean {
-  const { watch = false } = checkOptions(options, ['watch']);
-  if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
-  return watch;
-}
-
-const same = <T>(result: T): T => result;
+const identity = <T>(result: T): T => result;

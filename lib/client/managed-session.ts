@@ -1,36 +1,36 @@
-import { joinPath } from './connect-string.js';
-import { Discards } from './guaranteed-deletes.js';
 import {
   ConnectionError,
+  type CoordinationError,
   NodeError,
   NotAuthorizedError,
   SessionExpiredError,
-  type CoordinationError,
   type ShuttingDownError,
 } from './errors.js';
-import { instant, LostClock, type Instant } from './keepalive.js';
+import { GuaranteedDeletes } from './guaranteed-deletes.js';
+import { answersWithin, KeepAlive } from './keepalive.js';
+import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
-import { isAnswer, replyError } from './reply-errors.js';
+import { replyError } from './reply-errors.js';
+import { type Instant, instant, isAnswer, SessionDeadline } from './session-deadline.js';
 import {
-  type Capabilities,
   Code,
   type Credentials,
   type DownReason,
   type Reply,
   type Transport,
   type TransportListener,
-  type WatchKind,
 } from './transport/transport.js';
-import { Trust, type SessionEnd } from './session-trust.js';
-import { answersWithin, Vigil } from './keepalive.js';
+import { checkRequest } from './validation.js';
 import { WatchRegistry } from './watch-registry.js';
 
-/** What happens to a session, for the keeper of sessions. Called synchronously, never by the native client. */
+type SessionEnd = SessionExpiredError | ShuttingDownError;
+
+/** Receives the changes of a session's connection. Called synchronously, but never inside a callback of the native client. */
 interface SessionObserver {
   attached(): void;
   detached(reason: CoordinationError): void;
-  /** `told`: the ensemble knows that the session is over. */
-  ended(reason: SessionEnd, told: boolean): void;
+  /** @param confirmed whether the ensemble knows that the session is over */
+  ended(reason: SessionEnd, confirmed: boolean): void;
 }
 
 interface SessionOptions {
@@ -40,28 +40,37 @@ interface SessionOptions {
 }
 
 /**
- * The life of a session: the transports that carry it one after the other, the clock that says when it
- * is lost, and the one way a request takes. Its operations are in LiveSession.
+ * The life cycle of a session: the connections that carry it one after the other, its deadline, whether it
+ * can be trusted, and how a request is sent. LiveSession adds the operations.
  */
-export abstract class SessionLife {
-  protected readonly watches = new WatchRegistry((kind, path) => this.#unwatch(kind, path));
+export abstract class ManagedSession {
+  protected readonly chroot: string;
+  protected readonly watches = new WatchRegistry((kind, path) => {
+    this.#transport?.removeWatch?.(path, kind, () => {});
+  });
   readonly #options: SessionOptions;
-  readonly #clock = new LostClock(instant());
-  readonly #trust = new Trust();
-  readonly #vigil = new Vigil(this.#clock, {
+  readonly #deadline = new SessionDeadline(instant());
+  readonly #keepAlive = new KeepAlive(this.#deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
-    stalled: () => this.#leaveStalled(),
+    stalled: () => this.#abandonStalled(),
   });
-  readonly #discards = new Discards(this.#clock);
-  /** What rejects the requests in flight. */
+  readonly #deletes = new GuaranteedDeletes(this.#deadline);
+  /** Functions that reject the pending requests. */
   readonly #pending = new Set<(reason: CoordinationError) => void>();
+  readonly #lost = new Listeners<SessionEnd>();
+  readonly #untrusted = new Listeners<CoordinationError>();
   #transport: Transport | undefined;
   #credentials: Credentials | undefined;
   #timeout = 0;
+  /** Why the session is over. */
+  #end: SessionEnd | undefined;
+  /** Why the session cannot be trusted: `#end`, or a suspended connection under the policy `'standard'`. */
+  #doubt: CoordinationError | undefined;
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.chroot = options.chroot;
   }
 
   /** Undefined until the first connection. */
@@ -78,11 +87,12 @@ export abstract class SessionLife {
   }
 
   get alive(): boolean {
-    return this.#aliveAt(instant());
-  }
-
-  protected get capabilities(): Capabilities | undefined {
-    return this.#transport?.capabilities;
+    if (this.#end) return false;
+    if (!this.#credentials || this.#deadline.left > 0) return true;
+    const silence = (this.#deadline.age / 1000).toFixed(1);
+    const message = `session ${this.id} is lost: no request of the last ${silence} s was answered, and its timeout is ${this.#timeout / 1000} s`;
+    this.#finish(new SessionExpiredError(message), false);
+    return false;
   }
 
   get connected(): boolean {
@@ -93,15 +103,26 @@ export abstract class SessionLife {
     return this.alive && (this.#options.policy === 'session' || this.connected);
   }
 
+  /** Whether createContainer() can set an ACL. */
+  get createsWithAcl(): boolean {
+    return this.#transport?.capabilities.aclOnCreate ?? false;
+  }
+
   onLost(listener: (reason: SessionEnd) => void): () => void {
-    return this.#trust.onLost(listener);
+    return this.#end ? this.#lost.soon(listener, this.#end) : this.#lost.add(listener);
   }
 
   onUntrusted(listener: (reason: CoordinationError) => void): () => void {
-    return this.#trust.onUntrusted(listener);
+    const doubt = this.#doubt;
+    return doubt ? this.#untrusted.soon(listener, doubt) : this.#untrusted.add(listener);
   }
 
-  /** The listener of one connection attempt for this session. */
+  async discard(path: string): Promise<void> {
+    const full = checkRequest(this.chroot, path);
+    return this.alive ? this.#deletes.send(full, this.#transport) : undefined;
+  }
+
+  /** Returns the listener for one attempt to connect this session. */
   listener(): TransportListener {
     return {
       onWatch: (event, path) => this.watches.fire(event, path),
@@ -110,9 +131,9 @@ export abstract class SessionLife {
   }
 
   /**
-   * Takes a new connection over, and resolves once a server has answered on it.
+   * Adopts a new connection. Resolves once a server has answered on it.
    *
-   * @param startedAt from before the connection's handshake left
+   * @param startedAt before the handshake of the connection was sent
    * @throws ConnectionError, SessionExpiredError, ShuttingDownError, or the signal's reason
    */
   attach(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void> {
@@ -124,74 +145,70 @@ export abstract class SessionLife {
       };
       const abort = () => fail(signal.reason);
       if (signal.aborted) return abort();
-      if (this.#trust.end) return fail(this.#trust.end);
+      if (this.#end) return fail(this.#end);
       signal.addEventListener('abort', abort, { once: true });
 
       this.#credentials ??= transport.credentials;
       this.#timeout = transport.timeout;
-      this.#clock.setTimeout(transport.timeout);
-      // The server accepted the session after that moment.
-      this.#clock.answered(startedAt);
+      this.#deadline.setSessionTimeout(transport.timeout);
+      // The server accepted the session after that instant.
+      this.#deadline.extend(startedAt);
       const sentAt = instant();
-      // The new connection may lead to a server that lags behind the last one, and the native client
-      // forgot which transaction it saw last: nothing may be read before this.
+      // The new server may lag behind the previous one, and the native client does not know the last
+      // transaction that it saw: nothing may be read before this sync.
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
-        if (this.#trust.end) return fail(this.#trust.end);
+        if (this.#end) return fail(this.#end);
         if (code !== Code.Ok) {
           const cause = replyError(code, 'sync', '/');
-          // Another server may well do it.
+          // A ConnectionError, because the sync may succeed on another server.
           return fail(
             cause instanceof NodeError ? new ConnectionError(cause.message, { cause }) : cause,
           );
         }
         signal.removeEventListener('abort', abort);
-        this.#clock.answered(sentAt);
+        this.#deadline.extend(sentAt);
         this.#adopt(transport);
         resolve();
       });
-      if (!sent) fail(new ConnectionError('the connection broke as soon as it stood'));
+      if (!sent) fail(new ConnectionError('the connection broke right after it was established'));
     });
   }
 
-  /** The ensemble ended the session. */
+  /** Ends the session after the ensemble has ended it. */
   expire(reason: SessionExpiredError): void {
     this.#finish(reason, true);
   }
 
   /**
-   * Ends the session from this side; everything pending is rejected at once. Resolves with whether the
-   * ensemble was told: yes, or its server did not answer, or there was none to tell.
+   * Closes the session and rejects all pending requests at once. Resolves with whether the ensemble has
+   * confirmed it, the server did not answer, or there was no connection.
    *
    * @param limit milliseconds to wait for a server that does not answer
    */
   async shutDown(
     reason: ShuttingDownError,
     limit: number,
-  ): Promise<'told' | 'unanswered' | 'away'> {
-    if (this.#trust.end) return 'told';
+  ): Promise<'confirmed' | 'unanswered' | 'disconnected'> {
+    if (this.#end) return 'confirmed';
     const transport = this.#transport;
     this.#transport = undefined;
     this.#finish(reason, true);
-    if (!transport) return 'away';
-    // Where close() may block the event loop until the server answers, ask first whether it does. The last
-    // discards are answered before this is.
+    if (!transport) return 'disconnected';
+    // If close() may block the event loop until the server answers, first make sure that it answers.
+    // The deletes that were sent before are answered before this read.
     if (transport.capabilities.promptClose || (await answersWithin(limit, transport))) {
-      if (await transport.close()) return 'told';
+      if (await transport.close()) return 'confirmed';
     }
     transport.abandon();
     return 'unanswered';
   }
 
-  protected fullPath(path: string): string {
-    return joinPath(this.#options.chroot, path);
-  }
-
-  protected relativePath(full: string): string {
-    return full.slice(this.#options.chroot.length) || '/';
-  }
-
-  /** One try of a request. `convert` runs before any event that the server sent after the answer. */
+  /**
+   * Makes one attempt of a request.
+   *
+   * @param convert converts the result, before any event that the server sent after the answer is handled
+   */
   protected request<T, R>(
     operation: string,
     path: string,
@@ -200,22 +217,22 @@ export abstract class SessionLife {
   ): Promise<R> {
     return new Promise((resolve, reject) => {
       const sentAt = instant();
-      // Nothing is sent for a session that ran out of time.
-      if (!this.#aliveAt(sentAt)) return reject(this.#trust.end);
+      // No request is sent after the deadline.
+      if (!this.alive) return reject(this.#end);
       const transport = this.#transport;
       if (transport) {
         this.#pending.add(reject);
         const sent = send(transport, (code, result) => {
-          // Not pending any more: the end of the session rejected it.
+          // If it is not pending any more, the end of the session has rejected it.
           if (!this.#pending.delete(reject)) return;
-          if (isAnswer(code)) this.#clock.answered(sentAt);
+          if (isAnswer(code)) this.#deadline.extend(sentAt);
           if (code === Code.Ok) resolve(convert(result));
           else reject(replyError(code, operation, path));
         });
         if (sent || !this.#pending.delete(reject)) return;
       }
-      // In the next turn, where this client hears of a broken connection: whoever asked again at once
-      // would find all as it was, ask again, and keep that turn from coming until the session is lost.
+      // Rejected in the next turn of the event loop. A caller that retries at once would otherwise keep
+      // that turn, in which the client learns of a broken connection, from ever running.
       setImmediate(
         reject,
         new ConnectionError(`${operation} ${path}: not connected to any server`),
@@ -223,37 +240,19 @@ export abstract class SessionLife {
     });
   }
 
-  protected discardFully(full: string): Promise<void> {
-    return this.alive ? this.#discards.add(full, this.#transport) : Promise.resolve();
-  }
-
-  #aliveAt(now: Instant): boolean {
-    if (this.#trust.end) return false;
-    if (!this.#credentials || this.#clock.leftAt(now) > 0) return true;
-    const silence = (this.#clock.age / 1000).toFixed(1);
-    const message = `session ${this.id} is lost: nothing sent in the last ${silence} s was answered, its timeout is ${this.#timeout / 1000} s`;
-    this.#finish(new SessionExpiredError(message), false);
-    return false;
-  }
-
-  /** Nobody waits for the watch any more. */
-  #unwatch(kind: WatchKind, full: string): void {
-    this.#transport?.removeWatch?.(full, kind, () => {});
-  }
-
   #adopt(transport: Transport): void {
     this.#transport = transport;
-    this.#trust.restore();
-    this.#vigil.start(transport.timeout);
-    // In this order, and before anybody else can send: a node that must go is gone before a create that
-    // the reconnection lets through, and before its owner looks again because of a watch.
-    this.#discards.sendAll(transport);
+    this.#doubt = this.#end;
+    this.#keepAlive.start(transport.timeout);
+    // First the deletes: they must precede any create that the reconnection permits, and any read that a
+    // fired watch causes.
+    this.#deletes.sendAll(transport);
     this.#options.observer.attached();
     this.watches.fireAll();
   }
 
   #onDown(reason: DownReason): void {
-    // Without a transport, attach() is still waiting for its own answer and fails by that.
+    // Without a transport, attach() is still waiting for its answer, and fails by itself.
     if (!this.#transport) return;
     this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
@@ -264,12 +263,12 @@ export abstract class SessionLife {
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
         : new ConnectionError('the connection is lost');
-    if (this.#options.policy === 'standard') this.#trust.doubt(error);
+    if (this.#options.policy === 'standard') this.#distrust(error);
     this.#options.observer.detached(error);
   }
 
-  /** Gives up a connection whose server took requests and answers none: perhaps another server does. */
-  #leaveStalled(): void {
+  /** Abandons a connection whose server does not answer: another server may. */
+  #abandonStalled(): void {
     const transport = this.#transport;
     if (!transport) return;
     const silence = new ConnectionError('the server does not answer', { maybeApplied: true });
@@ -280,20 +279,27 @@ export abstract class SessionLife {
     for (const reject of pending) reject(silence);
   }
 
-  /** The one place where a session ends. */
-  #finish(reason: SessionEnd, told: boolean): void {
-    if (this.#trust.end) return;
-    this.#vigil.stop();
-    // Leases first: nothing that follows may run while one of them still says it is held.
-    this.#trust.finish(reason);
+  #distrust(reason: CoordinationError): void {
+    this.#doubt = reason;
+    this.#untrusted.emitOnce(reason);
+  }
+
+  /** Ends the session. The only place that sets `#end`. */
+  #finish(reason: SessionEnd, confirmed: boolean): void {
+    if (this.#end) return;
+    this.#keepAlive.stop();
+    // Leases end first: no other code may run while one of them still appears held.
+    this.#end = reason;
+    this.#lost.emitOnce(reason);
+    this.#distrust(reason);
     const transport = this.#transport;
     this.#transport = undefined;
     transport?.abandon();
-    this.#discards.clear();
+    this.#deletes.clear();
     const pending = [...this.#pending];
     this.#pending.clear();
     for (const reject of pending) reject(reason);
-    this.#options.observer.ended(reason, told);
+    this.#options.observer.ended(reason, confirmed);
     this.watches.fireAll();
   }
 }

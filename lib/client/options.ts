@@ -14,47 +14,49 @@ import {
 } from './validation.js';
 
 /**
- * Options of a ZkClient. Every one is checked when the client is made; an unknown name is an error.
+ * Options of a ZkClient. The constructor checks them; an unknown name is an error.
  *
  * @publicApi
  */
 export interface ZkClientOptions {
   /**
-   * The ensemble's servers, as in `'zk1:2181,zk2:2181,[2001:db8::1]:2181/chroot'`. The port defaults to
-   * 2181. Names are resolved anew for each connection. Below a chroot every path is relative to it.
+   * The servers of the ensemble, as in `'zk1:2181,zk2:2181,[2001:db8::1]:2181/chroot'`. Default port: 2181.
+   * Names are resolved again for each connection. With a chroot, all paths are relative to it.
    */
   connectString: string;
   /**
-   * After how long without a sign of life the ensemble ends the session, milliseconds; default 30,000.
-   * The servers may grant less or more (between 2 and 20 of their ticks, unless configured otherwise).
-   * Locks of a crashed process become free after this time; a client that hears from no server gives
-   * up its locks after three quarters of it.
+   * The time after which the ensemble expires the session of a silent client, milliseconds; default 30,000.
+   * The servers may grant a shorter or longer one (by default between 2 and 20 of their ticks). The locks of
+   * a crashed process are released after this time. A client that gets no answer gives up its locks after
+   * three quarters of it.
    */
   sessionTimeout?: number;
-  /** How long one attempt to connect to one address may take, milliseconds; default 5,000. */
+  /** The limit for one attempt to connect to one address, milliseconds; default 5,000. */
   connectTimeout?: number;
   /**
-   * Where the recipes keep their znodes: `'shop'` and `'/shop'` are the same. Default: none, the root.
-   * Operations of the client itself take paths as they are.
+   * The parent of the recipes' znodes: `'shop'` and `'/shop'` are equivalent. Default: the root. The
+   * operations of the client ignore it.
    */
   namespace?: string;
-  /** Credentials, presented on every connection. Default: none. */
+  /** Credentials that are sent on each connection. Default: none. */
   auth?: Auth[];
-  /** That of every directory that the client makes for its recipes. Default: ZooKeeper's open ACL. */
+  /** The ACL of the containers that the client creates for recipes. Default: ZooKeeper's open ACL. */
   acl?: Acl[];
-  /** How trouble with the connection is met; default `{ type: 'exponential' }`. */
+  /** How connection failures are retried; default `{ type: 'exponential' }`. */
   retry?: RetryPolicy;
   /**
-   * When leases and leadership are given up. `'session'` (default): when the session is over or this
-   * client can no longer vouch for it. `'standard'`: already when the connection is away, as Curator's
-   * StandardConnectionStateErrorPolicy does.
+   * When leases and leadership are given up. `'session'` (default): when the session is over or may be.
+   * `'standard'`: as soon as the connection is lost, like Curator's StandardConnectionStateErrorPolicy.
    */
   policy?: ConnectionPolicy;
-  /** What carries the sessions. Default: native where the npm package `zookeeper` loads, else wire. */
+  /**
+   * The implementation of the connections. Default: the environment variable NESTJS_ZOOKEEPER_TRANSPORT,
+   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls`: `'wire'`.
+   */
   transport?: TransportName;
   /**
-   * Encrypts the connections: what Node's `tls.connect` takes, such as `ca`, and `cert` and `key` for an
-   * ensemble that asks for them. `{}` trusts Node's own authorities. The wire transport alone can.
+   * Encrypts the connections. The options of Node's `tls.connect`, such as `ca`, and `cert` and `key` if the
+   * ensemble requires a client certificate. `{}` trusts Node's default authorities. Wire transport only.
    */
   tls?: TlsOptions;
 }
@@ -118,7 +120,11 @@ export function normalizeOptions(options: unknown): NormalizedOptions {
 
 function checkTransportOptions({ transport, tls }: Record<string, unknown>) {
   if (transport === 'native' && tls !== undefined) {
-    throw new BadOptionError('transport', transport, "'wire' with tls, which native cannot do");
+    throw new BadOptionError(
+      'transport',
+      transport,
+      "'wire' with tls, which native does not support",
+    );
   }
   return {
     transport: transport === undefined ? undefined : checkTransport(transport),

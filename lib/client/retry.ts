@@ -2,10 +2,8 @@ import { BadOptionError } from './errors.js';
 import { checkMilliseconds, isRecord } from './validation.js';
 
 /**
- * How trouble with the connection is met: how long to wait before the next try, and when to give up.
- * A description, or a function from the number of tries that failed (from 1) and the milliseconds
- * since the first began to the delay in milliseconds, or to undefined: give up. Contention for a lock
- * is no such trouble; a lock's own `wait` bounds it.
+ * How the client retries after a connection failure: an object, or a function (see {@link RetryFunction}).
+ * It does not apply to waiting for a lock, which the option `wait` of the lock limits.
  *
  * Counterpart of Curator's RetryPolicy (ExponentialBackoffRetry, RetryNTimes, RetryForever).
  *
@@ -13,20 +11,20 @@ import { checkMilliseconds, isRecord } from './validation.js';
  */
 export type RetryPolicy =
   | {
-      /** The delay is random between 0 and a bound that doubles with each try ("full jitter"). */
+      /** The delay is random between 0 and a limit that doubles with each attempt ("full jitter"). */
       type: 'exponential';
-      /** The first bound, milliseconds; default 100. */
+      /** The first limit, milliseconds; default 100. */
       baseDelay?: number;
-      /** The bound grows no further than this, milliseconds; default 3,000. */
+      /** The maximum of the limit, milliseconds; default 3,000, or `baseDelay` if that is more. */
       maxDelay?: number;
-      /** Tries after the first; default 10: about 9 seconds of waiting on average, 18 at most. */
+      /** Attempts after the first; default 10: about 9 seconds of waiting on average, 18 at most. */
       maxAttempts?: number;
     }
   | {
       type: 'fixed';
       /** Milliseconds. */
       delay: number;
-      /** Tries after the first; default 10. */
+      /** Attempts after the first; default 10. */
       maxAttempts?: number;
     }
   | {
@@ -38,7 +36,9 @@ export type RetryPolicy =
   | RetryFunction;
 
 /**
- * A {@link RetryPolicy} of your own; see there.
+ * A custom retry policy. `attempt` is the number of failed attempts, from 1; `elapsedMs` is the time since
+ * the first began, milliseconds. Returns the delay before the next attempt, milliseconds, or undefined to
+ * give up.
  *
  * @publicApi
  */
@@ -51,7 +51,11 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   none: [],
 };
 
-/** The policy as a function; its delays are checked, whoever wrote it. */
+/**
+ * Converts a policy to a function. The delays that a custom function returns are checked at each call.
+ *
+ * @throws BadOptionError
+ */
 export function toRetryFunction(
   policy: unknown = { type: 'exponential' },
   option = 'retry',

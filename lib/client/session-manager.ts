@@ -1,43 +1,43 @@
 import { setMaxListeners } from 'node:events';
-import { HostRing } from './connect-string.js';
+import { ConnectionStateMachine } from './connection-state.js';
 import { Connector } from './connector.js';
-import { detached } from './listeners.js';
 import {
   ConnectionError,
   SessionExpiredError,
   ShuttingDownError,
   WaitCancelledError,
 } from './errors.js';
+import { HostProvider } from './host-provider.js';
+import { detached } from './listeners.js';
 import { LiveSession } from './live-session.js';
-import { elapsed, instant, type Instant } from './keepalive.js';
 import type { NormalizedOptions } from './options.js';
 import type { RetryFunction } from './retry.js';
-import { StateMachine } from './connection-state.js';
+import { elapsed, type Instant, instant } from './session-deadline.js';
+import { sleep } from './sleep.js';
 import type { Connect, Credentials, TransportListener } from './transport/transport.js';
-import { wait } from './sleep.js';
 
-/** Bounds of the pause between two rounds of attempts where the client may not give up, milliseconds. */
+/** Bounds of the pause between two attempts to reconnect, milliseconds. */
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 5000;
-/** The pause where the retry policy has given up, but the client may not, milliseconds. */
+/** The pause after the retry policy has given up, milliseconds: the client still reconnects. */
 const PAUSE_AFTER_POLICY = 1000;
 /** How long close() waits for a server that does not answer, milliseconds. */
 const ANSWER_LIMIT = 1000;
-/** How long a session that ended without the ensemble's knowledge is looked after, milliseconds. */
-const BURIAL_LIMIT = 2000;
+/** How long the client tries to close an orphan session, milliseconds. */
+const ORPHAN_LIMIT = 2000;
 
-const NOBODY: TransportListener = { onWatch: () => {}, onDown: () => {} };
+const NO_LISTENER: TransportListener = { onWatch: () => {}, onDown: () => {} };
 
-/** Keeps one session attached, and makes a new one when it is over, until it is stopped. */
-export class SessionKeeper {
-  readonly machine = new StateMachine();
+/** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
+export class SessionManager {
+  readonly connection = new ConnectionStateMachine();
   readonly #options: NormalizedOptions;
-  readonly #hosts: HostRing;
+  readonly #hosts: HostProvider;
   readonly #connector: Connector;
   readonly #stopping = new AbortController();
-  /** Sessions that are over here but perhaps not for the ensemble, where their ephemeral nodes stay till then. */
+  /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral nodes. */
   readonly #orphans: Credentials[] = [];
-  readonly #burials = new Set<Promise<void>>();
+  readonly #closingOrphans = new Set<Promise<void>>();
   #session: LiveSession | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
@@ -47,7 +47,7 @@ export class SessionKeeper {
   constructor(options: NormalizedOptions, connect: Connect) {
     const { sessionTimeout, connectTimeout, digests } = options;
     this.#options = options;
-    this.#hosts = new HostRing(options.hosts);
+    this.#hosts = new HostProvider(options.hosts);
     this.#connector = new Connector({
       connect,
       hosts: this.#hosts,
@@ -55,21 +55,21 @@ export class SessionKeeper {
       connectTimeout,
       digests,
     });
-    // Every wait listens to it.
+    // Each waiting caller adds a listener; Node would warn of a leak.
     setMaxListeners(0, this.#stopping.signal);
   }
 
-  /** Aborts, with a ShuttingDownError, when the client is closed. */
+  /** Aborts with a ShuttingDownError when the client is closed. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
   }
 
-  /** Of the present session, attached or not; undefined where there is none. */
+  /** The id of the current session, connected or not; undefined if there is none. */
   get sessionId(): string | undefined {
     return this.#session?.alive ? this.#session.id : undefined;
   }
 
-  /** Resolves with the first session; where the retry policy gives up, nothing is left running. */
+  /** Resolves when the first session is connected. If the retry policy gives up, it rejects and leaves nothing running. */
   start(): Promise<void> {
     if (this.stopping.aborted) return Promise.reject(this.stopping.reason);
     return (this.#started ??= detached(() => this.#start()));
@@ -79,11 +79,11 @@ export class SessionKeeper {
     return (this.#stopped ??= detached(() => this.#stop()));
   }
 
-  /** The present session, attached; waits for it as long as the retry policy allows. */
+  /** Resolves with the current session once it is connected; waits as long as the retry policy allows. */
   async session(signal?: AbortSignal): Promise<LiveSession> {
     const since = instant();
     for (let attempt = 1; ; attempt++) {
-      this.stopping.throwIfAborted();
+      this.#stopping.signal.throwIfAborted();
       if (signal?.aborted) throw cancelled(signal);
       const session = this.#session;
       if (session?.alive && session.connected) return session;
@@ -96,16 +96,16 @@ export class SessionKeeper {
           cause: this.#lastFailure,
         });
       }
-      await this.#attachedWithin(delay, signal);
+      await this.#connectedWithin(delay, signal);
     }
   }
 
-  async #attachedWithin(delay: number, signal: AbortSignal | undefined): Promise<void> {
+  async #connectedWithin(delay: number, signal: AbortSignal | undefined): Promise<void> {
     try {
-      await wait(delay, {
+      await sleep(delay, {
         signals: [signal, this.stopping],
         until: (wake) =>
-          this.machine.listen(({ state }) => {
+          this.connection.listen(({ state }) => {
             if (state === 'CONNECTED' || state === 'RECONNECTED') wake();
           }),
       });
@@ -127,16 +127,16 @@ export class SessionKeeper {
   async #stop(): Promise<void> {
     const reason = new ShuttingDownError('the ZooKeeper client was closed');
     const session = this.#session;
-    this.machine.apply('closed', session?.id, reason);
+    this.connection.apply('closed', session?.id, reason);
     this.#stopping.abort(reason);
     this.#wake();
     const outcome = await session?.shutDown(reason, ANSWER_LIMIT);
-    // Another server may know of the session what the present one does not answer to.
-    if (outcome === 'away' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
+    // If its server does not answer, another server may close the session.
+    if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
       if (session?.credentials) this.#orphans.push(session.credentials);
     }
-    this.#buryOrphans();
-    await Promise.all(this.#burials);
+    this.#closeOrphanSessions();
+    await Promise.all(this.#closingOrphans);
   }
 
   async #keep(session: LiveSession): Promise<void> {
@@ -154,37 +154,40 @@ export class SessionKeeper {
     }
   }
 
-  /** Until it is attached again, or over. */
+  /** Resolves when the session is attached again, or over. */
   async #reattach(session: LiveSession): Promise<void> {
     const over = new AbortController();
-    const end = () => over.abort();
-    const forget = session.onLost(end);
+    const removeListener = session.onLost(() => over.abort());
     const since = instant();
     try {
       for (let attempt = 1; !over.signal.aborted; attempt++) {
         try {
-          return await this.#round(session, over.signal);
+          return await this.#connect(session, over.signal);
         } catch (error) {
           if (over.signal.aborted) return;
           if (error instanceof SessionExpiredError) return session.expire(error);
           this.#lastFailure = error;
         }
-        // Short enough not to use the session's time up by itself.
+        // Short, so that the pauses do not use up the session timeout.
         const pause = Math.min(this.#pause(attempt, since), session.timeout / 10);
-        await wait(pause, { signals: [over.signal], ref: true }).catch(() => {});
+        await sleep(pause, { signals: [over.signal], ref: true }).catch(() => {});
       }
     } finally {
-      forget();
+      removeListener();
     }
   }
 
-  /** @param policy bounds the attempts; without it they go on until the client is closed */
+  /**
+   * Connects a new session.
+   *
+   * @param policy limits the attempts; without it they continue until the client is closed
+   */
   async #establish(policy?: RetryFunction): Promise<LiveSession> {
     const since = instant();
     let session = this.#newSession();
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.#round(session, this.stopping);
+        await this.#connect(session, this.stopping);
         return session;
       } catch (error) {
         this.stopping.throwIfAborted();
@@ -193,13 +196,13 @@ export class SessionKeeper {
         else if (policy && !(error instanceof ConnectionError)) throw error;
         const pause = policy ? policy(attempt, elapsed(since)) : this.#pause(attempt, since);
         if (pause === undefined) throw error;
-        await wait(pause, { signals: [this.stopping], ref: true });
+        await sleep(pause, { signals: [this.stopping], ref: true });
       }
     }
   }
 
-  #round(session: LiveSession, signal: AbortSignal): Promise<void> {
-    return this.#connector.round({
+  #connect(session: LiveSession, signal: AbortSignal): Promise<void> {
+    return this.#connector.connect({
       credentials: () => session.credentials,
       listener: session.listener(),
       signal,
@@ -215,16 +218,16 @@ export class SessionKeeper {
       observer: {
         attached: () => {
           this.#session = session;
-          this.machine.apply('attached', session.id);
-          this.#buryOrphans();
+          this.connection.apply('attached', session.id);
+          this.#closeOrphanSessions();
         },
         detached: (reason) => {
-          this.machine.apply('detached', session.id, reason);
+          this.connection.apply('detached', session.id, reason);
           this.#wake();
         },
-        ended: (reason, told) => {
-          if (!told && session.credentials) this.#orphans.push(session.credentials);
-          this.machine.apply('lost', session.id, reason);
+        ended: (reason, confirmed) => {
+          if (!confirmed && session.credentials) this.#orphans.push(session.credentials);
+          this.connection.apply('lost', session.id, reason);
           this.#wake();
         },
       },
@@ -233,22 +236,22 @@ export class SessionKeeper {
   }
 
   /**
-   * Closes sessions that this client gave up without a word from the ensemble: after an outage it starts
-   * to count their timeout from the beginning, and their ephemeral nodes would block others that long.
+   * Closes sessions that the ensemble may not know to be over. After an outage the ensemble restarts their
+   * timeouts, and their ephemeral nodes would block other clients until then.
    */
-  #buryOrphans(): void {
+  #closeOrphanSessions(): void {
     for (const credentials of this.#orphans.splice(0)) {
-      const burial = this.#connector
-        .round({
+      const closing = this.#connector
+        .connect({
           credentials: () => credentials,
-          listener: NOBODY,
-          signal: AbortSignal.timeout(BURIAL_LIMIT),
+          listener: NO_LISTENER,
+          signal: AbortSignal.timeout(ORPHAN_LIMIT),
           use: async (transport) => void (await transport.close()),
         })
-        // One try is what it is worth: the session ends by itself.
+        // One attempt is enough: the session also ends with its timeout.
         .catch(() => {})
-        .finally(() => this.#burials.delete(burial));
-      this.#burials.add(burial);
+        .finally(() => this.#closingOrphans.delete(closing));
+      this.#closingOrphans.add(closing);
     }
   }
 
@@ -257,7 +260,7 @@ export class SessionKeeper {
     try {
       pause = this.#options.retry(attempt, elapsed(since));
     } catch (error) {
-      // A policy of the user's own: the first connect() or the next operation tells them.
+      // The retry policy of the user has thrown: connect() or the next operation rejects with its error.
       process.emitWarning(error instanceof Error ? error : String(error));
     }
     return Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, pause ?? PAUSE_AFTER_POLICY));

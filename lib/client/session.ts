@@ -2,17 +2,17 @@ import type { CoordinationError, SessionExpiredError, ShuttingDownError } from '
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 
 /**
- * One ZooKeeper session. Its id is fixed for life, and once lost it is over for good: the client then
- * makes another. Every operation is one try that never crosses into another session, and rejects with
+ * A ZooKeeper session. Its id never changes; when it is over, the client starts another session. Each
+ * operation is one attempt, within this session only, and rejects with
  *
- * - ConnectionError: it never left, or, where `maybeApplied` is true, its answer was lost;
- * - SessionExpiredError: the session is over; whether a request in flight was carried out is unknown;
- * - NodeError, NotAuthorizedError: the server's answer;
- * - BadOptionError: an argument, before anything is sent;
+ * - ConnectionError: the request was not sent or, if `maybeApplied` is true, its answer was lost;
+ * - SessionExpiredError: the session is over; a pending request may have been carried out;
+ * - NodeError, NotAuthorizedError: the server refused the request;
+ * - BadOptionError: an argument is invalid; nothing was sent;
  * - ShuttingDownError: the client was closed.
  *
- * Requests leave in the order of the calls and are answered in it, so a create and the listing that
- * is to show it may leave in one flight.
+ * Requests are sent, and answered, in the order of the calls. So a create and the listing that is to
+ * include the new node can be sent together.
  *
  * @publicApi
  */
@@ -22,21 +22,25 @@ export interface Session {
   /** The session timeout that the server granted, milliseconds. */
   readonly timeout: number;
   /**
-   * Whether this client can vouch for the session at this very moment: the clock is read at the call,
-   * and a session that ran out of time is declared lost by it.
+   * Whether the session is known to be alive now. Each read of this property reads the clock, and ends the
+   * session (state LOST) if it has had no answer for three quarters of its timeout.
    */
   readonly alive: boolean;
-  /** Whether a connection stands. An operation is refused in the next turn where none does. */
+  /** Whether there is a connection. Without one, operations reject in the next turn of the event loop. */
   readonly connected: boolean;
-  /** Alive and, under the policy `'standard'`, also connected. */
+  /** Whether the session is alive and, under the policy `'standard'`, also connected. */
   readonly trusted: boolean;
 
-  /** Called once, when the session is over; soon, if it is already. Returns what removes the listener. */
+  /** Calls a listener once when the session is over, or soon if it is already. Returns a function that removes the listener. */
   onLost(listener: (reason: SessionExpiredError | ShuttingDownError) => void): () => void;
-  /** Called once, when the session can no longer be trusted; soon, if that is so already. */
+  /** Calls a listener once when the session is no longer trusted, or soon if it is not. Returns a function that removes the listener. */
   onUntrusted(listener: (reason: CoordinationError) => void): () => void;
 
-  /** Resolves with the path of the new node, which ends in ten digits for a sequential one. */
+  /**
+   * Creates a node. Resolves with its path, which ends in ten digits if the mode is sequential.
+   *
+   * @param data default: empty
+   */
   create(
     path: string,
     data?: string | Uint8Array,
@@ -45,44 +49,44 @@ export interface Session {
   /**
    * Deletes a node without children.
    *
-   * @param version default -1: any
+   * @param version the expected version of its data; default -1: any
    */
   delete(path: string, version?: number): Promise<void>;
-  /** Data and stat; with `watch`, what tells of the next change to either. */
+  /** Reads data and stat, and watches for the next change of the data or the deletion of the node. */
   get(path: string, options: { watch: true }): Promise<{ data: Buffer; stat: Stat; watch: Watch }>;
-  /** As above, without a watch. */
+  /** Reads data and stat. */
   get(path: string, options?: { watch?: false }): Promise<{ data: Buffer; stat: Stat }>;
   /**
-   * Replaces the data of a node that is there.
+   * Replaces the data of an existing node.
    *
-   * @param version default -1: any
+   * @param version the expected version of its data; default -1: any
    */
   set(path: string, data: string | Uint8Array, version?: number): Promise<Stat>;
-  /** The stat, undefined where there is no node; with `watch`, what tells when that changes. */
+  /** Reads the stat, undefined if the node does not exist, and watches for its creation, deletion or next change. */
   exists(path: string, options: { watch: true }): Promise<{ stat: Stat | undefined; watch: Watch }>;
-  /** As above, without a watch. */
+  /** Reads the stat; undefined if the node does not exist. */
   exists(path: string, options?: { watch?: false }): Promise<Stat | undefined>;
-  /** Names in no order, and the stat of the parent; with `watch`, what tells of the next one to come or go. */
+  /** Reads the names of the children, in no order, and the stat of the node; watches for the next creation or deletion of a child. */
   children(
     path: string,
     options: { watch: true },
   ): Promise<{ children: string[]; stat: Stat; watch: Watch }>;
-  /** As above, without a watch. */
+  /** Reads the names of the children, in no order, and the stat of the node. */
   children(path: string, options?: { watch?: false }): Promise<{ children: string[]; stat: Stat }>;
-  /** What is read after it is at least as new as what any client wrote before it. */
+  /** Makes later reads see everything that any client wrote before this call. */
   sync(path: string): Promise<void>;
   /**
-   * Replaces the access list of a node.
+   * Replaces the ACL of a node.
    *
-   * @param version the ACL's own version (`Stat.aversion`); default -1: any
+   * @param version the expected version of the ACL (`Stat.aversion`); default -1: any
    */
   setAcl(path: string, acl: Acl[], version?: number): Promise<void>;
 
   /**
-   * Deletes an ephemeral node of this session for certain: now, or after the connection came back and
-   * before any create that follows it, or with the end of the session. Resolves on the server's answer
-   * or once the background has it, and rejects for nothing but a bad path. Counterpart of Curator's
-   * guaranteed delete.
+   * Deletes an ephemeral node of this session, even if the connection breaks: then right after the
+   * reconnection, before any later create, or with the end of the session. Resolves when the server has
+   * answered or the delete is left to the reconnection. Rejects only for an invalid path. Counterpart of
+   * Curator's guaranteed delete.
    */
   discard(path: string): Promise<void>;
 }

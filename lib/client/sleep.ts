@@ -1,12 +1,12 @@
 /**
- * Waits for a time, or for less: `done` may end the wait early. It is called with the function that
- * does so, and returns what takes that back.
+ * Resolves after a number of milliseconds.
  *
- * The timer keeps the process alive only where `ref` says so.
- *
- * @throws the signal's reason, once it aborts
+ * @param until called at once with a function that ends the sleep early; returns a function that is
+ *   called when the sleep is over
+ * @param ref whether the timer keeps the process alive; default false
+ * @throws the reason of the first signal that aborts
  */
-export function wait(
+export function sleep(
   milliseconds: number,
   {
     signals = [],

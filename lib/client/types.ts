@@ -1,6 +1,5 @@
 /**
- * A znode's stat as ZooKeeper keeps it. Zxids are exact: ZooKeeper's stay below 2^53 for any
- * ensemble that will ever run.
+ * The stat of a znode. Its zxids (transaction ids) are exact: they stay below 2^53 in practice.
  *
  * @publicApi
  */
@@ -22,7 +21,7 @@ export interface Stat {
 }
 
 /**
- * What kind of node ZooKeeper makes: `container` is removed by the servers some time after its last child.
+ * The type of a znode. The servers delete a `container` some time after its last child was deleted.
  *
  * @publicApi
  */
@@ -30,20 +29,23 @@ export type CreateMode =
   'persistent' | 'ephemeral' | 'persistent-sequential' | 'ephemeral-sequential' | 'container';
 
 /**
- * One entry of an access list: who may do what.
+ * One entry of an access control list (ACL).
  *
  * @publicApi
  */
 export interface Acl {
   scheme: 'world' | 'auth' | 'digest' | 'ip';
-  /** `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an address for ip. */
+  /**
+   * `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an IP address or
+   * network (`10.0.0.0/8`) for ip.
+   */
   id: string;
   /** Any of `r`ead, `w`rite, `c`reate, `d`elete, `a`dmin, for example `'cdrwa'`. */
   permissions: string;
 }
 
 /**
- * Credentials.
+ * Credentials for ZooKeeper's digest scheme.
  *
  * @publicApi
  */
@@ -54,40 +56,36 @@ export interface Auth {
 }
 
 /**
- * What a watch saw. `session` stands for everything a watch may have missed: the connection came
- * back through another socket, or the session is over. Look again at the znode.
+ * The event that fired a watch. `session` means that the watch may have missed events, because the
+ * client reconnected or the session ended: read the znode again.
  *
  * @publicApi
  */
 export type WatchEvent = 'created' | 'deleted' | 'changed' | 'child' | 'session';
 
 /**
- * A watch that was set on a znode.
+ * A one-time watch on a znode.
  *
  * @publicApi
  */
 export interface Watch {
-  /** Resolves with the first event, once; never rejects. */
+  /** Resolves with the first event; never rejects. */
   readonly fired: Promise<WatchEvent>;
-  /** Forgets the watch; `fired` then stays pending. Idempotent. */
+  /** Removes the watch; `fired` then stays pending. Idempotent. */
   remove(): void;
 }
 
 /**
- * CONNECTING until the first connection; SUSPENDED while the connection is away and the session may
- * live; RECONNECTED when it came back to the same session; LOST when the session can no longer be
- * trusted; CONNECTED again with the session made after it; CLOSED for good.
+ * The state of a client's connection.
+ *
+ * - CONNECTING: there was no connection yet;
+ * - CONNECTED: connected with a new session;
+ * - SUSPENDED: disconnected, the session may still be alive;
+ * - RECONNECTED: connected again with the same session;
+ * - LOST: the session expired, or may have; the client connects with a new one;
+ * - CLOSED: the client was closed. Final.
  *
  * @publicApi
  */
 export type ConnectionState =
   'CONNECTING' | 'CONNECTED' | 'SUSPENDED' | 'RECONNECTED' | 'LOST' | 'CLOSED';
-
-const BITS: Readonly<Record<string, number>> = { r: 1, w: 2, c: 4, d: 8, a: 16 };
-
-/** The permissions of an ACL entry, as they travel. */
-export function permissionBits(letters: string): number {
-  let bits = 0;
-  for (const letter of letters) bits |= BITS[letter] ?? 0;
-  return bits;
-}

@@ -3,24 +3,23 @@ import { isUint8Array } from 'node:util/types';
 import { BadOptionError } from './errors.js';
 import type { Acl, Auth, CreateMode } from './types.js';
 
-// Whatever passes here can be given to the native client, which aborts the process on a Symbol or
-// BigInt where a number goes, cuts a path at a NUL, turns undefined into text and drops the
-// connection for a request that is too large.
+// These checks also protect the native client: it aborts the process on a Symbol or BigInt in place of a
+// number, cuts a path at a NUL, sends undefined as text, and drops the connection if a request is too large.
 
 /**
- * Path and data of one request, bytes. ZooKeeper's default jute.maxbuffer is 1,048,575 for a whole
- * packet; the rest is for what surrounds them.
+ * How many bytes the path and data of one request may have together. The default of ZooKeeper's
+ * `jute.maxbuffer` is 1,048,575 bytes for a whole packet; 1 KiB is reserved for its other fields.
  */
 export const MAX_REQUEST = 1_048_575 - 1024;
 
 const INT32_MAX = 0x7fff_ffff;
 
-/** What ZooKeeper refuses in a path: control characters, surrogates and private use, specials. */
+/** Characters that ZooKeeper refuses in a path: control characters, surrogates, private use, specials. */
 const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
 
-const DOTS = /\/\.\.?(?:\/|$)/;
+const DOT_PARTS = /\/\.\.?(?:\/|$)/;
 
-/** A znode for a recipe: the root is nobody's. */
+/** Checks the path of a recipe, which must not be the root. */
 export function checkBelowRoot(path: unknown): void {
   if (checkPath(path) === '/') throw new BadOptionError('path', path, 'a znode below the root');
 }
@@ -33,11 +32,11 @@ export function checkPath(path: unknown, option = 'path'): string {
   if (path.endsWith('/')) throw refuse('a znode path without a slash at its end');
   if (FORBIDDEN_CHARACTER.test(path)) {
     throw refuse(
-      'a znode path of characters that ZooKeeper allows (no control, private or astral ones)',
+      'a znode path of characters that ZooKeeper allows (no control, private use or supplementary ones)',
     );
   }
   if (path.includes('//')) throw refuse('a znode path without empty parts');
-  if (DOTS.test(path)) throw refuse("a znode path without '.' and '..' parts");
+  if (DOT_PARTS.test(path)) throw refuse("a znode path without '.' and '..' parts");
   return path;
 }
 
@@ -45,20 +44,27 @@ export function checkData(data: unknown, option = 'data'): Buffer {
   if (data === undefined) return Buffer.alloc(0);
   if (typeof data === 'string') return Buffer.from(data);
   if (!isUint8Array(data)) throw new BadOptionError(option, data, 'a string or a Uint8Array');
-  if (isDetached(data)) {
+  if (data.byteLength === 0 && isDetached(data)) {
     throw new BadOptionError(option, data, 'a Uint8Array whose memory was not transferred away');
   }
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** `fullPath` with its chroot: what travels. */
-export function checkSize(fullPath: string, data: Buffer | undefined): void {
-  // UTF-8 makes at most three bytes of a UTF-16 unit.
-  if (fullPath.length * 3 + (data?.length ?? 0) <= MAX_REQUEST) return;
-  const pathBytes = Buffer.byteLength(fullPath);
-  const bytes = pathBytes + (data?.length ?? 0);
-  if (bytes <= MAX_REQUEST) return;
-  const option = data && data.length > pathBytes ? 'data' : 'path';
+/**
+ * Checks the path of a request, and its size together with the data. Returns the path below the chroot.
+ *
+ * @param chroot empty, or an absolute path
+ */
+export function checkRequest(chroot: string, path: unknown, data?: Buffer): string {
+  const checked = checkPath(path);
+  const full = checked === '/' && chroot ? chroot : chroot + checked;
+  const dataBytes = data?.length ?? 0;
+  // UTF-8 has at most three bytes per UTF-16 code unit.
+  if (full.length * 3 + dataBytes <= MAX_REQUEST) return full;
+  const pathBytes = Buffer.byteLength(full);
+  const bytes = pathBytes + dataBytes;
+  if (bytes <= MAX_REQUEST) return full;
+  const option = dataBytes > pathBytes ? 'data' : 'path';
   throw new BadOptionError(
     option,
     bytes,
@@ -85,7 +91,7 @@ const MODES: ReadonlyMap<unknown, number> = new Map<CreateMode, number>([
   ['container', 4],
 ]);
 
-/** ZooKeeper's number for a mode. */
+/** Returns ZooKeeper's number for a mode. */
 export function checkMode(mode: unknown, option = 'mode'): number {
   const flags = MODES.get(mode === undefined ? 'persistent' : mode);
   if (flags === undefined) {
@@ -163,12 +169,12 @@ export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
   });
 }
 
-/** What errors say of a value that is or may hold a secret, since their messages go to logs. */
+/** Returns the text that replaces a value in a message if the value may contain a secret. */
 export function withheld(value: unknown): string {
   return `<${typeof value}>`;
 }
 
-/** A duration that a timer can hold. */
+/** Checks a duration that a timer can have. */
 export function checkMilliseconds(value: unknown, option: string, min = 1): number {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > INT32_MAX) {
     throw new BadOptionError(option, value, `a number of milliseconds from ${min} to ${INT32_MAX}`);
@@ -181,15 +187,15 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
   throw new BadOptionError(option, signal, 'an AbortSignal');
 }
 
-/** Refuses the names that are not known, with the known one where only case or a letter differs. */
+/** Refuses unknown names of options. The error suggests a known name that differs only in case or punctuation. */
 export function checkNames(options: object, known: readonly string[]): void {
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;
     const meant = known.find((candidate) => looksLike(candidate, name));
-    const hint = meant ? `${meant} is what it is called` : `there are ${known.join(', ')}`;
-    // Not the value itself: an option that does not exist may well be a password.
+    const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
+    // The value is withheld, because a misspelled option may hold a password.
     const value = withheld((options as Record<string, unknown>)[name]);
-    throw new BadOptionError(name, value, `left out, as there is no such option (${hint})`);
+    throw new BadOptionError(name, value, `left out, because no option has this name (${hint})`);
   }
 }
 
@@ -198,7 +204,7 @@ function looksLike(known: string, name: string): boolean {
   return plain(known) === plain(name);
 }
 
-/** The options of one call. */
+/** Checks that the options of a call are an object with known names only. */
 export function checkOptions<T extends object>(
   options: T | undefined,
   known: readonly (keyof T & string)[],
@@ -209,7 +215,7 @@ export function checkOptions<T extends object>(
   return options;
 }
 
-/** Options of whatever names. */
+/** Checks that options are an object. */
 export function checkRecord(options: unknown): void {
   if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
 }
@@ -229,9 +235,8 @@ function isNetwork(id: string): boolean {
 }
 
 function isDetached(data: Uint8Array): boolean {
-  if (data.byteLength > 0) return false;
   try {
-    // The one thing on Node 20 that tells a detached buffer from an empty one.
+    // On Node 20 only this distinguishes a detached buffer from an empty one.
     new Uint8Array(data.buffer);
     return false;
   } catch {

@@ -3,7 +3,7 @@ import type { Watch, WatchEvent } from './types.js';
 
 type Fire = (event: WatchEvent) => void;
 
-/** Which kinds of watch a server's event ends. */
+/** The kinds of watches that an event of the server fires. */
 const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
   created: ['data'],
   changed: ['data'],
@@ -12,14 +12,14 @@ const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
 };
 
 /**
- * The watches of one session. ZooKeeper keeps one per path and kind and fires it once; here is the list
- * of who wants to know. An event for nobody is ignored.
+ * The watches of one session. The server has at most one watch per path and kind, and fires it once; the
+ * registry has all Watch objects that wait for it.
  */
 export class WatchRegistry {
-  /** How many answers are awaited that set a watch, by kind and path. */
+  /** How many pending requests set a watch, by kind and path. */
   readonly #asked = new Map<string, number>();
 
-  /** Of those, the ones that nobody waits for unless the answer comes out well. */
+  /** Watches that became unwanted while a pending request was setting them again. */
   readonly #kept = new Set<string>();
 
   readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {
@@ -27,10 +27,10 @@ export class WatchRegistry {
     children: new Map(),
   };
 
-  /** @param unwanted told of a watch that nobody waits for any more: the server may forget it */
+  /** @param unwanted called when the last Watch of a path and kind was removed: the server may forget its watch */
   constructor(private readonly unwanted: (kind: WatchKind, path: string) => void) {}
 
-  /** Before a request that sets a watch. Returns what is to be called when it was answered. */
+  /** Registers a pending request that sets a watch. Returns a function to call when it is answered or has failed. */
   ask(kind: WatchKind, path: string): () => void {
     const id = `${kind}:${path}`;
     this.#asked.set(id, (this.#asked.get(id) ?? 0) + 1);
@@ -42,7 +42,7 @@ export class WatchRegistry {
     };
   }
 
-  /** Only once the answer that set the watch is there: an event before it belongs to an older watch. */
+  /** Adds a Watch. To be called with the answer of the request: an event before it belongs to an older watch. */
   add(kind: WatchKind, path: string): Watch {
     const byPath = this.#watches[kind];
     let fire!: Fire;
@@ -56,7 +56,7 @@ export class WatchRegistry {
         const present = byPath.get(path);
         if (!present?.delete(fire) || present.size > 0) return;
         byPath.delete(path);
-        // The server has one watch for all: one that is being set would be forgotten with this one.
+        // Removing it from the server now would also remove the watch that a pending request sets.
         const id = `${kind}:${path}`;
         if (this.#asked.has(id)) this.#kept.add(id);
         else this.unwanted(kind, path);
@@ -72,7 +72,7 @@ export class WatchRegistry {
     }
   }
 
-  /** All watches are gone from the server, with whatever they would have told: their owners must look again. */
+  /** Fires all watches with `session`, because the server has lost them, and perhaps events before. */
   fireAll(): void {
     for (const byPath of Object.values(this.#watches)) {
       const all = [...byPath.values()];

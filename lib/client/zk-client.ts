@@ -1,124 +1,146 @@
-import { publishConnection } from './diagnostics.js';
-import { joinPath } from './connect-string.js';
-import { ensureContainers } from './containers.js';
-import { DirectoryMaker } from './containers.js';
+import type { StateChange } from './connection-state.js';
+import { AclContainerCreator, ensureContainers } from './containers.js';
+import { typedChannel } from './diagnostics.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import type { LiveSession } from './live-session.js';
-import { elapsed, instant } from './keepalive.js';
 import {
-  normalizeOptions,
   type ConnectionPolicy,
   type NormalizedOptions,
+  normalizeOptions,
   type ZkClientOptions,
 } from './options.js';
-import { SessionKeeper } from './session-manager.js';
+import { elapsed, instant } from './session-deadline.js';
+import { SessionManager } from './session-manager.js';
 import type { Session } from './session.js';
-import type { StateChange } from './connection-state.js';
+import { sleep } from './sleep.js';
+import {
+  type ChosenTransport,
+  chooseTransport,
+  type TransportName,
+} from './transport/choose-transport.js';
 import type { Connect } from './transport/transport.js';
-import { chooseTransport, type Chosen, type TransportName } from './transport/choose-transport.js';
 import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
-import { checkOptions, checkPath, checkSignal, checkSize } from './validation.js';
-import { wait } from './sleep.js';
+import { checkOptions, checkRequest, checkSignal } from './validation.js';
 
 /**
- * A ZooKeeper client that keeps one session: it re-attaches it after a lost connection, and makes a new
- * one when it is over. Its own operations are for applications; recipes work on a Session.
+ * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.
  *
- * Reads, and requests that never left, are tried again as the retry policy says. A write whose answer
- * was lost rejects with ConnectionError and `maybeApplied: true`: only its caller knows whether it may
- * be repeated. All operations reject with BadOptionError before anything is sent, ShuttingDownError
- * once the client is closed, NodeError and NotAuthorizedError for the server's refusal.
+ * @publicApi
+ */
+export interface ConnectionMessage extends StateChange {
+  readonly client: ZkClient;
+}
+
+export const connections = typedChannel<ConnectionMessage>('nestjs-zookeeper:connection');
+
+export function publishConnection(client: ZkClient, change: StateChange): void {
+  if (connections.hasSubscribers) connections.publish({ client, ...change });
+}
+
+/**
+ * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
+ * session when the old one is over. Its operations are for applications; recipes use a Session.
  *
- * Counterpart of CuratorFramework.
+ * Reads, and requests that were not sent, are retried according to the retry policy. A write whose
+ * answer was lost rejects with a ConnectionError with `maybeApplied: true`: only the caller knows whether it
+ * may be repeated. All operations reject with BadOptionError before anything is sent, with
+ * ShuttingDownError once the client is closed, and with NodeError or NotAuthorizedError if the server refuses.
+ *
+ * Counterpart of Curator's CuratorFramework.
  *
  * @publicApi
  */
 export class ZkClient {
-  /** Empty, or an absolute path: where the recipes keep their znodes. */
+  /** The parent of the recipes' znodes: empty, or an absolute path. */
   readonly namespace: string;
   readonly policy: ConnectionPolicy;
   readonly #options: NormalizedOptions;
-  readonly #keeper: SessionKeeper;
-  readonly #directoryMaker: DirectoryMaker;
-  #transport: Chosen | undefined;
+  readonly #sessions: SessionManager;
+  readonly #containers: AclContainerCreator;
+  #transport: ChosenTransport | undefined;
 
   /**
-   * @param connect in place of the transports that `options` choose among
+   * @param connect replaces the transport that the options select
    * @throws BadOptionError
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
     const { transport, tls } = this.#options;
     if (connect) this.#transport = { name: 'wire', connect };
-    this.#keeper = new SessionKeeper(this.#options, async (request) => {
+    this.#sessions = new SessionManager(this.#options, async (request) => {
       const chosen = (this.#transport ??= await chooseTransport(transport, tls));
       return chosen.connect(request);
     });
-    this.#keeper.machine.listen((change) => publishConnection(this, change));
-    const forDirectories: ZkClientOptions = { ...options, transport: 'wire' };
-    this.#directoryMaker = new DirectoryMaker(
-      () => new ZkClient(forDirectories),
-      this.#keeper.stopping,
+    this.#sessions.connection.listen((change) => publishConnection(this, change));
+    const wireOptions: ZkClientOptions = { ...options, transport: 'wire' };
+    this.#containers = new AclContainerCreator(
+      () => new ZkClient(wireOptions),
+      this.#sessions.stopping,
     );
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
   }
 
-  /** What carries its sessions; undefined until the first attempt to connect. */
+  /** The transport in use; undefined until the first attempt to connect. */
   get transport(): TransportName | undefined {
     return this.#transport?.name;
   }
 
   get state(): ConnectionState {
-    return this.#keeper.machine.state;
+    return this.#sessions.connection.state;
   }
 
-  /** Of the present session, hexadecimal, connected or suspended; undefined where there is none. */
+  /** The id of the current session, hexadecimal, connected or suspended; undefined if there is none. */
   get sessionId(): string | undefined {
-    return this.#keeper.sessionId;
+    return this.#sessions.sessionId;
   }
 
-  /** Whether a connection stands: state CONNECTED or RECONNECTED. */
+  /** Whether the state is CONNECTED or RECONNECTED. */
   get connected(): boolean {
-    return this.state === 'CONNECTED' || this.state === 'RECONNECTED';
+    const { state } = this.#sessions.connection;
+    return state === 'CONNECTED' || state === 'RECONNECTED';
   }
 
   /**
-   * Resolves with the first session. Where the retry policy gives up, rejects with a ConnectionError that
-   * says what each server answered, and may be called again; from the first session on, the client keeps
-   * itself connected until it is closed.
+   * Resolves when the first session is connected. If the retry policy gives up, it rejects with a
+   * ConnectionError that has the failure of each server, and may be called again. After the first session
+   * the client reconnects by itself until it is closed.
    *
    * @throws ConnectionError, NotAuthorizedError, ShuttingDownError
    */
   async connect(): Promise<void> {
-    return this.#keeper.start();
+    return this.#sessions.start();
   }
 
   /**
-   * Ends the session, so that nobody has to wait for its timeout, and rejects everything pending with
-   * ShuttingDownError. Idempotent. Afterwards nothing of the client keeps the process alive. Where no
-   * server answers it resolves after at most about 3 seconds, and the session ends with its timeout.
+   * Closes the session, so that its ephemeral nodes are deleted at once, and rejects all pending calls with
+   * ShuttingDownError. Idempotent. Afterwards the client does not keep the process alive. If no server
+   * answers, it resolves after about 3 seconds, and the session ends with its timeout.
    */
   async close(): Promise<void> {
-    return this.#keeper.stop();
+    return this.#sessions.stop();
   }
 
-  /** Called at every change of state, in its order. Returns what removes the listener. */
+  /** Calls a listener at each change of the state, in order. Returns a function that removes the listener. */
   onState(listener: (change: StateChange) => void): () => void {
-    return this.#keeper.machine.listen(listener);
+    return this.#sessions.connection.listen(listener);
   }
 
   /**
-   * The present session, once it is connected: waits as long as the retry policy allows.
+   * Resolves with the current session once it is connected; waits as long as the retry policy allows.
    *
-   * @throws ConnectionError, WaitCancelledError by the signal, ShuttingDownError
+   * @throws ConnectionError, WaitCancelledError if the signal aborts, ShuttingDownError
    */
   async session(options?: { signal?: AbortSignal }): Promise<Session> {
     const { signal } = checkOptions(options, ['signal']);
-    return this.#keeper.session(checkSignal(signal));
+    return this.#sessions.session(checkSignal(signal));
   }
 
-  /** Resolves with the path of the new node, which ends in ten digits for a sequential one. */
+  /**
+   * Creates a node. Resolves with its path, which ends in ten digits if the mode is sequential.
+   *
+   * @param data default: empty
+   */
   async create(
     path: string,
     data?: string | Uint8Array,
@@ -130,82 +152,81 @@ export class ZkClient {
   /**
    * Deletes a node without children.
    *
-   * @param version default -1: any
+   * @param version the expected version of its data; default -1: any
    */
   async delete(path: string, version = -1): Promise<void> {
     return this.#write((session) => session.delete(path, version));
   }
 
-  /** Data and stat of a node. */
+  /** Reads the data and the stat of a node. */
   async get(path: string): Promise<{ data: Buffer; stat: Stat }> {
     return this.#read((session) => session.get(path));
   }
 
   /**
-   * Replaces the data of a node that is there.
+   * Replaces the data of an existing node.
    *
-   * @param version default -1: any
+   * @param version the expected version of its data; default -1: any
    */
   async set(path: string, data: string | Uint8Array, version = -1): Promise<Stat> {
     return this.#write((session) => session.set(path, data, version));
   }
 
-  /** The stat of a node; undefined where there is none. */
+  /** Reads the stat of a node; undefined if it does not exist. */
   async exists(path: string): Promise<Stat | undefined> {
     return this.#read((session) => session.exists(path));
   }
 
-  /** Names in no order, and the stat of the parent. */
+  /** Reads the names of a node's children, in no order, and the stat of the node. */
   async children(path: string): Promise<{ children: string[]; stat: Stat }> {
     return this.#read((session) => session.children(path));
   }
 
-  /** What is read after it is at least as new as what any client wrote before it. */
+  /** Makes later reads see everything that any client wrote before this call. */
   async sync(path: string): Promise<void> {
     return this.#read((session) => session.sync(path));
   }
 
   /**
-   * Replaces the access list of a node.
+   * Replaces the ACL of a node.
    *
-   * @param version the ACL's own version (`Stat.aversion`); default -1: any
+   * @param version the expected version of the ACL (`Stat.aversion`); default -1: any
    */
   async setAcl(path: string, acl: Acl[], version = -1): Promise<void> {
     return this.#write((session) => session.setAcl(path, acl, version));
   }
 
-  /** Like `get`, with a watch for the next change of its data or its deletion. */
+  /** Like `get`, and watches for the next change of the data or the deletion of the node. */
   async watch(path: string): Promise<{ data: Buffer; stat: Stat; watch: Watch }> {
     return this.#read((session) => session.get(path, { watch: true }));
   }
 
-  /** Like `exists`, with a watch for its creation, deletion or the next change of its data. */
+  /** Like `exists`, and watches for the creation, the deletion or the next change of the data of the node. */
   async watchExists(path: string): Promise<{ stat: Stat | undefined; watch: Watch }> {
     return this.#read((session) => session.exists(path, { watch: true }));
   }
 
-  /** Like `children`, with a watch for the next child that comes or goes, or its own deletion. */
+  /** Like `children`, and watches for the next creation or deletion of a child, or the deletion of the node. */
   async watchChildren(path: string): Promise<{ children: string[]; stat: Stat; watch: Watch }> {
     return this.#read((session) => session.children(path, { watch: true }));
   }
 
   /**
-   * Makes a directory and those above it, as far as they are missing, as containers: ZooKeeper removes
-   * a container some time after its last child. Each one that it makes has the option `acl` from the
-   * beginning. The native transport cannot do that: for it a wire session of its own makes them.
-   * Counterpart of Curator's ensureContainers.
+   * Creates a node and its missing parents as containers, which ZooKeeper deletes some time after their
+   * last child was deleted. They have the ACL of the option `acl` from the beginning; with the native
+   * transport, which cannot do this, a second client on the wire transport creates them. Counterpart of
+   * Curator's ensureContainers.
    */
   async ensureContainers(path: string): Promise<void> {
     const { chroot, acl } = this.#options;
-    const full = joinPath(chroot, checkPath(path));
-    checkSize(full, undefined);
-    if (acl && !(await this.#keeper.session()).createsWithAcl) {
-      return this.#directoryMaker.ensureContainers(path);
+    const full = checkRequest(chroot, path);
+    if (acl && !(await this.#sessions.session()).createsWithAcl) {
+      return this.#containers.ensureContainers(path);
     }
     return this.#read((session) => ensureContainers(session, full, acl));
   }
 
-  /** What may be repeated whatever became of the last try. */
+  /** Runs an operation that may be repeated even if an earlier attempt was applied. */
   #read<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
     return this.#retry(operation, () => true);
   }
@@ -220,7 +241,7 @@ export class ZkClient {
   ): Promise<T> {
     const since = instant();
     for (let attempt = 1; ; attempt++) {
-      const session = await this.#keeper.session();
+      const session = await this.#sessions.session();
       try {
         return await operation(session);
       } catch (error) {
@@ -228,15 +249,15 @@ export class ZkClient {
         if (!failure || !again(failure)) throw failure ?? error;
         const delay = this.#options.retry(attempt, elapsed(since));
         if (delay === undefined) throw failure;
-        await wait(delay, { signals: [this.#keeper.stopping] });
+        await sleep(delay, { signals: [this.#sessions.stopping] });
       }
     }
   }
 }
 
 /**
- * A session that ends under a request is, to a user of the client, one more way to lose the answer: the
- * session was alive when the request was made, so it may have been carried out.
+ * Returns a ConnectionError for an error that a retry may overcome. For a caller of the client, the end of the
+ * session during a request means that the answer was lost: the server may have carried the request out.
  */
 function asConnectionError(error: unknown): ConnectionError | undefined {
   if (error instanceof ConnectionError) return error;

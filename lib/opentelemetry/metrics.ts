@@ -1,6 +1,7 @@
 import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
-import { connections, listen } from '../client/diagnostics.js';
+import { listen } from '../client/diagnostics.js';
+import { connections } from '../client/zk-client.js';
 import { holds, leaders, waits } from '../recipes/diagnostics.js';
 import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
 import {

@@ -1,7 +1,6 @@
-import type { Reader } from './reader.js';
-import type { Writer } from './writer.js';
+import type { Reader, Writer } from './jute.js';
 
-/** How a value of the protocol is read and written. */
+/** Reads and writes one type of value. */
 export interface Codec<T> {
   read(from: Reader): T;
   write(value: T, to: Writer): void;
@@ -34,7 +33,6 @@ export const text: Codec<string> = {
   write: (value, to) => to.text(value),
 };
 
-/** `null` and empty are two values: the first travels as length −1. */
 export const bytes: Codec<Uint8Array | null> = {
   read: (from) => from.bytes(),
   write: (value, to) => to.bytes(value),
@@ -47,7 +45,7 @@ export function vector<T>(item: Codec<T>): Codec<readonly T[]> {
   };
 }
 
-/** Fields one behind the other, in the order in which they are named. */
+/** A record: its fields one after the other, in the order in which they are declared. */
 export function record<F extends Record<string, Codec<unknown>>>(
   fields: F,
 ): Codec<{ [K in keyof F]: ValueOf<F[K]> }> {

@@ -29,12 +29,12 @@ export const OpCode = {
   closeSession: -11,
 } as const;
 
-/** Stands for the operation's type in a multi's reply where it failed or was taken back. */
+/** The type, in the reply to a multi, of an operation that failed or was rolled back. */
 export const ERROR_RESULT = -1;
 
 export const ErrorCode = {
   ok: 0,
-  /** In a multi: not tried, since one before it failed. */
+  /** In a multi: not attempted, because an operation before it failed. */
   runtimeInconsistency: -2,
   marshallingError: -5,
   unimplemented: -6,
@@ -51,7 +51,7 @@ export const ErrorCode = {
   reconfigDisabled: -123,
 } as const;
 
-/** Xids that are not an answer to a numbered request. */
+/** Reserved xids, which no numbered request has. */
 export const Xid = {
   watchEvent: -1,
   ping: -2,
@@ -67,20 +67,20 @@ export const EventType = {
 } as const;
 export type EventType = (typeof EventType)[keyof typeof EventType];
 
-/** Which of a client's watches on a path checkWatches and removeWatches mean. */
+/** The watches of a client on a path that checkWatches and removeWatches refer to. */
 export const WatcherType = {
   children: 1,
   data: 2,
   any: 3,
 } as const;
 
-/** How long an added watch lasts, and on what. */
+/** The modes of addWatch. */
 export const AddWatchMode = {
   persistent: 0,
   persistentRecursive: 1,
 } as const;
 
-/** The state that every watch event of a live connection carries. */
+/** The connection state in every watch event. */
 export const SYNC_CONNECTED = 3;
 
 export const Permission = {

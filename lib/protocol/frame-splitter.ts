@@ -1,9 +1,9 @@
-import { ProtocolError } from './errors.js';
+import { ProtocolError } from './jute.js';
 
-/** ZooKeeper's default jute.maxbuffer: what one frame may hold. */
+/** Bytes that one frame may have: the default of ZooKeeper's `jute.maxbuffer`. */
 export const MAX_FRAME_LENGTH = 0xfffff;
 
-/** Cuts a byte stream into frames. A chunk that holds whole frames is cut without a copy. */
+/** Cuts a stream of bytes into frames. Frames that arrive in one chunk are views of it, not copies. */
 export class FrameSplitter {
   #chunks: Buffer[] = [];
   #offset = 0;
@@ -16,39 +16,44 @@ export class FrameSplitter {
     this.#available += chunk.length;
   }
 
-  /** The next four bytes without consuming them. */
+  /** Returns the next four bytes without consuming them. */
   peek(): Buffer | undefined {
     if (this.#available < 4) return undefined;
-    this.#join(4);
-    return this.#chunks[0].subarray(this.#offset, this.#offset + 4);
+    const first = this.#first(4);
+    return first.subarray(this.#offset, this.#offset + 4);
   }
 
-  /** The next whole frame without its length, a view of the received bytes. */
+  /**
+   * Returns the next complete frame without its length.
+   *
+   * @throws ProtocolError for a length below 0 or above the maximum
+   */
   next(): Buffer | undefined {
     if (this.#available < 4) return undefined;
-    this.#join(4);
-    const length = this.#chunks[0].readInt32BE(this.#offset);
+    const length = this.#first(4).readInt32BE(this.#offset);
     if (length < 0 || length > this.maxLength) {
       throw new ProtocolError(`a frame of length ${length}, at most ${this.maxLength} is allowed`);
     }
     if (this.#available < 4 + length) return undefined;
-    this.#join(4 + length);
+    const chunk = this.#first(4 + length);
     const start = this.#offset + 4;
     this.#offset = start + length;
     this.#available -= 4 + length;
-    const frame = this.#chunks[0].subarray(start, this.#offset);
-    if (this.#offset === this.#chunks[0].length) {
+    const frame = chunk.subarray(start, this.#offset);
+    if (this.#offset === chunk.length) {
       this.#chunks.shift();
       this.#offset = 0;
     }
     return frame;
   }
 
-  /** The next bytes in one chunk. Joined only when a frame that is there as a whole spans chunks: once a frame. */
-  #join(length: number): void {
-    if (this.#chunks[0].length - this.#offset >= length) return;
-    this.#chunks[0] = this.#chunks[0].subarray(this.#offset);
+  /** Returns the first chunk, after joining it with the others if it has fewer unread bytes: at most twice per frame. */
+  #first(length: number): Buffer {
+    const first = this.#chunks[0];
+    if (first.length - this.#offset >= length) return first;
+    this.#chunks[0] = first.subarray(this.#offset);
     this.#offset = 0;
     this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0];
   }
 }

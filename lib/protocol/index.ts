@@ -1,7 +1,5 @@
 export * from './codec.js';
 export * from './codes.js';
-export { ProtocolError } from './errors.js';
 export { FrameSplitter, MAX_FRAME_LENGTH } from './frame-splitter.js';
-export { Reader } from './reader.js';
+export { ProtocolError, Reader, Writer } from './jute.js';
 export * from './records.js';
-export { Writer } from './writer.js';

@@ -11,7 +11,6 @@ import {
   vector,
 } from './codec.js';
 
-/** A znode's stat as it travels. */
 export const Stat = record({
   czxid: long,
   mzxid: long,
@@ -30,7 +29,7 @@ export type Stat = ValueOf<typeof Stat>;
 export const Acl = record({ perms: int, scheme: text, id: text });
 export type Acl = ValueOf<typeof Acl>;
 
-/** Old clients and servers leave the trailing byte out: then `readOnly` is undefined. */
+/** Old clients and servers omit this last byte; `readOnly` is then undefined. */
 const trailingReadOnly: Codec<boolean | undefined> = {
   read: (from) => (from.remaining > 0 ? from.bool() : undefined),
   write: (value, to) => {
@@ -77,7 +76,7 @@ export const SetWatches2 = record({
   persistentRecursiveWatches: vector(text),
 });
 export const AddWatchRequest = record({ path: text, mode: int });
-/** Stands before each operation and each result of a multi, and alone at its end. */
+/** Precedes each operation and each result of a multi; one with `done` set ends the multi. */
 export const MultiHeader = record({ type: int, done: bool, err: int });
 
 /** checkWatches and removeWatches. */
@@ -114,5 +113,5 @@ export const GetChildren2Response = record({ children: vector(text), stat: Stat 
 export const GetEphemeralsResponse = record({ ephemerals: vector(text) });
 export const GetAllChildrenNumberResponse = record({ totalNumber: int });
 export const WhoAmIResponse = record({ clientInfo: vector(record({ scheme: text, user: text })) });
-/** Requests and replies that are a header alone. */
+/** Requests and replies without a body. */
 export const Empty: Codec<void> = { read: () => undefined, write: () => undefined };

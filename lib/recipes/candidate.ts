@@ -4,7 +4,7 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
-import { wait as pause } from '../client/sleep.js';
+import { sleep as pause } from '../client/sleep.js';
 import { publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';

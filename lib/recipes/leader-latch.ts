@@ -1,7 +1,7 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkNames } from '../client/validation.js';
-import { wait as pause } from '../client/sleep.js';
+import { sleep as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';

@@ -1,6 +1,6 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
-import { wait as pause } from '../client/sleep.js';
+import { sleep as pause } from '../client/sleep.js';
 import { childrenOf } from './internals/participants.js';
 import type { Grant } from './internals/grant.js';
 import { lastBefore, queueOf } from './internals/node-names.js';

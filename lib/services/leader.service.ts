@@ -2,7 +2,7 @@ import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { wait } from '../client/sleep.js';
+import { sleep } from '../client/sleep.js';
 import { checkKnownOptions } from '../client/validation.js';
 import {
   type CandidateOptions,
@@ -196,7 +196,7 @@ export class LeaderService {
       void closed.then(wake);
       return () => {};
     };
-    await wait(limit, { until, ref: true });
+    await sleep(limit, { until, ref: true });
   }
 
   /** Returns the candidate with which this process takes part, if it is not closed. */

@@ -246,7 +246,7 @@ describe('a number of permits', () => {
     const client = await connect();
     const make = () => new Semaphore(client, '/bad', { permits: 3, permit: 5 } as never);
     expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'permit' }));
-    expect(make).toThrow('permits is what it is called');
+    expect(make).toThrow('did you mean permits?');
   });
 
   it('that differs from the one in use in this process is refused', async () => {

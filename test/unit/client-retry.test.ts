@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { BadOptionError } from '../../lib/client/index.js';
 import { toRetryFunction } from '../../lib/client/retry.js';
-import { wait } from '../../lib/client/sleep.js';
+import { sleep } from '../../lib/client/sleep.js';
 
 const delays = (policy: unknown, random = () => 1) => {
   const retry = toRetryFunction(policy, 'retry', random);
@@ -82,7 +82,7 @@ describe('a wait', () => {
     const controller = new AbortController();
     const forget = vi.fn();
     let wake!: () => void;
-    const waiting = wait(60_000, {
+    const waiting = sleep(60_000, {
       signals: [controller.signal, undefined],
       until: (wakeUp) => {
         wake = wakeUp;
@@ -97,9 +97,9 @@ describe('a wait', () => {
 
   test('rejects with the reason of a signal, before or during it', async () => {
     const controller = new AbortController();
-    const waiting = wait(60_000, { signals: [controller.signal] });
+    const waiting = sleep(60_000, { signals: [controller.signal] });
     controller.abort('enough');
     await expect(waiting).rejects.toBe('enough');
-    await expect(wait(1, { signals: [controller.signal] })).rejects.toBe('enough');
+    await expect(sleep(1, { signals: [controller.signal] })).rejects.toBe('enough');
   });
 });

@@ -1,14 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { HostRing } from '../../lib/client/connect-string.js';
+import { HostProvider } from '../../lib/client/host-provider.js';
 import { Listeners } from '../../lib/client/listeners.js';
-import { LostClock, type Instant } from '../../lib/client/keepalive.js';
-import { isAnswer, replyError } from '../../lib/client/reply-errors.js';
-import { StateMachine, type ConnectionEvent } from '../../lib/client/connection-state.js';
+import { isAnswer, SessionDeadline, type Instant } from '../../lib/client/session-deadline.js';
+import { replyError } from '../../lib/client/reply-errors.js';
+import { ConnectionStateMachine, type ConnectionEvent } from '../../lib/client/connection-state.js';
 import { WatchRegistry } from '../../lib/client/watch-registry.js';
 
-describe('the LOST clock', () => {
+describe('the session deadline', () => {
   afterEach(() => vi.restoreAllMocks());
 
   const at = (now: Instant) => {
@@ -17,41 +17,41 @@ describe('the LOST clock', () => {
   };
 
   test('runs out three quarters of the timeout after the sending of the latest answered request', () => {
-    const clock = new LostClock({ monotonic: 0, wall: 0 });
-    clock.setTimeout(1000);
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
     at({ monotonic: 500, wall: 500 });
-    clock.answered({ monotonic: 400, wall: 400 });
-    expect(clock.left).toBe(650);
+    deadline.extend({ monotonic: 400, wall: 400 });
+    expect(deadline.left).toBe(650);
     at({ monotonic: 1150, wall: 1150 });
-    expect(clock.left).toBe(0);
+    expect(deadline.left).toBe(0);
   });
 
   test('is not set back by the answer to an older request', () => {
-    const clock = new LostClock({ monotonic: 300, wall: 300 });
-    clock.setTimeout(1000);
-    clock.answered({ monotonic: 200, wall: 200 });
+    const deadline = new SessionDeadline({ monotonic: 300, wall: 300 });
+    deadline.setSessionTimeout(1000);
+    deadline.extend({ monotonic: 200, wall: 200 });
     at({ monotonic: 300, wall: 300 });
-    expect(clock.left).toBe(750);
+    expect(deadline.left).toBe(750);
   });
 
   test('counts the sleep of the machine, which only the wall clock sees', () => {
-    const clock = new LostClock({ monotonic: 0, wall: 0 });
-    clock.setTimeout(1000);
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
     at({ monotonic: 10, wall: 5000 });
-    expect(clock.left).toBeLessThan(0);
+    expect(deadline.left).toBeLessThan(0);
   });
 
   test('is not fooled by a wall clock that is set back', () => {
-    const clock = new LostClock({ monotonic: 0, wall: 100_000 });
-    clock.setTimeout(1000);
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 100_000 });
+    deadline.setSessionTimeout(1000);
     at({ monotonic: 800, wall: 0 });
-    expect(clock.left).toBeLessThan(0);
+    expect(deadline.left).toBeLessThan(0);
   });
 });
 
 describe('the states of a connection', () => {
   const after = (...events: ConnectionEvent[]) => {
-    const machine = new StateMachine();
+    const machine = new ConnectionStateMachine();
     const seen: string[] = [];
     machine.listen(({ state }) => seen.push(state));
     for (const event of events) machine.apply(event, 'a');
@@ -209,10 +209,10 @@ describe('result codes', () => {
 
 test('hosts come in a random order and then in rotation', () => {
   const hosts = ['a', 'b', 'c'].map((host) => ({ host, port: 1, label: `${host}:1` }));
-  const ring = new HostRing(hosts, () => 0);
+  const ring = new HostProvider(hosts, () => 0);
   const order = Array.from({ length: 6 }, () => ring.next().host);
   expect(order.slice(0, 3).sort()).toEqual(['a', 'b', 'c']);
   expect(order.slice(3)).toEqual([ring.next(), ring.next(), ring.next()].map(({ host }) => host));
-  expect(new HostRing(hosts, (below) => below - 1).next().host).toBe('a');
-  expect(new HostRing(hosts, () => 0).next().host).toBe('b');
+  expect(new HostProvider(hosts, (below) => below - 1).next().host).toBe('a');
+  expect(new HostProvider(hosts, () => 0).next().host).toBe('b');
 });

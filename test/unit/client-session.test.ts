@@ -7,7 +7,7 @@ import {
   SessionExpiredError,
 } from '../../lib/client/index.js';
 import { normalizeOptions } from '../../lib/client/options.js';
-import { SessionKeeper } from '../../lib/client/session-manager.js';
+import { SessionManager } from '../../lib/client/session-manager.js';
 import {
   Code,
   type ConnectRequest,
@@ -83,7 +83,7 @@ class FakeTransport implements Transport {
 
 type Script = (request: ConnectRequest, attempt: number) => Promise<Transport> | Transport;
 
-const keepers: SessionKeeper[] = [];
+const keepers: SessionManager[] = [];
 afterEach(() => Promise.all(keepers.splice(0).map((keeper) => keeper.stop())));
 
 const ALL = { create: 0, delete: 0, exists: 0, sync: 0 };
@@ -95,7 +95,7 @@ function keep(script?: Script, options: object = {}) {
   const log: string[] = [];
   const usual: Script = (request, attempt) =>
     new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
-  const keeper = new SessionKeeper(
+  const keeper = new SessionManager(
     normalizeOptions({
       connectString: `127.0.0.1:${port}`,
       retry: { type: 'fixed', delay: 5, maxAttempts: 3 },
@@ -108,7 +108,7 @@ function keep(script?: Script, options: object = {}) {
       return transport;
     },
   );
-  keeper.machine.listen(({ state }) => log.push(state));
+  keeper.connection.listen(({ state }) => log.push(state));
   keepers.push(keeper);
   const until = (state: string) => eventually(() => expect(log.at(-1)).toBe(state));
   return { keeper, transports, requests, log, until };
@@ -169,7 +169,7 @@ describe('a lost connection', () => {
     const { keeper, transports, until } = keep();
     await keeper.start();
     const session = await keeper.session();
-    keeper.machine.listen(({ state }) => {
+    keeper.connection.listen(({ state }) => {
       if (state === 'RECONNECTED') void session.create('/new');
     });
     transports[0].request.listener.onDown('disconnected');

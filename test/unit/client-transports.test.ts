@@ -30,7 +30,7 @@ describe('the options of the transport', () => {
   test('tls with native is refused, naming the one that can', () => {
     const { message } = refusal({ transport: 'native', tls: {} });
     expect(message).toBe(
-      `transport must be 'wire' with tls, which native cannot do, but is "native"`,
+      `transport must be 'wire' with tls, which native does not support, but is "native"`,
     );
   });
 
@@ -96,7 +96,7 @@ describe('the choice of the transport', () => {
       const error = await open({ transport: 'native' }).catch((error) => error);
       console.log(error.name, error.message, error.cause.cause.message);`);
     expect(output).toMatch(
-      /^BadOptionError transport must be 'wire', or left out, where the npm package `zookeeper` cannot be loaded \(.*python3, make and g\+\+\), but is "native" not built$/,
+      /^BadOptionError transport must be 'wire', or left out, because the npm package `zookeeper` cannot be loaded \(.*python3, make and g\+\+\), but is "native" not built$/,
     );
   });
 
@@ -106,7 +106,7 @@ describe('the choice of the transport', () => {
       for (const client of clients) await client.close();
       await new Promise(setImmediate);
       console.log(clients.map((client) => client.transport).join(), warnings.length, warnings[0]);`);
-    expect(output).toMatch(/^wire,wire 1 ZK_WIRE_TRANSPORT: sessions go over the wire transport: /);
+    expect(output).toMatch(/^wire,wire 1 ZK_WIRE_TRANSPORT: the wire transport is used, because /);
   });
 
   test('that names wire needs no package and warns of nothing', async () => {

@@ -5,7 +5,7 @@ import {
   checkData,
   checkMode,
   checkPath,
-  checkSize,
+  checkRequest,
   checkVersion,
   MAX_REQUEST,
 } from '../../lib/client/validation.js';
@@ -89,9 +89,11 @@ describe('data', () => {
 
   test('fits one request together with its path', () => {
     const path = '/é';
-    checkSize(path, Buffer.alloc(MAX_REQUEST - 3));
-    expect(() => checkSize(path, Buffer.alloc(MAX_REQUEST - 2))).toThrow(/^data must be at most/);
-    expect(() => checkSize(`/${'a'.repeat(MAX_REQUEST)}`, undefined)).toThrow(/^path must be/);
+    checkRequest('', path, Buffer.alloc(MAX_REQUEST - 3));
+    expect(() => checkRequest('', path, Buffer.alloc(MAX_REQUEST - 2))).toThrow(
+      /^data must be at most/,
+    );
+    expect(() => checkRequest('', `/${'a'.repeat(MAX_REQUEST)}`)).toThrow(/^path must be/);
   });
 });
 

@@ -7,7 +7,7 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { connections, publishConnection } from '../../lib/client/diagnostics.js';
+import { connections, publishConnection } from '../../lib/client/zk-client.js';
 import {
   holds,
   leaders,

@@ -1,9 +1,10 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { unreachableError } from './attach-errors.js';
 import type { TlsOptions } from './tls.js';
 import type { Address } from './transport.js';
 
-/** A stream of bytes in both directions: what the wire transport uses of a socket. */
+/** A bidirectional stream of bytes: the part of a socket that the wire transport uses. */
 export interface ByteStream {
   readonly destroyed: boolean;
   readonly writableNeedDrain: boolean;
@@ -14,7 +15,7 @@ export interface ByteStream {
   on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
 }
 
-/** Opens the stream of bytes to a server. */
+/** Opens a stream to a server. */
 export type Open = (address: Address) => ByteStream;
 
 const READ_SIZE = 64 * 1024;
@@ -24,8 +25,8 @@ export const openTcp: Open = ({ ip, port }) => {
     host: ip,
     port,
     noDelay: true,
-    // Node makes a buffer of that size for whatever comes in, if only a short answer: with one for all
-    // a request costs a quarter less. Short answers are copied into a pool.
+    // Node allocates a buffer of this size for each read, even of a short answer. One buffer for all
+    // reads costs a quarter less per request; answers are copied out of it.
     onread: {
       buffer: Buffer.allocUnsafeSlow(READ_SIZE),
       callback: (length, buffer) => socket.emit('data', Buffer.from(buffer.subarray(0, length))),
@@ -36,10 +37,33 @@ export const openTcp: Open = ({ ip, port }) => {
 
 export function openTls(options: TlsOptions): Open {
   return ({ ip, port, host }) => {
-    // The certificate is the name's, where the user wrote a name.
+    // A certificate is issued for the name, so the name is verified although an IP address is connected to.
     const servername = isIP(host) ? undefined : host;
     const socket = connectTls({ servername, ...options, host: ip, port });
     socket.setNoDelay();
     return socket;
   };
+}
+
+/**
+ * Resolves if a TCP connection to the address succeeds, after that connection is closed.
+ *
+ * @throws ConnectionError if it fails, or the signal's reason
+ */
+export function probe(address: Address, signal: AbortSignal): Promise<void> {
+  return new Promise((done, fail) => {
+    if (signal.aborted) return fail(signal.reason);
+    const socket = connectTcp({ host: address.ip, port: address.port });
+    let failure: unknown;
+    const abort = () => socket.destroy(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    socket.on('connect', () => socket.destroy());
+    socket.on('error', (error) => (failure = error));
+    socket.on('close', () => {
+      signal.removeEventListener('abort', abort);
+      if (signal.aborted) return fail(signal.reason);
+      if (failure === undefined) return setImmediate(done);
+      fail(unreachableError(address, failure));
+    });
+  });
 }

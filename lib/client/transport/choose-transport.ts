@@ -7,49 +7,50 @@ import type { Connect } from './transport.js';
 import { connectWire } from './wire-transport.js';
 
 /**
- * What carries a client's sessions: `'native'`, the C client of the npm package `zookeeper`, or
- * `'wire'`, ZooKeeper's protocol in TypeScript, which needs no compiler and knows TLS.
+ * The implementation of a client's connections: `'native'`, the C client of the npm package `zookeeper`,
+ * or `'wire'`, ZooKeeper's protocol in TypeScript, which needs no compiler and supports TLS.
  *
  * @publicApi
  */
 export type TransportName = 'native' | 'wire';
 
-/** What an omitted option means; for whoever runs a program that says nothing of it. */
+/** The environment variable with the default of the option `transport`. */
 const VARIABLE = 'NESTJS_ZOOKEEPER_TRANSPORT';
 
-export interface Chosen {
+export interface ChosenTransport {
   readonly name: TransportName;
   readonly connect: Connect;
 }
 
-let preferred: Promise<TransportName> | undefined;
+let defaultName: Promise<TransportName> | undefined;
 
 /**
- * The transport of the name. Without one: wire with TLS, else native where it can be loaded, else
- * wire, with a process warning.
+ * Returns the transport of that name. Without a name: wire if TLS options are given; else the one that the
+ * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire,
+ * with a process warning.
  *
- * @throws BadOptionError where `'native'` cannot be loaded
+ * @throws BadOptionError if `'native'` is given and its package cannot be loaded
  */
 export async function chooseTransport(
   name: TransportName | undefined,
   tls: TlsOptions | undefined,
-): Promise<Chosen> {
-  const chosen = name ?? (tls ? 'wire' : await (preferred ??= preference()));
+): Promise<ChosenTransport> {
+  const chosen = name ?? (tls ? 'wire' : await (defaultName ??= findDefault()));
   if (chosen === 'wire') {
     return { name: 'wire', connect: connectWire(tls && openTls(tls)) };
   }
   const cause = await loadFailure();
   if (!cause) return { name: 'native', connect: connectNative };
-  const expected = `'wire', or left out, where ${cause.message}`;
+  const expected = `'wire', or left out, because ${cause.message}`;
   throw new BadOptionError('transport', 'native', expected, { cause });
 }
 
-async function preference(): Promise<TransportName> {
+async function findDefault(): Promise<TransportName> {
   const named = process.env[VARIABLE];
   if (named) return checkTransport(named, VARIABLE);
   const cause = await loadFailure();
   if (!cause) return 'native';
-  process.emitWarning(`sessions go over the wire transport: ${cause.message}`, {
+  process.emitWarning(`the wire transport is used, because ${cause.message}`, {
     code: 'ZK_WIRE_TRANSPORT',
   });
   return 'wire';

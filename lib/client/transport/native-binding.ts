@@ -1,9 +1,8 @@
-import { detached } from '../listeners.js';
-import { permissionBits } from '../types.js';
 import type { Acl, Stat } from '../types.js';
+import { permissionBits } from './transport.js';
 
-// What the npm package `zookeeper` looks like from here. It may be missing, so its types are not used
-// (they leave the native object out), and the compiler does not look for it.
+// The interface of the npm package `zookeeper`. Its own types lack the native object. The package is
+// optional, so its name is a variable: the compiler does not resolve it.
 const PACKAGE: string = 'zookeeper';
 
 interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
@@ -18,9 +17,9 @@ export interface Native {
   readonly client_id: string;
   readonly client_password: string;
   readonly timeout: number;
-  /** Called by the binding for session events and watches. */
+  /** The binding calls it with session events and watch events. */
   emit: (event: string, self: unknown, detail: unknown) => void;
-  /** Returns, not throws, an Error where it fails. */
+  /** Returns an Error, and does not throw it, if it fails. */
   init(config: Record<string, unknown>): unknown;
   close(): void;
   set_servers(servers: string): number;
@@ -41,18 +40,19 @@ interface NativeAcl {
   auth: string;
 }
 
+/** @throws Error if the package is not installed or its native code was not built */
 export async function loadBinding(): Promise<new (config: object) => { native: Native }> {
   try {
     return ((await import(PACKAGE)) as { default: unknown }).default as never;
   } catch (cause) {
     throw new Error(
-      'the npm package `zookeeper` cannot be loaded (its install script must run: approve it where npm asks, and have python3, make and g++)',
+      'the npm package `zookeeper` cannot be loaded (its install script must run: approve it if npm asks, and install python3, make and g++)',
       { cause },
     );
   }
 }
 
-/** Only of an answer with code 0; the native client passes null with any other. */
+/** Converts the stat of an answer. The native client passes null with any code but 0. */
 export function toStat(stat: NativeStat): Stat {
   if (!stat) return stat;
   return {
@@ -72,20 +72,4 @@ export function toStat(stat: NativeStat): Stat {
 
 export function toNativeAcl({ scheme, id, permissions }: Acl): NativeAcl {
   return { perm: permissionBits(permissions), scheme, auth: id };
-}
-
-/** Work for the next turn of the event loop, in its order and in nobody's asynchronous context. */
-export class NextTurn {
-  #queue: (() => void)[] = [];
-
-  /** One immediate serves all that is queued before it runs. */
-  add(work: () => void): void {
-    if (this.#queue.push(work) === 1) detached(() => setImmediate(() => this.#drain()));
-  }
-
-  #drain(): void {
-    const batch = this.#queue;
-    this.#queue = [];
-    for (const work of batch) work();
-  }
 }

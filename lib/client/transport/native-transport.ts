@@ -1,8 +1,9 @@
-import { probe } from '../connect-string.js';
 import { detached } from '../listeners.js';
-import { loadBinding, toNativeAcl, toStat, type Native } from './native-binding.js';
-import { NextTurn } from './native-binding.js';
-import { refusalOf } from '../reply-errors.js';
+import type { Acl, Stat } from '../types.js';
+import { attachError } from './attach-errors.js';
+import { probe } from './byte-stream.js';
+import { loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
+import { NextTurn } from './next-turn.js';
 import {
   type Capabilities,
   Code,
@@ -14,26 +15,24 @@ import {
   type Reply,
   type Transport,
 } from './transport.js';
-import type { Acl, Stat } from '../types.js';
 
-// Together with native-binding.ts the one place that knows the npm package `zookeeper`. Its native
-// object can abort or wedge the process; every rule that keeps it from doing so is applied here or, for
-// arguments, in validation.ts.
-// Above all: `native` is called by its own methods (the package's wrapper inspects every argument),
-// never `aw_*` (leaks, fires on every disconnect), `a_get_acl` (aborts) or `init` a second time.
+// Only this file and native-binding.ts use the npm package `zookeeper`. Its native object can abort or
+// block the process. The rules that prevent this are applied here and, for arguments, in validation.ts.
+// Above all: call the methods of `native` (the package's wrapper inspects every argument), and never
+// `aw_*` (leaks, fires on every disconnect), `a_get_acl` (aborts) or `init` a second time.
 
 const CONNECTED = 3;
 const HANDSHAKING: readonly number[] = [1, 2];
 const EXPIRED = -112;
 const AUTH_FAILED = -113;
-/** How often a handshake is looked at: the native client gives no event when a connection fails before it stood. */
-const HANDSHAKE_LOOK = 50;
-/** A request of this size may not fit the socket's buffer in one go. */
+/** Milliseconds between checks of a handshake: the native client emits no event if a connection fails during it. */
+const HANDSHAKE_CHECK = 50;
+/** Bytes. A larger request may not fit into the free part of the socket's buffer. */
 const LARGE = 8 * 1024;
-/** Loopback addresses that are nobody's server. Nothing is ever sent there: see #drop. */
+/** Loopback addresses without a server. Nothing is sent to them, see #drop(). */
 const NOWHERE = '127.255.255.253:1,127.255.255.254:1';
 
-/** Attaches a session by the native client of the npm package `zookeeper`. */
+/** Attaches a session with the native client of the npm package `zookeeper`. */
 export const connectNative: Connect = async (request) => {
   const ZooKeeper = await loadBinding();
   await probe(request.address, request.signal);
@@ -51,18 +50,15 @@ interface Settle {
 }
 
 class NativeTransport implements Transport {
-  /** These two are known once it is attached. */
+  /** Valid after the handshake, like `timeout`. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
-  readonly capabilities: Capabilities = {
-    aclOnCreate: false,
-    promptClose: false,
-  };
+  readonly capabilities: Capabilities = { aclOnCreate: false, promptClose: false };
   readonly #native: Native;
   readonly #request: ConnectRequest;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
   readonly #settle: Settle;
-  #look: NodeJS.Timeout | undefined;
+  #handshakeCheck: NodeJS.Timeout | undefined;
   #unanswered: number;
   readonly #nextTurn = new NextTurn();
 
@@ -70,7 +66,7 @@ class NativeTransport implements Transport {
     this.#native = native;
     this.#request = request;
     this.#settle = settle;
-    // The handshake, and each credential: the attachment stands when all are answered.
+    // The session is attached when the handshake and all credentials are answered.
     this.#unanswered = 1 + request.digests.length;
     native.emit = (event, _self, detail) => this.#onNativeEvent(event, detail);
   }
@@ -79,14 +75,14 @@ class NativeTransport implements Transport {
     const native = this.#native;
     const request = this.#request;
     const { ip, port } = request.address;
-    // The native client parses an IPv6 literal by its last colon, without brackets. A name must never
-    // reach it: it would resolve it after every reply, and lose the session when the DNS is away.
+    // The native client parses an IPv6 literal by its last colon, without brackets. It must never get a
+    // name: it would resolve it after every reply, and lose the session when DNS fails.
     const result = native.init({
       connect: `${ip}:${port}`,
       timeout: request.sessionTimeout,
       debug_level: 0,
       host_order_deterministic: true,
-      // Otherwise eleven partial reads, one large node, close the session.
+      // With the default, eleven partial reads (one large node) close the session.
       response_counter_limit: 1e9,
       ...(request.credentials && {
         client_id: request.credentials.id,
@@ -97,15 +93,15 @@ class NativeTransport implements Transport {
     // A connect that fails synchronously (no route) leaves the native client dead without a timer.
     if (!HANDSHAKING.includes(native.state)) return this.#failHandshake('no route');
 
-    // Queued by the native client until the handshake is done, and sent before anything else.
+    // The native client sends them right after the handshake, before any request.
     for (const digest of request.digests) {
       native.add_auth('digest', digest, (code) => this.#later(() => this.#onAuth(code)));
     }
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
-    this.#look = setInterval(() => {
-      // 0 and 999: it gave up, and would try again by itself a third of the session timeout later.
+    this.#handshakeCheck = setInterval(() => {
+      // 0 and 999: it failed, and would retry by itself after a third of the session timeout.
       if (native.state === 0 || native.state === 999) this.#failHandshake('the connection broke');
-    }, HANDSHAKE_LOOK);
+    }, HANDSHAKE_CHECK);
   }
 
   create(
@@ -193,14 +189,14 @@ class NativeTransport implements Transport {
   }
 
   #send(size: number, request: () => number): boolean {
-    // While it is disconnected it takes requests all the same, for a connection that never comes.
+    // While it is disconnected, the native client would queue the request and never send it.
     if (this.#phase !== 'up' || this.#native.state !== CONNECTED) return false;
-    // What does not fit the socket's buffer waits until the native client next looks at its socket,
-    // which without a reply to come is up to a third of the session timeout later: let a reply come.
+    // What does not fit into the socket's buffer is sent when the native client next handles its socket:
+    // after the next reply, or a third of the session timeout. This read causes a reply.
     if (size >= LARGE) this.#native.a_exists('/', false, () => {});
     const refused = request() < 0;
-    // A send into a socket that died unseen: it closes the descriptor under the event loop and gives
-    // no event. Before anything else opens a file that gets the same number, the poll handle must go.
+    // After a send into a dead socket the native client closes the file descriptor without an event. The
+    // event loop must stop polling it before another file gets the same descriptor.
     if (this.#native.state !== CONNECTED) {
       this.#phase = 'broken';
       this.#later(() => {
@@ -218,12 +214,12 @@ class NativeTransport implements Transport {
       case 'connect':
         return this.#later(() => this.#onAnswered());
       case 'connecting':
-        // The native client would connect again by itself and send all its watches in one packet, which
-        // loops for ever above a mebibyte. It cannot get that far, so watched paths need no cap: with a
-        // single host its next attempt waits for a timer, and the immediate that closes it comes first.
+        // The native client would reconnect and send all its watches in one packet, which loops forever
+        // above 1 MiB. #break() closes it first: with a single host its next attempt waits for a timer,
+        // and the immediate runs before. So watched paths need no limit.
         return this.#later(() => this.#break('disconnected'));
       case 'close':
-        // It closed itself, for this code; 0 answers our own close().
+        // The native client closed itself with this code; 0 is the result of close().
         if (detail === EXPIRED) return this.#later(() => this.#break('expired'));
         if (detail === AUTH_FAILED) return this.#later(() => this.#break('unauthorized'));
         return;
@@ -241,7 +237,7 @@ class NativeTransport implements Transport {
 
   #onAuth(code: number): void {
     if (code === Code.Ok) this.#onAnswered();
-    // Other codes are those of a connection that broke before the answer.
+    // Any other code means that the connection broke before the answer.
     else this.#break(code === Code.AuthFailed ? 'unauthorized' : 'disconnected');
   }
 
@@ -265,12 +261,12 @@ class NativeTransport implements Transport {
     if (this.#phase !== 'handshake') return;
     this.#endHandshake('over');
     this.#drop();
-    this.#settle.reject(refusalOf(this.#request, reason, why));
+    this.#settle.reject(attachError(this.#request, reason, why));
   }
 
   #endHandshake(next: 'up' | 'over'): void {
     this.#phase = next;
-    clearInterval(this.#look);
+    clearInterval(this.#handshakeCheck);
     this.#request.signal.removeEventListener('abort', this.#onAbort);
   }
 
@@ -283,9 +279,9 @@ class NativeTransport implements Transport {
   }
 
   /**
-   * Closes without the close request, for whose answer native.close() waits up to 1.5 s (4.5 s with a
-   * full send buffer) while blocking the event loop. Only a disconnected client closes at once, and a
-   * new list of servers without the present one is what disconnects it at once.
+   * Closes the connection, but not the session. While connected, native.close() blocks the event loop
+   * until the server answers, up to 1.5 s (4.5 s with a full send buffer). A new list of servers without
+   * the current one disconnects at once, and then native.close() does not block.
    */
   #drop(): void {
     if (this.#native.state === CONNECTED) this.#native.set_servers(NOWHERE);
@@ -293,9 +289,9 @@ class NativeTransport implements Transport {
   }
 
   /**
-   * Everything the native client reports waits for the next turn, in order. While it reports, it may
-   * have closed its socket but not yet told the event loop: a socket opened there gets the same file
-   * descriptor and hangs, together with this connection, and a second native object segfaults.
+   * Handles a callback of the native client in the next turn. During the callback the native client may
+   * have closed a socket that the event loop still polls: a socket opened then gets the same file
+   * descriptor, and both hang; a second native object created then segfaults.
    */
   #later(work: () => void): void {
     this.#nextTurn.add(work);

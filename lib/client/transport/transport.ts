@@ -1,6 +1,6 @@
 import type { Acl, Stat, WatchEvent } from '../types.js';
 
-/** ZooKeeper's result codes, as far as this client tells them apart. */
+/** The result codes of ZooKeeper that this client distinguishes. */
 export const Code = {
   Ok: 0,
   ConnectionLoss: -4,
@@ -16,82 +16,83 @@ export const Code = {
   SessionMoved: -118,
 } as const;
 
+/** An address of a server. */
 export interface Address {
   /** An IP literal. */
   readonly ip: string;
   readonly port: number;
-  /** The name that the user wrote, or the literal. */
+  /** The name or IP literal in the connect string. */
   readonly host: string;
-  /** As the user wrote it, for messages. */
+  /** `host:port` for messages. */
   readonly label: string;
 }
 
-/** What re-attaches a connection to a session that exists. */
+/** Identifies a session to a server that is to attach it again. */
 export interface Credentials {
   /** Hexadecimal, as in `Stat.ephemeralOwner`. */
   readonly id: string;
   readonly password: string;
-  /** Of the latest transaction seen, where the transport knows: a server that is behind refuses. */
+  /** The latest transaction seen, if the transport knows it: a server that has not seen it refuses the session. */
   readonly lastZxid?: number;
 }
 
 export type NodeEvent = Exclude<WatchEvent, 'session'>;
 
-/** Why a transport is no more: the connection broke, or the server ended the session or refused the credentials. */
+/** Why a transport ended: the connection broke, or the server ended the session or refused the credentials. */
 export type DownReason = 'disconnected' | 'expired' | 'unauthorized';
 
 export interface TransportListener {
   onWatch(event: NodeEvent, path: string): void;
   /**
-   * The transport's end, once, unless close() or abandon() came first. Requests that are unanswered then
-   * fail right after it, so that whoever is told of one finds the connection gone already.
+   * Called once when the transport ends, unless close() or abandon() was called before. Unanswered
+   * requests fail right after it, so a caller whose request failed finds the connection already down.
    */
   onDown(reason: DownReason): void;
 }
 
 export interface ConnectRequest {
   readonly address: Address;
-  /** Milliseconds, for the server to negotiate. */
+  /** The session timeout to negotiate, milliseconds. */
   readonly sessionTimeout: number;
   /** Absent for a new session. */
   readonly credentials?: Credentials;
   /** `user:password` for ZooKeeper's digest scheme. */
   readonly digests: readonly string[];
-  /** Ends the attempt, by its reason. */
+  /** Cancels the attempt, which then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly listener: TransportListener;
 }
 
 /**
- * What became of a request: `code` is 0 or ZooKeeper's error, and only with 0 is there a result.
- * Called once, never inside the call that made the request, in the order of the requests.
+ * Receives the outcome of a request: `code` is 0 or ZooKeeper's error code; `result` is valid only with
+ * code 0. Called once, in the order of the requests, and never before the request function returned.
  */
 export type Reply<T> = (code: number, result: T) => void;
 
 export type WatchKind = 'data' | 'children';
 
-/** What a transport can do beyond what every one can. */
+/** The optional abilities of a transport. */
 export interface Capabilities {
-  /** A node can be created with an ACL. */
+  /** create() supports an ACL. */
   readonly aclOnCreate: boolean;
-  /** close() never blocks, whatever the server does. */
+  /** close() never blocks the event loop. */
   readonly promptClose: boolean;
 }
 
 /**
- * One connection, from the moment its session is attached until it breaks. It never reconnects:
- * the next connection is another object. Paths and versions are valid by contract, they are checked above.
+ * One connection with an attached session, until it breaks. It never reconnects: the next connection is
+ * another object. The caller has validated all paths, data and versions.
  *
- * A request returns false where it never left; its reply is then never called.
+ * A request returns false if it was not sent; `reply` is then never called.
  */
 export interface Transport {
-  /** With the latest transaction up to now. */
+  /** With the latest transaction seen so far. */
   readonly credentials: Credentials;
   /** The session timeout that the server granted, milliseconds. */
   readonly timeout: number;
   readonly capabilities: Capabilities;
 
-  /** @param acl default: open; given only to a transport that can */
+  /** @param acl default: open; defined only if the transport has `aclOnCreate` */
   create(
     path: string,
     data: Buffer,
@@ -106,22 +107,31 @@ export interface Transport {
   children(path: string, watch: boolean, reply: Reply<{ children: string[]; stat: Stat }>): boolean;
   sync(path: string, reply: Reply<void>): boolean;
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
-  /** Tells the server to forget a watch, where the transport can. */
+  /** Removes a watch on the server; absent if the transport cannot. */
   removeWatch?(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 
   /**
-   * Ends the session on the server, and resolves when it has answered or after a second at most, with
-   * whether it did. May block for a round trip without `promptClose`: then only on a connection that
-   * answered just now.
+   * Closes the session and the connection. Resolves with true when the server has confirmed it, or with
+   * false after at most a second. Without `promptClose` it may block for a round trip: call it only on a
+   * connection that has just answered.
    */
   close(): Promise<boolean>;
-  /** Drops the connection without a word and without blocking; the session lives on until it times out. */
+  /** Drops the connection without blocking. The session stays alive until it times out. */
   abandon(): void;
 }
 
 /**
- * Attaches one session over one connection.
+ * Attaches a session over one new connection.
  *
  * @throws ConnectionError, SessionExpiredError (only with credentials), NotAuthorizedError, or the signal's reason
  */
 export type Connect = (request: ConnectRequest) => Promise<Transport>;
+
+const PERMISSION_BITS: Readonly<Record<string, number>> = { r: 1, w: 2, c: 4, d: 8, a: 16 };
+
+/** Returns ZooKeeper's bit mask for the letters of `Acl.permissions`. */
+export function permissionBits(letters: string): number {
+  let bits = 0;
+  for (const letter of letters) bits |= PERMISSION_BITS[letter] ?? 0;
+  return bits;
+}

@@ -1,9 +1,7 @@
 import {
   AuthPacket,
-  type Codec,
   ConnectRequest,
-  ConnectResponse,
-  type EventType,
+  EventType,
   FrameSplitter,
   OpCode,
   ProtocolError,
@@ -14,48 +12,66 @@ import {
   Writer,
   Xid,
 } from '../../protocol/index.js';
-import type { ByteStream } from './byte-stream.js';
-import { Code } from './transport.js';
 import type { Stat } from '../types.js';
+import type { ByteStream } from './byte-stream.js';
+import { Code, type NodeEvent, type Reply } from './transport.js';
 
-/** Bytes. A directory's listing has no bound of its own; this one keeps a broken peer from filling the memory. */
-const LONGEST_REPLY = 256 * 1024 * 1024;
+/** Bytes. ZooKeeper does not limit the list of a node's children; this limit protects the memory from a broken peer. */
+const MAX_REPLY = 256 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;
+/** How long a server may take to confirm the end of a session, milliseconds. */
+const CLOSE_LIMIT = 1000;
 
-/** What a server says first. */
-export type Greeting = ValueOf<typeof ConnectResponse>;
+const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
+  [EventType.created]: 'created',
+  [EventType.deleted]: 'deleted',
+  [EventType.dataChanged]: 'changed',
+  [EventType.childrenChanged]: 'child',
+};
+
+/** A server's answer to the connect request. */
+export interface Greeting {
+  /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
+  readonly timeout: number;
+  readonly sessionId: string;
+  /** Hexadecimal. */
+  readonly password: string;
+  readonly readOnly: boolean;
+}
 
 interface WireEvents {
   greeted(greeting: Greeting): void;
-  /** The answer to one of the credentials. */
+  /** The answer to one authenticate(). */
   authenticated(code: number): void;
-  watched(type: EventType, path: string): void;
-  /** The stream's end, unless drop() came first. Requests that are unanswered then fail right after it. */
+  watched(event: NodeEvent, path: string): void;
+  /** Called once at the end of the stream, unless drop() was called. Unanswered requests fail right after it. */
   down(cause: Error | undefined): void;
 }
 
-interface Pending<A = unknown> {
+interface Pending {
   readonly xid: number;
-  /** Of an answer without an error. */
-  read(from: Reader): A;
-  reply(code: number, answer: A | undefined): void;
+  readonly reply: Reply<unknown>;
+  readonly read: ((from: Reader) => unknown) | undefined;
 }
 
 /**
- * ZooKeeper's protocol over one stream of bytes: requests leave together, once a turn, and are
- * answered in their order. What breaks the protocol breaks the connection.
+ * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
+ * sent together; answers arrive in the order of the requests. A violation of the protocol ends the connection.
+ *
+ * Requests and answers are written and read field by field, without the records of lib/protocol: a
+ * record costs an object and a call per field.
  */
 export class WireConnection {
-  /** Of the latest transaction that the server told of. */
+  /** The latest transaction in any answer. */
   lastZxid = 0;
-  readonly #splitter = new FrameSplitter(LONGEST_REPLY);
+  readonly #splitter = new FrameSplitter(MAX_REPLY);
   readonly #writer = new Writer();
   #pending: Pending[] = [];
-  /** How many of the pending are through: an array's shift would move all the others. */
-  #settled = 0;
+  /** How many of `#pending` are answered: shift() would move all the others. */
+  #answered = 0;
   #xid = 0;
   #greeted = false;
-  #over = false;
+  #state: 'open' | 'closing' | 'over' = 'open';
   #flushing = false;
 
   constructor(
@@ -67,7 +83,12 @@ export class WireConnection {
     stream.on('drain', () => this.#flush());
     stream.on('end', () => stream.destroy());
     stream.on('error', (error) => (cause = error));
-    stream.on('close', () => this.#onClose(cause));
+    stream.on('close', () => {
+      if (this.#state === 'over') return;
+      this.#state = 'over';
+      this.events.down(cause);
+      this.#failPending();
+    });
   }
 
   greet(request: ValueOf<typeof ConnectRequest>): void {
@@ -81,28 +102,48 @@ export class WireConnection {
     });
   }
 
-  /** False where it never leaves; then `reply` is never called. */
-  request<Q, A>(
+  /**
+   * Sends a request. Returns false if it will never be sent; `reply` is then never called.
+   *
+   * @param write writes the body of the request
+   * @param read reads the body of an answer without an error; absent if its content is not needed
+   */
+  request<T>(
     type: number,
-    asking: Codec<Q>,
-    question: Q,
-    read: Pending<A>['read'],
-    reply: Pending<A>['reply'],
+    reply: Reply<T>,
+    write: (to: Writer) => void,
+    read?: (from: Reader) => T,
   ): boolean {
-    if (this.#over || this.stream.destroyed) return false;
+    if (this.#state !== 'open' || this.stream.destroyed) return false;
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
     this.#write((to) => {
-      RequestHeader.write({ xid, type }, to);
-      asking.write(question, to);
+      to.int(xid);
+      to.int(type);
+      write(to);
     });
-    this.#pending.push({ xid, read, reply });
+    this.#pending.push({ xid, reply: reply as Reply<unknown>, read });
     return true;
   }
 
-  /** Closes the stream without a word. Unanswered requests fail in the next turn. */
+  /** Closes the session, then the stream. Resolves with whether the server has confirmed it. */
+  async close(): Promise<boolean> {
+    const confirmed = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_LIMIT, false);
+      const settle = (code: number) => {
+        clearTimeout(timer);
+        resolve(code === Code.Ok);
+      };
+      if (!this.request(OpCode.closeSession, settle, () => {})) settle(Code.ConnectionLoss);
+      else this.#state = 'closing';
+    });
+    this.drop();
+    return confirmed;
+  }
+
+  /** Closes the stream only. Unanswered requests fail in the next turn of the event loop. */
   drop(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#state === 'over') return;
+    this.#state = 'over';
     this.stream.destroy();
     setImmediate(() => this.#failPending());
   }
@@ -118,15 +159,16 @@ export class WireConnection {
   }
 
   #flush(): void {
-    // What comes while the peer does not read leaves in one piece when it does.
-    if (this.#writer.length === 0 || this.#over || this.stream.writableNeedDrain) return;
+    // While the peer does not read, requests are collected; 'drain' sends them.
+    if (this.#writer.length === 0 || this.#state === 'over' || this.stream.writableNeedDrain)
+      return;
     this.stream.write(this.#writer.take());
   }
 
   #onData(chunk: Buffer): void {
     try {
       this.#splitter.push(chunk);
-      for (let frame; !this.#over && (frame = this.#splitter.next());) {
+      for (let frame; this.#state !== 'over' && (frame = this.#splitter.next());) {
         this.#onFrame(new Reader(frame));
       }
     } catch (error) {
@@ -137,60 +179,50 @@ export class WireConnection {
   #onFrame(from: Reader): void {
     if (!this.#greeted) {
       this.#greeted = true;
-      return this.events.greeted(ConnectResponse.read(from));
+      return this.events.greeted(readGreeting(from));
     }
     const xid = from.int();
     const zxid = from.long();
-    const err = from.int();
+    const code = from.int();
     if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
     if (zxid > this.lastZxid) this.lastZxid = zxid;
-    switch (xid) {
-      case Xid.watchEvent: {
-        const { type, path } = WatcherEvent.read(from);
-        return this.events.watched(type as EventType, path);
-      }
-      case Xid.auth:
-        return this.events.authenticated(err);
-      default:
-        this.#answer(xid, err, from);
+    if (xid === Xid.watchEvent) {
+      const { type, path } = WatcherEvent.read(from);
+      const event = NODE_EVENTS[type];
+      return event && this.events.watched(event, path);
     }
-  }
+    if (xid === Xid.auth) return this.events.authenticated(code);
 
-  #answer(xid: number, code: number, from: Reader): void {
-    const next = this.#pending[this.#settled];
+    const next = this.#pending[this.#answered];
     if (next?.xid !== xid) {
       throw new ProtocolError(`an answer to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
-    // Before it counts as settled: what cannot be read fails with the connection that it breaks.
-    const answer = code === Code.Ok ? next.read(from) : undefined;
-    if (++this.#settled >= 1024 && this.#settled * 2 > this.#pending.length) {
-      this.#pending = this.#pending.slice(this.#settled);
-      this.#settled = 0;
+    // Read before the request counts as answered: if the answer is malformed, the request fails together
+    // with the connection.
+    const result = code === Code.Ok ? next.read?.(from) : undefined;
+    if (++this.#answered >= 1024 && this.#answered * 2 > this.#pending.length) {
+      this.#pending = this.#pending.slice(this.#answered);
+      this.#answered = 0;
     }
-    next.reply(code, answer);
-  }
-
-  #onClose(cause: Error | undefined): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.events.down(cause);
-    this.#failPending();
+    next.reply(code, result);
   }
 
   #failPending(): void {
-    const unanswered = this.#pending.slice(this.#settled);
+    const unanswered = this.#pending.slice(this.#answered);
     this.#pending = [];
-    this.#settled = 0;
+    this.#answered = 0;
     for (const { reply } of unanswered) reply(Code.ConnectionLoss, undefined);
   }
 }
 
-// What a server answers, read straight into what the client hands out.
-
-export function readNothing(): void {}
-
-export function readPath(from: Reader): string {
-  return from.text();
+function readGreeting(from: Reader): Greeting {
+  from.int(); // The version of the protocol.
+  return {
+    timeout: from.int(),
+    sessionId: readSessionId(from),
+    password: Buffer.from(from.bytes() ?? []).toString('hex'),
+    readOnly: from.remaining > 0 && from.bool(),
+  };
 }
 
 export function readStat(from: Reader): Stat {
@@ -202,25 +234,16 @@ export function readStat(from: Reader): Stat {
     version: from.int(),
     cversion: from.int(),
     aversion: from.int(),
-    ephemeralOwner: hexadecimal(from.bigint()),
+    ephemeralOwner: readSessionId(from),
     dataLength: from.int(),
     numChildren: from.int(),
     pzxid: from.long(),
   };
 }
 
-export function readContent(from: Reader): { data: Buffer; stat: Stat } {
-  // A copy: the answer is a view of all that came with it, and would keep that in memory.
-  const data = Buffer.from(from.bytes() ?? []);
-  return { data, stat: readStat(from) };
-}
-
-export function readListing(from: Reader): { children: string[]; stat: Stat } {
-  const children = from.vector(readPath);
-  return { children, stat: readStat(from) };
-}
-
-/** A session's id, as `Stat.ephemeralOwner` has it. */
-export function hexadecimal(id: bigint): string {
-  return id === 0n ? '0' : BigInt.asUintN(64, id).toString(16);
+/** Reads a 64-bit session id as hexadecimal digits without leading zeros. */
+function readSessionId(from: Reader): string {
+  const high = from.int() >>> 0;
+  const low = (from.int() >>> 0).toString(16);
+  return high === 0 ? low : high.toString(16) + low.padStart(8, '0');
 }

@@ -1,25 +1,15 @@
 import {
   type Acl as AclRecord,
-  type Codec,
   CreateFlag,
-  CreateRequest,
-  DeleteRequest,
-  Empty,
-  EventType,
   OpCode,
-  PathRequest,
   Permission,
   type Reader,
-  ReadRequest,
-  SetACLRequest,
-  SetDataRequest,
   WatcherType,
-  WatchesRequest,
+  type Writer,
 } from '../../protocol/index.js';
-import { unreachable } from '../connect-string.js';
 import { detached } from '../listeners.js';
-import { permissionBits } from '../types.js';
-import { refusalOf } from '../reply-errors.js';
+import type { Acl, Stat } from '../types.js';
+import { attachError, unreachableError } from './attach-errors.js';
 import { type ByteStream, type Open, openTcp } from './byte-stream.js';
 import { tlsAdvice } from './tls.js';
 import {
@@ -29,35 +19,17 @@ import {
   type ConnectRequest,
   type Credentials,
   type DownReason,
-  type NodeEvent,
+  permissionBits,
   type Reply,
   type Transport,
   type WatchKind,
 } from './transport.js';
-import type { Acl, Stat } from '../types.js';
-import {
-  hexadecimal,
-  readContent,
-  readListing,
-  readNothing,
-  readPath,
-  readStat,
-} from './wire-connection.js';
-import { type Greeting, WireConnection } from './wire-connection.js';
+import { type Greeting, readStat, WireConnection } from './wire-connection.js';
 
-/** How long a server may take to answer the end of its session, milliseconds. */
-const CLOSE_LIMIT = 1000;
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
-const EVENTS: Readonly<Record<EventType, NodeEvent>> = {
-  [EventType.created]: 'created',
-  [EventType.deleted]: 'deleted',
-  [EventType.dataChanged]: 'changed',
-  [EventType.childrenChanged]: 'child',
-};
-
-/** Attaches a session over a stream of bytes, in this process's own words. */
+/** Attaches sessions with ZooKeeper's protocol over streams that `open` opens. */
 export function connectWire(open: Open = openTcp): Connect {
   return (request) =>
     new Promise((resolve, reject) => {
@@ -86,8 +58,14 @@ class WireTransport implements Transport {
     this.#unauthenticated = request.digests.length;
     this.#connection = new WireConnection(stream, {
       greeted: (greeting) => this.#onGreeting(greeting),
-      authenticated: (code) => this.#onAuthenticated(code),
-      watched: (type, path) => this.#onWatched(type, path),
+      authenticated: (code) => {
+        if (code !== Code.Ok) return this.#break('unauthorized', 'it refused the credentials');
+        this.#unauthenticated--;
+        this.#attachIfReady();
+      },
+      watched: (event, path) => {
+        if (this.#phase === 'up') request.listener.onWatch(event, path);
+      },
       down: (cause) => this.#break('disconnected', cause?.message ?? 'the connection broke', cause),
     });
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
@@ -100,17 +78,13 @@ class WireTransport implements Transport {
       password: Buffer.from(password, 'hex'),
       readOnly: false,
     });
-    // Before anything else that this connection asks for.
+    // Sent before any request of this connection.
     for (const digest of request.digests) this.#connection.authenticate(digest);
   }
 
   get credentials(): Credentials {
     const { sessionId, password } = this.#greeting!;
-    return {
-      id: hexadecimal(sessionId),
-      password: Buffer.from(password ?? []).toString('hex'),
-      lastZxid: this.#connection.lastZxid,
-    };
+    return { id: sessionId, password, lastZxid: this.#connection.lastZxid };
   }
 
   get timeout(): number {
@@ -124,25 +98,49 @@ class WireTransport implements Transport {
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    const type = flags === CreateFlag.container ? OpCode.createContainer : OpCode.create;
-    const question = { path, data, acl: acl?.map(toAclRecord) ?? OPEN_ACL, flags };
-    return this.#ask(type, CreateRequest, question, readPath, reply);
+    return this.#connection.request(
+      flags === CreateFlag.container ? OpCode.createContainer : OpCode.create,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bytes(data);
+        to.vector(acl?.map(toRecord) ?? OPEN_ACL, writeAcl);
+        to.int(flags);
+      },
+      (from) => from.text(),
+    );
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#ask(OpCode.delete, DeleteRequest, { path, version }, readNothing, reply);
+    return this.#connection.request(OpCode.delete, reply, (to) => {
+      to.text(path);
+      to.int(version);
+    });
   }
 
   get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
-    return this.#ask(OpCode.getData, ReadRequest, { path, watch }, readContent, reply);
+    return this.#read(OpCode.getData, path, watch, reply, (from) => ({
+      // A copy: a view would keep everything in memory that arrived with it.
+      data: Buffer.from(from.bytes() ?? []),
+      stat: readStat(from),
+    }));
   }
 
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    return this.#ask(OpCode.setData, SetDataRequest, { path, data, version }, readStat, reply);
+    return this.#connection.request(
+      OpCode.setData,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bytes(data);
+        to.int(version);
+      },
+      readStat,
+    );
   }
 
   exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
-    return this.#ask(OpCode.exists, ReadRequest, { path, watch }, readStat, reply);
+    return this.#read(OpCode.exists, path, watch, reply, readStat);
   }
 
   children(
@@ -150,89 +148,75 @@ class WireTransport implements Transport {
     watch: boolean,
     reply: Reply<{ children: string[]; stat: Stat }>,
   ): boolean {
-    return this.#ask(OpCode.getChildren2, ReadRequest, { path, watch }, readListing, reply);
+    return this.#read(OpCode.getChildren2, path, watch, reply, (from) => ({
+      children: from.vector((name) => name.text()),
+      stat: readStat(from),
+    }));
   }
 
   sync(path: string, reply: Reply<void>): boolean {
-    return this.#ask(OpCode.sync, PathRequest, { path }, readNothing, reply);
+    return this.#connection.request(OpCode.sync, reply, (to) => to.text(path));
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
-    const question = { path, acl: acl.map(toAclRecord), version };
-    return this.#ask(OpCode.setACL, SetACLRequest, question, readNothing, reply);
+    return this.#connection.request(OpCode.setACL, reply, (to) => {
+      to.text(path);
+      to.vector(acl.map(toRecord), writeAcl);
+      to.int(version);
+    });
   }
 
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
-    const question = { path, type: WatcherType[kind] };
-    return this.#ask(OpCode.removeWatches, WatchesRequest, question, readNothing, reply);
+    return this.#connection.request(OpCode.removeWatches, reply, (to) => {
+      to.text(path);
+      to.int(WatcherType[kind]);
+    });
   }
 
   async close(): Promise<boolean> {
     if (this.#phase === 'over') return false;
-    this.#end('over');
-    const answered = await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(resolve, CLOSE_LIMIT, false);
-      const done = (code: number) => {
-        clearTimeout(timer);
-        resolve(code === Code.Ok);
-      };
-      const { closeSession } = OpCode;
-      if (!this.#connection.request(closeSession, Empty, undefined, readNothing, done)) {
-        done(Code.ConnectionLoss);
-      }
-    });
-    this.#connection.drop();
-    return answered;
+    this.#enter('over');
+    return this.#connection.close();
   }
 
   abandon(): void {
     if (this.#phase === 'over') return;
-    this.#end('over');
+    this.#enter('over');
     this.#connection.drop();
   }
 
-  #ask<Q, T>(
+  #read<T>(
     type: number,
-    asking: Codec<Q>,
-    question: Q,
-    read: (from: Reader) => T,
+    path: string,
+    watch: boolean,
     reply: Reply<T>,
+    read: (from: Reader) => T,
   ): boolean {
-    if (this.#phase !== 'up') return false;
-    // Without an answer the code says so, and nobody looks at the result.
-    const settle = reply as (code: number, answer: T | undefined) => void;
-    return this.#connection.request(type, asking, question, read, settle);
+    const write = (to: Writer) => {
+      to.text(path);
+      to.bool(watch);
+    };
+    return this.#connection.request(type, reply, write, read);
   }
 
   #onGreeting(greeting: Greeting): void {
     const { credentials } = this.#request;
-    const known = credentials === undefined || hexadecimal(greeting.sessionId) === credentials.id;
-    // A server that hands out another session has ended the old one (ClickHouse Keeper, in silence).
+    const known = credentials === undefined || greeting.sessionId === credentials.id;
+    // ClickHouse Keeper grants another session if it has ended the requested one.
     if (greeting.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
     if (greeting.readOnly) return this.#break('disconnected', 'it is read-only');
     this.#greeting = greeting;
-    this.#attached();
+    this.#attachIfReady();
   }
 
-  #onAuthenticated(code: number): void {
-    if (code !== Code.Ok) return this.#break('unauthorized', 'it refused the credentials');
-    this.#unauthenticated--;
-    this.#attached();
-  }
-
-  #attached(): void {
+  #attachIfReady(): void {
     if (this.#phase !== 'handshake' || !this.#greeting || this.#unauthenticated > 0) return;
-    this.#end('up');
+    this.#enter('up');
     this.#settle.resolve(this);
   }
 
-  #onWatched(type: EventType, path: string): void {
-    const event = EVENTS[type];
-    if (event && this.#phase === 'up') this.#request.listener.onWatch(event, path);
-  }
-
   readonly #onAbort = (): void => {
-    this.#end('over');
+    this.#enter('over');
     this.#connection.drop();
     this.#settle.reject(this.#request.signal.reason);
   };
@@ -240,27 +224,33 @@ class WireTransport implements Transport {
   #break(reason: DownReason, why: string, cause?: Error): void {
     const phase = this.#phase;
     if (phase === 'over') return;
-    this.#end('over');
+    this.#enter('over');
     this.#connection.drop();
     if (phase === 'up') this.#request.listener.onDown(reason);
-    else this.#settle.reject(this.#refusal(reason, why, cause));
+    else this.#settle.reject(this.#connectError(reason, why, cause));
   }
 
-  #refusal(reason: DownReason, why: string, cause: Error | undefined): Error {
+  #connectError(reason: DownReason, why: string, cause: Error | undefined): Error {
     if (cause && 'syscall' in cause && cause.syscall === 'connect') {
-      return unreachable(this.#request.address, cause);
+      return unreachableError(this.#request.address, cause);
     }
     const advice = cause && tlsAdvice(cause);
-    const said = advice ? `${why.trim()}; ${advice}` : why;
-    return refusalOf(this.#request, reason, said, cause);
+    return attachError(this.#request, reason, advice ? `${why.trim()}; ${advice}` : why, cause);
   }
 
-  #end(next: 'up' | 'over'): void {
-    this.#phase = next;
+  /** Leaves the handshake, or the phase `up`. */
+  #enter(phase: 'up' | 'over'): void {
+    this.#phase = phase;
     this.#request.signal.removeEventListener('abort', this.#onAbort);
   }
 }
 
-function toAclRecord({ scheme, id, permissions }: Acl): AclRecord {
+function toRecord({ scheme, id, permissions }: Acl): AclRecord {
   return { perms: permissionBits(permissions), scheme, id };
+}
+
+function writeAcl({ perms, scheme, id }: AclRecord, to: Writer): void {
+  to.int(perms);
+  to.text(scheme);
+  to.text(id);
 }

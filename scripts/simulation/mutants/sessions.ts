@@ -7,7 +7,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The session deadline is the whole session timeout, so a client whose clock is slow trusts an expired session.',
     edits: [
       {
-        file: 'lib/client/keepalive.ts',
+        file: 'lib/client/session-deadline.ts',
         search: 'sessionTimeout * 0.75',
         replace: 'sessionTimeout',
       },
@@ -19,7 +19,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: 'if (!this.#credentials || this.#clock.leftAt(now) > 0) return true;',
+        search: 'if (!this.#credentials || this.#deadline.left > 0) return true;',
         replace: 'if (this.#timeout >= 0) return true;',
       },
     ],
@@ -31,19 +31,25 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/client/managed-session.ts',
         search: "return this.alive && (this.#options.policy === 'session' || this.connected);",
-        replace:
-          "return !this.#trust.end && (this.#options.policy === 'session' || this.connected);",
+        replace: "return !this.#end && (this.#options.policy === 'session' || this.connected);",
       },
     ],
   },
   {
     name: 'counts-deadline-from-reply',
     bug: 'The session deadline counts from the arrival of a reply, so an old reply that is read after a pause extends an expired session.',
-    edits: ['lib/client/managed-session.ts', 'lib/client/keepalive.ts'].map((file) => ({
-      file,
-      search: 'if (isAnswer(code)) this.#clock.answered(sentAt);',
-      replace: 'if (isAnswer(code)) this.#clock.answered(instant());',
-    })),
+    edits: [
+      {
+        file: 'lib/client/managed-session.ts',
+        search: 'if (isAnswer(code)) this.#deadline.extend(sentAt);',
+        replace: 'if (isAnswer(code)) this.#deadline.extend(instant());',
+      },
+      {
+        file: 'lib/client/keepalive.ts',
+        search: 'if (isAnswer(code)) this.deadline.extend(sentAt);',
+        replace: 'if (isAnswer(code)) this.deadline.extend(instant());',
+      },
+    ],
   },
   {
     name: 'no-sync-after-reconnect',
@@ -89,7 +95,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: "if (this.#options.policy === 'standard') this.#trust.doubt(error);",
+        search: "if (this.#options.policy === 'standard') this.#distrust(error);",
         replace: '',
       },
     ],
@@ -107,9 +113,13 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/guaranteed-deletes.ts',
-        search: 'return new Promise((resolve) => this.#send(path, transport, resolve));',
-        replace: `setTimeout(() => this.#send(path, transport, () => {}), 20);
-    return Promise.resolve();`,
+        search: 'const sent = transport?.delete(path, -1, (code) => {',
+        replace: `resolve();
+      const later: Transport['delete'] = (...request) => {
+        setTimeout(() => transport?.delete(...request), 20);
+        return true;
+      };
+      const sent = later(path, -1, (code) => {`,
       },
     ],
   },
@@ -119,9 +129,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: "if (await transport.close()) return 'told';",
+        search: "if (await transport.close()) return 'confirmed';",
         replace: `transport.abandon();
-      return 'told';`,
+      return 'confirmed';`,
       },
     ],
   },

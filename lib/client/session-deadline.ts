@@ -1,0 +1,68 @@
+import { Code } from './transport/transport.js';
+
+/** A moment on two clocks: the monotonic one stops while the machine sleeps, the wall clock may be set. */
+export interface Instant {
+  readonly monotonic: number;
+  readonly wall: number;
+}
+
+export function instant(): Instant {
+  return { monotonic: performance.now(), wall: Date.now() };
+}
+
+/** Returns the milliseconds since an instant by the clock that counted more. */
+export function elapsed(since: Instant): number {
+  return Math.max(performance.now() - since.monotonic, Date.now() - since.wall);
+}
+
+/**
+ * The time until which a session is known to be alive. A disconnected client is not informed when its session
+ * expires, so it computes the time itself: the ensemble expires a session at the earliest one session
+ * timeout after the last request that it received, and it received that request after the client sent
+ * it. A quarter of the timeout is a margin for clocks that run at different rates.
+ */
+export class SessionDeadline {
+  #latest: Instant;
+  #limit = 0;
+
+  constructor(sentAt: Instant) {
+    this.#latest = sentAt;
+  }
+
+  /** @param sessionTimeout as granted by the server, milliseconds */
+  setSessionTimeout(sessionTimeout: number): void {
+    this.#limit = sessionTimeout * 0.75;
+  }
+
+  /** Extends the deadline, because a server answered a request that was sent at that instant. */
+  extend(sentAt: Instant): void {
+    if (sentAt.monotonic > this.#latest.monotonic) this.#latest = sentAt;
+  }
+
+  /** Milliseconds since the latest answered request was sent. */
+  get age(): number {
+    return elapsed(this.#latest);
+  }
+
+  /** Milliseconds until the deadline; 0 or less: the session is lost. */
+  get left(): number {
+    return this.#limit - elapsed(this.#latest);
+  }
+}
+
+/** Errors that a server answers with: unimplemented, bad arguments, marshalling. */
+const SERVER_SYSTEM_ERRORS: readonly number[] = [-5, -6, -8];
+/** The code of the native client for requests that were pending when it was closed. */
+const CLOSING = -116;
+
+/** Returns whether a server sent this result code, which proves that the session was alive when it received the request. */
+export function isAnswer(code: number): boolean {
+  if (code === Code.Ok || SERVER_SYSTEM_ERRORS.includes(code)) return true;
+  return (
+    code <= -100 &&
+    code !== CLOSING &&
+    code !== Code.SessionExpired &&
+    code !== Code.AuthFailed &&
+    code !== Code.SessionMoved
+  );
+}
