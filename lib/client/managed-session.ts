@@ -33,22 +33,14 @@ interface SessionObserver {
   ended(reason: SessionEnd, confirmed: boolean): void;
 }
 
-interface SessionOptions {
-  readonly chroot: string;
-  readonly policy: ConnectionPolicy;
-  readonly observer: SessionObserver;
-}
-
 /**
  * The life cycle of a session: the connections that carry it one after the other, its deadline, whether it
  * can be trusted, and how a request is sent. LiveSession adds the operations.
  */
 export abstract class ManagedSession {
-  protected readonly chroot: string;
   protected readonly watches = new WatchRegistry((kind, path) => {
     this.#transport?.removeWatch?.(path, kind, () => {});
   });
-  readonly #options: SessionOptions;
   readonly #deadline = new SessionDeadline(instant());
   readonly #keepAlive = new KeepAlive(this.#deadline, {
     isAlive: () => this.alive,
@@ -68,10 +60,12 @@ export abstract class ManagedSession {
   /** Why the session cannot be trusted: `#end`, or a suspended connection under the policy `'standard'`. */
   #doubt: CoordinationError | undefined;
 
-  constructor(options: SessionOptions) {
-    this.#options = options;
-    this.chroot = options.chroot;
-  }
+  /** @param chroot empty, or an absolute path */
+  constructor(
+    protected readonly chroot: string,
+    private readonly policy: ConnectionPolicy,
+    private readonly observer: SessionObserver,
+  ) {}
 
   /** Undefined until the first connection. */
   get credentials(): Credentials | undefined {
@@ -100,7 +94,7 @@ export abstract class ManagedSession {
   }
 
   get trusted(): boolean {
-    return this.alive && (this.#options.policy === 'session' || this.connected);
+    return this.alive && (this.policy === 'session' || this.connected);
   }
 
   /** Whether createContainer() can set an ACL. */
@@ -247,7 +241,7 @@ export abstract class ManagedSession {
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.
     this.#deletes.sendAll(transport);
-    this.#options.observer.attached();
+    this.observer.attached();
     this.watches.fireAll();
   }
 
@@ -263,8 +257,8 @@ export abstract class ManagedSession {
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
         : new ConnectionError('the connection is lost');
-    if (this.#options.policy === 'standard') this.#distrust(error);
-    this.#options.observer.detached(error);
+    if (this.policy === 'standard') this.#distrust(error);
+    this.observer.detached(error);
   }
 
   /** Abandons a connection whose server does not answer: another server may. */
@@ -299,7 +293,7 @@ export abstract class ManagedSession {
     const pending = [...this.#pending];
     this.#pending.clear();
     for (const reject of pending) reject(reason);
-    this.#options.observer.ended(reason, confirmed);
+    this.observer.ended(reason, confirmed);
     this.watches.fireAll();
   }
 }

@@ -212,24 +212,20 @@ export class SessionManager {
 
   #newSession(): LiveSession {
     const { chroot, policy } = this.#options;
-    const session: LiveSession = new LiveSession({
-      chroot,
-      policy,
-      observer: {
-        attached: () => {
-          this.#session = session;
-          this.connection.apply('attached', session.id);
-          this.#closeOrphanSessions();
-        },
-        detached: (reason) => {
-          this.connection.apply('detached', session.id, reason);
-          this.#wake();
-        },
-        ended: (reason, confirmed) => {
-          if (!confirmed && session.credentials) this.#orphans.push(session.credentials);
-          this.connection.apply('lost', session.id, reason);
-          this.#wake();
-        },
+    const session: LiveSession = new LiveSession(chroot, policy, {
+      attached: () => {
+        this.#session = session;
+        this.connection.apply('attached', session.id);
+        this.#closeOrphanSessions();
+      },
+      detached: (reason) => {
+        this.connection.apply('detached', session.id, reason);
+        this.#wake();
+      },
+      ended: (reason, confirmed) => {
+        if (!confirmed && session.credentials) this.#orphans.push(session.credentials);
+        this.connection.apply('lost', session.id, reason);
+        this.#wake();
       },
     });
     return session;

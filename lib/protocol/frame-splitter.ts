@@ -19,8 +19,8 @@ export class FrameSplitter {
   /** Returns the next four bytes without consuming them. */
   peek(): Buffer | undefined {
     if (this.#available < 4) return undefined;
-    const first = this.#first(4);
-    return first.subarray(this.#offset, this.#offset + 4);
+    if (this.#chunks[0].length - this.#offset < 4) this.#join();
+    return this.#chunks[0].subarray(this.#offset, this.#offset + 4);
   }
 
   /**
@@ -30,30 +30,29 @@ export class FrameSplitter {
    */
   next(): Buffer | undefined {
     if (this.#available < 4) return undefined;
-    const length = this.#first(4).readInt32BE(this.#offset);
+    if (this.#chunks[0].length - this.#offset < 4) this.#join();
+    const length = this.#chunks[0].readInt32BE(this.#offset);
     if (length < 0 || length > this.maxLength) {
       throw new ProtocolError(`a frame of length ${length}, at most ${this.maxLength} is allowed`);
     }
+    // Joined only when the whole frame has arrived: at most twice per frame, however many chunks it spans.
     if (this.#available < 4 + length) return undefined;
-    const chunk = this.#first(4 + length);
+    if (this.#chunks[0].length - this.#offset < 4 + length) this.#join();
     const start = this.#offset + 4;
     this.#offset = start + length;
     this.#available -= 4 + length;
-    const frame = chunk.subarray(start, this.#offset);
-    if (this.#offset === chunk.length) {
+    const frame = this.#chunks[0].subarray(start, this.#offset);
+    if (this.#offset === this.#chunks[0].length) {
       this.#chunks.shift();
       this.#offset = 0;
     }
     return frame;
   }
 
-  /** Returns the first chunk, after joining it with the others if it has fewer unread bytes: at most twice per frame. */
-  #first(length: number): Buffer {
-    const first = this.#chunks[0];
-    if (first.length - this.#offset >= length) return first;
-    this.#chunks[0] = first.subarray(this.#offset);
-    this.#offset = 0;
+  /** Makes one chunk of all unread bytes. */
+  #join(): void {
+    this.#chunks[0] = this.#chunks[0].subarray(this.#offset);
     this.#chunks = [Buffer.concat(this.#chunks)];
-    return this.#chunks[0];
+    this.#offset = 0;
   }
 }

@@ -1,4 +1,4 @@
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { unreachableError } from './attach-errors.js';
 import type { TlsOptions } from './tls.js';
@@ -18,22 +18,7 @@ export interface ByteStream {
 /** Opens a stream to a server. */
 export type Open = (address: Address) => ByteStream;
 
-const READ_SIZE = 64 * 1024;
-
-export const openTcp: Open = ({ ip, port }) => {
-  const socket: Socket = connectTcp({
-    host: ip,
-    port,
-    noDelay: true,
-    // Node allocates a buffer of this size for each read, even of a short answer. One buffer for all
-    // reads costs a quarter less per request; answers are copied out of it.
-    onread: {
-      buffer: Buffer.allocUnsafeSlow(READ_SIZE),
-      callback: (length, buffer) => socket.emit('data', Buffer.from(buffer.subarray(0, length))),
-    },
-  });
-  return socket;
-};
+export const openTcp: Open = ({ ip, port }) => connectTcp({ host: ip, port, noDelay: true });
 
 export function openTls(options: TlsOptions): Open {
   return ({ ip, port, host }) => {

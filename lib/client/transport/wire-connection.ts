@@ -160,9 +160,9 @@ export class WireConnection {
 
   #flush(): void {
     // While the peer does not read, requests are collected; 'drain' sends them.
-    if (this.#writer.length === 0 || this.#state === 'over' || this.stream.writableNeedDrain)
-      return;
-    this.stream.write(this.#writer.take());
+    if (this.#state === 'over' || this.stream.writableNeedDrain) return;
+    const bytes = this.#writer.take();
+    if (bytes.length > 0) this.stream.write(bytes);
   }
 
   #onData(chunk: Buffer): void {

@@ -192,11 +192,15 @@ class WireTransport implements Transport {
     reply: Reply<T>,
     read: (from: Reader) => T,
   ): boolean {
-    const write = (to: Writer) => {
-      to.text(path);
-      to.bool(watch);
-    };
-    return this.#connection.request(type, reply, write, read);
+    return this.#connection.request(
+      type,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bool(watch);
+      },
+      read,
+    );
   }
 
   #onGreeting(greeting: Greeting): void {

@@ -30,8 +30,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: "return this.alive && (this.#options.policy === 'session' || this.connected);",
-        replace: "return !this.#end && (this.#options.policy === 'session' || this.connected);",
+        search: "return this.alive && (this.policy === 'session' || this.connected);",
+        replace: "return !this.#end && (this.policy === 'session' || this.connected);",
       },
     ],
   },
@@ -73,8 +73,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: 'this.#options.observer.attached();\n    this.watches.fireAll();',
-        replace: 'this.#options.observer.attached();',
+        search: 'this.observer.attached();\n    this.watches.fireAll();',
+        replace: 'this.observer.attached();',
       },
     ],
   },
@@ -95,7 +95,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: "if (this.#options.policy === 'standard') this.#distrust(error);",
+        search: "if (this.policy === 'standard') this.#distrust(error);",
         replace: '',
       },
     ],
