@@ -1,3 +1,6 @@
+/** The longest timer of Node in milliseconds, 24.8 days. A longer wait ends then, too. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
 /**
  * Resolves after a number of milliseconds.
  *
@@ -44,5 +47,19 @@ export function sleep(
     if (!ref) timer.unref();
     cleanUps.push(() => clearTimeout(timer));
     if (until) cleanUps.push(until(wake));
+  });
+}
+
+/** Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal. */
+export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  return new Promise<T>((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }

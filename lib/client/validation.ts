@@ -187,16 +187,20 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
   throw new BadOptionError(option, signal, 'an AbortSignal');
 }
 
-/** Refuses unknown names of options. The error suggests a known name that differs only in case or punctuation. */
+/** Refuses unknown names of options. */
 export function checkNames(options: object, known: readonly string[]): void {
   for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue;
-    const meant = known.find((candidate) => looksLike(candidate, name));
-    const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
-    // The value is withheld, because a misspelled option may hold a password.
-    const value = withheld((options as Record<string, unknown>)[name]);
-    throw new BadOptionError(name, value, `left out, because no option has this name (${hint})`);
+    if (!known.includes(name)) throw unknownName(name, options, known);
   }
+}
+
+/** Suggests a known name that differs only in case or punctuation. */
+function unknownName(name: string, options: object, known: readonly string[]): BadOptionError {
+  const meant = known.find((candidate) => looksLike(candidate, name));
+  const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
+  // The value is withheld, because a misspelled option may hold a password.
+  const value = withheld((options as Record<string, unknown>)[name]);
+  return new BadOptionError(name, value, `left out, because no option has this name (${hint})`);
 }
 
 function looksLike(known: string, name: string): boolean {
@@ -211,13 +215,16 @@ export function checkOptions<T extends object>(
 ): Partial<T> {
   if (options === undefined) return {};
   checkRecord(options);
-  checkNames(options, known);
+  for (const name of Object.keys(options)) {
+    if (!(known as readonly string[]).includes(name)) throw unknownName(name, options, known);
+  }
   return options;
 }
 
 /** Checks that options are an object. */
 export function checkRecord(options: unknown): void {
-  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
+  throw new BadOptionError('options', options, 'an object of options');
 }
 
 export function checkFunction(fn: unknown, option: string): void {
@@ -250,7 +257,7 @@ function isDetached(data: Uint8Array): boolean {
  * @param what name of the options in error messages
  */
 export function checkKnownOptions(what: string, options: unknown, known: readonly string[]): void {
-  if (!isRecord(options)) {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
   }
   for (const [option, value] of Object.entries(options)) {

@@ -1,13 +1,13 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkNames } from '../client/validation.js';
-import { sleep as pause } from '../client/sleep.js';
+import { LONGEST_TIMER, sleep as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';
 import type { AcquireOptions } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
-import { checkAcquire, LONGEST_TIMER } from './internals/waiter.js';
+import { checkAcquire } from './internals/waiter.js';
 
 /*
  * Leader latch (Curator's LeaderLatch):

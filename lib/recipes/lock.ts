@@ -171,9 +171,9 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   }
 
   private acquireGrant(options: Options): Promise<Grant> | Grant {
-    const acquire = () =>
-      this.client.connected ? this.take(options) : this.takeConnected(options);
-    return publishWait(this, acquire);
+    return publishWait(this, () =>
+      this.client.connected ? this.take(options) : this.takeConnected(options),
+    );
   }
 
   /** Waits for the connection first. The retry policy bounds that wait, for each caller alone. */

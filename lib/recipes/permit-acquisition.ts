@@ -1,6 +1,6 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
-import { sleep as pause } from '../client/sleep.js';
+import { abortable, sleep as pause } from '../client/sleep.js';
 import { childrenOf } from './internals/participants.js';
 import type { Grant } from './internals/grant.js';
 import { lastBefore, queueOf } from './internals/node-names.js';
@@ -9,7 +9,7 @@ import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreate } from './internals/protected-create.js';
 import { type QueuePosition, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
-import { abortable, NOBODY_WAITS, type Waiter } from './internals/waiter.js';
+import { NOBODY_WAITS, type Waiter } from './internals/waiter.js';
 
 const LEASE = 'lease-';
 export const LEASES = [LEASE];

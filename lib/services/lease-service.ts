@@ -1,3 +1,4 @@
+import { abortable } from '../client/sleep.js';
 import { AsyncResource } from 'node:async_hooks';
 import { types } from 'node:util';
 import { isObservable } from 'rxjs';
@@ -12,7 +13,7 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { abortable, cancelled, checkAcquire } from '../recipes/internals/waiter.js';
+import { cancelled, checkAcquire } from '../recipes/internals/waiter.js';
 import { checkDetails } from '../recipes/internals/holder-data.js';
 import type { Admission, LeaseTracker } from './lease-tracker.js';
 import { trackedLease } from './tracked-lease.js';
@@ -80,8 +81,6 @@ const DEFAULTS = [
 /** Returns the name of an option in error messages. */
 export type OptionNaming = (option: string) => string;
 
-export const plainName: OptionNaming = (option) => option;
-
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
   checkKnownOptions('defaults', defaults, DEFAULTS);
   const named: OptionNaming = (option) => `defaults.${option}`;
@@ -90,10 +89,10 @@ export function checkLeaseDefaults(defaults: unknown): asserts defaults is Lease
 }
 
 /** Checks the options that the recipe, which checks {@link AcquireOptions}, does not receive as they are. */
-export function checkLeaseOptions({ details, onRevoke }: LeaseOptions, named: OptionNaming): void {
-  if (details !== undefined) checkDetails(details, named('details'));
+export function checkLeaseOptions({ details, onRevoke }: LeaseOptions, named?: OptionNaming): void {
+  if (details !== undefined) checkDetails(details, named?.('details') ?? 'details');
   if (onRevoke !== undefined && typeof onRevoke !== 'function') {
-    throw new BadOptionError(named('onRevoke'), onRevoke, 'a function');
+    throw new BadOptionError(named?.('onRevoke') ?? 'onRevoke', onRevoke, 'a function');
   }
 }
 
@@ -196,7 +195,7 @@ export abstract class LeaseService {
     const details = defaults.details ? { ...defaults.details, ...rest.details } : rest.details;
     const options = { ...rest, wait, holdAtMost, fairness, linger, onDeadlock, details };
     return this.tracker.admit(request, rest.signal, async (signal, onGranted) => {
-      if (this.client.state === 'CONNECTING') {
+      if (!this.client.connected && this.client.state === 'CONNECTING') {
         // The recipe checks these options, but only after the connect.
         checkAcquire(options);
         await this.connect(request, signal);

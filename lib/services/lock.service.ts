@@ -22,7 +22,7 @@ import {
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
-  plainName,
+  type OptionNaming,
   undefinedIfContended,
 } from './lease-service.js';
 import { LeaseTracker } from './lease-tracker.js';
@@ -75,16 +75,16 @@ const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies R
 export function checkLockOptions(
   options: unknown,
   keys: unknown,
-  named = plainName,
+  named?: OptionNaming,
 ): asserts options is LockOptions {
-  checkKnownOptions(named('options'), options, LOCK_OPTIONS);
+  checkKnownOptions(named?.('options') ?? 'options', options, LOCK_OPTIONS);
   const { mode, reentrant, path } = options as LockOptions;
-  if (mode !== undefined) checkMode(mode, named('mode'));
+  if (mode !== undefined) checkMode(mode, named?.('mode') ?? 'mode');
   if (reentrant !== undefined && typeof reentrant !== 'boolean') {
-    throw new BadOptionError(named('reentrant'), reentrant, 'true or false');
+    throw new BadOptionError(named?.('reentrant') ?? 'reentrant', reentrant, 'true or false');
   }
   if (path !== undefined && Array.isArray(keys)) {
-    throw new BadOptionError(named('path'), path, 'left out with a list of keys');
+    throw new BadOptionError(named?.('path') ?? 'path', path, 'left out with a list of keys');
   }
   checkLeaseOptions(options as LockOptions, named);
 }

@@ -16,7 +16,7 @@ import {
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
-  plainName,
+  type OptionNaming,
   undefinedIfContended,
 } from './lease-service.js';
 import { LeaseTracker } from './lease-tracker.js';
@@ -55,14 +55,18 @@ const QUERY_OPTIONS = ['permits', 'path'] satisfies (keyof SemaphoreQuery)[];
 
 export function checkSemaphoreOptions(
   options: unknown,
-  named = plainName,
+  named?: OptionNaming,
 ): asserts options is AcquirePermitOptions {
-  checkKnownOptions(named('options'), options, SEMAPHORE_OPTIONS);
+  checkKnownOptions(named?.('options') ?? 'options', options, SEMAPHORE_OPTIONS);
   const { permits, count = 1 } = options as AcquirePermitOptions;
-  checkPermits(permits, named('permits'));
-  checkCount(named('count'), count);
+  checkPermits(permits, named?.('permits') ?? 'permits');
+  checkCount(named?.('count') ?? 'count', count);
   if (permits !== 'shared' && count > permits) {
-    throw new BadOptionError(named('count'), count, `at most the ${permits} permits there are`);
+    throw new BadOptionError(
+      named?.('count') ?? 'count',
+      count,
+      `at most the ${permits} permits there are`,
+    );
   }
   checkLeaseOptions(options as AcquirePermitOptions, named);
 }

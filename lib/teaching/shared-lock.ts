@@ -1,3 +1,4 @@
+import { abortable } from '../client/sleep.js';
 import { NodeError, type Session, type Watch, type ZkClient } from '../client/index.js';
 import { reentrantGrant } from '../recipes/internals/call-chain.js';
 import { protectedCreate, type Listing } from '../recipes/internals/protected-create.js';
@@ -5,16 +6,11 @@ import type { Grant } from '../recipes/internals/grant.js';
 import { holderData } from '../recipes/internals/holder-data.js';
 import type { AcquireOptions } from '../recipes/lease.js';
 import type { Lock, LockConstructorOptions } from '../recipes/lock.js';
-import type { QueuePosition } from '../recipes/internals/queue.js';
+import { type QueuePosition, retryAcrossSessions } from '../recipes/internals/queue.js';
 import { freshNode, queueOf, type QueueSpec } from '../recipes/internals/node-names.js';
 import { READER, ReadLock, WriteLock, WRITER } from '../recipes/read-write-lock.js';
 import { Ownership } from '../recipes/internals/ownership.js';
-import { abortable } from '../recipes/internals/waiter.js';
-import {
-  retryAcrossSessions,
-  retryRead,
-  assertSameSession,
-} from '../recipes/internals/session-retry.js';
+import { assertSameSession, retryRead } from '../recipes/internals/session-retry.js';
 import { awaitTurn, type Turn } from './single-node-lease.js';
 
 /*

@@ -6,7 +6,6 @@ import {
   type ZkClient,
 } from '../client/index.js';
 import { LeaseLostError } from '../recipes/errors.js';
-import { fencingToken } from '../recipes/internals/ownership.js';
 import type { AcquireOptions, Lease } from '../recipes/lease.js';
 import { leaseToJSON } from '../recipes/lease.js';
 import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
@@ -36,7 +35,7 @@ export class SingleNodeLease implements Lease {
     private watch: Watch,
   ) {
     // Each grant makes the node anew, so the zxid of its making rises from holder to holder.
-    this.fencingToken = fencingToken(czxid);
+    this.fencingToken = BigInt(czxid);
     this.unsubscribe = node.session.onUntrusted((reason) => this.lose(reason));
     void this.follow();
   }

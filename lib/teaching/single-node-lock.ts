@@ -1,3 +1,4 @@
+import { abortable } from '../client/sleep.js';
 import { randomUUID } from 'node:crypto';
 import { BadOptionError } from '../client/errors.js';
 import {
@@ -11,12 +12,9 @@ import {
 import { checkPath } from '../client/validation.js';
 import { ForeignNodeError } from '../recipes/errors.js';
 import type { AcquireOptions, Lease } from '../recipes/lease.js';
-import { abortable, checkAcquire } from '../recipes/internals/waiter.js';
-import {
-  retryAcrossSessions,
-  retryRead,
-  assertSameSession,
-} from '../recipes/internals/session-retry.js';
+import { checkAcquire } from '../recipes/internals/waiter.js';
+import { retryAcrossSessions } from '../recipes/internals/queue.js';
+import { assertSameSession, retryRead } from '../recipes/internals/session-retry.js';
 import { awaitTurn, type Turn } from './single-node-lease.js';
 import { deleteOwn, type OwnNode, SingleNodeLease } from './single-node-lease.js';
 

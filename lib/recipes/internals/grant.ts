@@ -1,9 +1,9 @@
 import type { ZkClient } from '../../client/index.js';
+import { LONGEST_TIMER } from '../../client/sleep.js';
 import { LeaseLostError, type LockRevokedError } from '../errors.js';
 import { type AcquireOptions, type Lease, leaseToJSON } from '../lease.js';
 import type { GrantKind, Recipe } from '../types.js';
 import type { QueuePosition } from './queue.js';
-import { LONGEST_TIMER } from './waiter.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
@@ -94,7 +94,7 @@ export class Grant {
   /** Makes one more lease on the right. The first one sets its limits; the others are re-entries. */
   lease(key: string, limits: HoldLimits = {}): GrantLease {
     const first = ++this.leases === 1;
-    if (first) this.limit(limits);
+    if (first && (limits.holdAtLeast || limits.holdAtMost)) this.limit(limits);
     return new GrantLease(this, key, first);
   }
 

@@ -88,7 +88,7 @@ export class Handover extends Ownership {
     this.node = position.written;
     if (!this.trusted) void this.close();
     else
-      do this.grantTo(waiters.first!);
+      do waiters.first!.resolve(this.grantFor(waiters.first!.request));
       while (spec.shared && waiters.first);
   }
 
@@ -102,29 +102,30 @@ export class Handover extends Ownership {
   }
 
   /** Grants the lock to waiters, as far as that is allowed now. Called when the lock is free or a caller has come. */
-  advance(): Promise<void> | void {
+  override advance(): Promise<void> | void {
     const { spec, waiters } = this;
+    if (this.grants.size === 0 && (this.final || this.state === 'closed')) return this.end();
     while (this.state !== 'deferred' && this.state !== 'closed') {
       const busy = this.grants.size > 0;
       if (busy && !spec.shared) return;
       const waiter = waiters.first;
       // A small request for permits never overtakes a large one, which would starve.
       if (waiter && waiter.request.count !== this.position.nodes.length) return this.close();
-      if (!waiter) return busy ? undefined : this.leave();
+      if (!waiter) {
+        if (busy) return;
+        if (spec.shared) return this.leave();
+        return this.last.linger > 0 ? this.linger() : this.end();
+      }
       const obstacle = this.obstacle();
       if (obstacle === 'closed') return this.close();
       if (obstacle) return this.defer(obstacle);
-      this.grantTo(waiter);
+      waiter.resolve(this.grantFor(waiter.request));
     }
   }
 
-  protected override onFree(): Promise<void> | void {
-    if (this.state === 'closed') return this.end();
-    return this.final ? this.close() : this.advance();
-  }
-
   protected override onEnded(): void {
-    this.setClosed();
+    this.state = 'closed';
+    this.markClosed();
     clearTimeout(this.describeTimer);
     clearTimeout(this.lingerTimer);
     this.contenders?.stop();
@@ -163,11 +164,6 @@ export class Handover extends Ownership {
     obstacle.then(proceed, () => this.close());
   }
 
-  private grantTo(waiter: Waiter<Grant>): void {
-    const { request } = waiter;
-    waiter.resolve(this.grantFor(request));
-  }
-
   private grantFor(request: Request): Grant {
     const { shared } = this.spec;
     const kind = this.state === 'lingering' ? 'lingering' : this.kind;
@@ -175,19 +171,18 @@ export class Handover extends Ownership {
     this.state = 'held';
     this.onJoin?.();
     this.last = request;
+    clearTimeout(this.describeTimer);
     this.budget?.count();
     const grant = this.grant(kind, shared);
     // From the second grant on it matters whether other processes wait. The state is known when the budget is spent.
     if (this.granted === 2) void this.contenderWatch().check();
-    if (!shared) this.describe(request);
+    if (!shared && request.data !== this.described.data) this.describe(request);
     return grant;
   }
 
-  /** Nobody here wants the lock. */
+  /** No reader is left here. */
   private leave(): Promise<void> | void {
-    if (this.state === 'lingering') return;
-    if (!this.spec.shared) return this.linger();
-    if (this.state === 'leaving') return;
+    if (this.state === 'lingering' || this.state === 'leaving') return;
     this.state = 'leaving';
     // Readers that came in one turn of the event loop leave in one turn, and often come again.
     return new Promise((resolve) => {
@@ -198,6 +193,7 @@ export class Handover extends Ownership {
 
   /** Keeps the znode for the next caller, if the last one asked for that. */
   private linger(): Promise<void> | void {
+    if (this.state === 'lingering') return;
     const { linger } = this.last;
     const unmarked = !this.lingerMarked;
     if (linger === 0 || this.final || !this.trusted || (this.spec.shared && unmarked)) {
@@ -250,20 +246,14 @@ export class Handover extends Ownership {
 
   /** Grants the lock to nobody else. Resolves when other processes can be granted it. */
   private close(): Promise<void> | void {
-    this.setClosed();
     if (this.grants.size === 0) return this.end();
-  }
-
-  private setClosed(): void {
     this.state = 'closed';
     this.markClosed();
   }
 
-  /** Writes the details of the present holder into the znode, after a while if it says something else by now. */
+  /** Writes the details of the present holder into the znode: at once for the first holder, otherwise after a while. */
   private describe(request: Request): void {
-    clearTimeout(this.describeTimer);
-    const described = this.described.data;
-    if (request.data === described || Buffer.compare(request.data, described) === 0) return;
+    if (Buffer.compare(request.data, this.described.data) === 0) return;
     // Another waiter, which has left, was the first when the znode was created.
     if (this.granted === 1) return void this.writeDescription(request);
     const write = () => void this.writeDescription(request);

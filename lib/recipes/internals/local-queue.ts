@@ -1,13 +1,17 @@
 import type { ZkClient } from '../../client/index.js';
-import { type CallChain, currentChain, runDetached } from './call-chain.js';
+import type { AcquireOptions } from '../lease.js';
+import type { Recipe } from '../types.js';
+import { currentChain, runDetached } from './call-chain.js';
 import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
+import { holderData } from './holder-data.js';
+import { withLingerMark } from './linger-mark.js';
 import type { NodeData } from './node-data.js';
-import type { QueuePosition } from './queue.js';
-import { Tries } from './tries.js';
-import { busy, cancelled, NOBODY_WAITS, type Request, Waiter } from './waiter.js';
+import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
+import { type QueuePosition, Tries, waitInQueue } from './queue.js';
+import { busy, cancelled, NOBODY_WAITS, type Request, Waiter, type Wanted } from './waiter.js';
 
 /*
  * All callers of this process that want one lock. They wait here, first in, first out, behind a znode that the process
@@ -60,13 +64,8 @@ export function findLocalQueue(
   return queues.get(name) ?? new LocalQueue(specOf(), queues, name);
 }
 
-/** A caller that waits, and its call chain at the time when it asked: another chain may settle it. */
-export class QueuedCaller extends Waiter<Grant> {
-  readonly chain: CallChain | undefined = currentChain();
-}
-
 export class LocalQueue {
-  readonly waiters = new FifoSet<QueuedCaller>();
+  readonly waiters = new FifoSet<Waiter<Grant>>();
   /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
   blockedNode: NodeData | undefined;
   private readonly tries = new Tries();
@@ -78,6 +77,7 @@ export class LocalQueue {
   /** Aborts the acquisition that is under way. */
   private acquiring: AbortController | undefined;
   private acquiredCount = 1;
+  private used = false;
   private endUse: (() => void) | undefined;
 
   /** @param inUse where the queue is found by its name while it is in use; undefined for a queue of a single caller */
@@ -102,11 +102,13 @@ export class LocalQueue {
     const grant = handover?.join(request);
     if (grant) return grant;
     if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(wanted));
-    if (!this.endUse) {
-      this.endUse = spec.use?.() ?? nothing;
+    if (!this.used) {
+      this.endUse = spec.use?.();
+      this.used = true;
       this.inUse?.set(this.name, this);
     }
-    const waiter = new QueuedCaller(request, this.leave);
+    const waiter = new Waiter<Grant>(request, this.leave);
+    waiter.chain = currentChain();
     this.waiters.add(waiter);
     if (wait === 0) this.tries.add(waiter);
     else if (waiter.chain && !spec.permits) watchForDeadlock(this);
@@ -161,7 +163,7 @@ export class LocalQueue {
         this.open--;
         this.endIfIdle();
       });
-      if (!this.spec.shared && !this.spec.permits) {
+      if (this.tries.size > 0 && !this.spec.shared && !this.spec.permits) {
         for (const waiter of this.tries.upTo(Infinity)) waiter.blocked();
       }
       if (rest.length === 0) return handover;
@@ -171,7 +173,7 @@ export class LocalQueue {
   }
 
   private readonly leave = (waiter: Waiter<Grant>): void => {
-    this.waiters.delete(waiter as QueuedCaller);
+    this.waiters.delete(waiter);
     if (waiter.request.wait === 0) this.tries.delete(waiter);
     if (this.waiters.first?.request.count !== this.acquiredCount) {
       this.acquiring?.abort(NOBODY_WAITS);
@@ -181,9 +183,57 @@ export class LocalQueue {
   private endIfIdle(): void {
     if (this.serving || this.open > 0 || this.waiters.size > 0) return;
     if (this.inUse?.get(this.name) === this) this.inUse.delete(this.name);
+    this.used = false;
     this.endUse?.();
-    this.endUse = undefined;
   }
 }
 
-function nothing(): void {}
+/** A lock whose callers wait in one queue of znodes: a mutex, a read lock or a write lock. */
+interface QueuedLock extends Wanted {
+  readonly client: ZkClient;
+  readonly path: string;
+  readonly recipe: Recipe;
+}
+
+/**
+ * Acquires a lock through the queue of this process, or by a znode of its own if `fairness` is `'strict'`.
+ *
+ * @param isContender whether a znode makes the callers of this process give way; default: all but our own. With it,
+ *   callers hold the lock at the same time
+ */
+export function acquireQueued(
+  lock: QueuedLock,
+  names: QueueNames,
+  options: AcquireOptions,
+  isContender?: (node: QueueNode) => boolean,
+): Promise<Grant> | Grant {
+  const { wait = Infinity, signal, details, onDeadlock, fairness } = options;
+  const strict = fairness === 'strict';
+  const linger = strict ? 0 : (options.linger ?? 0);
+  const plain = holderData(details);
+  const data = linger > 0 ? withLingerMark(plain) : plain;
+  const queue = strict
+    ? new LocalQueue(specOf(lock, names, isContender))
+    : findLocalQueue(lock, () => specOf(lock, names, isContender));
+  return queue.acquire({ wanted: lock, wait, signal, data, linger, count: 1, onDeadlock });
+}
+
+function specOf(
+  { client, path, recipe }: QueuedLock,
+  names: QueueNames,
+  isContender: ((node: QueueNode) => boolean) | undefined,
+): LocalQueueSpec {
+  const own = { ...names, parent: path };
+  return {
+    client,
+    path,
+    recipe,
+    directory: path,
+    shared: isContender !== undefined,
+    hasContenders: (children) => {
+      const queue = queueOf(own, children);
+      return isContender ? queue.some(isContender) : queue.length > 1;
+    },
+    acquire: (first, options) => waitInQueue(client, { ...own, data: first.request.data }, options),
+  };
+}

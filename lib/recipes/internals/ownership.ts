@@ -25,15 +25,6 @@ const GRANTS_PER_ZXID = 1024;
 /** Milliseconds. A shorter hold ends before a watch on its znodes could report anything. */
 const WATCH_AFTER = 50;
 
-/**
- * The fencing token of the `n`th grant after a transaction. The parent's pzxid in the listing that proved the first
- * grant is higher than that of any earlier holder, because every release changes it. A sequence number would not do:
- * it starts again with a new parent.
- */
-export function fencingToken(zxid: number, n = 0): bigint {
-  return BigInt(zxid) * BigInt(GRANTS_PER_ZXID) + BigInt(n);
-}
-
 export class Ownership {
   protected readonly grants = new FifoSet<Grant>();
   /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
@@ -64,9 +55,17 @@ export class Ownership {
     return !this.lossReason && this.position.session.trusted;
   }
 
-  /** Makes a grant. An exclusive one has a token above all earlier ones; shared ones have the token of the first. */
+  /**
+   * Makes a grant. An exclusive one has a token above all earlier ones; shared ones have the token of the first.
+   *
+   * The token starts at the parent's pzxid in the listing that proved the first grant. That is higher than the pzxid of
+   * any earlier holder, because every release changes it. A sequence number would not do: it starts again with a new
+   * parent.
+   */
   grant(kind: GrantKind = 'cold', shared = false): Grant {
-    const grant = new Grant(this, fencingToken(this.tokenZxid, shared ? 0 : this.tokens++), kind);
+    const nth = shared ? 0 : this.tokens++;
+    const token = BigInt(this.tokenZxid) * BigInt(GRANTS_PER_ZXID) + BigInt(nth);
+    const grant = new Grant(this, token, kind);
     this.granted++;
     this.grants.add(grant);
     return grant;
@@ -75,7 +74,7 @@ export class Ownership {
   /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
   returned(grant: Grant): Promise<void> {
     this.grants.delete(grant);
-    const freed = this.grants.size === 0 && !this.ended && this.onFree();
+    const freed = this.grants.size === 0 && !this.ended && this.advance();
     return this.ended ?? (freed || RESOLVED);
   }
 
@@ -109,7 +108,7 @@ export class Ownership {
   }
 
   /** Called when the last grant was returned. The caller that returned it waits for the result. */
-  protected onFree(): Promise<void> | void {
+  advance(): Promise<void> | void {
     return this.end();
   }
 
@@ -134,7 +133,7 @@ export class Ownership {
     this.final = true;
     const reason = new LockRevokedError(`somebody asked for the lease on ${this.path}`);
     for (const grant of this.grants) grant.revoke(reason);
-    if (this.grants.size === 0 && !this.ended) void this.onFree();
+    if (this.grants.size === 0 && !this.ended) void this.advance();
   }
 
   private distrust(reason: Error): void {

@@ -1,3 +1,4 @@
+import { abortable } from '../../client/sleep.js';
 import { randomUUID } from 'node:crypto';
 import {
   ConnectionError,
@@ -6,7 +7,6 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { abortable } from './waiter.js';
 import { retryRead, stateChange, assertSameSession } from './session-retry.js';
 
 export interface Listing {

@@ -1,11 +1,10 @@
-import { NodeError, type Session, type ZkClient } from '../../client/index.js';
+import { NodeError, type Session, SessionExpiredError, type ZkClient } from '../../client/index.js';
+import { abortable } from '../../client/sleep.js';
 import { hasLingerMark } from './linger-mark.js';
 import { NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
 import { type Listing, type NewNode, protectedCreate } from './protected-create.js';
-import { assertSameSession, retryAcrossSessions, retryRead } from './session-retry.js';
-import { Tries } from './tries.js';
-import { abortable } from './waiter.js';
+import { assertSameSession, retryRead } from './session-retry.js';
 
 /*
  * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
@@ -17,6 +16,48 @@ import { abortable } from './waiter.js';
  *
  * Whenever the wait ends in another way, the znode is deleted.
  */
+
+/** A caller that does not wait. See Waiter for the methods. */
+interface Try {
+  blocked(): void;
+  blockedBriefly(): void;
+}
+
+/**
+ * The tries (acquires with `wait: 0`) that wait for one znode of this process. A listing of the queue decides about the
+ * tries that began before it was requested. A later try needs another listing.
+ */
+export class Tries {
+  /** The number of the try that began last. Read it before the queue is listed. */
+  latest = 0;
+  /** How many tries wait. */
+  size = 0;
+  private readonly numbers = new Map<Try, number>();
+  private onTry: (() => void) | undefined;
+
+  add(waiter: Try): void {
+    this.numbers.set(waiter, ++this.latest);
+    this.size++;
+    this.onTry?.();
+  }
+
+  delete(waiter: Try): void {
+    if (this.numbers.delete(waiter)) this.size--;
+  }
+
+  /** Returns the tries up to a number. */
+  upTo(latest: number): Try[] {
+    return [...this.numbers].filter(([, number]) => number <= latest).map(([waiter]) => waiter);
+  }
+
+  /** Resolves when a try with a higher number begins. */
+  after(latest: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.latest > latest) resolve();
+      else this.onTry = resolve;
+    });
+  }
+}
 
 interface QueueOptions {
   /** Aborts when nobody wants the lock any more. */
@@ -55,6 +96,28 @@ export function waitInQueue(
   return retryAcrossSessions(client, options.signal, (session) =>
     waitInSession(session, client, spec, options),
   );
+}
+
+/**
+ * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
+ * after `undefined`.
+ *
+ * @throws what `signal` or `attempt` throws, other than SessionExpiredError
+ */
+export async function retryAcrossSessions<T>(
+  client: ZkClient,
+  signal: AbortSignal,
+  attempt: (session: Session) => Promise<T | undefined>,
+): Promise<T> {
+  for (;;) {
+    const session = await client.session({ signal });
+    try {
+      const result = await attempt(session);
+      if (result !== undefined) return result;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
+    }
+  }
 }
 
 /** Resolves to undefined if the znode was deleted. */

@@ -37,28 +37,6 @@ export async function retryRead<T>(
   }
 }
 
-/**
- * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
- * after `undefined`.
- *
- * @throws what `signal` or `attempt` throws, other than SessionExpiredError
- */
-export async function retryAcrossSessions<T>(
-  client: ZkClient,
-  signal: AbortSignal,
-  attempt: (session: Session) => Promise<T | undefined>,
-): Promise<T> {
-  for (;;) {
-    const session = await client.session({ signal });
-    try {
-      const result = await attempt(session);
-      if (result !== undefined) return result;
-    } catch (error) {
-      if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
-    }
-  }
-}
-
 /** Resolves at the next change of the state of the connection. */
 export function stateChange(client: ZkClient): Promise<void> {
   return new Promise((resolve) => {

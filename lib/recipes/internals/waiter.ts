@@ -1,3 +1,5 @@
+import { LONGEST_TIMER } from '../../client/sleep.js';
+import type { CallChain } from './call-chain.js';
 import { BadOptionError, WaitCancelledError } from '../../client/errors.js';
 import { checkRecord } from '../../client/validation.js';
 import type { AcquireOptions } from '../lease.js';
@@ -9,9 +11,6 @@ export interface Wanted {
   readonly key: string;
 }
 
-/** The longest timer of Node in milliseconds, 24.8 days. A longer wait ends then, too. */
-export const LONGEST_TIMER = 2 ** 31 - 1;
-
 /** Milliseconds that a try waits for others that are likely to leave soon. */
 const TRY_TIMEOUT = 500;
 
@@ -21,51 +20,39 @@ export const NOBODY_WAITS = new Error('nobody waits any more');
 /**
  * Checks the options that every acquire takes.
  *
- * @param named returns the name of an option for errors
+ * @param nameOf returns the name of an option in errors; default: the option itself
  */
-export function checkAcquire(options: AcquireOptions, named = (option: string) => option): void {
+export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) => string): void {
   checkRecord(options);
   const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
-  checkMilliseconds(named('wait'), wait, 0, '0 or more milliseconds, or Infinity');
-  checkMilliseconds(named('linger'), linger, 0, '0 or more milliseconds');
-  if ((linger ?? 0) > LONGEST_TIMER) {
-    throw new BadOptionError(named('linger'), linger, 'less than 24 days');
+  let wrong: [option: string, value: unknown, expected: string] | undefined;
+  if (isBelow(wait, 0)) {
+    wrong = ['wait', wait, '0 or more milliseconds, or Infinity'];
+  } else if (isBelow(linger, 0)) {
+    wrong = ['linger', linger, '0 or more milliseconds'];
+  } else if ((linger ?? 0) > LONGEST_TIMER) {
+    wrong = ['linger', linger, 'less than 24 days'];
+  } else if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
+    wrong = ['fairness', fairness, "'handover' or 'strict'"];
+  } else if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
+    wrong = ['onDeadlock', onDeadlock, "'report' or 'refuse'"];
+  } else if (isBelow(holdAtLeast, 0)) {
+    wrong = ['holdAtLeast', holdAtLeast, '0 or more milliseconds'];
+  } else if (isBelow(holdAtMost, 1)) {
+    wrong = ['holdAtMost', holdAtMost, '1 or more milliseconds, or Infinity'];
+  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
+    wrong = ['holdAtLeast', holdAtLeast, 'less than 24 days and than holdAtMost'];
+  } else if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    wrong = ['signal', signal, 'an AbortSignal'];
   }
-  if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
-    throw new BadOptionError(named('fairness'), fairness, "'handover' or 'strict'");
-  }
-  if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
-    throw new BadOptionError(named('onDeadlock'), onDeadlock, "'report' or 'refuse'");
-  }
-  checkMilliseconds(named('holdAtLeast'), holdAtLeast, 0, '0 or more milliseconds');
-  checkMilliseconds(named('holdAtMost'), holdAtMost, 1, '1 or more milliseconds, or Infinity');
-  if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
-    const expected = 'less than 24 days and than holdAtMost';
-    throw new BadOptionError(named('holdAtLeast'), holdAtLeast, expected);
-  }
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new BadOptionError(named('signal'), signal, 'an AbortSignal');
-  }
+  if (!wrong) return;
+  const [option, value, expected] = wrong;
+  throw new BadOptionError(nameOf ? nameOf(option) : option, value, expected);
 }
 
-function checkMilliseconds(option: string, value: unknown, least: number, expected: string): void {
-  if (value !== undefined && !(typeof value === 'number' && value >= least)) {
-    throw new BadOptionError(option, value, expected);
-  }
-}
-
-/** Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal. */
-export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return promise;
-  return new Promise<T>((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
+/** Whether a value is given and is not a number of at least `min`. */
+function isBelow(value: unknown, min: number): boolean {
+  return value !== undefined && !(typeof value === 'number' && value >= min);
 }
 
 /** How long a caller waits for what. */
@@ -94,6 +81,8 @@ export class Waiter<T, R extends WaitRequest = Request> {
   readonly promise: Promise<T>;
   /** Whether the wait has ended. */
   over = false;
+  /** The call chain of the caller at the time when it asked; another chain may settle the wait. */
+  chain: CallChain | undefined;
   /** Called when the wait has ended, before the caller learns of it. */
   onOver: (() => void) | undefined;
   private settle!: { resolve: (value: T) => void; reject: (error: unknown) => void };

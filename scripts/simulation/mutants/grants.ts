@@ -54,8 +54,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/ownership.ts',
-        search: 'fencingToken(this.tokenZxid, shared ? 0 : this.tokens++)',
-        replace: 'fencingToken(this.tokenZxid)',
+        search: 'const nth = shared ? 0 : this.tokens++;',
+        replace: 'const nth = 0;',
       },
     ],
   },

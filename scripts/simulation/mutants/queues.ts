@@ -118,7 +118,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter whose session expires is rejected instead of queueing up again in the next session.',
     edits: [
       {
-        file: 'lib/recipes/internals/session-retry.ts',
+        file: 'lib/recipes/internals/queue.ts',
         search: 'if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;',
         replace: 'throw error;',
       },

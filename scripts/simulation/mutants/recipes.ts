@@ -19,7 +19,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/ownership.ts',
-        search: 'const freed = this.grants.size === 0 && !this.ended && this.onFree();',
+        search: 'const freed = this.grants.size === 0 && !this.ended && this.advance();',
         replace: 'const freed = !this.ended && this.end();',
       },
     ],
