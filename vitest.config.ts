@@ -20,9 +20,9 @@ const integration = ['test/integration/**/*.test.ts'];
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
 /** Of the wire transport alone. */
-const wireOnly = ['test/integration/wire-*.test.ts'];
+const wireOnly = ['test/integration/client/transport/wire-*.test.ts'];
 /** No client of ours takes part. */
-const withoutClient = ['test/integration/server-parity.test.ts'];
+const withoutClient = ['test/integration/embedded/parity-with-zookeeper.test.ts'];
 /** Our client beside Curator's; the others are strangers' clients on the embedded server. */
 const besideCurator = ['test/interop/curator.test.ts', 'test/interop/leader.test.ts'];
 

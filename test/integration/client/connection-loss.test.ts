@@ -1,0 +1,339 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, test, vi } from 'vitest';
+import {
+  type Session,
+  SessionExpiredError,
+  type ZkClientOptions,
+} from '../../../lib/client/index.js';
+import { useClients } from '../../support/clients.js';
+import { type Link, useLinks } from '../../support/link.js';
+import { useServer } from '../../support/servers.js';
+import { credentialsOf, expire, history } from '../../support/sessions.js';
+
+const zk = useServer();
+// Before the clients, so that its hook runs after theirs.
+const newLink = useLinks(zk);
+const connect = useClients(zk);
+
+/** A client behind a link of its own. */
+async function behindLink(options: Partial<ZkClientOptions> = {}) {
+  const link = await newLink();
+  const client = await connect({ connectString: link.connectString, ...options });
+  return { link, client, session: await client.session(), log: history(client) };
+}
+
+const lossOf = (session: Session) =>
+  new Promise<{ at: number; reason: Error }>((resolve) => {
+    session.onLost((reason) => resolve({ at: performance.now(), reason }));
+  });
+
+/** Whether the time is over, by a timer: after a pause of the machine those that are due before it run first. */
+function timer(milliseconds: number): { readonly over: boolean } {
+  const state = { over: false };
+  setTimeout(() => (state.over = true), milliseconds).unref();
+  return state;
+}
+
+describe('a server that falls silent', () => {
+  test('is left for another one before the session counts as lost', async () => {
+    const [one, other] = await Promise.all([newLink(), newLink()]);
+    const client = await connect({
+      connectString: `${one.connectString},${other.connectString}`,
+    });
+    const log = history(client);
+    const session = await client.session();
+    const used = (await one.accepted()) > 0 ? one : other;
+    await used.silence();
+    await log.until('SUSPENDED', 'RECONNECTED');
+    expect(await client.session()).toBe(session);
+    await client.sync('/');
+    await used.speak();
+  });
+});
+
+describe('a connection that breaks', () => {
+  test('comes back to the same session, and its ephemeral nodes stay', async () => {
+    const { link, client, session, log } = await behindLink();
+    const node = await session.create(zk.path('stays'), '', { mode: 'ephemeral' });
+    await link.cut();
+    await log.until('SUSPENDED', 'RECONNECTED');
+    expect(log.changes.map(({ sessionId }) => sessionId)).toEqual([session.id, session.id]);
+    expect(log.changes[0].reason).toMatchObject({ code: 'CONNECTION' });
+    expect(await client.session()).toBe(session);
+    expect(await session.exists(node)).toMatchObject({ ephemeralOwner: session.id });
+    expect(session.alive).toBe(true);
+  });
+
+  test('comes back time and again, within milliseconds', async () => {
+    const { link, session, log } = await behindLink();
+    const started = performance.now();
+    for (let i = 1; i <= 20; i++) {
+      await link.cut();
+      await log.until(
+        ...Array.from({ length: i }, () => ['SUSPENDED', 'RECONNECTED'] as const).flat(),
+      );
+    }
+    expect(performance.now() - started).toBeLessThan(10_000);
+    expect(session.alive).toBe(true);
+  });
+
+  test('tells every watch to look again', async () => {
+    const { link, client, session } = await behindLink();
+    const path = await session.create(zk.path('watched'));
+    const watches = [
+      (await session.get(path, { watch: true })).watch,
+      (await session.children(path, { watch: true })).watch,
+      (await session.exists(`${path}/none`, { watch: true })).watch,
+    ];
+    await link.cut();
+    expect(await Promise.all(watches.map((watch) => watch.fired))).toEqual(
+      Array(3).fill('session'),
+    );
+    const { watch } = await session.get(path, { watch: true });
+    await client.set(path, 'x');
+    expect(await watch.fired).toBe('changed');
+  });
+
+  test('takes the answer of a request with it, which says so', async () => {
+    const { link, client, session } = await behindLink();
+    const observer = await connect();
+    const path = zk.path('lost-answer');
+    await link.deafen();
+    const requests = Promise.allSettled([
+      session.create(path),
+      client.set(path, 'x'),
+      client.exists(path),
+    ]);
+    await expect.poll(async () => (await observer.exists(path))?.version).toBe(1);
+    await link.cut();
+    const [created, written, read] = await requests;
+    const lost = { reason: { code: 'CONNECTION', maybeApplied: true } };
+    expect([created, written]).toMatchObject([lost, lost]);
+    // Only what changes nothing is asked again.
+    expect(read).toMatchObject({ value: { version: 1 } });
+  });
+
+  test('makes a session refuse at once, and a client wait', async () => {
+    const { link, client, session, log } = await behindLink();
+    await link.down();
+    await log.until('SUSPENDED');
+    expect(session.connected).toBe(false);
+    const path = zk.path('refused');
+    await expect(session.create(path)).rejects.toMatchObject({
+      code: 'CONNECTION',
+      maybeApplied: false,
+    });
+    const waiting = client.create(path);
+    await link.up();
+    expect(await waiting).toBe(path);
+  });
+
+  test('leaves a session trusted, unless the policy is standard', async () => {
+    const lenient = await behindLink();
+    const strict = await behindLink({ policy: 'standard' });
+    let lost = 0;
+    const distrust = new Promise((resolve) => strict.session.onUntrusted(resolve));
+    lenient.session.onUntrusted(() => lost++);
+    await Promise.all([lenient.link.down(), strict.link.down()]);
+    expect(await distrust).toMatchObject({ code: 'CONNECTION' });
+    expect([strict.session.trusted, strict.session.alive]).toEqual([false, true]);
+    expect(await new Promise((resolve) => strict.session.onUntrusted(resolve))).toBeDefined();
+    await lenient.log.until('SUSPENDED');
+    expect([lenient.session.trusted, lost]).toEqual([true, 0]);
+    await strict.link.up();
+    await strict.log.until('RECONNECTED');
+    expect(strict.session.trusted).toBe(true);
+  });
+
+  test('is found again by another host of the ensemble', async () => {
+    const [first, second] = [await newLink(), await newLink()];
+    const connectString = `${first.connectString},${second.connectString}`;
+    const client = await connect({ connectString });
+    const session = await client.session();
+    const log = history(client);
+    await ((await first.accepted()) ? first : second).down();
+    await log.until('SUSPENDED', 'RECONNECTED');
+    expect(await client.session()).toBe(session);
+  });
+
+  test('presents its credentials anew', async () => {
+    const auth = [{ scheme: 'digest' as const, user: 'a', password: 'b' }];
+    const { link, session, log } = await behindLink({ auth });
+    const path = await session.create(zk.path('auth'), 'x');
+    await session.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'r' }]);
+    await link.cut();
+    await log.until('RECONNECTED');
+    expect((await session.get(path)).data.toString()).toBe('x');
+  });
+});
+
+describe('discard', () => {
+  test('deletes a node, and minds none that is gone', async () => {
+    const { client, session } = await behindLink();
+    const node = await session.create(zk.path('gone'), '', { mode: 'ephemeral' });
+    await session.discard(node);
+    expect(await client.exists(node)).toBeUndefined();
+    await session.discard(node);
+  });
+
+  test('survives a lost connection, and goes before any create that follows', async () => {
+    const { link, session, log } = await behindLink();
+    const observer = await connect();
+    const node = await session.create(zk.path('again'), 'old', { mode: 'ephemeral' });
+    await link.down();
+    await log.until('SUSPENDED');
+    await session.discard(node);
+    expect(await observer.exists(node)).toBeDefined();
+    await link.up();
+    await log.until('RECONNECTED');
+    // Were the delete behind it, this create would fail.
+    expect(await session.create(node, 'new', { mode: 'ephemeral' })).toBe(node);
+    expect((await session.get(node)).data.toString()).toBe('new');
+  });
+
+  test('survives the loss of its own answer', async () => {
+    const { link, session, log } = await behindLink();
+    const node = await session.create(zk.path('deaf'), '', { mode: 'ephemeral' });
+    await link.silence();
+    const discarded = session.discard(node);
+    await link.cut();
+    await discarded;
+    await link.speak();
+    await log.until('RECONNECTED');
+    expect(await session.exists(node)).toBeUndefined();
+  });
+});
+
+describe('a session that the ensemble ends', () => {
+  test('is LOST as soon as the client connects again, and a new one follows', async () => {
+    const { client, session, log } = await behindLink();
+    const loss = lossOf(session);
+    const { watch } = await session.exists(zk.path('never'), { watch: true });
+    await expire(session, zk.port);
+    const { reason } = await loss;
+    expect(reason).toBeInstanceOf(SessionExpiredError);
+    expect(session.alive).toBe(false);
+    expect(await watch.fired).toBe('session');
+    await log.until('LOST', 'CONNECTED');
+    const next = await client.session();
+    expect(next.id).not.toBe(session.id);
+    await expect(session.create(zk.path('late'))).rejects.toBe(reason);
+    await session.discard('/anything');
+    expect(await new Promise((resolve) => session.onLost(resolve))).toBe(reason);
+    expect(await next.create(zk.path('new'))).toBeDefined();
+  });
+
+  test('takes its requests along', async () => {
+    const { link, session } = await behindLink();
+    await link.deafen();
+    const loss = lossOf(session);
+    const requests = Promise.allSettled([session.exists('/'), session.create(zk.path('x'))]);
+    await expire(session, zk.port);
+    for (const { status } of await requests) expect(status).toBe('rejected');
+    await loss;
+  });
+});
+
+describe('a client that hears nothing', () => {
+  const T = 4000;
+
+  test.each([
+    ['because nothing listens any more', (link: Link) => link.down()],
+    ['because its server fell silent', (link: Link) => link.silence()],
+  ])('declares its session LOST within three quarters of the timeout, %s', async (_, fail) => {
+    const { link, client, session, log } = await behindLink({ sessionTimeout: T });
+    expect(session.timeout).toBe(T);
+    const loss = lossOf(session);
+    const lastRequest = performance.now();
+    await session.create(zk.path('x'));
+    await fail(link);
+    // Nothing that was sent later than this is answered.
+    const timeout = timer(T);
+    const { at, reason } = await loss;
+    expect(timeout.over).toBe(false);
+    expect(reason).toBeInstanceOf(SessionExpiredError);
+    expect(at - lastRequest).toBeGreaterThan(0.75 * T - 5);
+    expect(log.states.at(-1)).toBe('LOST');
+    if (_.includes('silent')) await link.speak();
+    else await link.up();
+    await log.until('LOST', 'CONNECTED');
+    expect((await client.session()).id).not.toBe(session.id);
+  });
+
+  test('frees what the lost session held as soon as a server answers', async () => {
+    const { link, session, log } = await behindLink({ sessionTimeout: 20_000 });
+    const observer = await connect();
+    const node = await session.create(zk.path('held'), '', { mode: 'ephemeral' });
+    const { watch } = await observer.watch(node);
+    await link.silence();
+    // As if that had lasted.
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 20_000);
+    expect(session.alive).toBe(false);
+    clock.mockRestore();
+    // The ensemble keeps it for twenty seconds.
+    const lostAt = performance.now();
+    await link.cut();
+    await link.speak();
+    await log.until('LOST', 'CONNECTED');
+    expect(await watch.fired).toBe('deleted');
+    expect(performance.now() - lostAt).toBeLessThan(10_000);
+  });
+
+  test('keeps an idle session for longer than its timeout while it does hear', async () => {
+    const { session, log } = await behindLink({ sessionTimeout: 6000 });
+    expect(session.timeout).toBe(6000);
+    await delay(8000);
+    expect(session.alive).toBe(true);
+    expect(log.states).toEqual([]);
+  });
+
+  test('finds its session lost at the first look after its own long pause', async () => {
+    const { session, log } = await behindLink({ sessionTimeout: 4000 });
+    expect(session.alive).toBe(true);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3200);
+    expect(session.alive).toBe(false);
+    expect(log.states).toEqual(['LOST']);
+    await expect(session.create('/x')).rejects.toBeInstanceOf(SessionExpiredError);
+    await log.until('LOST', 'CONNECTED');
+  });
+
+  test('hears its listeners out although one throws', async () => {
+    const { session } = await behindLink();
+    session.onLost(() => {
+      throw new Error('on purpose');
+    });
+    const loss = lossOf(session);
+    await expire(session, zk.port);
+    expect((await loss).reason).toBeInstanceOf(SessionExpiredError);
+  });
+});
+
+test('a server that restarts keeps the session', async () => {
+  const client = await connect({ sessionTimeout: 20_000 });
+  const session = await client.session();
+  const node = await session.create(zk.path('restart'), '', { mode: 'ephemeral' });
+  const log = history(client);
+  await zk.restart();
+  await log.until('SUSPENDED', 'RECONNECTED');
+  expect(await session.exists(node)).toMatchObject({ ephemeralOwner: session.id });
+  expect(credentialsOf(session).id).toBe(session.id);
+});
+
+test.runIf(process.env.ZK_SERVER === 'real')(
+  'a server process that is stopped loses the session by the clock, and gives a new one when it goes on',
+  async () => {
+    const client = await connect({ sessionTimeout: 2000 });
+    const session = await client.session();
+    const log = history(client);
+    const loss = lossOf(session);
+    process.kill(zk.pid!, 'SIGSTOP');
+    const timeout = timer(2000);
+    try {
+      await loss;
+      expect(timeout.over).toBe(false);
+    } finally {
+      process.kill(zk.pid!, 'SIGCONT');
+    }
+    await log.until('LOST', 'CONNECTED');
+  },
+);

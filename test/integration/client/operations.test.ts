@@ -1,0 +1,283 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { NodeError, NotAuthorizedError } from '../../../lib/client/index.js';
+import { useClients } from '../../support/clients.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const connect = useClients(zk);
+
+describe('operations', () => {
+  test('create, get, set, exists, children, sync and delete do what they say', async () => {
+    const client = await connect();
+    const root = zk.path('crud');
+    expect(await client.create(root, 'one')).toBe(root);
+    const first = await client.get(root);
+    expect(first.data.toString()).toBe('one');
+    expect(first.stat).toMatchObject({ version: 0, ephemeralOwner: '0', dataLength: 3 });
+    expect(Math.abs(first.stat.ctime - Date.now())).toBeLessThan(10_000);
+    expect(await client.set(root, new Uint8Array([0, 255]), 0)).toMatchObject({ version: 1 });
+    expect([...(await client.get(root)).data]).toEqual([0, 255]);
+    await client.create(`${root}/b`);
+    await client.create(`${root}/a`);
+    const { children, stat } = await client.children(root);
+    expect(children.sort()).toEqual(['a', 'b']);
+    expect(stat.numChildren).toBe(2);
+    await client.sync(root);
+    await client.delete(`${root}/a`);
+    expect(await client.exists(`${root}/a`)).toBeUndefined();
+    expect(await client.exists(`${root}/b`)).toMatchObject({ version: 0 });
+  });
+
+  test('data left out is empty, and reads as an empty buffer', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('empty'));
+    expect((await client.get(path)).data).toEqual(Buffer.alloc(0));
+  });
+
+  test('names may use any character that ZooKeeper allows', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('é 日本 %2F'), 'ü');
+    expect((await client.children('/')).children).toContain(path.slice(1));
+  });
+
+  test('sequential nodes get rising numbers, ephemeral ones carry the session', async () => {
+    const client = await connect();
+    const session = await client.session();
+    const root = await client.create(zk.path('modes'));
+    const first = await client.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' });
+    const second = await client.create(`${root}/n-`, '', { mode: 'persistent-sequential' });
+    expect([first, second]).toEqual([`${root}/n-0000000000`, `${root}/n-0000000001`]);
+    expect(await client.exists(first)).toMatchObject({ ephemeralOwner: session.id });
+    await client.create(`${root}/e`, '', { mode: 'ephemeral' });
+    await client.close();
+    const other = await connect();
+    expect((await other.children(root)).children).toEqual(['n-0000000001']);
+  });
+
+  test('a container vanishes some time after its last child', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('container'), '', { mode: 'container' });
+    await client.delete(await client.create(`${path}/child`));
+    await expect.poll(() => client.exists(path)).toBeUndefined();
+  });
+
+  test('a megabyte arrives whole, again and again', async () => {
+    const client = await connect();
+    const data = Buffer.alloc(1_000_000, 7);
+    const path = await client.create(zk.path('large'), data);
+    for (let i = 0; i < 15; i++) expect((await client.get(path)).data.equals(data)).toBe(true);
+    await client.delete(path);
+  });
+
+  test('what the server refuses has a code of its own', async () => {
+    const client = await connect();
+    const root = await client.create(zk.path('codes'));
+    const ephemeral = await client.create(`${root}/e`, '', { mode: 'ephemeral' });
+    const refusals = await Promise.allSettled([
+      client.get(`${root}/none`),
+      client.create(root),
+      client.set(root, '', 5),
+      client.delete(root),
+      client.create(`${ephemeral}/x`),
+    ]);
+    expect(
+      refusals.map((refusal) => refusal.status === 'rejected' && refusal.reason),
+    ).toMatchObject([
+      { code: 'NO_NODE', serverCode: -101, path: `${root}/none` },
+      { code: 'NODE_EXISTS', serverCode: -110, path: root },
+      { code: 'BAD_VERSION', serverCode: -103 },
+      { code: 'NOT_EMPTY', serverCode: -111 },
+      { code: 'NO_CHILDREN_FOR_EPHEMERALS', serverCode: -108 },
+    ]);
+    for (const refusal of refusals) {
+      expect(refusal.status === 'rejected' && refusal.reason).toBeInstanceOf(NodeError);
+    }
+  });
+
+  test('a create and the listing behind it travel together', async () => {
+    const session = await (await connect()).session();
+    const root = await session.create(zk.path('flight'));
+    for (let i = 0; i < 200; i++) {
+      const [created, { children }] = await Promise.all([
+        session.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' }),
+        session.children(root),
+      ]);
+      expect(children).toContain(created.slice(root.length + 1));
+    }
+  });
+
+  test('answers come in the order of the requests', async () => {
+    const session = await (await connect()).session();
+    const path = await session.create(zk.path('order'));
+    const seen: number[] = [];
+    await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        (i % 3 ? session.exists(path) : session.set(path, String(i))).then(() => seen.push(i)),
+      ),
+    );
+    expect(seen).toEqual(Array.from({ length: 500 }, (_, i) => i));
+  });
+});
+
+describe('a chroot', () => {
+  test('is in front of every path and shows in none', async () => {
+    const plain = await connect();
+    const chroot = await plain.create(zk.path('chroot'));
+    const client = await connect({ connectString: `${zk.connectString}${chroot}` });
+    expect(await client.create('/a')).toBe('/a');
+    const created = await client.create('/a/n-', '', { mode: 'persistent-sequential' });
+    expect(created).toBe('/a/n-0000000000');
+    expect((await client.children('/')).children).toEqual(['a']);
+    expect(await plain.exists(`${chroot}/a/n-0000000000`)).toBeDefined();
+    await expect(client.get('/b')).rejects.toMatchObject({ path: '/b' });
+    const { watch } = await client.watchChildren('/');
+    await plain.create(`${chroot}/b`);
+    expect(await watch.fired).toBe('child');
+  });
+
+  test('need not exist for ensureContainers', async () => {
+    const chroot = `${zk.path('late')}/chroot`;
+    const client = await connect({ connectString: `${zk.connectString}${chroot}` });
+    await expect(client.create('/a')).rejects.toMatchObject({ code: 'NO_NODE' });
+    await client.ensureContainers('/a');
+    expect(await client.create('/a/b')).toBe('/a/b');
+  });
+});
+
+describe('ensureContainers', () => {
+  test('makes what is missing, as containers, and minds nothing that is there', async () => {
+    const client = await connect();
+    const root = await client.create(zk.path('mkdir'));
+    await client.ensureContainers(`${root}/a/b/c`);
+    await client.ensureContainers(`${root}/a/b/c`);
+    await client.ensureContainers('/');
+    const child = await client.create(`${root}/a/b/c/d`);
+    expect(await client.exists(root)).toMatchObject({ numChildren: 1 });
+    await client.delete(child);
+    await expect.poll(() => client.exists(`${root}/a`)).toBeUndefined();
+    await client.ensureContainers(`${root}/a/b/c`);
+    expect(await client.exists(`${root}/a/b/c`)).toBeDefined();
+  });
+
+  test('many at once make one path', async () => {
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const path = `${zk.path('together')}/a/b/c`;
+    await Promise.all(Array.from({ length: 30 }, (_, i) => clients[i % 3].ensureContainers(path)));
+    expect(await clients[0].exists(path)).toBeDefined();
+  });
+
+  test('sets the ACL on each directory it makes, and on none that it finds', async () => {
+    const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
+    const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
+    const owner = await connect({ auth, acl });
+    const stranger = await connect();
+    const root = await owner.create(zk.path('acl'));
+    await owner.ensureContainers(`${root}/a/b`);
+    await owner.create(`${root}/a/b/child`);
+    for (const path of [`${root}/a`, `${root}/a/b`]) {
+      await expect(stranger.create(`${path}/x`)).rejects.toBeInstanceOf(NotAuthorizedError);
+      await expect(stranger.children(path)).rejects.toBeInstanceOf(NotAuthorizedError);
+    }
+    expect(await stranger.create(`${root}/x`)).toBe(`${root}/x`);
+    expect(await owner.exists(root)).toMatchObject({ aversion: 0 });
+  });
+
+  test('says so where a parent cannot have children', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('ephemeral'), '', { mode: 'ephemeral' });
+    await expect(client.ensureContainers(`${path}/a`)).rejects.toMatchObject({
+      code: 'NO_CHILDREN_FOR_EPHEMERALS',
+    });
+  });
+});
+
+describe('access', () => {
+  test('is refused without the credentials that the ACL names, and granted with them', async () => {
+    const auth = [{ scheme: 'digest' as const, user: 'a', password: 'right' }];
+    const owner = await connect({ auth });
+    const path = await owner.create(zk.path('private'), 'x');
+    await owner.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'rw' }], 0);
+    expect((await owner.get(path)).data.toString()).toBe('x');
+    const wrong = await connect({ auth: [{ ...auth[0], password: 'wrong' }] });
+    await expect(wrong.get(path)).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' });
+    await expect(
+      owner.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'r' }], 0),
+    ).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' });
+  });
+});
+
+describe('watches', () => {
+  test('tell of creation, change, deletion and children, once', async () => {
+    const client = await connect();
+    const other = await connect();
+    const path = zk.path('watched');
+    const existence = await client.watchExists(path);
+    expect(existence.stat).toBeUndefined();
+    await other.create(path);
+    expect(await existence.watch.fired).toBe('created');
+    const data = await client.watch(path);
+    const children = await client.watchChildren(path);
+    await other.set(path, 'x');
+    expect(await data.watch.fired).toBe('changed');
+    await other.create(`${path}/c`);
+    expect(await children.watch.fired).toBe('child');
+    await other.delete(`${path}/c`);
+    const both = [await client.watch(path), await client.watchChildren(path)];
+    await other.delete(path);
+    expect(await Promise.all(both.map(({ watch }) => watch.fired))).toEqual(['deleted', 'deleted']);
+  });
+
+  test('of one path serve everybody who looked', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('shared'));
+    const watches = await Promise.all(Array.from({ length: 50 }, () => client.watch(path)));
+    const before = await zk.watchCount();
+    await client.set(path, 'x');
+    const events = await Promise.all(watches.map(({ watch }) => watch.fired));
+    expect(new Set(events)).toEqual(new Set(['changed']));
+    expect(await zk.watchCount()).toBe(before - 1);
+  });
+
+  test('that were removed stay silent and harm no other', async () => {
+    const client = await connect();
+    const path = await client.create(zk.path('removed'));
+    const { watch } = await client.watch(path);
+    const { watch: kept } = await client.watch(path);
+    let fired = false;
+    void watch.fired.then(() => (fired = true));
+    watch.remove();
+    watch.remove();
+    await client.set(path, 'x');
+    expect(await kept.fired).toBe('changed');
+    await delay(20);
+    expect(fired).toBe(false);
+  });
+
+  test('on a missing node are not set by get', async () => {
+    const client = await connect();
+    const before = await zk.watchCount();
+    await expect(client.watch(zk.path('missing'))).rejects.toMatchObject({ code: 'NO_NODE' });
+    await expect(client.watchChildren(zk.path('missing'))).rejects.toMatchObject({
+      code: 'NO_NODE',
+    });
+    expect(await zk.watchCount()).toBe(before);
+  });
+
+  test('leave nothing behind after ten thousand of them', async () => {
+    const session = await (await connect()).session();
+    const root = await session.create(zk.path('many'));
+    const before = await zk.watchCount();
+    for (let i = 0; i < 100; i++) {
+      await Promise.all(
+        Array.from({ length: 100 }, async () => {
+          const node = await session.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' });
+          const { watch } = await session.get(node, { watch: true });
+          await session.delete(node);
+          expect(await watch.fired).toBe('deleted');
+        }),
+      );
+    }
+    expect(await zk.watchCount()).toBe(before);
+  });
+});

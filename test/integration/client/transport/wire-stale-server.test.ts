@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { ConnectionError } from '../../../../lib/client/index.js';
+import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
+import { useClients } from '../../../support/clients.js';
+import { useServer } from '../../../support/servers.js';
+import { credentialsOf, history } from '../../../support/sessions.js';
+
+const zk = useServer();
+const connect = useClients(zk);
+
+test('a server that is behind the latest transaction seen does not get the session', async () => {
+  const client = await connect({ transport: 'wire', sessionTimeout: 20_000 });
+  const session = await client.session();
+  const { stat } = await client.get(await session.create(zk.path('seen')));
+  const log = history(client);
+  await zk.restart();
+  await log.until('SUSPENDED', 'RECONNECTED');
+  // Kept over the connections, for the next handshake.
+  const credentials = credentialsOf(session);
+  expect(credentials.lastZxid).toBeGreaterThanOrEqual(stat.czxid);
+  await client.close();
+
+  const attach = (lastZxid: number) =>
+    connectWire()({
+      address: { ip: '127.0.0.1', port: zk.port, host: '127.0.0.1', label: 'zk1' },
+      sessionTimeout: 4000,
+      digests: [],
+      credentials: { id: '0', password: '00'.repeat(16), lastZxid },
+      signal: AbortSignal.timeout(5000),
+      listener: { onWatch: () => {}, onDown: () => {} },
+    });
+  await expect(attach(2 ** 52)).rejects.toBeInstanceOf(ConnectionError);
+  await expect(attach(2 ** 52)).rejects.toThrow('the connection broke');
+  // What only another server would know of is the one difference: this one answers.
+  await expect(attach(stat.czxid)).rejects.toMatchObject({ code: 'SESSION_EXPIRED' });
+});

@@ -1,0 +1,65 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { fourLetterWord, RealZooKeeper } from '../../support/real-zookeeper.js';
+import { Recorder } from '../../support/server-recorder.js';
+import { randomOperations } from '../../support/server-script-random.js';
+import { multiScenarios } from '../../support/server-script-multi.js';
+import { sessionScenarios } from '../../support/server-script-sessions.js';
+import { watchScenarios } from '../../support/server-script-watches.js';
+import { type Scenario, scenarios } from '../../support/server-script.js';
+
+const limits = { tickTime: 500, minSessionTimeout: 1000, maxSessionTimeout: 60_000 };
+const isRealAvailable = process.env.ZK_SERVER === 'real';
+
+// The real server says that it is well before it accepts sessions.
+const untilServing = async (port: number) => {
+  while (!(await fourLetterWord(port, 'srvr')).includes('Mode: ')) await delay(20);
+};
+
+const transcriptOf = async (server: EmbeddedZooKeeper | RealZooKeeper, scenario: Scenario) => {
+  const recorder = new Recorder(server.port, async () => {
+    await server.restart();
+    await untilServing(server.port);
+  });
+  await scenario(recorder);
+  return recorder.finish();
+};
+
+/**
+ * Each script says itself which error every request is answered with; where there is a real server,
+ * it runs there too and everything else (stats, zxids, watch events, order) must be the same.
+ */
+describe('The embedded server answers as Apache ZooKeeper when it', () => {
+  let embedded: EmbeddedZooKeeper;
+  let real: RealZooKeeper | undefined;
+
+  beforeAll(async () => {
+    [embedded, real] = await Promise.all([
+      EmbeddedZooKeeper.start(limits),
+      isRealAvailable ? RealZooKeeper.start(limits) : undefined,
+    ]);
+    if (real) await untilServing(real.port);
+  });
+  afterAll(async () => {
+    await embedded.stop();
+    await real?.dispose();
+  });
+
+  const sameOnBoth = async (scenario: Scenario) => {
+    const [ours, theirs] = await Promise.all([
+      transcriptOf(embedded, scenario),
+      real && transcriptOf(real, scenario),
+    ]);
+    if (theirs) expect(ours).toEqual(theirs);
+    else expect(ours).not.toHaveLength(0);
+  };
+
+  test.each(
+    Object.entries({ ...scenarios, ...sessionScenarios, ...multiScenarios, ...watchScenarios }),
+  )('%s', (_name, scenario) => sameOnBoth(scenario));
+
+  test.each([1, 2, 3, 4, 5])('does 600 random operations of seed %i', (seed) =>
+    sameOnBoth((server) => randomOperations(server, seed, 600)),
+  );
+});

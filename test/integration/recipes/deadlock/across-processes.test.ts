@@ -1,0 +1,88 @@
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Deadlock } from 'nestjs-zookeeper/recipes';
+import { edges } from '../../../support/deadlocks.js';
+import { Child } from '../../../support/harness.js';
+import { useServer } from '../../../support/servers.js';
+
+const server = useServer();
+const PROGRAM = fileURLToPath(new URL('../../../support/deadlock-child.mjs', import.meta.url));
+/** Milliseconds from the last wait on within which each process is told. */
+const TOLD_WITHIN = 2000;
+/** The time is the library's: a machine that stood still meanwhile is given another try. */
+const TIMED = { retry: 2 };
+
+const children: Child[] = [];
+afterEach(() => Promise.all(children.splice(0).map((child) => child.kill())));
+
+interface Told extends Pick<Deadlock, 'cycle' | 'message'> {
+  /** Since when the process waits, and when it was told, by the machine's clock. */
+  readonly since: number;
+  readonly at: number;
+}
+
+/** A process that holds a lock, and what it is told. */
+async function holder(root: string, key: string) {
+  const { connectString } = server;
+  const transport = process.env.NESTJS_ZOOKEEPER_TRANSPORT;
+  const name = `holder of ${key}`;
+  const child = new Child(name, PROGRAM, [
+    JSON.stringify({ connectString, transport, root, name }),
+  ]);
+  children.push(child);
+  const told: Told[] = [];
+  child.onMessage = (news) => told.push(news as unknown as Told);
+  await child.ask('hold', key);
+  const cross = (inner: string, options = {}) =>
+    child.ask<string>('cross', { key: inner, options });
+  return { child, key, told, cross };
+}
+
+describe('of a deadlock between processes', () => {
+  it.each([2, 3])('all %i are told within two seconds, by key and holder', TIMED, async (count) => {
+    const root = server.path('processes');
+    const keys = ['a', 'b', 'c'].slice(0, count);
+    const holders = await Promise.all(keys.map((key) => holder(root, key)));
+    for (const [index, { cross }] of holders.entries()) {
+      cross(keys[(index + 1) % count]!).catch(() => {});
+    }
+    for (const { told } of holders) await expect.poll(() => told.length).toBe(1);
+    const expected = keys.map((key, index) => `${key} -> ${keys[(index + 1) % count]}`);
+    const closed = Math.max(...holders.map(({ told }) => told[0]!.since));
+    for (const { child, key, told } of holders) {
+      const [{ at, cycle, message }] = told as [Told];
+      expect(at - closed).toBeLessThan(TOLD_WITHIN);
+      expect(edges({ cycle })).toEqual(expected);
+      expect(cycle.find(({ here }) => here)?.key).toBe(key);
+      for (const member of cycle) {
+        const name = `holder of ${member.key}`;
+        expect(member.holder).toMatchObject({ state: 'holding', details: { name } });
+        expect(member.here).toBe(member.holder.pid === child.pid);
+        expect(message).toContain(name);
+      }
+    }
+  });
+
+  it('exactly one is refused, and the others go on', async () => {
+    const root = server.path('refused');
+    const keys = ['a', 'b', 'c'];
+    const holders = await Promise.all(keys.map((key) => holder(root, key)));
+    const ends = holders.map(({ cross }, index) =>
+      cross(keys[(index + 1) % keys.length]!, { onDeadlock: 'refuse' }),
+    );
+    expect((await Promise.all(ends)).sort()).toEqual(['DEADLOCK', 'done', 'done']);
+  });
+
+  it('who came first is told of who came later', TIMED, async () => {
+    const root = server.path('later');
+    const [one, two] = await Promise.all([holder(root, 'a'), holder(root, 'b')]);
+    one.cross('b').catch(() => {});
+    // Long enough for it to be looked at seldom.
+    await new Promise((resolve) => setTimeout(resolve, 6000));
+    expect(one.told).toEqual([]);
+    const since = performance.now();
+    two.cross('a').catch(() => {});
+    await expect.poll(() => one.told.length + two.told.length, { interval: 10 }).toBe(2);
+    expect(performance.now() - since).toBeLessThan(TOLD_WITHIN);
+  });
+});

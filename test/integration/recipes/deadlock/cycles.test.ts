@@ -1,0 +1,354 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import {
+  DeadlockError,
+  LockTimeoutError,
+  MultiLock,
+  Mutex,
+  ReadWriteLock,
+  Semaphore,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { useClients } from '../../../support/clients.js';
+import { deadlocksTold, edges, event, plant } from '../../../support/deadlocks.js';
+import { nodesUnder, nothingLeft } from '../../../support/recipe-nodes.js';
+import { useServer } from '../../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+/** Locks of one client, by key. */
+function locksOf(client: ZkClient, root: string) {
+  const at = (key: string) => [client, `${root}/${key}`, { key }] as const;
+  return {
+    mutex: (key: string) => new Mutex(...at(key)),
+    read: (key: string) => new ReadWriteLock(...at(key)).read,
+    write: (key: string) => new ReadWriteLock(...at(key)).write,
+  };
+}
+
+const refuse = { onDeadlock: 'refuse' } as const;
+
+/** Ends what was planted, where nothing else does: the leases go with their sessions. */
+async function broken(clients: ZkClient[], planted: Promise<unknown>[]): Promise<void> {
+  const settled = Promise.allSettled(planted);
+  await Promise.all(clients.map((client) => client.close()));
+  await settled;
+}
+
+describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (fairness) => {
+  it('of two chains of one client is told once, with keys and holders', async () => {
+    const root = server.path('local');
+    const client = await connect();
+    const told = deadlocksTold();
+    const { mutex } = locksOf(client, root);
+    const planted = plant(
+      { locks: [mutex('a'), mutex('b')], options: { fairness } },
+      { locks: [mutex('b'), mutex('a')], options: { fairness } },
+    );
+    await expect.poll(() => told).toHaveLength(1);
+    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
+    for (const member of told[0]!.cycle) {
+      expect(member).toMatchObject({ here: true, refused: false, holder: { pid: process.pid } });
+      expect(member.endsAt).toBeUndefined();
+    }
+    expect(told[0]!.message).toContain('"a" is held by this process');
+    // Once: however often it is looked at.
+    await pause(1000);
+    expect(told).toHaveLength(1);
+    await broken([client], planted);
+  });
+
+  it('of two clients is refused to one of them, and the other goes on', async () => {
+    const root = server.path('refused');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const options = { fairness, ...refuse };
+    const planted = plant(
+      { locks: [one!.mutex('a'), one!.mutex('b')], options },
+      { locks: [two!.mutex('b'), two!.mutex('a')], options },
+    );
+    const results = await Promise.allSettled(planted);
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    const refused = results.find((result) => result.status === 'rejected')!.reason as DeadlockError;
+    expect(refused).toBeInstanceOf(DeadlockError);
+    expect(refused.code).toBe('DEADLOCK');
+    expect(edges(refused)).toEqual(['a -> b', 'b -> a']);
+    expect(refused.cycle.filter((member) => member.refused)).toHaveLength(1);
+    expect(refused.cycle.find((member) => member.refused)!.waitsFor).toBe(refused.key);
+    expect(told.length).toBeGreaterThan(0);
+    await nothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+  });
+});
+
+describe('a deadlock', () => {
+  it('of three clients is told with all of them', async () => {
+    const root = server.path('three');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const [one, two, three] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const planted = plant(
+      { locks: [one!.mutex('a'), one!.mutex('b')] },
+      { locks: [two!.mutex('b'), two!.mutex('c')] },
+      { locks: [three!.mutex('c'), three!.mutex('a')] },
+    );
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> c', 'c -> a']);
+    await broken(clients, planted);
+  });
+
+  it('through a chain that waits inside its process is told with every step', async () => {
+    const root = server.path('mixed');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    // The second waits for b behind the first, which is of the same client: no znode of it waits.
+    const planted = plant(
+      { locks: [one!.mutex('b'), one!.mutex('c')] },
+      { locks: [one!.mutex('a'), one!.mutex('b')] },
+      { locks: [two!.mutex('c'), two!.mutex('a')] },
+    );
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    for (const deadlock of told) expect(edges(deadlock)).toEqual(['a -> b', 'b -> c', 'c -> a']);
+    await broken(clients, planted);
+  });
+
+  it('of a reader behind a writer that waits for another reader is told', async () => {
+    const root = server.path('readers');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const [one, two, three] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const reading = event();
+    const crossing = event();
+    const first = one!.read('a').withLock(async () => {
+      reading.resolve();
+      await crossing.promise;
+      await one!.mutex('b').withLock(() => {});
+    });
+    await reading.promise;
+    // It holds nothing, so it is in no cycle, but the reader behind it waits for it.
+    const writer = three!.write('a').withLock(() => {});
+    await expect.poll(async () => (await two!.read('a').participants()).length).toBe(2);
+    const second = two!.mutex('b').withLock(() => {
+      crossing.resolve();
+      return two!.read('a').withLock(() => {});
+    });
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
+    await broken(clients, [first, writer, second]);
+  });
+
+  it('of a multi-lock with nested locks is told, also of what the multi-lock has so far', async () => {
+    const root = server.path('multi');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const aAndB = new MultiLock([one!.mutex('a'), one!.mutex('b')]);
+    const holding = event();
+    const nested = two!.mutex('b').withLock(async () => {
+      await holding.promise;
+      await two!.mutex('a').withLock(() => {});
+    });
+    await expect.poll(async () => (await two!.mutex('b').participants()).length).toBe(1);
+    const multi = aAndB.acquire();
+    await expect.poll(async () => (await two!.mutex('b').participants()).length).toBe(2);
+    holding.resolve();
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
+    await broken(clients, [nested, multi]);
+  });
+
+  it('of a reader that another one brought to the queue is its own', async () => {
+    const root = server.path('readers');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const held = await one!.read('l').acquire();
+    const go = event();
+    const asked = [
+      one!.mutex('x').withLock(async () => {
+        await go.promise;
+        await one!.read('l').withLock(() => {});
+      }),
+      two!.write('l').withLock(() => two!.mutex('x').withLock(() => {})),
+    ];
+    await expect.poll(() => nodesUnder(clients[0], `${root}/l`)).toHaveLength(2);
+    await expect.poll(() => nodesUnder(clients[0], `${root}/x`)).toHaveLength(1);
+    // Its chain holds nothing, and both ask before it is known that a writer waits.
+    asked.push(one!.read('l').withLock(() => {}));
+    go.resolve();
+    await Promise.resolve();
+    await held.release();
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect(edges(told[0]!)).toEqual(['l -> x', 'x -> l']);
+    await broken(clients, asked);
+  });
+
+  it('with a wait that ends by itself says when', async () => {
+    const root = server.path('timed');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const before = Date.now();
+    const planted = plant(
+      { locks: [one!.mutex('a'), one!.mutex('b')], options: { wait: 10_000 } },
+      { locks: [two!.mutex('b'), two!.mutex('a')] },
+    );
+    const results = await Promise.allSettled(planted);
+    expect(results[0]).toMatchObject({ reason: expect.any(LockTimeoutError) });
+    expect(results[1]).toMatchObject({ value: 'done' });
+    expect(told.length).toBeGreaterThan(0);
+    const [timed] = told[0]!.cycle.filter(({ endsAt }) => endsAt !== undefined);
+    expect(timed).toMatchObject({ key: 'a', waitsFor: 'b' });
+    expect(timed!.endsAt!.getTime()).toBeGreaterThan(before + 9900);
+    expect(timed!.endsAt!.getTime()).toBeLessThan(before + 20_000);
+    expect(told[0]!.message).toContain(' until ');
+  });
+
+  it('is refused to a wait that may be refused, not to one that may not', async () => {
+    const root = server.path('one-of-two');
+    const client = await connect();
+    const { mutex } = locksOf(client, root);
+    const [patient, refused] = plant(
+      { locks: [mutex('a'), mutex('b')] },
+      { locks: [mutex('b'), mutex('a')], options: refuse },
+    );
+    await expect(refused).rejects.toMatchObject({ code: 'DEADLOCK', key: 'a' });
+    await expect(patient).resolves.toBe('done');
+  });
+
+  it('of one chain that comes back by another connection is told', async () => {
+    const root = server.path('self');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const asking = one!.mutex('a').withLock(() => two!.mutex('a').withLock(() => {}, refuse));
+    await expect(asking).rejects.toMatchObject({ code: 'DEADLOCK', key: 'a' });
+  });
+});
+
+describe('no deadlock is told', () => {
+  it('of chains that wait for one that goes on', async () => {
+    const root = server.path('queue');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const lease = await one!.mutex('c').acquire();
+    const waiting = [one!, two!].flatMap(({ mutex }) =>
+      ['a', 'b'].map((key) => mutex(key).withLock(() => mutex('c').withLock(() => {}, refuse))),
+    );
+    await pause(1500);
+    await lease.release();
+    await Promise.all(waiting);
+    expect(told).toEqual([]);
+  });
+
+  it('of leases that no call chain holds, whoever waits', async () => {
+    const root = server.path('leases');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const leases = await Promise.all([one!.mutex('a').acquire(), two!.mutex('b').acquire()]);
+    const waiting = [one!.mutex('b').acquire(refuse), two!.mutex('a').acquire(refuse)];
+    await pause(1500);
+    expect(told).toEqual([]);
+    for (const lease of leases) await lease.release();
+    for (const lease of await Promise.all(waiting)) await lease.release();
+  });
+
+  it('of a permit, which others may give back', async () => {
+    const root = server.path('permits');
+    const clients = await Promise.all([connect(), connect()]);
+    const told = deadlocksTold();
+    const [one, two] = clients.map((client) => new Semaphore(client, `${root}/s`, { permits: 2 }));
+    const a = new Mutex(clients[0], `${root}/a`);
+    const spare = await one!.acquire();
+    const inside = event();
+    const chains = [
+      one!.withLock(async () => {
+        inside.resolve();
+        await expect.poll(async () => (await a.participants()).length).toBe(1);
+        await a.withLock(() => {});
+      }),
+      new Mutex(clients[1], `${root}/a`).withLock(async () => {
+        await inside.promise;
+        await two!.withLock(() => {});
+      }),
+    ];
+    await pause(1500);
+    expect(told).toEqual([]);
+    await spare.release();
+    await Promise.all(chains);
+  });
+
+  it('of a lock that lingers, which is given up for whoever asks', async () => {
+    const root = server.path('linger');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const told = deadlocksTold();
+    const linger = { linger: 3_600_000 };
+    await one!.mutex('a').withLock(() => {}, linger);
+    await two!.mutex('b').withLock(() => {}, linger);
+    await Promise.all(
+      plant(
+        { locks: [one!.mutex('c'), one!.mutex('b')], options: linger },
+        { locks: [two!.mutex('d'), two!.mutex('a')], options: linger },
+      ),
+    );
+    expect(told).toEqual([]);
+  });
+});
+
+describe('what a waiter said', () => {
+  it('is no longer said when it has the lock, and the lock is handed on', async () => {
+    const root = server.path('said');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const said = async () => {
+      const nodes = (await clients[0].children(`${root}/b`)).children;
+      const read = nodes.map((node) => clients[0].get(`${root}/b/${node}`));
+      return (await Promise.all(read)).map(({ data }) => JSON.parse(data.toString()) as object);
+    };
+    const lease = await one!.mutex('b').acquire();
+    const granted = event();
+    const end = event();
+    const chain = two!.mutex('a').withLock(() =>
+      two!.mutex('b').withLock(async () => {
+        granted.resolve();
+        await end.promise;
+      }),
+    );
+    await expect.poll(said).toContainEqual(expect.objectContaining({ holds: [expect.anything()] }));
+    const next = two!.mutex('b').acquire();
+    await lease.release();
+    await granted.promise;
+    await expect.poll(said).toEqual([{ host: expect.any(String), pid: process.pid }]);
+    end.resolve();
+    await chain;
+    await (await next).release();
+    await nothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+  });
+
+  it('does not overwrite a request for revocation', async () => {
+    const root = server.path('revoked');
+    const clients = await Promise.all([connect(), connect()]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const lease = await one!.mutex('b').acquire();
+    const revoked = event();
+    const chain = two!.mutex('a').withLock(() =>
+      two!.mutex('b').withLock(async ({ revocation }) => {
+        if (!revocation.aborted) {
+          await new Promise((resolve) => revocation.addEventListener('abort', resolve));
+        }
+        revoked.resolve();
+      }),
+    );
+    await expect.poll(async () => (await one!.mutex('b').participants()).length).toBe(2);
+    const [, waiter] = await one!.mutex('b').participants();
+    await clients[0].set(waiter!.path, '__REVOKE__');
+    await pause(1000);
+    await lease.release();
+    await revoked.promise;
+    await chain;
+  });
+});

@@ -1,0 +1,135 @@
+import { setMaxListeners } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  type AcquireOptions,
+  DeadlockError,
+  type Lock,
+  MultiLock,
+  Mutex,
+  ReadWriteLock,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { expire, useClients } from '../../../support/clients.js';
+import { deadlocksTold, edges, plant } from '../../../support/deadlocks.js';
+import { useServer } from '../../../support/servers.js';
+
+// Many chains that take several locks in an order that is the same for all: they wait for long, time
+// out, lose their sessions, and are never in a deadlock. They go on until enough of their waits were
+// looked at, not for a time.
+
+const server = useServer();
+const connect = useClients(server);
+const CLIENTS = 3;
+/** Side by side, with locks of their own: so many waits more at a time. */
+const GROUPS = 6;
+/** Of each client in each group. */
+const CHAINS = 6;
+/** Outer locks of a group, two chains or more for each; and those inside. */
+const OUTER = 9;
+const INNER = 4;
+/** Sessions that end, and the waits that are looked at before each of them. */
+const EXPIRIES = 4;
+const LOOKS = 6;
+/** Milliseconds. */
+const LONGEST_HOLD = 900;
+/** Milliseconds: a wait as long as this was looked at. */
+const LOOKED_AT = 800;
+
+/** The same numbers each time. */
+function numbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+describe('of chains that keep the order', () => {
+  it('no deadlock is told, but the one that was planted among them', async () => {
+    const root = server.path('ordered');
+    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => connect()));
+    const told = deadlocksTold();
+    const stop = new AbortController();
+    const { signal } = stop;
+    setMaxListeners(0, signal);
+    onTestFinished(() => stop.abort());
+    let lookedAt = 0;
+    const looks = async (count: number) => {
+      await expect.poll(() => lookedAt).toBeGreaterThanOrEqual(count);
+    };
+    const failures: unknown[] = [];
+    const random = numbers(20261121);
+
+    const lockOf = (client: ZkClient, key: string): Lock => {
+      const path = `${root}/${key}`;
+      // By key, as two recipes on one path do not go.
+      if (Number(key.slice(-1)) % 2 === 0) return new Mutex(client, path);
+      const { read, write } = new ReadWriteLock(client, path);
+      return random() < 0.6 ? read : write;
+    };
+    const options = (): AcquireOptions => ({
+      wait: random() < 0.3 ? 2000 * random() : 20_000,
+      fairness: random() < 0.3 ? 'strict' : 'handover',
+      linger: random() < 0.3 ? 1000 * random() : 0,
+      onDeadlock: random() < 0.5 ? 'refuse' : 'report',
+      signal,
+    });
+    const hold = () =>
+      pause(random() < 0.6 ? LONGEST_HOLD * random() : 5 * random(), undefined, { signal });
+    const nest = async (client: ZkClient, keys: string[], depth = 0): Promise<void> => {
+      const [key, ...inner] = keys;
+      if (key === undefined) return hold();
+      if (inner.length === 1 && random() < 0.3) {
+        const locks = keys.map((each) => lockOf(client, each));
+        return new MultiLock(locks).withLock(hold, options());
+      }
+      const since = performance.now();
+      return lockOf(client, key).withLock(() => {
+        if (depth > 0 && performance.now() - since > LOOKED_AT) lookedAt++;
+        return nest(client, inner, depth + 1);
+      }, options());
+    };
+    const chain = async (client: ZkClient, group: number) => {
+      while (!signal.aborted) {
+        const inner = Array.from({ length: INNER }, (_, index) => `${group}/k${index}`);
+        const keys = [
+          `${group}/a${Math.floor(random() * OUTER)}`,
+          ...inner.filter(() => random() < 0.5).slice(0, 2),
+        ];
+        await nest(client, keys).catch((error: unknown) => failures.push(error));
+      }
+    };
+    const trouble = async () => {
+      for (let expiries = 1; expiries <= EXPIRIES; expiries++) {
+        await looks(expiries * LOOKS);
+        await expire(clients[Math.floor(random() * CLIENTS)]!, server);
+      }
+      // Otherwise the last one would say nothing.
+      await looks((EXPIRIES + 1) * LOOKS);
+    };
+    const ordered = clients.flatMap((client) =>
+      Array.from({ length: GROUPS * CHAINS }, (_, index) => chain(client, index % GROUPS)),
+    );
+    const planting = (async () => {
+      await looks(LOOKS);
+      const [one, two] = await Promise.all([connect(), connect()]);
+      const at = (client: ZkClient, key: string) => new Mutex(client, `${root}/${key}`, { key });
+      const refuse = { onDeadlock: 'refuse' } as const;
+      return Promise.allSettled(
+        plant(
+          { locks: [at(one, 'x'), at(one, 'y')], options: refuse },
+          { locks: [at(two, 'y'), at(two, 'x')], options: refuse },
+        ),
+      );
+    })();
+    const [planted] = await Promise.all([planting, trouble()]);
+    stop.abort();
+    await Promise.all(ordered);
+
+    expect(planted.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(told.length).toBeGreaterThan(0);
+    for (const deadlock of told) expect(edges(deadlock)).toEqual(['x -> y', 'y -> x']);
+    expect(failures.filter((failure) => failure instanceof DeadlockError)).toEqual([]);
+  });
+});

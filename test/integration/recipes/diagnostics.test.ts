@@ -1,0 +1,330 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type ConnectionState,
+  LeaderLatch,
+  LeaseLostError,
+  LockBusyError,
+  LockTimeoutError,
+  MultiLock,
+  Mutex,
+  NonReentrantMutex,
+  NotLeaderError,
+  ReadWriteLock,
+  Semaphore,
+  WaitCancelledError,
+} from 'nestjs-zookeeper/recipes';
+import { describe, expect, it } from 'vitest';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import { failureOf, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+import { useChannels } from '../../support/told.js';
+
+const server = useServer();
+const connect = useClients(server);
+const told = useChannels();
+
+describe('the channels of waits and holds tell of', () => {
+  it('a lock that is free, with what was taken and for how long', async () => {
+    const client = await connect();
+    const waits = told.messages('wait');
+    const holds = told.messages('hold');
+    const story = told.story();
+    const mutex = new Mutex(client, server.path('free'), { key: 'free' });
+    const lease = await mutex.acquire();
+    await lease.release();
+    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
+
+    expect(waits.map(({ wait }) => wait)).toEqual([waits[0]!.wait, waits[0]!.wait]);
+    expect(waits[0]!.wait.lock).toBe(mutex);
+    expect(waits[1]).toMatchObject({ kind: 'cold', duration: expect.any(Number) });
+    const [{ hold: held }, end] = holds as [(typeof holds)[0], (typeof holds)[0]];
+    expect(held).toMatchObject({ kind: 'cold', fencingToken: lease.fencingToken });
+    expect(held.lock).toBe(mutex);
+    expect(end.hold).toBe(held);
+    expect((end as { duration: number }).duration).toBeGreaterThanOrEqual(0);
+  });
+
+  it('a lock that is handed over', async () => {
+    const mutex = new Mutex(await connect(), server.path('handed'));
+    const first = await mutex.acquire();
+    const story = told.story();
+    const second = mutex.acquire();
+    await first.release();
+    await (await second).release();
+    // Nobody listened when the first was granted.
+    expect(story).toEqual([
+      'wait began',
+      'wait granted handed-over',
+      'hold began',
+      'hold released',
+    ]);
+  });
+
+  it('a lock that lingers', async () => {
+    const mutex = new Mutex(await connect(), server.path('lingering'));
+    await mutex.withLock(() => {}, { linger: 5_000 });
+    const story = told.story();
+    for (let visit = 0; visit < 2; visit++) await mutex.withLock(() => {}, { linger: 5_000 });
+    const visit = ['wait began', 'wait granted lingering', 'hold began', 'hold released'];
+    expect(story).toEqual([...visit, ...visit]);
+  });
+
+  it('a lock that its holder enters again', async () => {
+    const mutex = new Mutex(await connect(), server.path('again'));
+    const story = told.story();
+    await mutex.withLock(() => mutex.withLock(() => {}));
+    expect(story).toEqual([
+      'wait began',
+      'wait granted cold',
+      'hold began',
+      'wait granted re-entered',
+      'hold released',
+    ]);
+  });
+
+  it('readers that share a znode, and one that takes it when it lingers', async () => {
+    const path = server.path('readers');
+    const client = await connect();
+    const { read } = new ReadWriteLock(client, path);
+    const waits = told.messages('wait');
+    const kinds = () => waits.flatMap((message) => ('kind' in message ? [message.kind] : []));
+    const leases = await Promise.all([1, 2, 3].map(() => read.acquire({ linger: 5_000 })));
+    expect(kinds()).toEqual(['cold', 'shared', 'shared']);
+    leases.push(await read.acquire({ linger: 5_000 }));
+    await Promise.all(leases.map((lease) => lease.release()));
+    await read.withLock(() => {}, { linger: 5_000 });
+    expect(kinds().slice(3)).toEqual(['shared', 'lingering']);
+  });
+
+  it('a lock of its own for each caller where the order is strict', async () => {
+    const mutex = new Mutex(await connect(), server.path('strict'));
+    const waits = told.messages('wait');
+    const strict = { fairness: 'strict' } as const;
+    const first = await mutex.acquire(strict);
+    const second = mutex.acquire(strict);
+    await first.release();
+    await (await second).release();
+    const granted = waits.filter(({ event }) => event === 'granted');
+    expect(granted).toMatchObject([{ kind: 'cold' }, { kind: 'cold' }]);
+  });
+
+  it('a downgrade', async () => {
+    const lock = new ReadWriteLock(await connect(), server.path('downgrade'));
+    const writing = await lock.write.acquire();
+    const story = told.story();
+    const reading = await lock.downgrade(writing);
+    await reading.release();
+    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
+  });
+
+  it('each lock of several', async () => {
+    const client = await connect();
+    const holds = told.messages('hold');
+    const locks = ['a', 'b'].map((key) => new Mutex(client, server.path(key), { key }));
+    await new MultiLock(locks).withLock(() => {});
+    expect(holds.map(({ event, hold }) => `${event} ${hold.lock.key}`)).toEqual([
+      'began a',
+      'began b',
+      'released b',
+      'released a',
+    ]);
+  });
+
+  it('permits: one wait for all, one hold for each lease, and nothing of the door', async () => {
+    const client = await connect();
+    const path = server.path('permits');
+    const semaphore = new Semaphore(client, path, { permits: 3 });
+    const story = told.story();
+    await (await semaphore.tryAcquire())!.release();
+    expect(story.splice(0)).toEqual([
+      'wait began',
+      'wait granted cold',
+      'hold began',
+      'hold released',
+    ]);
+    const leases = await semaphore.acquireEach({ count: 2 });
+    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold began']);
+    const waiting = semaphore.acquire({ count: 2 });
+    expect(await semaphore.tryAcquire({ count: 2 })).toBeUndefined();
+    await Promise.all(leases.map((lease) => lease.release()));
+    await (await waiting).release();
+    expect(story.slice(4)).toEqual([
+      'wait began',
+      'wait began',
+      'wait busy',
+      'hold released',
+      'hold released',
+      'wait granted cold',
+      'hold began',
+      'hold released',
+    ]);
+  });
+
+  it('what a lock is, by the rights that exclude each other at its path', async () => {
+    const client = await connect();
+    const waits = told.messages('wait');
+    const { read, write } = new ReadWriteLock(client, server.path('recipe'));
+    const locks = [
+      new Mutex(client, server.path('recipe')),
+      new NonReentrantMutex(client, server.path('recipe')),
+      read,
+      write,
+    ];
+    for (const lock of locks) await lock.withLock(() => {});
+    const began = waits.filter(({ event }) => event === 'began');
+    expect(began.map(({ wait }) => wait.lock.recipe)).toEqual([
+      'mutex',
+      'semaphore',
+      'read',
+      'write',
+    ]);
+  });
+
+  it('a wait that ends with its deadline, its signal, or before it began', async () => {
+    const path = server.path('vain');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    await using _held = await new Mutex(other, path).acquire();
+    const mutex = new Mutex(client, path);
+    const waits = told.messages('wait');
+    const story = told.story();
+    const cancelling = new AbortController();
+
+    const late = await failureOf(mutex.acquire({ wait: 50 }));
+    const cancelled = failureOf(mutex.acquire({ signal: cancelling.signal }));
+    cancelling.abort();
+    const busy = await failureOf(mutex.acquire({ wait: 0 }));
+    expect(late).toBeInstanceOf(LockTimeoutError);
+    expect(await cancelled).toBeInstanceOf(WaitCancelledError);
+    expect(busy).toBeInstanceOf(LockBusyError);
+    expect(story.toSorted()).toEqual([
+      'wait began',
+      'wait began',
+      'wait began',
+      'wait busy',
+      'wait cancelled',
+      'wait timed-out',
+    ]);
+    expect(story.slice(0, 2)).toEqual(['wait began', 'wait timed-out']);
+    const ends = waits.filter(({ event }) => event !== 'began');
+    expect(ends[0]).toMatchObject({ error: late });
+    // Timers may be early by a millisecond or two.
+    expect((ends[0] as { duration: number }).duration).toBeGreaterThan(45);
+    expect(new Set(ends.map(({ wait }) => wait)).size).toBe(3);
+  });
+
+  it('a wait that fails', async () => {
+    const client = await connect();
+    const path = server.path('foreign');
+    await using _held = await new Mutex(client, path).acquire();
+    const waits = told.messages('wait');
+    const error = await failureOf(new ReadWriteLock(client, path).read.acquire());
+    expect(waits).toMatchObject([{ event: 'began' }, { event: 'failed', error }]);
+  });
+
+  it('a hold that is lost with its session, once', async () => {
+    const client = await connect();
+    const mutex = new Mutex(client, server.path('lost'));
+    const holds = told.messages('hold');
+    const lease = await mutex.acquire();
+    await expire(client, server);
+    await aborted(lease.signal);
+    await lease.release();
+    expect(holds.map(({ event }) => event)).toEqual(['began', 'lost']);
+    const { reason } = holds[1] as { reason: unknown };
+    expect(reason).toBe(lease.signal.reason);
+    expect(reason).toBeInstanceOf(LeaseLostError);
+  });
+
+  it('a hold that is lost by its holdAtMost', async () => {
+    const mutex = new Mutex(await connect(), server.path('at-most'));
+    const story = told.story();
+    const lease = await mutex.acquire({ holdAtMost: 20 });
+    await aborted(lease.signal);
+    expect(story.slice(2)).toEqual(['hold began', 'hold lost']);
+  });
+
+  it('all in the call chain of the caller', async () => {
+    const mutex = new Mutex(await connect(), server.path('context'));
+    const caller = new AsyncLocalStorage<string>();
+    const heard: string[] = [];
+    told.listen('wait', ({ event }) => heard.push(`${event} by ${caller.getStore()}`));
+    told.listen('hold', ({ event }) => heard.push(`${event} by ${caller.getStore()}`));
+    const first = await caller.run('first', () => mutex.acquire());
+    const second = caller.run('second', () => mutex.acquire());
+    await caller.run('third', () => first.release());
+    await second;
+    expect(heard).toEqual([
+      'began by first',
+      'granted by first',
+      'began by first',
+      'began by second',
+      'released by third',
+      'granted by second',
+      'began by second',
+    ]);
+  });
+});
+
+describe('a channel', () => {
+  it('changes nothing for a listener that came late, and for one that left', async () => {
+    const path = server.path('late');
+    const client = await connect();
+    const mutex = new Mutex(client, path);
+    const lease = await mutex.acquire();
+    const waiting = mutex.acquire();
+    const story = told.story();
+    await lease.release();
+    await (await waiting).release();
+    expect(story).toEqual([]);
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe('the channel of connections', () => {
+  it('tells of each state of each client', async () => {
+    const messages = told.messages('connection');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { id } = await client.session();
+    await expire(client, server);
+    const states = () => messages.filter((one) => one.client === client).map(({ state }) => state);
+    await expect.poll(states).toContain('LOST' satisfies ConnectionState);
+    await expect.poll(() => states().at(-1)).toBe('CONNECTED');
+    await client.close();
+    expect(states()[0]).toBe('CONNECTED');
+    expect(states().at(-1)).toBe('CLOSED');
+    const lost = messages.find(({ state }) => state === 'LOST');
+    expect(lost).toMatchObject({ sessionId: id, reason: expect.any(Error) });
+    expect(messages.filter((one) => one.client === other)).toMatchObject([{ state: 'CONNECTED' }]);
+  });
+});
+
+describe('the channel of leaders', () => {
+  it('tells who is elected, resigns, and is demoted', async () => {
+    const path = server.path('election');
+    const client = await connect();
+    const messages = told.messages('leader');
+    const latch = new LeaderLatch(client, path, { id: 'me', key: 'job' });
+    latch.start();
+    const term = await latch.await();
+    expect(messages).toEqual([{ event: 'elected', candidate: latch, term }]);
+    await latch.resign();
+    expect(messages[1]).toMatchObject({ event: 'resigned', term });
+    await latch.await();
+    await expire(client, server);
+    await expect.poll(() => messages.map(({ event }) => event)).toContain('demoted');
+    const demoted = messages.find(({ event }) => event === 'demoted') as { reason: Error };
+    expect(demoted.reason).toBeInstanceOf(NotLeaderError);
+    expect(demoted.reason.cause).toBeInstanceOf(LeaseLostError);
+    await latch.await();
+    await latch.close('silent');
+    expect(messages.map(({ event }) => event)).toEqual([
+      'elected',
+      'resigned',
+      'elected',
+      'demoted',
+      'elected',
+      'resigned',
+    ]);
+    await queued(client, path, 0);
+  });
+});

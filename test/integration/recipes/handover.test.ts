@@ -1,0 +1,655 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  currentLease,
+  LeaseLostError,
+  LockBusyError,
+  LockTimeoutError,
+  MultiLock,
+  Mutex,
+  ReadWriteLock,
+  Semaphore,
+  type Lease,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { describe, expect, it } from 'vitest';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import { eventually } from '../../support/eventually.js';
+import { Link } from '../../support/link.js';
+import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+/** Milliseconds: who has held a lock for so long is named by its znode. */
+const DESCRIBED_AFTER = 60;
+
+const LOCKS = {
+  mutex: (client: ZkClient, path: string) => new Mutex(client, path),
+  'write lock': (client: ZkClient, path: string) => new ReadWriteLock(client, path).write,
+};
+
+/** Looks at one token after the other: each is above those before it. */
+function rising(): (token: bigint) => void {
+  let last = 0n;
+  return (token) => {
+    expect(token).toBeGreaterThan(last);
+    last = token;
+  };
+}
+
+/** The names of the znodes that were seen under a path while `work` ran. */
+async function nodesDuring(client: ZkClient, path: string, work: Promise<unknown>) {
+  const seen = new Set<string>();
+  let over = false;
+  void work.finally(() => (over = true));
+  while (!over) for (const name of await nodesUnder(client, path)) seen.add(name);
+  await work;
+  return seen;
+}
+
+describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name, lockAt) => {
+  it('has one znode for all who wait there, in the order of their calls', async () => {
+    const path = server.path('one-node');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const order: number[] = [];
+    const tokens: bigint[] = [];
+    const held = await lockAt(client, path).acquire();
+    const visits = Array.from({ length: 100 }, (_, index) =>
+      lockAt(client, path).withLock(({ fencingToken }) => {
+        order.push(index);
+        tokens.push(fencingToken);
+      }),
+    );
+    const [node] = await nodesUnder(observer, path);
+    await held.release();
+    await Promise.all(visits);
+    expect(order).toEqual(Array.from({ length: 100 }, (_, index) => index));
+    expect(tokens).toEqual(tokens.toSorted((a, b) => (a < b ? -1 : 1)));
+    expect(new Set(tokens).size).toBe(100);
+    expect(tokens[0]).toBe(held.fencingToken + 1n);
+    expect(node).toBeDefined();
+    await nothingLeft(server, observer, path);
+  });
+
+  it('has tokens that rise over more grants than one zxid is good for, and after them', async () => {
+    const path = server.path('renewed');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const rises = rising();
+    const seen = await nodesDuring(
+      other,
+      path,
+      Promise.all(
+        Array.from({ length: 3000 }, () =>
+          lockAt(client, path).withLock(({ fencingToken }) => {
+            rises(fencingToken);
+          }),
+        ),
+      ),
+    );
+    expect(seen.size).toBe(1);
+    await lockAt(other, path).withLock(({ fencingToken }) => {
+      rises(fencingToken);
+    });
+  });
+
+  it('gets a zxid for more tokens while its znode is made to say who holds it', async () => {
+    const path = server.path('renewed-and-described');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const rises = rising();
+    const visits = Array.from({ length: 1500 }, (_, index) =>
+      lockAt(client, path).withLock(
+        async ({ fencingToken }) => {
+          rises(fencingToken);
+          // Half of the tokens are used up before the next visit.
+          if (index === 511) await link.silence();
+          if (index !== 512) return;
+          await delay(DESCRIBED_AFTER);
+          await link.speak();
+          await eventually(async () =>
+            expect(await lockAt(other, path).participants()).toMatchObject([
+              { details: { text: 'visit 512' } },
+            ]),
+          );
+        },
+        { details: { text: `visit ${index}` } },
+      ),
+    );
+    const seen = await nodesDuring(other, path, Promise.all(visits));
+    expect(seen.size).toBe(1);
+  });
+
+  it('is given up where somebody asked for it, and tokens rise after it', async () => {
+    const path = server.path('renewed-and-revoked');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const rises = rising();
+    const seen = await nodesDuring(
+      other,
+      path,
+      Promise.all(
+        Array.from({ length: 2000 }, (_, index) =>
+          lockAt(client, path).withLock(async ({ fencingToken }) => {
+            rises(fencingToken);
+            if (index === 100) await lockAt(other, path).revoke();
+            // It stays until the other client has seen it.
+            if (index === 1999) await lockAt(other, path).participants();
+          }),
+        ),
+      ),
+    );
+    expect(seen.size).toBe(2);
+  });
+
+  it('goes to another process before long, and comes back', async () => {
+    const path = server.path('bound');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    let inside = 0;
+    const rises = rising();
+    const grants = clients.map(() => 0);
+    const turns: number[] = [];
+    await Promise.all(
+      clients.flatMap((client, index) =>
+        Array.from({ length: 8 }, async () => {
+          for (let visit = 0; visit < 100; visit++) {
+            await lockAt(client, path).withLock(({ fencingToken }) => {
+              expect(++inside).toBe(1);
+              rises(fencingToken);
+              grants[index]!++;
+              if (turns.at(-1) !== index) turns.push(index);
+              inside--;
+            });
+          }
+        }),
+      ),
+    );
+    expect(grants).toEqual([800, 800, 800]);
+    // Nobody was served to the end before another began.
+    expect(turns.length).toBeGreaterThan(3);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('makes nobody wait elsewhere for those who hold it for long', async () => {
+    const path = server.path('long');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const order: string[] = [];
+    const held = await lockAt(client, path).acquire();
+    const here = [1, 2].map(() =>
+      lockAt(client, path).withLock(async () => {
+        order.push('here');
+        await delay(15);
+      }),
+    );
+    const there = lockAt(other, path).withLock(() => void order.push('there'));
+    await queued(other, path, 2);
+    await delay(15);
+    await held.release();
+    await Promise.all([...here, there]);
+    expect(order[0]).toBe('there');
+  });
+
+  it('is lost for its holder alone when its session ends; the next has it in another one', async () => {
+    const path = server.path('lost');
+    const client = await connect();
+    const [first, second] = [lockAt(client, path), lockAt(client, path)];
+    await (await first.acquire()).release();
+    const held = await first.acquire();
+    const next = second.acquire();
+    await expire(client, server);
+    expect(await aborted(held.signal)).toBeInstanceOf(LeaseLostError);
+    const lease = await next;
+    expect(lease.held).toBe(true);
+    expect(lease.fencingToken).toBeGreaterThan(held.fencingToken);
+    await lease.release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('is not handed on once somebody asked for it', async () => {
+    const path = server.path('revoked');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const held = await lockAt(client, path).acquire();
+    const next = lockAt(client, path).acquire();
+    const [before] = await nodesUnder(other, path);
+    const asked = aborted(held.revocation);
+    await lockAt(other, path).revoke();
+    await asked;
+    await held.release();
+    const lease = await next;
+    expect(await nodesUnder(other, path)).not.toContain(before);
+    expect(lease.revocation.aborted).toBe(false);
+    await lease.release();
+  });
+
+  it('counts the bounds of each grant by itself', async () => {
+    const path = server.path('bounds');
+    const client = await connect();
+    const lock = lockAt(client, path);
+    const hung = await lock.acquire({ holdAtMost: 60 });
+    const next = lock.acquire();
+    expect(await aborted(hung.signal)).toBeInstanceOf(LeaseLostError);
+    const lease = await next;
+    expect(lease.fencingToken).toBeGreaterThan(hung.fencingToken);
+    await hung.release();
+    expect(lease.held).toBe(true);
+    await lease.release();
+    const started = performance.now();
+    const kept = await lock.acquire({ holdAtLeast: 100 });
+    await kept.release();
+    await (await lock.acquire()).release();
+    expect(performance.now() - started).toBeGreaterThan(80);
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
+  // Longer than any test waits: what ends it is not its time.
+  const linger = 3_600_000;
+
+  it('is had again without the network, with a higher token', async () => {
+    const path = server.path('linger');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const lock = lockAt(client, path);
+    const leases: Lease[] = [];
+    for (let i = 0; i < 5; i++) {
+      await lock.withLock((lease) => void leases.push(lease), { linger });
+    }
+    expect(await nodesUnder(observer, path)).toHaveLength(1);
+    const tokens = leases.map(({ fencingToken }) => fencingToken);
+    expect(tokens.map((token) => token - tokens[0]!)).toEqual([0n, 1n, 2n, 3n, 4n]);
+    expect(leases.some(({ held }) => held)).toBe(false);
+    const tried = await lock.tryAcquire({ linger });
+    expect(tried!.held).toBe(true);
+    await tried!.release();
+  });
+
+  it('is had at once, and its tokens rise over more grants than one zxid is good for', async () => {
+    const path = server.path('linger-on');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const lock = lockAt(client, path);
+    const rises = rising();
+    let atOnce = 0;
+    const visitAll = async () => {
+      for (let visits = 0; visits < 3000; visits++) {
+        let began = false;
+        const visit = lock.withLock(
+          ({ fencingToken }) => {
+            began = true;
+            rises(fencingToken);
+          },
+          { linger },
+        );
+        if (began) atOnce++;
+        await visit;
+      }
+    };
+    const seen = await nodesDuring(observer, path, visitAll());
+    expect(seen.size).toBe(1);
+    // But for those that the event loop's other work comes before.
+    expect(atOnce).toBeGreaterThan(1000);
+  });
+
+  it('is given up at once for whoever wants it elsewhere', async () => {
+    const path = server.path('newcomer');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    await lockAt(client, path).withLock(() => {}, { linger });
+    await (await lockAt(other, path).acquire()).release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('is given up for whoever came while it was held', async () => {
+    const path = server.path('came');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const held = await lockAt(client, path).acquire({ linger });
+    const theirs = lockAt(other, path).acquire();
+    await queued(other, path, 2);
+    await held.release();
+    await (await theirs).release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('is given up when its time is up, when somebody asks for it, and with its session', async () => {
+    const path = server.path('ends');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lock = lockAt(client, path);
+    await lock.withLock(() => {}, { linger: 50 });
+    await queued(other, path, 0);
+    await lock.withLock(() => {}, { linger });
+    await lock.withLock(() => {}, { linger: 50 });
+    await queued(other, path, 0);
+    await lock.withLock(() => {}, { linger });
+    await queued(other, path, 1);
+    await lockAt(other, path).revoke();
+    await queued(other, path, 0);
+    await lock.withLock(() => {}, { linger });
+    await expire(client, server);
+    await queued(other, path, 0);
+    let again = 0;
+    await lock.withLock(() => void again++, { linger: 0 });
+    expect(again).toBe(1);
+    await nothingLeft(server, other, path);
+  });
+
+  it('grants nothing on a session that a pause outlived', async () => {
+    const path = server.path('pause');
+    const [client, other] = await Promise.all([connect({ sessionTimeout: 2000 }), connect()]);
+    await lockAt(client, path).withLock(() => {}, { linger });
+    const [before] = await nodesUnder(other, path);
+    const session = await client.session();
+    // As long as the session's clock gives it, and longer.
+    const end = performance.now() + 2200;
+    while (performance.now() < end);
+    const lease = await lockAt(client, path).acquire();
+    expect(session.alive).toBe(false);
+    expect(lease.held).toBe(true);
+    expect(await nodesUnder(other, path)).not.toContain(before);
+    await lease.release();
+  });
+});
+
+describe('readers of one process', () => {
+  it('share a znode, also those who come later', async () => {
+    const path = server.path('shared');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    const leases = await Promise.all(Array.from({ length: 20 }, () => read.acquire()));
+    leases.push(await read.acquire());
+    expect(await nodesUnder(observer, path)).toHaveLength(1);
+    await Promise.all(leases.slice(1).map((lease) => lease.release()));
+    expect(leases[0]!.held).toBe(true);
+    expect(await nodesUnder(observer, path)).toHaveLength(1);
+    await leases[0]!.release();
+    await nothingLeft(server, observer, path);
+  });
+
+  it('keep it for those of them who come again at once', async () => {
+    const path = server.path('again');
+    const client = await connect();
+    // Persistent: a container may be reaped in between, and counts from the beginning.
+    await client.create(path);
+    const { read } = new ReadWriteLock(client, path);
+    const held = await read.acquire();
+    const before = await client.exists(path);
+    await held.release();
+    let grants = 0;
+    await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (grants++ < 400) await read.withLock(() => {});
+      }),
+    );
+    const after = await client.exists(path);
+    // A znode made and one deleted, where each eight of them might have had one of their own.
+    expect(after!.cversion - before!.cversion).toBeLessThan(10);
+  });
+
+  it('do not join once a writer stands behind them', async () => {
+    const path = server.path('writer');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    const order: string[] = [];
+    const first = await read.acquire();
+    await (await read.acquire()).release();
+    const writing = new ReadWriteLock(other, path).write.withLock(() => void order.push('write'));
+    await queued(other, path, 2);
+    // As soon as that is known here.
+    await expect
+      .poll(async () => {
+        const lease = await read.tryAcquire();
+        await lease?.release();
+        return lease;
+      })
+      .toBeUndefined();
+    const later = read.withLock(() => void order.push('read'));
+    await first.release();
+    await Promise.all([writing, later]);
+    expect(order).toEqual(['write', 'read']);
+    await nothingLeft(server, client, path);
+  });
+
+  it('starve no writer, however many of them come', async () => {
+    const path = server.path('starve');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    let reading = true;
+    const readers = Array.from({ length: 16 }, async () => {
+      while (reading) await read.withLock(() => delay(1));
+    });
+    for (let i = 0; i < 5; i++) {
+      await new ReadWriteLock(other, path).write.withLock(() => {}, { wait: 60_000 });
+    }
+    reading = false;
+    await Promise.all(readers);
+    await nothingLeft(server, client, path);
+  });
+
+  it('are refused at once where writers hold, and nobody else waits', async () => {
+    const path = server.path('busy');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const writing = await new ReadWriteLock(other, path).write.acquire();
+    const { read } = new ReadWriteLock(client, path);
+    await expect(read.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    await writing.release();
+    const lease = await read.acquire({ wait: 0 });
+    await lease.release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('linger until a writer comes', async () => {
+    const path = server.path('linger-read');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    await read.withLock(() => {}, { linger: 3_600_000 });
+    await queued(other, path, 1);
+    await new ReadWriteLock(other, path).read.withLock(() => {});
+    await queued(other, path, 1);
+    await new ReadWriteLock(other, path).write.withLock(() => {});
+    await nothingLeft(server, client, path);
+  });
+
+  it('linger until somebody asks for the lock', async () => {
+    const path = server.path('linger-revoked');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    await read.withLock(() => {}, { linger: 3_600_000 });
+    await queued(other, path, 1);
+    await new ReadWriteLock(other, path).read.revoke();
+    await nothingLeft(server, client, path);
+  });
+
+  it('share the znode of the latest of them, also where an earlier one is still held', async () => {
+    const path = server.path('latest');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    const earlier = await read.acquire();
+    const stop = new AbortController();
+    const writing = new ReadWriteLock(other, path).write.acquire({ signal: stop.signal });
+    writing.catch(() => {});
+    await queued(other, path, 2);
+    const behindWriter = read.acquire();
+    await queued(other, path, 3);
+    stop.abort();
+    await (await behindWriter).release();
+    await queued(other, path, 1);
+    const later = await read.acquire();
+    await queued(other, path, 2);
+    await earlier.release();
+    await queued(other, path, 1);
+    const last = await read.acquire();
+    expect(await nodesUnder(other, path)).toHaveLength(1);
+    await Promise.all([later.release(), last.release()]);
+    await nothingLeft(server, client, path);
+  });
+
+  it('are lost together with their znode, and each holds by itself', async () => {
+    const path = server.path('lost-readers');
+    const client = await connect();
+    const { read } = new ReadWriteLock(client, path);
+    const [one, two] = await Promise.all([read.acquire(), read.acquire()]);
+    await one!.release();
+    expect([one!.held, two!.held]).toEqual([false, true]);
+    await expire(client, server);
+    expect(await aborted(two!.signal)).toBeInstanceOf(LeaseLostError);
+    expect(one!.signal.aborted).toBe(false);
+  });
+});
+
+describe('a write lock whose holder reads too', () => {
+  it('is not handed over beside that reader', async () => {
+    const path = server.path('beside');
+    const client = await connect();
+    const rw = new ReadWriteLock(client, path);
+    const writing = await rw.write.acquire();
+    let wrote = false;
+    const next = rw.write.withLock(() => void (wrote = true));
+    const reading = await rw.downgrade(writing);
+    await client.sync(path);
+    await client.sync(path);
+    expect([reading.held, wrote]).toEqual([true, false]);
+    await reading.release();
+    await next;
+    expect(wrote).toBe(true);
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe('a loop that never waits for anything else', () => {
+  it.each(['mutex', 'read lock', 'lingering'])(
+    'leaves the event loop its turns: %s',
+    async (kind) => {
+      const client = await connect();
+      const path = server.path('loop');
+      const lock =
+        kind === 'read lock' ? new ReadWriteLock(client, path).read : new Mutex(client, path);
+      const options = { linger: kind === 'lingering' ? 3_600_000 : 0 };
+      const kept = kind === 'read lock' ? await lock.acquire() : undefined;
+      let turns = 0;
+      let over = false;
+      const tick = () => {
+        turns++;
+        if (!over) setImmediate(tick);
+      };
+      setImmediate(tick);
+      const loops = Array.from({ length: 4 }, async () => {
+        for (let i = 0; i < 1000; i++) await lock.withLock(() => {}, options);
+      });
+      await Promise.all(loops);
+      over = true;
+      expect(turns).toBeGreaterThan(5);
+      await kept?.release();
+    },
+  );
+});
+
+describe('reentrancy under hand-over', () => {
+  it('stays exact', async () => {
+    const path = server.path('reentrant');
+    const client = await connect();
+    const mutex = new Mutex(client, path);
+    let depth = 0;
+    await Promise.all(
+      Array.from({ length: 50 }, () =>
+        mutex.withLock(async (outer) => {
+          expect(++depth).toBe(1);
+          await mutex.withLock((inner) => {
+            expect(inner.fencingToken).toBe(outer.fencingToken);
+            expect(currentLease()).toBe(inner);
+          });
+          expect(outer.held).toBe(true);
+          depth--;
+        }),
+      ),
+    );
+  });
+});
+
+describe('the locks of a multi-lock', () => {
+  it('are not handed over: whoever has one of them next has a token above the highest', async () => {
+    const [a, b] = [server.path('multi-a'), server.path('multi-b')];
+    const client = await connect();
+    const mutexes = () => [a, b].map((path) => new Mutex(client, path));
+    await new Mutex(client, a).withLock(() => {});
+    const held = await new Mutex(client, a).acquire();
+    // The second one's zxid is above the first one's by then.
+    const both = new MultiLock(mutexes()).acquire();
+    const next = new Mutex(client, a).acquire();
+    await held.release();
+    const lease = await both;
+    const { fencingToken } = lease;
+    await lease.release();
+    const later = await next;
+    expect(later.fencingToken).toBeGreaterThan(fencingToken);
+    await later.release();
+    await nothingLeft(server, client, a, b);
+  });
+});
+
+describe('permits handed over within a process', () => {
+  it('need no more lease nodes than there are permits, and none of the door', async () => {
+    const path = server.path('permits');
+    const [client, observer] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(client, path, { permits: 4 });
+    let inside = 0;
+    let most = 0;
+    let visits = 0;
+    const work = Promise.all(
+      Array.from({ length: 32 }, async () => {
+        for (let i = 0; i < 20; i++) {
+          await semaphore.withLock(async () => {
+            most = Math.max(most, ++inside);
+            visits++;
+            await new Promise((resolve) => setImmediate(resolve));
+            inside--;
+          });
+        }
+      }),
+    );
+    const leases = await nodesDuring(observer, `${path}/leases`, work);
+    expect(visits).toBe(640);
+    expect(most).toBeLessThanOrEqual(4);
+    // A handful of callers asks at the door while the first permits come.
+    expect(leases.size).toBeLessThan(100);
+    await nothingLeft(server, observer, `${path}/locks`, `${path}/leases`);
+  });
+
+  it('go to other processes before long, and are never more than there are', async () => {
+    const path = server.path('permits-bound');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    let inside = 0;
+    const visits = clients.map(() => 0);
+    await Promise.all(
+      clients.flatMap((client, index) =>
+        Array.from({ length: 8 }, async (_, caller) => {
+          const semaphore = new Semaphore(client, path, { permits: 3 });
+          const count = caller % 4 === 0 ? 2 : 1;
+          for (let i = 0; i < 10; i++) {
+            await semaphore.withLock(
+              async () => {
+                inside += count;
+                expect(inside).toBeLessThanOrEqual(3);
+                visits[index]!++;
+                await new Promise((resolve) => setImmediate(resolve));
+                inside -= count;
+              },
+              { count },
+            );
+          }
+        }),
+      ),
+    );
+    expect(visits).toEqual([80, 80, 80]);
+    await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
+  });
+
+  it('are asked for anew where the first one leaves and the next wants fewer', async () => {
+    const path = server.path('permits-fewer');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 2 }).acquire();
+    const semaphore = new Semaphore(other, path, { permits: 2 });
+    const both = semaphore.acquire({ count: 2, wait: 100 });
+    const one = semaphore.acquire();
+    await expect(both).rejects.toThrow(LockTimeoutError);
+    await (await one).release();
+    await held.release();
+    await nothingLeft(server, holder, `${path}/locks`, `${path}/leases`);
+  });
+});

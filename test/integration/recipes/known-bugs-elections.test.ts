@@ -1,0 +1,235 @@
+import { describe, expect, it } from 'vitest';
+import { LeaderLatch, type Term } from 'nestjs-zookeeper/recipes';
+import type { ZkClient } from '../../../lib/client/index.js';
+import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { latchesIn, Leader, selectorsIn } from '../../support/leaders.js';
+import { Link } from '../../support/link.js';
+import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+// Bugs that Curator's leader recipes had, each by its name.
+
+const server = useServer();
+const connect = useClients(server);
+
+/** Everything under a path and the path itself, as if the ensemble had lost it. */
+async function vanish(client: ZkClient, path: string): Promise<void> {
+  for (const node of await nodesUnder(client, path)) await client.delete(`${path}/${node}`);
+  // Empty, it may have been reaped already.
+  await client.delete(path).catch((error: unknown) => {
+    expect(error).toMatchObject({ code: 'NO_NODE' });
+  });
+}
+
+async function closeAll(...latches: LeaderLatch[]): Promise<void> {
+  await Promise.all(latches.map((latch) => latch.close()));
+}
+
+describe('leader latch', () => {
+  it('CURATOR-604, 696: does not lead by the node of the session before', async () => {
+    const path = server.path('curator-604');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const [a, b] = await latchesIn(path, other, client);
+    await a!.await();
+    const before = (await client.session()).id;
+    await expire(client, server);
+    await expect.poll(async () => (await client.session()).id).not.toBe(before);
+    await a!.close();
+    await b!.await();
+    const leader = await b!.leader();
+    expect(leader!.session).toBe((await client.session()).id);
+    expect(await nodesUnder(other, path)).toHaveLength(1);
+    await b!.close();
+    await nothingLeft(server, client, path);
+  });
+
+  it('CURATOR-696: does not lead by its own old node that is still there', async () => {
+    const path = server.path('curator-696');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const [latch] = await latchesIn(path, client);
+    const term = await latch!.await();
+    const [old] = await nodesUnder(other, path);
+    const next = new Promise<Term>((resolve) => {
+      latch!.onChange((begun) => void (begun && resolve(begun)));
+    });
+    await link.down();
+    await aborted(term.signal);
+    // The session is over for the client alone.
+    expect(await nodesUnder(other, path)).toEqual([old]);
+    await link.up();
+    const { fencingToken } = await next;
+    expect(await nodesUnder(other, path)).not.toContain(old);
+    expect((await latch!.leader())!.session).toBe((await client.session()).id);
+    expect(fencingToken).toBeGreaterThan(term.fencingToken);
+    await latch!.close();
+    await client.close();
+  });
+
+  it('CURATOR-653: interleaved resignations make neither two leaders nor a wrong state', async () => {
+    const path = server.path('curator-653');
+    const clients = await Promise.all([connect(), connect()]);
+    const latches = await latchesIn(path, ...clients, ...clients);
+    let most = 0;
+    let terms = 0;
+    for (const latch of latches) {
+      latch.onChange((term) => {
+        if (!term) return;
+        most = Math.max(most, latches.filter(({ hasLeadership }) => hasLeadership).length);
+        // While the one before still queues up again.
+        if (++terms < 60) void latch.resign();
+      });
+    }
+    await latches[0]!.resign();
+    await expect.poll(() => terms).toBe(60);
+    expect(most).toBe(1);
+    await queued(clients[0]!, path, 4);
+    const leading = latches.filter(({ hasLeadership }) => hasLeadership);
+    expect(leading.map(({ id }) => id)).toEqual([(await latches[0]!.leader())!.id]);
+    await closeAll(...latches);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('CURATOR-645: nodes that go under everybody are made once more, not over and over', async () => {
+    const path = server.path('curator-645');
+    const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
+    // No container: it may stand empty for a moment, and is to go on counting.
+    await operator!.create(path);
+    const latches = await latchesIn(path, ...clients, ...clients);
+    await latches[0]!.await();
+    const before = await nodesUnder(operator!, path);
+    await Promise.all(before.map((node) => operator!.delete(`${path}/${node}`)));
+    await queued(operator!, path, 4);
+    await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
+    const after = await nodesUnder(operator!, path);
+    const sequences = after.map((node) => Number(node.slice(-10))).sort((a, b) => a - b);
+    expect(sequences).toEqual([4, 5, 6, 7]);
+    const leading = latches.find(({ hasLeadership }) => hasLeadership);
+    expect((await latches[0]!.leader())!.id).toBe(leading!.id);
+    await closeAll(...latches);
+    await nothingLeft(server, operator!, path);
+  });
+
+  it.each(['leads', 'waits'])(
+    'CURATOR-724: is not stuck where its path vanished without a word while it %s',
+    async (role) => {
+      const path = server.path('curator-724');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString, sessionTimeout: 10_000 });
+      const other = await connect();
+      const latches = await latchesIn(path, ...(role === 'leads' ? [client] : [other, client]));
+      const latch = latches.at(-1)!;
+      const first = await latches[0]!.await();
+      await link.down();
+      await stateOf(client, 'SUSPENDED');
+      if (role === 'waits') await latches[0]!.close();
+      await vanish(other, path);
+      await link.up();
+      await stateOf(client, 'RECONNECTED');
+      if (role === 'leads') await aborted(first.signal);
+      const term = await latch.await();
+      expect(term.fencingToken).toBeGreaterThan(first.fencingToken);
+      expect((await latch.leader())!.id).toBe(latch.id);
+      await latch.close();
+      await nothingLeft(server, other, path);
+      await client.close();
+    },
+  );
+
+  it('CURATOR-724: is not stuck where its path vanishes under its eyes', async () => {
+    const path = server.path('curator-724-connected');
+    const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
+    const latches = await latchesIn(path, ...clients);
+    const term = await latches[0]!.await();
+    // Those who queue up again may be there before the path is gone.
+    await vanish(operator!, path).catch(() => undefined);
+    await aborted(term.signal);
+    await queued(operator!, path, 2);
+    await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
+    await closeAll(...latches);
+    await nothingLeft(server, operator!, path);
+  });
+
+  it('CURATOR-45, 79: leaves no second node where the answer to a create was lost', async () => {
+    const path = server.path('curator-45');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    await client.ensureContainers(path);
+    await link.deafen();
+    const latch = new LeaderLatch(client, path);
+    latch.start();
+    await queued(other, path, 1);
+    const [node] = await nodesUnder(other, path);
+    await link.cut();
+    await latch.await();
+    expect(await nodesUnder(other, path)).toEqual([node]);
+    await latch.close();
+    await nothingLeft(server, other, path);
+    await client.close();
+  });
+
+  it('CURATOR-18: leaves no node where it was closed while the create was under way', async () => {
+    const path = server.path('curator-18');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    await client.ensureContainers(path);
+    await link.deafen();
+    const latch = new LeaderLatch(client, path);
+    latch.start();
+    await queued(other, path, 1);
+    const closed = latch.close();
+    await link.cut();
+    await closed;
+    await nothingLeft(server, other, path);
+    await client.close();
+  });
+});
+
+describe('leader selector', () => {
+  it('CURATOR-518: queues up again by itself, however often it is interrupted', async () => {
+    const path = server.path('curator-518');
+    const client = await connect();
+    const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
+    for (let term = 1; term <= 20; term++) {
+      await leader!.leads(term);
+      leader!.selector.interruptLeadership();
+      // Once more where there is nothing to interrupt.
+      for (let turn = 0; turn < term; turn++) await new Promise(setImmediate);
+      if (leader!.terms.length === term) leader!.selector.interruptLeadership();
+    }
+    await leader!.leads(21);
+    await leader!.selector.close();
+    await nothingLeft(server, client, path);
+  });
+
+  it('CURATOR-671: accepts a requeue as soon as it no longer leads', async () => {
+    const path = server.path('curator-671');
+    const client = await connect();
+    const leader = new Leader(client, path, { obeys: false });
+    const accepted: boolean[] = [];
+    const remove = leader.selector.onChange((term) => {
+      if (!term) accepted.push(leader.selector.requeue());
+    });
+    leader.selector.start();
+    await leader.leads(1);
+    leader.end();
+    await leader.leads(2);
+    leader.selector.interruptLeadership();
+    expect(leader.inside).toBe(1);
+    leader.end();
+    await leader.leads(3);
+    await expire(client, server);
+    await aborted(leader.terms[2]!.signal);
+    leader.end();
+    await leader.leads(4);
+    expect(accepted).toEqual([true, true, true]);
+    remove();
+    const closed = leader.selector.close();
+    leader.end();
+    await closed;
+    await nothingLeft(server, client, path);
+  });
+});

@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { LeaderLatch } from 'nestjs-zookeeper/recipes';
+import { useClients } from '../../support/clients.js';
+import { nodesUnder } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+it('leaves an election with the answer to the deletion, though it never led', async () => {
+  const path = server.path('election');
+  const leader = new LeaderLatch(await connect(), path);
+  leader.start();
+  await leader.await();
+  const client = await connect();
+  const waiting = new LeaderLatch(client, path);
+  waiting.start();
+  await expect.poll(() => nodesUnder(client, path)).toHaveLength(2);
+
+  const session = await client.session();
+  const discard = session.discard.bind(session);
+  const order: string[] = [];
+  session.discard = async (node) => {
+    await discard(node);
+    order.push('gone');
+  };
+  await waiting.close();
+  order.push('closed');
+  expect(order).toEqual(['gone', 'closed']);
+  await leader.close();
+});

@@ -1,0 +1,708 @@
+import { once } from 'node:events';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  BadOptionError,
+  ConnectionError,
+  ForeignNodeError,
+  IllegalStateError,
+  LeaderLatch,
+  LockTimeoutError,
+  NotAuthorizedError,
+  NotLeaderError,
+  ShuttingDownError,
+  type Term,
+  WaitCancelledError,
+  ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { LiveSession } from '../../../lib/client/live-session.js';
+import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { latchesIn } from '../../support/leaders.js';
+import { Link } from '../../support/link.js';
+import {
+  failureOf,
+  nodesUnder,
+  nothingLeft,
+  observed,
+  queued,
+} from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+/** What its listeners hear, one word each: `leads` or `not`. */
+function heard(latch: LeaderLatch): string[] {
+  const words: string[] = [];
+  latch.onChange((term) => void words.push(term ? 'leads' : 'not'));
+  return words;
+}
+
+describe('a leader latch', () => {
+  it('names its node as Curator does, with its id as the data, under a container', async () => {
+    const path = server.path('layout');
+    const client = await connect();
+    const latch = new LeaderLatch(client, path, { id: 'ärger ✓ 日本' });
+    latch.start();
+    await latch.await();
+    const [node] = await nodesUnder(client, path);
+    expect(node).toMatch(/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-0000000000$/);
+    const { data, stat } = await client.get(`${path}/${node}`);
+    expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
+    expect(stat.ephemeralOwner).toBe((await client.session()).id);
+    await latch.close();
+    // Only a container goes by itself.
+    await expect.poll(() => client.exists(path)).toBeUndefined();
+  });
+
+  it('hands the leadership on in the order of arrival, to one at a time', async () => {
+    const path = server.path('order');
+    const clients = await Promise.all(Array.from({ length: 5 }, () => connect()));
+    const latches = await latchesIn(path, ...clients);
+    const terms: Term[] = [];
+    for (const [index, latch] of latches.entries()) {
+      terms.push(await latch.await());
+      expect(latches.map(({ hasLeadership }) => hasLeadership).indexOf(true)).toBe(index);
+      expect(latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
+      await latch.close();
+      expect(terms.at(-1)!.active).toBe(false);
+    }
+    const tokens = terms.map(({ fencingToken }) => fencingToken);
+    expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => (a < b ? -1 : 1)));
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('tells its term whose it is, of what and since when', async () => {
+    const path = server.path('term');
+    const client = await connect();
+    const latch = new LeaderLatch(client, path, { id: 'me', key: 'billing' });
+    expect(latch).toMatchObject({ id: 'me', key: 'billing', path, state: 'latent' });
+    const before = Date.now();
+    latch.start();
+    expect(latch).toMatchObject({ state: 'started', hasLeadership: false, term: undefined });
+    const term = await latch.await();
+    expect(term).toBe(latch.term);
+    expect(term).toMatchObject({ election: 'billing', path, participantId: 'me', active: true });
+    expect(term.leaderSince.getTime()).toBeGreaterThanOrEqual(before);
+    expect(term.leaderSince.getTime()).toBeLessThanOrEqual(Date.now());
+    const closed = latch.close();
+    expect(latch).toMatchObject({ state: 'closed', hasLeadership: false, term: undefined });
+    expect(term.active).toBe(false);
+    expect(term.signal.reason).toBeInstanceOf(NotLeaderError);
+    expect(term.signal.reason).toMatchObject({ code: 'NOT_LEADER', key: 'billing' });
+    await closed;
+  });
+
+  it('that resigns queues up again behind the others', async () => {
+    const path = server.path('resign');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const first = await a!.await();
+    const resigned = a!.resign();
+    expect(a!.hasLeadership).toBe(false);
+    await resigned;
+    const second = await b!.await();
+    await queued(a!.client, path, 2);
+    await b!.resign();
+    const third = await a!.await();
+    expect(third).not.toBe(first);
+    expect(first.fencingToken).toBeLessThan(second.fencingToken);
+    expect(second.fencingToken).toBeLessThan(third.fencingToken);
+    await Promise.all([a!.close(), b!.close()]);
+    await nothingLeft(server, a!.client, path);
+  });
+
+  it('that does not lead has nothing to resign', async () => {
+    const path = server.path('resign-nothing');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const term = await a!.await();
+    const [, before] = await b!.participants();
+    await b!.resign();
+    const [, after] = await b!.participants();
+    expect(after!.path).toBe(before!.path);
+    expect(term.active).toBe(true);
+    const latent = new LeaderLatch(b!.client, path);
+    expect(await failureOf(latent.resign())).toBeInstanceOf(IllegalStateError);
+  });
+
+  it('that is alone leads again after it resigned, in a term of its own', async () => {
+    const path = server.path('alone');
+    const [latch] = await latchesIn(path, await connect());
+    const first = await latch!.await();
+    await latch!.resign();
+    const second = await latch!.await();
+    expect(first.active).toBe(false);
+    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+  });
+
+  it('may be started before the client has connected', async () => {
+    const path = server.path('early');
+    const client = new ZkClient({ connectString: server.connectString, sessionTimeout: 4000 });
+    const errors: unknown[] = [];
+    const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
+    latch.start();
+    await expect.poll(() => errors).toEqual([expect.any(ConnectionError)]);
+    await client.connect();
+    await expect.poll(() => latch.hasLeadership).toBe(true);
+    await latch.close();
+    await client.close();
+  });
+
+  it('takes the host and the process for its id where it is given none', async () => {
+    const [latch] = [new LeaderLatch(await connect(), server.path('id'))];
+    expect(latch.id).toMatch(new RegExp(`:${process.pid}$`));
+  });
+});
+
+describe('the participants of an election', () => {
+  it('are listed in the order in which they lead, with their ids', async () => {
+    const path = server.path('participants');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const latches = await latchesIn(path, ...clients);
+    await latches[0]!.await();
+    const participants = await latches[2]!.participants();
+    expect(participants.map(({ id, isLeader }) => [id, isLeader])).toEqual([
+      ['latch 0', true],
+      ['latch 1', false],
+      ['latch 2', false],
+    ]);
+    const [first] = participants;
+    expect(first!.session).toBe((await clients[0]!.session()).id);
+    expect(Math.abs(first!.since.getTime() - Date.now())).toBeLessThan(60_000);
+    expect(await latches[1]!.leader()).toEqual(first);
+  });
+
+  it('are none where nobody takes part, and nobody leads', async () => {
+    const client = await connect();
+    const path = server.path('nobody');
+    const latch = new LeaderLatch(client, path);
+    expect(await latch.participants()).toEqual([]);
+    expect(await latch.leader()).toBeUndefined();
+    await client.ensureContainers(path);
+    await client.create(`${path}/notes`, '');
+    expect(await latch.leader()).toBeUndefined();
+  });
+
+  it('may be of Curator: the number decides, not the name before it', async () => {
+    const path = server.path('curator-like');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const zoë = '_c_ffffffff-8b86-4011-b42d-00cf4fc964ff-latch-0000000007';
+    const late = '_c_00000000-8b86-4011-b42d-00cf4fc964ff-latch-0000000008';
+    await client.create(`${path}/${late}`, '', { mode: 'ephemeral' });
+    await client.create(`${path}/${zoë}`, 'Zoë', { mode: 'ephemeral' });
+    const latch = new LeaderLatch(client, path);
+    expect((await latch.participants()).map(({ id }) => id)).toEqual(['Zoë', '']);
+    expect(await latch.leader()).toMatchObject({ id: 'Zoë', path: `${path}/${zoë}` });
+  });
+
+  it('do not count one that goes while they are read', async () => {
+    const path = server.path('goes');
+    const [reader, other] = await Promise.all([connect(), connect()]);
+    const [first, second] = await latchesIn(path, other, other);
+    const [node] = (await first!.participants()).map(({ path: at }) => at);
+    const { get } = reader;
+    reader.get = async (at) => {
+      if (at === node) await other.delete(at).catch(() => undefined);
+      return get.call(reader, at);
+    };
+    expect(await new LeaderLatch(reader, path).leader()).toMatchObject({ id: second!.id });
+  });
+});
+
+describe('the wait to lead', () => {
+  it('ends at its deadline, and the candidacy goes on', async () => {
+    const path = server.path('deadline');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const start = performance.now();
+    const error = await failureOf(b!.await({ wait: 100 }));
+    expect(error).toBeInstanceOf(LockTimeoutError);
+    expect(error).toMatchObject({ code: 'TIMEOUT', key: path });
+    expect(performance.now() - start).toBeGreaterThanOrEqual(99);
+    expect(await failureOf(b!.await({ wait: 0 }))).toBeInstanceOf(LockTimeoutError);
+    await a!.close();
+    await b!.await();
+  });
+
+  it('ends when its signal aborts, with the reason as the cause', async () => {
+    const path = server.path('cancel');
+    const [, b] = await latchesIn(path, await connect(), await connect());
+    const controller = new AbortController();
+    const waiting = failureOf(b!.await({ signal: controller.signal }));
+    const reason = new Error('never mind');
+    controller.abort(reason);
+    expect(await waiting).toBeInstanceOf(WaitCancelledError);
+    expect(await waiting).toMatchObject({ cause: reason, key: path });
+    expect(await failureOf(b!.await({ signal: controller.signal }))).toBeInstanceOf(
+      WaitCancelledError,
+    );
+  });
+
+  it('ends when the latch is closed', async () => {
+    const path = server.path('closed');
+    const [, b] = await latchesIn(path, await connect(), await connect());
+    const waiting = failureOf(b!.await());
+    await b!.close();
+    expect(await waiting).toBeInstanceOf(IllegalStateError);
+    expect(await waiting).toMatchObject({ code: 'ILLEGAL_STATE', key: path });
+  });
+
+  it('does not begin where the latch is not started', async () => {
+    const latch = new LeaderLatch(await connect(), server.path('latent'));
+    const error = await failureOf(latch.await());
+    expect(error).toBeInstanceOf(IllegalStateError);
+    expect((error as Error).message).toContain('not started');
+  });
+
+  it('is open to many at a time', async () => {
+    const path = server.path('many');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => void warnings.push(warning);
+    process.on('warning', warn);
+    const waits = Array.from({ length: 30 }, () => b!.await({ wait: 20_000 }));
+    await a!.close();
+    const terms = await Promise.all(waits);
+    process.off('warning', warn);
+    expect(new Set(terms).size).toBe(1);
+    expect(warnings).toEqual([]);
+  });
+
+  it('fails with what keeps the latch out, and is tried again all the same', async () => {
+    const path = server.path('no-connection');
+    await using link = await Link.to(server.port);
+    const client = await connect({
+      connectString: link.connectString,
+      retry: { type: 'fixed', delay: 10, maxAttempts: 2 },
+    });
+    await link.down();
+    await stateOf(client, 'SUSPENDED');
+    const errors: unknown[] = [];
+    const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
+    latch.start();
+    expect(await failureOf(latch.await())).toBeInstanceOf(ConnectionError);
+    expect(errors[0]).toBeInstanceOf(ConnectionError);
+    await link.up();
+    await expect.poll(() => latch.hasLeadership).toBe(true);
+    await latch.close();
+    await client.close();
+  });
+
+  it('fails where the znode is not open to this client', async () => {
+    const path = server.path('not-authorized');
+    const client = await connect();
+    await client.ensureContainers(path);
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'ra' }]);
+    const errors: unknown[] = [];
+    const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
+    latch.start();
+    expect(await failureOf(latch.await())).toBeInstanceOf(NotAuthorizedError);
+    expect(errors).toEqual([expect.any(NotAuthorizedError)]);
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rwcda' }]);
+    await expect.poll(() => latch.hasLeadership).toBe(true);
+  });
+
+  it('fails beside the nodes of another recipe, and leaves nothing there', async () => {
+    const path = server.path('foreign');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const theirs = await client.create(`${path}/_c_x-lock-`, '', { mode: 'ephemeral-sequential' });
+    const latch = new LeaderLatch(client, path, { onError: () => {} });
+    latch.start();
+    expect(await failureOf(latch.await())).toBeInstanceOf(ForeignNodeError);
+    await queued(client, path, 1);
+    expect(await failureOf(latch.leader())).toBeInstanceOf(ForeignNodeError);
+    await client.delete(theirs);
+    await expect.poll(() => latch.hasLeadership).toBe(true);
+  });
+
+  it('does not mind an onError that throws', async () => {
+    const path = server.path('bad-on-error');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const theirs = await client.create(`${path}/_c_x-lock-`, '', { mode: 'ephemeral-sequential' });
+    const warning = once(process, 'warning');
+    const latch = new LeaderLatch(client, path, {
+      onError: () => {
+        throw new Error('onError failed');
+      },
+    });
+    latch.start();
+    expect((await warning)[0]).toMatchObject({ message: 'onError failed' });
+    await client.delete(theirs);
+    await expect.poll(() => latch.hasLeadership).toBe(true);
+  });
+});
+
+describe('a listener of a latch', () => {
+  it('hears of each change in its order, until it is taken away', async () => {
+    const [latch] = [new LeaderLatch(await connect(), server.path('listener'))];
+    const words = heard(latch);
+    let calls = 0;
+    const remove = latch.onChange(() => void calls++);
+    latch.start();
+    await latch.await();
+    remove();
+    await latch.resign();
+    await latch.await();
+    await latch.close('notify');
+    expect(words).toEqual(['leads', 'not', 'leads', 'not']);
+    expect(calls).toBe(1);
+  });
+
+  it('that throws harms neither the others nor the latch', async () => {
+    const latch = new LeaderLatch(await connect(), server.path('throws'));
+    const warning = once(process, 'warning');
+    latch.onChange(() => {
+      throw new Error('listener failed');
+    });
+    const words = heard(latch);
+    latch.start();
+    const term = await latch.await();
+    expect((await warning)[0]).toMatchObject({ message: 'listener failed' });
+    await expect.poll(() => words).toEqual(['leads']);
+    expect(term.active).toBe(true);
+  });
+
+  it('that resigns keeps the term from those behind it, in whole', async () => {
+    const path = server.path('listener-resigns');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    b!.onChange((term) => void (term && b!.resign()));
+    const words = heard(b!);
+    await a!.resign();
+    await expect.poll(() => a!.hasLeadership).toBe(true);
+    expect(words).toEqual([]);
+  });
+
+  it.each([
+    ['silent', []],
+    ['notify', ['not']],
+  ] as const)('hears of a close that is %s: %j', async (mode, told) => {
+    const path = server.path(mode);
+    const client = await connect();
+    for (const given of ['option', 'argument']) {
+      const latch = new LeaderLatch(client, path, given === 'option' ? { closeMode: mode } : {});
+      latch.start();
+      await latch.await();
+      const words = heard(latch);
+      await (given === 'option' ? latch.close() : latch.close(mode));
+      expect(words).toEqual(told);
+    }
+  });
+
+  it('hears nothing of a close that ends no leadership', async () => {
+    const path = server.path('notify-nothing');
+    const [, b] = await latchesIn(path, await connect(), await connect());
+    const words = heard(b!);
+    await b!.close('notify');
+    expect(words).toEqual([]);
+  });
+});
+
+describe('the close of a latch', () => {
+  it('that starts leaves no node', async () => {
+    const path = server.path('close-starting');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    await client.ensureContainers(path);
+    for (let turns = 0; turns < 30; turns++) {
+      const latch = new LeaderLatch(client, path);
+      const words = heard(latch);
+      latch.start();
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
+      const before = [...words];
+      await latch.close();
+      expect(await nodesUnder(other, path)).toEqual([]);
+      expect(words).toEqual(before);
+      expect(latch.hasLeadership).toBe(false);
+    }
+    await nothingLeft(server, client, path);
+  });
+
+  it('at any moment between the answer that it leads and its term leaves no term', async () => {
+    const path = server.path('close-elected');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const { children } = LiveSession.prototype;
+    for (let turns = 0; turns < 30; turns++) {
+      const latch = new LeaderLatch(client, path);
+      let closed: Promise<void> | undefined;
+      const closeSoon = async () => {
+        for (let turn = 0; turn < turns; turn++) await undefined;
+        closed = latch.close();
+      };
+      const listing = vi
+        .spyOn(LiveSession.prototype, 'children')
+        .mockImplementation(async function (
+          this: LiveSession,
+          ...args: Parameters<typeof children>
+        ) {
+          const answer = await children.apply(this, args);
+          void closeSoon();
+          return answer;
+        } as typeof children);
+      latch.start();
+      await expect.poll(() => closed !== undefined, { interval: 1 }).toBe(true);
+      listing.mockRestore();
+      await closed;
+      expect(latch.hasLeadership).toBe(false);
+    }
+    await nothingLeft(server, client, path);
+  });
+
+  it.each([
+    ['leads', 0],
+    ['waits', 1],
+  ])('that %s is through when its node is gone', async (_state, which) => {
+    const path = server.path('close-gone');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const latches = await latchesIn(path, ...(which === 0 ? [client, other] : [other, client]));
+    await latches[0]!.await();
+    await link.silence();
+    const closing = observed(latches[which]!.close());
+    expect(await nodesUnder(other, path)).toHaveLength(2);
+    expect(closing.settled).toBe(false);
+    await link.speak();
+    await closing.promise;
+    expect(await nodesUnder(other, path)).toHaveLength(1);
+    await latches[1 - which]!.close();
+    await nothingLeft(server, other, path);
+    await client.close();
+  });
+
+  it('may come twice, or before the start, and is the end', async () => {
+    const path = server.path('close-twice');
+    const client = await connect();
+    const [latch] = await latchesIn(path, client);
+    await Promise.all([latch!.close(), latch!.close('notify')]);
+    await latch!.close();
+    const never = new LeaderLatch(client, path);
+    await never.close();
+    for (const closed of [latch!, never]) {
+      expect(closed.state).toBe('closed');
+      expect(() => closed.start()).toThrow(IllegalStateError);
+      expect(await failureOf(closed.await())).toBeInstanceOf(IllegalStateError);
+      expect(await failureOf(closed.resign())).toBeInstanceOf(IllegalStateError);
+      expect(await closed.participants()).toEqual([]);
+    }
+    await nothingLeft(server, client, path);
+  });
+
+  it('does not wait for a server that is away', async () => {
+    const path = server.path('close-away');
+    await using link = await Link.to(server.port);
+    const client = await connect({
+      connectString: link.connectString,
+      retry: { type: 'forever', delay: 20 },
+    });
+    const other = await connect();
+    await client.ensureContainers(path);
+    await link.deafen();
+    const latch = new LeaderLatch(client, path);
+    latch.start();
+    // The node is there, the answer is lost.
+    await queued(other, path, 1);
+    await link.down();
+    await stateOf(client, 'SUSPENDED');
+    const closing = observed(latch.close());
+    await expect.poll(() => closing.settled).toBe(true);
+    expect(client.state).toBe('SUSPENDED');
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    await nothingLeft(server, other, path);
+    await client.close();
+  });
+
+  it('of its client is the close of the latch, whether it leads or waits', async () => {
+    const path = server.path('client-close');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const [a, b] = await latchesIn(path, client, client);
+    const term = await a!.await();
+    const words = heard(a!);
+    const waiting = failureOf(b!.await());
+    await client.close();
+    expect(await waiting).toBeInstanceOf(ShuttingDownError);
+    await expect.poll(() => [a!.state, b!.state]).toEqual(['closed', 'closed']);
+    expect(term.active).toBe(false);
+    expect(words).toEqual(['not']);
+    expect(await failureOf(a!.await())).toBeInstanceOf(ShuttingDownError);
+    await nothingLeft(server, other, path);
+  });
+});
+
+describe('a latch that is started', () => {
+  it('cannot be started again', async () => {
+    const [latch] = await latchesIn(server.path('twice'), await connect());
+    expect(() => latch!.start()).toThrow(IllegalStateError);
+    const term = await latch!.await();
+    expect(() => latch!.start()).toThrow(/was started/);
+    expect(term.active).toBe(true);
+  });
+});
+
+describe('what a latch is given', () => {
+  it.each([
+    ['id', { id: 'x'.repeat(4097) }],
+    ['id', { id: 'ä'.repeat(2049) }],
+    ['id', { id: 7 }],
+    ['id', { id: null }],
+    ['key', { key: '' }],
+    ['key', { key: 7 }],
+    ['onError', { onError: 'log' }],
+    ['closeMode', { closeMode: 'loud' }],
+    ['closemode', { closemode: 'notify' }],
+    ['autoRequeue', { autoRequeue: true }],
+  ])('is refused where its %s is wrong', async (option, options) => {
+    const client = await connect();
+    const make = () => new LeaderLatch(client, '/election', options as object);
+    expect(make).toThrow(BadOptionError);
+    expect(make).toThrow(expect.objectContaining({ option }));
+  });
+
+  it.each(['', 'orders', '/orders/', '/a//b', 7])(
+    'is refused where the path is %j',
+    async (path) => {
+      const client = await connect();
+      expect(() => new LeaderLatch(client, path as string)).toThrow(BadOptionError);
+    },
+  );
+
+  it('is refused by close and await too', async () => {
+    const latch = new LeaderLatch(await connect(), server.path('bad'));
+    expect(await failureOf(latch.close('loud' as 'silent'))).toBeInstanceOf(BadOptionError);
+    expect(latch.state).toBe('latent');
+    expect(await failureOf(latch.await({ wait: -1 }))).toBeInstanceOf(BadOptionError);
+  });
+
+  it('may be an id of 4,096 bytes, or none at all', async () => {
+    const path = server.path('longest');
+    const client = await connect();
+    for (const id of ['ä'.repeat(2048), '']) {
+      const latch = new LeaderLatch(client, path, { id });
+      latch.start();
+      await latch.await();
+      expect(await latch.leader()).toMatchObject({ id, isLeader: true });
+      await latch.close();
+    }
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('leaves the leadership as it was under the policy "session"', async () => {
+    const path = server.path('session-policy');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const [latch] = await latchesIn(path, client);
+    const term = await latch!.await();
+    const words = heard(latch!);
+    await link.down();
+    await stateOf(client, 'SUSPENDED');
+    expect(latch!.hasLeadership).toBe(true);
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    expect(latch!.term).toBe(term);
+    expect(words).toEqual([]);
+    await latch!.close();
+    await client.close();
+  });
+
+  it('ends the leadership at once under the policy "standard"; the latch queues up again', async () => {
+    const path = server.path('standard-policy');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, policy: 'standard' });
+    const [a, b] = await latchesIn(path, client, await connect());
+    const term = await a!.await();
+    const words = heard(a!);
+    const suspended = stateOf(client, 'SUSPENDED').then(() => term.active);
+    await link.down();
+    expect(await suspended).toBe(false);
+    expect(a!.hasLeadership).toBe(false);
+    expect(words).toEqual(['not']);
+    expect(term.signal.reason).toMatchObject({ code: 'NOT_LEADER' });
+    await link.up();
+    const next = await b!.await();
+    await queued(b!.client, path, 2);
+    expect((await b!.participants()).map(({ id }) => id)).toEqual(['latch 1', 'latch 0']);
+    await b!.close();
+    expect((await a!.await()).fencingToken).toBeGreaterThan(next.fencingToken);
+    await a!.close();
+    await client.close();
+  });
+
+  it('does not cost a waiting latch its place', async () => {
+    const path = server.path('place');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, policy: 'standard' });
+    const [a, b] = await latchesIn(path, await connect(), client);
+    const [, before] = await a!.participants();
+    await link.cut();
+    await stateOf(client, 'RECONNECTED');
+    await a!.close();
+    await b!.await();
+    expect((await b!.leader())!.path).toBe(before!.path);
+    await b!.close();
+    await client.close();
+  });
+
+  it('for longer than the session ends the leadership before another latch has it', async () => {
+    const path = server.path('partition');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 4000 });
+    const [a, b] = await latchesIn(path, client, await connect());
+    const term = await a!.await();
+    let both: boolean | undefined;
+    b!.onChange((next) => void (both = next && term.active));
+    await link.down();
+    await b!.await();
+    expect(both).toBe(false);
+    await a!.close();
+    await client.close();
+  });
+});
+
+describe('a session that expires', () => {
+  it('ends the term, and the next one is in a new session', async () => {
+    const path = server.path('expired');
+    const client = await connect();
+    const [latch] = await latchesIn(path, client);
+    const term = await latch!.await();
+    const words = heard(latch!);
+    const before = (await client.session()).id;
+    await expire(client, server);
+    expect(await aborted(term.signal)).toBeInstanceOf(NotLeaderError);
+    await expect.poll(() => latch!.hasLeadership).toBe(true);
+    expect(latch!.term!.fencingToken).toBeGreaterThan(term.fencingToken);
+    expect(words).toEqual(['not', 'leads']);
+    const { session } = (await latch!.leader())!;
+    expect(session).toBe((await client.session()).id);
+    expect(session).not.toBe(before);
+    expect(term.active).toBe(false);
+    await latch!.close();
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe('an operator who deletes', () => {
+  it('the node of the leader makes another one lead, and the leader queue up again', async () => {
+    const path = server.path('node-by-hand');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const term = await a!.await();
+    await b!.client.delete((await b!.leader())!.path);
+    expect(await aborted(term.signal)).toMatchObject({
+      message: expect.stringContaining('deleted'),
+    });
+    await b!.await();
+    await queued(b!.client, path, 2);
+    await b!.close();
+    await a!.await();
+  });
+
+  it('the node of a waiting latch makes it queue up again', async () => {
+    const path = server.path('waiting-by-hand');
+    const [a, b] = await latchesIn(path, await connect(), await connect());
+    const [, second] = await a!.participants();
+    await a!.client.delete(second!.path);
+    await a!.close();
+    await b!.await();
+    expect((await b!.leader())!.path).not.toBe(second!.path);
+  });
+});

@@ -1,0 +1,628 @@
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  CancelLeadership,
+  ConnectionError,
+  currentLease,
+  currentTerm,
+  ForeignNodeError,
+  IllegalStateError,
+  LeaderSelector,
+  Mutex,
+  NotLeaderError,
+  runDetached,
+  type Term,
+  ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { Leader, selectorsIn } from '../../support/leaders.js';
+import { Link } from '../../support/link.js';
+import { nodesUnder, nothingLeft, observed, queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('a leader selector', () => {
+  it('names its node as Curator does, a mutex with its id as the data', async () => {
+    const path = server.path('layout');
+    const client = await connect();
+    const [leader] = await selectorsIn(path, [client], { id: 'ärger ✓ 日本' });
+    await leader!.leads();
+    const [node] = await nodesUnder(client, path);
+    expect(node).toMatch(/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-0000000000$/);
+    const { data, stat } = await client.get(`${path}/${node}`);
+    expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
+    expect(stat.ephemeralOwner).toBe((await client.session()).id);
+    expect(await leader!.selector.leader()).toMatchObject({ id: 'ärger ✓ 日本', isLeader: true });
+    await leader!.selector.close();
+    await nothingLeft(server, client, path);
+  });
+
+  it('leads in the order of arrival, one at a time, and relinquishes when it returns', async () => {
+    const path = server.path('order');
+    const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
+    const leaders = await selectorsIn(path, clients);
+    const tokens: bigint[] = [];
+    for (const [index, leader] of leaders.entries()) {
+      const term = await leader.leads();
+      expect(leaders.map(({ inside }) => inside).indexOf(1)).toBe(index);
+      expect(leaders.filter(({ inside }) => inside > 0)).toHaveLength(1);
+      expect(leader.selector).toMatchObject({ hasLeadership: true, term });
+      tokens.push(term.fencingToken);
+      leader.end();
+      await aborted(term.signal);
+      expect(leader.selector).toMatchObject({ hasLeadership: false, state: 'started' });
+    }
+    expect(tokens).toEqual(tokens.toSorted((a, b) => (a < b ? -1 : 1)));
+    expect(new Set(tokens).size).toBe(4);
+    await nothingLeft(server, clients[0]!, path);
+    expect(leaders.map(({ terms }) => terms.length)).toEqual([1, 1, 1, 1]);
+  });
+
+  it('queues up again after each term with autoRequeue, behind the others', async () => {
+    const path = server.path('auto');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { autoRequeue: true });
+    for (const times of [1, 2, 3]) {
+      for (const leader of [a!, b!]) {
+        await leader.leads(times);
+        await queued(clients[0]!, path, 2);
+        leader.end();
+      }
+    }
+    await Promise.all([a!.selector.close(), b!.selector.close()]);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('excludes a mutex on its path, as Curator has it', async () => {
+    const path = server.path('mutex');
+    const client = await connect();
+    const lease = await new Mutex(client, path).acquire();
+    const leader = new Leader(client, path, {});
+    leader.selector.start();
+    await queued(client, path, 2);
+    expect(leader.terms).toEqual([]);
+    await lease.release();
+    const term = await leader.leads();
+    expect(term.fencingToken).toBeGreaterThan(lease.fencingToken);
+    expect(await new Mutex(client, path).tryAcquire()).toBeUndefined();
+  });
+
+  it('tells its listeners', async () => {
+    const leader = new Leader(await connect(), server.path('listeners'), {});
+    const words: string[] = [];
+    leader.selector.onChange((term) => void words.push(term ? 'leads' : 'not'));
+    leader.selector.start();
+    await leader.leads();
+    expect(words).toEqual(['leads']);
+    leader.end();
+    await expect.poll(() => words).toEqual(['leads', 'not']);
+    leader.selector.requeue();
+    await leader.leads(2);
+    await leader.selector.close();
+    expect(words).toEqual(['leads', 'not', 'leads', 'not']);
+  });
+
+  it('may be started before the client has connected', async () => {
+    const client = new ZkClient({ connectString: server.connectString, sessionTimeout: 4000 });
+    const errors: unknown[] = [];
+    const leader = new Leader(client, server.path('early'), {
+      onError: (e) => void errors.push(e),
+    });
+    leader.selector.start();
+    await expect.poll(() => errors).toEqual([expect.any(ConnectionError)]);
+    await client.connect();
+    await leader.leads();
+    await leader.selector.close();
+    await client.close();
+  });
+});
+
+describe('the term of a takeLeadership', () => {
+  it('is the current term of its call chain, and of nobody else', async () => {
+    const client = await connect();
+    const seen: (Term | undefined)[] = [];
+    const done = new Promise<Term>((resolve) => {
+      const selector = new LeaderSelector(
+        client,
+        server.path('current'),
+        async (term) => {
+          seen.push(currentTerm());
+          await delay(1);
+          seen.push(
+            currentTerm('jobs'),
+            currentTerm('another'),
+            runDetached(() => currentTerm()),
+          );
+          await new Mutex(client, server.path('inner')).withLock(() => seen.push(currentTerm()));
+          resolve(term);
+        },
+        { key: 'jobs' },
+      );
+      selector.start();
+    });
+    const term = await done;
+    expect(seen).toEqual([term, term, undefined, undefined, term]);
+    expect(term.election).toBe('jobs');
+    expect(currentTerm()).toBeUndefined();
+  });
+
+  it('is still told when it is over', async () => {
+    const client = await connect();
+    const late = new Promise<Term | undefined>((resolve) => {
+      const selector = new LeaderSelector(client, server.path('late'), (term) => {
+        void aborted(term.signal).then(() => resolve(currentTerm()));
+      });
+      selector.start();
+    });
+    expect(await late).toMatchObject({ active: false });
+  });
+
+  it('holds nothing of what the starter of the selector holds', async () => {
+    const client = await connect();
+    const path = server.path('detached');
+    const held = new Promise<unknown>((resolve) => {
+      const selector = new LeaderSelector(client, `${path}/election`, () =>
+        resolve(currentLease()),
+      );
+      void new Mutex(client, `${path}/lock`).withLock(async () => {
+        expect(currentLease()).toBeDefined();
+        selector.start();
+        await held;
+      });
+    });
+    expect(await held).toBeUndefined();
+  });
+
+  it('of an election is not that of another whose leader started the selector', async () => {
+    const client = await connect();
+    const path = server.path('nested');
+    const seen = new Promise<unknown[]>((resolve) => {
+      const take = (outer: Term) => {
+        const selector = new LeaderSelector(client, `${path}/inner`, (inner) => {
+          resolve([currentTerm() === inner, currentTerm(outer.election)]);
+        });
+        selector.start();
+      };
+      new LeaderSelector(client, `${path}/outer`, take).start();
+    });
+    expect(await seen).toEqual([true, undefined]);
+  });
+});
+
+describe('requeue', () => {
+  it('asks for one term more: not while queued, but while leading and when done', async () => {
+    const path = server.path('requeue');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const [a, b] = await selectorsIn(path, [client, other]);
+    await a!.leads();
+    expect(b!.selector.requeue()).toBe(false);
+    expect(a!.selector.requeue()).toBe(true);
+    expect(a!.selector.requeue()).toBe(false);
+    await queued(client, path, 2);
+    a!.end();
+    await b!.leads();
+    b!.end();
+    await a!.leads(2);
+    a!.end();
+    await queued(client, path, 0);
+    expect(b!.selector.requeue()).toBe(true);
+    await b!.leads(2);
+    b!.end();
+    await nothingLeft(server, client, path);
+    expect([a!.terms.length, b!.terms.length]).toEqual([2, 2]);
+  });
+
+  it('may be asked for by takeLeadership itself', async () => {
+    const path = server.path('requeue-inside');
+    const client = await connect();
+    let terms = 0;
+    const selector = new LeaderSelector(
+      client,
+      path,
+      () => void (++terms < 5 && selector.requeue()),
+    );
+    selector.start();
+    await expect.poll(() => terms).toBe(5);
+    await nothingLeft(server, client, path);
+    expect(terms).toBe(5);
+  });
+
+  it('is refused with autoRequeue, before the start and after the close', async () => {
+    const path = server.path('requeue-refused');
+    const leader = new Leader(await connect(), path, { autoRequeue: true, key: 'jobs' });
+    expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
+    leader.selector.start();
+    await leader.leads();
+    expect(leader.selector.requeue()).toBe(false);
+    await leader.selector.close();
+    expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
+    expect(() => leader.selector.requeue()).toThrow(/"jobs".*closed/);
+    expect(leader.terms).toHaveLength(1);
+  });
+});
+
+describe('interruptLeadership', () => {
+  it('aborts the signal, and the next leads when takeLeadership has returned', async () => {
+    const path = server.path('interrupt');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { obeys: false });
+    const term = await a!.leads();
+    expect(b!.selector.interruptLeadership()).toBe(false);
+    expect(a!.selector.interruptLeadership()).toBe(true);
+    expect(term.signal.reason).toBeInstanceOf(NotLeaderError);
+    expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
+    expect(a!.selector).toMatchObject({ hasLeadership: false, term: undefined });
+    expect(a!.selector.interruptLeadership()).toBe(false);
+    // It still works: its place is kept.
+    await clients[1]!.sync(path);
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
+    expect(b!.terms).toEqual([]);
+    a!.end();
+    await b!.leads();
+    b!.end();
+    await nothingLeft(server, clients[0]!, path);
+    expect(a!.terms).toHaveLength(1);
+  });
+
+  it('before the start does nothing', async () => {
+    const leader = new Leader(await connect(), server.path('interrupt-latent'), {});
+    expect(leader.selector.interruptLeadership()).toBe(false);
+  });
+});
+
+describe('the resignation of a selector', () => {
+  it('is through when takeLeadership has settled and the node is gone, and it may queue up again', async () => {
+    const path = server.path('resign');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { obeys: false });
+    const term = await a!.leads();
+    await b!.selector.resign();
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
+    const resigning = observed(a!.selector.resign());
+    expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
+    expect(a!.selector.hasLeadership).toBe(false);
+    await clients[1]!.sync(path);
+    expect(resigning.settled).toBe(false);
+    a!.end();
+    await resigning.promise;
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(1);
+    expect(a!.selector.requeue()).toBe(true);
+    await b!.leads();
+    b!.end();
+    await a!.leads(2);
+    await Promise.all([a!.selector.resign(), a!.end()]);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('is refused before the start and after the close', async () => {
+    const leader = new Leader(await connect(), server.path('resign-closed'), {});
+    await expect(leader.selector.resign()).rejects.toThrow(/latent/);
+    await leader.selector.close();
+    await expect(leader.selector.resign()).rejects.toThrow(IllegalStateError);
+  });
+});
+
+describe('a takeLeadership that fails', () => {
+  const boom = new Error('no disk left');
+
+  it.each([
+    ['throws', () => Promise.reject(boom), [boom]],
+    [
+      'throws at once',
+      () => {
+        throw boom;
+      },
+      [boom],
+    ],
+    ['throws nothing', () => Promise.reject(undefined), [undefined]],
+    ['cancels', () => Promise.reject(new CancelLeadership()), []],
+    ['returns', () => undefined, []],
+  ] as [string, () => void, unknown[]][])(
+    '(%s) is reported as it should, relinquished, and leads again if asked',
+    async (_how, fail, reported) => {
+      const path = server.path('fails');
+      const client = await connect();
+      for (const autoRequeue of [false, true]) {
+        const errors: unknown[] = [];
+        let terms = 0;
+        const take = (term: Term) => (++terms < 3 ? fail() : aborted(term.signal).then(() => {}));
+        const selector = new LeaderSelector(client, path, take, {
+          autoRequeue,
+          onError: (error) => void errors.push(error),
+        });
+        selector.start();
+        await expect.poll(() => terms).toBe(autoRequeue ? 3 : 1);
+        if (!autoRequeue) await queued(client, path, 0);
+        expect(errors).toEqual(autoRequeue ? [...reported, ...reported] : reported);
+        expect(selector.state).toBe('started');
+        await selector.close();
+        expect(terms).toBe(autoRequeue ? 3 : 1);
+      }
+      await nothingLeft(server, client, path);
+    },
+  );
+
+  it.each([
+    ['its reason', (term: Term) => Promise.reject(term.signal.reason as Error)],
+    ['what a timer makes of it', (term: Term) => delay(60_000, undefined, { signal: term.signal })],
+    [
+      'what a lock makes of it',
+      async (term: Term, client: ZkClient, path: string) => {
+        const lock = new Mutex(client, `${path}-lock`);
+        await using _held = await lock.acquire();
+        await runDetached(() => lock.acquire({ signal: term.signal }));
+      },
+    ],
+  ])('by the abort of its signal (%s) has done as told', async (how, stop) => {
+    const path = server.path('told');
+    const client = await connect();
+    const errors: unknown[] = [];
+    let inside!: (term: Term) => void;
+    const leading = new Promise<Term>((resolve) => (inside = resolve));
+    const take = async (term: Term) => {
+      inside(term);
+      if (how === 'its reason') await aborted(term.signal);
+      await stop(term, client, path);
+    };
+    const onError = (error: unknown) => void errors.push(error);
+    const selector = new LeaderSelector(client, path, take, { onError });
+    selector.start();
+    await leading;
+    selector.interruptLeadership();
+    await queued(client, path, 0);
+    await selector.close();
+    expect(errors).toEqual([]);
+  });
+
+  it('of something else while its signal is aborted is reported', async () => {
+    const path = server.path('told-not');
+    const errors: unknown[] = [];
+    const take = async (term: Term) => {
+      await aborted(term.signal);
+      throw boom;
+    };
+    const onError = (error: unknown) => void errors.push(error);
+    const client = await connect();
+    const selector = new LeaderSelector(client, path, take, { onError });
+    selector.start();
+    await expect.poll(() => selector.hasLeadership).toBe(true);
+    await selector.close();
+    expect(errors).toEqual([boom]);
+  });
+
+  it('is relinquished though onError throws too', async () => {
+    const path = server.path('on-error');
+    const client = await connect();
+    const warning = once(process, 'warning');
+    const selector = new LeaderSelector(client, path, () => Promise.reject(boom), {
+      onError: () => {
+        throw new Error('onError failed');
+      },
+    });
+    selector.start();
+    expect((await warning)[0]).toMatchObject({ message: 'onError failed' });
+    await nothingLeft(server, client, path);
+  });
+
+  it('is a process warning where there is no onError', async () => {
+    const warning = once(process, 'warning');
+    const client = await connect();
+    new LeaderSelector(client, server.path('warning'), () => Promise.reject(boom)).start();
+    expect((await warning)[0]).toMatchObject({ message: boom.message });
+  });
+});
+
+describe('what keeps a selector from leading', () => {
+  it('is reported, and it is tried again all the same, also without autoRequeue', async () => {
+    const path = server.path('foreign');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const theirs = await client.create(`${path}/latch-`, '', { mode: 'ephemeral-sequential' });
+    const errors: unknown[] = [];
+    const leader = new Leader(client, path, { onError: (error) => void errors.push(error) });
+    leader.selector.start();
+    await expect.poll(() => errors).toEqual([expect.any(ForeignNodeError)]);
+    await queued(client, path, 1);
+    await client.delete(theirs);
+    await leader.leads();
+  });
+});
+
+describe('a session that is lost', () => {
+  it('aborts the signal first; takeLeadership may still run when the next one leads', async () => {
+    const path = server.path('lost');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { obeys: false, autoRequeue: true });
+    const term = await a!.leads();
+    const order: string[] = [];
+    term.signal.addEventListener('abort', () => void order.push('aborted'));
+    b!.selector.onChange((next) => void (next && order.push('next')));
+    await expire(clients[0]!, server);
+    await b!.leads();
+    await aborted(term.signal);
+    expect(a!.inside).toBe(1);
+    expect(a!.selector.hasLeadership).toBe(false);
+    // It is not queued before it has returned.
+    await clients[0]!.session();
+    expect((await b!.selector.participants()).map(({ id }) => id)).toEqual(['selector 1']);
+    a!.end();
+    await queued(clients[1]!, path, 2);
+    b!.end();
+    expect((await a!.leads(2)).fencingToken).toBeGreaterThan(term.fencingToken);
+    const closing = [a!, b!].map(({ selector }) => selector.close());
+    a!.end();
+    await Promise.all(closing);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('by a connection that broke aborts the signal before the next one leads', async () => {
+    const path = server.path('partition');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 4000 });
+    const [a, b] = await selectorsIn(path, [client, await connect()], { obeys: false });
+    const term = await a!.leads();
+    let both: boolean | undefined;
+    b!.selector.onChange((next) => void (next && (both = term.active)));
+    await link.down();
+    await b!.leads();
+    expect(both).toBe(false);
+    a!.end();
+    await a!.selector.close();
+    await client.close();
+  });
+});
+
+describe('a connection that breaks', () => {
+  it.each(['session', 'standard'] as const)('under the policy %j', async (policy) => {
+    const path = server.path(policy);
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, policy });
+    const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
+    const term = await leader!.leads();
+    await link.down();
+    await stateOf(client, 'SUSPENDED');
+    expect(leader!.selector.hasLeadership).toBe(policy === 'session');
+    expect(term.signal.aborted).toBe(policy === 'standard');
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    await leader!.leads(policy === 'session' ? 1 : 2);
+    await leader!.selector.close();
+    await nothingLeft(server, client, path);
+    await client.close();
+  });
+});
+
+describe('the close of a selector', () => {
+  it('aborts the signal, and waits for takeLeadership to return', async () => {
+    const path = server.path('close');
+    const clients = [await connect(), await connect()];
+    const [a, b] = await selectorsIn(path, clients, { obeys: false });
+    const term = await a!.leads();
+    const closing = observed(a!.selector.close());
+    expect(term.active).toBe(false);
+    expect(a!.selector).toMatchObject({ state: 'closed', hasLeadership: false });
+    await clients[1]!.sync(path);
+    expect(closing.settled).toBe(false);
+    expect(b!.terms).toEqual([]);
+    a!.end();
+    await closing.promise;
+    expect(await nodesUnder(clients[1]!, path)).toHaveLength(1);
+    await b!.leads();
+    await a!.selector.close();
+    const closed = b!.selector.close();
+    b!.end();
+    await closed;
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('by takeLeadership itself does not wait for itself', async () => {
+    const path = server.path('close-inside');
+    const client = await connect();
+    let through = false;
+    const selector = new LeaderSelector(
+      client,
+      path,
+      async () => {
+        await selector.close();
+        through = true;
+      },
+      { autoRequeue: true },
+    );
+    selector.start();
+    await expect.poll(() => through).toBe(true);
+    expect(selector.state).toBe('closed');
+    await nothingLeft(server, client, path);
+  });
+
+  it('while it waits or starts leaves no node, and takes no leadership', async () => {
+    const path = server.path('close-waiting');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const [a, b] = await selectorsIn(path, [client, other]);
+    await a!.leads();
+    const starting = new Leader(client, path, {});
+    starting.selector.start();
+    await Promise.all([b!.selector.close(), starting.selector.close()]);
+    a!.end();
+    await nothingLeft(server, client, path);
+    expect([b!.terms, starting.terms]).toEqual([[], []]);
+  });
+
+  it('may come twice, or before the start, and is the end', async () => {
+    const client = await connect();
+    const leader = new Leader(client, server.path('close-twice'), {});
+    leader.selector.start();
+    expect(() => leader.selector.start()).toThrow(IllegalStateError);
+    await Promise.all([leader.selector.close(), leader.selector.close()]);
+    const never = new Leader(client, server.path('close-never'), {});
+    await never.selector.close();
+    for (const { selector } of [leader, never]) {
+      expect(() => selector.start()).toThrow(IllegalStateError);
+      expect(() => selector.requeue()).toThrow(IllegalStateError);
+      expect(selector.interruptLeadership()).toBe(false);
+    }
+  });
+
+  it.each(['leads', 'waits'])('comes with that of its client while it %s', async (when) => {
+    const path = server.path('client-close');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const [first] = await selectorsIn(path, [other]);
+    await first!.leads();
+    const leader = new Leader(client, path, {});
+    leader.selector.start();
+    await queued(other, path, 2);
+    if (when === 'leads') {
+      first!.end();
+      await leader.leads();
+    }
+    await client.close();
+    await expect.poll(() => leader.selector.state).toBe('closed');
+    expect(leader.inside).toBe(0);
+    expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
+  });
+
+  it('comes with the next requeue where its client was closed meanwhile', async () => {
+    const path = server.path('client-closed');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const leader = new Leader(client, path, {});
+    leader.selector.start();
+    await leader.leads();
+    leader.end();
+    // Its own client has to have heard of that: the other may see it earlier.
+    await leader.selector.resign();
+    await queued(other, path, 0);
+    await client.close();
+    leader.selector.requeue();
+    await expect.poll(() => leader.selector.state).toBe('closed');
+    expect(leader.terms).toHaveLength(1);
+  });
+});
+
+describe('what a selector is given', () => {
+  it.each([
+    ['takeLeadership', 'run', {}],
+    ['takeLeadership', undefined, {}],
+    ['autoRequeue', () => {}, { autoRequeue: 'yes' }],
+    ['autoRequeue', () => {}, { autoRequeue: null }],
+    ['id', () => {}, { id: 'x'.repeat(4097) }],
+    ['id', () => {}, { id: 7 }],
+    ['key', () => {}, { key: '' }],
+    ['onError', () => {}, { onError: true }],
+    ['autorequeue', () => {}, { autorequeue: true }],
+    ['closeMode', () => {}, { closeMode: 'notify' }],
+  ])('is refused where its %s is wrong', async (option, take, options) => {
+    const client = await connect();
+    const make = () =>
+      new LeaderSelector(client, '/election', take as () => void, options as object);
+    expect(make).toThrow(BadOptionError);
+    expect(make).toThrow(expect.objectContaining({ option }));
+  });
+
+  it('is refused where the path is bad', async () => {
+    const client = await connect();
+    expect(() => new LeaderSelector(client, 'election', () => {})).toThrow(BadOptionError);
+  });
+});

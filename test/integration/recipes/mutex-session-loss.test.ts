@@ -1,0 +1,137 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { LeaseLostError, LockTimeoutError, Mutex, ReadWriteLock } from 'nestjs-zookeeper/recipes';
+import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { Link } from '../../support/link.js';
+import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('a session that expires', () => {
+  it('ends the lease: the signal aborts with the reason, the next in line gets the lock', async () => {
+    const path = server.path('expired');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(holder, path).acquire();
+    const waiting = new Mutex(other, path).acquire();
+    await expire(holder, server);
+    const next = await waiting;
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    expect(lease.held).toBe(false);
+    expect(next.fencingToken).toBeGreaterThan(lease.fencingToken);
+    await lease.release();
+    expect(next.held).toBe(true);
+    await next.release();
+  });
+
+  it('leaves a waiter only what remains of its wait', async () => {
+    const path = server.path('remaining');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(holder, path).acquire();
+    const waiting = failureOf(new Mutex(waiter, path).acquire({ wait: 3000 }));
+    await delay(1500);
+    await expire(waiter, server);
+    // A new wait would end after this timer, whatever holds up both.
+    let late = false;
+    const timer = setTimeout(() => (late = true), 2900);
+    expect(await waiting).toBeInstanceOf(LockTimeoutError);
+    expect(late).toBe(false);
+    clearTimeout(timer);
+    await lease.release();
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('leaves the lease as it was when the session comes back', async () => {
+    const path = server.path('broken');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString });
+    const lease = await new Mutex(client, path).acquire();
+    const suspended = stateOf(client, 'SUSPENDED').then(() => lease.held);
+    await link.cut();
+    expect(await suspended).toBe(true);
+    await stateOf(client, 'RECONNECTED');
+    expect(lease.signal.aborted).toBe(false);
+    await lease.release();
+    expect(await nodesUnder(client, path)).toEqual([]);
+    await client.close();
+  });
+
+  it('ends the lease at once under the policy "standard", and its node is deleted after the reconnect', async () => {
+    const path = server.path('standard');
+    await using link = await Link.to(server.port);
+    const client = await connect({ connectString: link.connectString, policy: 'standard' });
+    const other = await connect();
+    const lease = await new Mutex(client, path).acquire();
+    await link.down();
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    await link.up();
+    await stateOf(client, 'RECONNECTED');
+    await new Mutex(other, path).withLock(() => undefined);
+    await client.close();
+  });
+
+  it.each([
+    ['mutex', 'lingers', { linger: 3_600_000 }],
+    ['mutex', 'is kept taken', { holdAtLeast: 1_000 }],
+    ['read lock', 'lingers', { linger: 3_600_000 }],
+    ['read lock', 'is kept taken', { holdAtLeast: 1_000 }],
+  ])(
+    'ends under "standard" what is granted after one of a %s that %s',
+    async (kind, _, options) => {
+      const path = server.path('standard-free');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString, policy: 'standard' });
+      const lock =
+        kind === 'mutex' ? new Mutex(client, path) : new ReadWriteLock(client, path).read;
+      await lock.withLock(() => {}, options);
+      await link.cut();
+      await stateOf(client, 'RECONNECTED');
+      const lease = await lock.acquire();
+      expect(lease.held).toBe(true);
+      await link.down();
+      expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+      await link.up();
+      await stateOf(client, 'RECONNECTED');
+      expect(lease.held).toBe(false);
+      await client.close();
+    },
+  );
+
+  it('ends the lease before the ensemble can give it to another', async () => {
+    const path = server.path('partition');
+    await using link = await Link.to(server.port);
+    const cutOff = await connect({ connectString: link.connectString, sessionTimeout: 1500 });
+    const other = await connect();
+    const lease = await new Mutex(cutOff, path).acquire();
+    let lostFirst = false;
+    const waiting = new Mutex(other, path).acquire().then((next) => {
+      lostFirst = lease.signal.aborted;
+      return next;
+    });
+    lease.signal.addEventListener('abort', () => undefined);
+    await link.down();
+    await (await waiting).release();
+    expect(lostFirst).toBe(true);
+    await cutOff.close();
+  });
+});
+
+describe('a server that restarts', () => {
+  it('keeps the holder in and the waiter waiting', async () => {
+    const path = server.path('restart');
+    const [holder, waiter] = await Promise.all([
+      connect({ sessionTimeout: 20_000 }),
+      connect({ sessionTimeout: 20_000 }),
+    ]);
+    const lease = await new Mutex(holder, path).acquire();
+    const waiting = new Mutex(waiter, path).acquire();
+    await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
+    await server.restart();
+    await holder.sync(path);
+    expect(lease.held).toBe(true);
+    await lease.release();
+    await (await waiting).release();
+  });
+});

@@ -1,0 +1,332 @@
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  type HolderDetails,
+  Mutex,
+  NonReentrantMutex,
+  ReadWriteLock,
+  Semaphore,
+  SharedCount,
+} from 'nestjs-zookeeper/recipes';
+import { useClients } from '../../support/clients.js';
+import { queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('the participants of a mutex', () => {
+  it('are none where nobody is, or nothing', async () => {
+    const path = server.path('nobody');
+    const client = await connect();
+    expect(await new Mutex(client, path).participants()).toEqual([]);
+    await new Mutex(client, path).withLock(() => undefined);
+    expect(await new Mutex(client, path).participants()).toEqual([]);
+  });
+
+  it('are the holder and those who wait, in their order, with all that they say', async () => {
+    const path = server.path('order');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const details: HolderDetails[] = [
+      {
+        name: 'billing-1',
+        text: 'closing the month',
+        data: { month: 11, lines: [1, 'zwei', null] },
+      },
+      { name: 'billing-2' },
+      { data: 'käse' },
+    ];
+    const from = Date.now() - 1000;
+    const leases = [];
+    for (const [index, client] of clients.entries()) {
+      leases.push(new Mutex(client, path).acquire({ details: details[index]! }));
+      await queued(client, path, index + 1);
+    }
+    const participants = await new Mutex(clients[2]!, path).participants();
+    expect(participants.map(({ state }) => state)).toEqual(['holding', 'waiting', 'waiting']);
+    for (const [index, participant] of participants.entries()) {
+      expect(participant).toMatchObject({
+        path: expect.stringMatching(new RegExp(`^${path}/_c_.*-lock-000000000${index}$`)),
+        mode: 'exclusive',
+        session: (await clients[index]!.session()).id,
+        revoked: false,
+        host: hostname(),
+        pid: process.pid,
+      });
+      expect(participant.details).toEqual(details[index]);
+      expect(participant.since.getTime()).toBeGreaterThan(from);
+      expect(participant.since.getTime()).toBeLessThan(Date.now() + 1000);
+      expect(participant).not.toHaveProperty('text');
+    }
+    for (const lease of leases) await (await lease).release();
+  });
+
+  it('say nothing but host and process where no details were given', async () => {
+    const path = server.path('plain');
+    const client = await connect();
+    await using _lease = await new Mutex(client, path).acquire();
+    const [holder] = await new Mutex(client, path).participants();
+    expect(holder).toMatchObject({ host: hostname(), pid: process.pid });
+    expect(Object.values(holder!.details ?? {}).filter((value) => value !== undefined)).toEqual([]);
+  });
+
+  it('show one entry for a process whose callers queue inside of it', async () => {
+    const path = server.path('local');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire({ details: { name: 'first' } });
+    const waiting = ['second', 'third'].map((name) =>
+      new Mutex(client, path).acquire({ details: { name } }),
+    );
+    const elsewhere = new Mutex(other, path).acquire({ details: { name: 'elsewhere' } });
+    await queued(client, path, 2);
+    const names = async () =>
+      (await new Mutex(other, path).participants()).map(({ details }) => details?.name);
+    expect(await names()).toEqual(['first', 'elsewhere']);
+    // Held for long enough for others to be next.
+    await delay(15);
+    await lease.release();
+    const theirs = await elsewhere;
+    await queued(other, path, 2);
+    expect(await names()).toEqual(['elsewhere', 'second']);
+    await theirs.release();
+    await (await waiting[0]!).release();
+    await (await waiting[1]!).release();
+  });
+
+  it('show who holds where the one that the node was made for has left', async () => {
+    const path = server.path('left');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const held = await new Mutex(client, path).acquire();
+    const controller = new AbortController();
+    const mutex = new Mutex(other, path);
+    const first = mutex.acquire({ signal: controller.signal, details: { name: 'impatient' } });
+    const second = mutex.acquire({ details: { name: 'patient' } });
+    await queued(client, path, 2);
+    controller.abort();
+    await expect(first).rejects.toMatchObject({ code: 'CANCELLED' });
+    await held.release();
+    await using _lease = await second;
+    await expect.poll(async () => (await mutex.participants())[0]?.details?.name).toBe('patient');
+  });
+
+  it.each([
+    ['an address, as Curator writes it', '192.168.7.9', '192.168.7.9'],
+    ['nothing', '', ''],
+    ['JSON that is not ours', '{"host":7}', '{"host":7}'],
+    ['JSON null', 'null', 'null'],
+    ['JSON of a number', '17', '17'],
+    ['JSON of an array', '["host", 7]', '["host", 7]'],
+    ['JSON of an object without a host', '{"pid":7}', '{"pid":7}'],
+    ['JSON of an object without a process', '{"host":"a"}', '{"host":"a"}'],
+  ])('understand nodes of others that say %s', async (_what, data, text) => {
+    const path = server.path('curator');
+    const client = await connect();
+    await client.ensureContainers(path);
+    await client.create(`${path}/_c_0d7c8a4e-1111-4222-8333-444455556666-lock-`, data, {
+      mode: 'ephemeral-sequential',
+    });
+    const waiting = new Mutex(client, path).acquire({ details: { name: 'ours' } });
+    await queued(client, path, 2);
+    const [theirs, ours] = await new Mutex(client, path).participants();
+    expect(theirs).toMatchObject({ state: 'holding', text, revoked: false });
+    expect(theirs).not.toHaveProperty('host');
+    expect(ours).toMatchObject({ state: 'waiting', details: { name: 'ours' } });
+    await client.delete(theirs!.path);
+    await (await waiting).release();
+  });
+});
+
+describe('the participants of a read/write lock', () => {
+  it('are those of both locks, readers together up to the first writer', async () => {
+    const path = server.path('rw');
+    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
+    const locks = clients.map((client) => new ReadWriteLock(client, path));
+    const visits = [];
+    for (const [index, mode] of (['read', 'read', 'write', 'read'] as const).entries()) {
+      visits.push(locks[index]![mode].acquire({ details: { name: `${mode} ${index}` } }));
+      await queued(clients[0]!, path, index + 1);
+    }
+    const seen = await locks[3]!.write.participants();
+    expect(seen.map(({ state, mode, details }) => [state, mode, details?.name])).toEqual([
+      ['holding', 'read', 'read 0'],
+      ['holding', 'read', 'read 1'],
+      ['waiting', 'write', 'write 2'],
+      ['waiting', 'read', 'read 3'],
+    ]);
+    expect(await locks[0]!.read.participants()).toEqual(seen);
+    await Promise.all([(await visits[0]!).release(), (await visits[1]!).release()]);
+    const writing = await visits[2]!;
+    const states = (await locks[0]!.read.participants()).map(({ state }) => state);
+    expect(states).toEqual(['holding', 'waiting']);
+    await writing.release();
+    await (await visits[3]!).release();
+  });
+
+  it('show a writer that reads too as both', async () => {
+    const path = server.path('beside');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lock = new ReadWriteLock(client, path);
+    const waiting = await lock.write.withLock((writing) =>
+      lock.read.withLock(async () => {
+        const next = new ReadWriteLock(other, path).read.acquire();
+        await queued(client, path, 3);
+        const seen = await lock.read.participants();
+        expect(seen.map(({ state, mode }) => `${state} ${mode}`)).toEqual([
+          'holding write',
+          'holding read',
+          'waiting read',
+        ]);
+        expect(writing.held).toBe(true);
+        return { next };
+      }),
+    );
+    await (await waiting.next).release();
+  });
+});
+
+describe('the participants of a semaphore', () => {
+  it('are a holder for each permit, the one who asks, and those who wait to ask', async () => {
+    const path = server.path('semaphore');
+    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
+    const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 3 });
+    const held = await of(0).acquire({ count: 2, details: { name: 'pair' } });
+    const single = await of(1).acquire({ details: { name: 'single' } });
+    const asking = of(2).acquire({ details: { name: 'asks' } });
+    await queued(clients[0]!, `${path}/leases`, 4);
+    const behind = of(3).acquire({ details: { name: 'behind' } });
+    await queued(clients[0]!, `${path}/locks`, 2);
+    const seen = await of(0).participants();
+    expect(seen.map(({ state, mode }) => `${state} ${mode}`)).toEqual([
+      'holding permit',
+      'holding permit',
+      'holding permit',
+      'waiting permit',
+      'waiting permit',
+    ]);
+    expect(seen.slice(0, 4).map(({ details }) => details?.name)).toEqual([
+      'pair',
+      'pair',
+      'single',
+      'asks',
+    ]);
+    expect(seen[4]!.session).toBe((await clients[3]!.session()).id);
+    await held.release();
+    await Promise.all([(await asking).release(), (await behind).release(), single.release()]);
+    expect(await of(0).participants()).toEqual([]);
+  });
+
+  it('tell who waits at the door what they are', async () => {
+    const path = server.path('door-details');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 1 });
+    const held = await of(0).acquire();
+    const first = of(1).acquire({ details: { name: 'asks' } });
+    await queued(clients[0]!, `${path}/leases`, 2);
+    const second = of(2).acquire({ details: { name: 'behind' } });
+    await queued(clients[0]!, `${path}/locks`, 2);
+    expect((await of(0).participants()).at(-1)?.details?.name).toBe('behind');
+    await held.release();
+    await (await first).release();
+    await (await second).release();
+  });
+
+  it('go on holding where the shared number was lowered', async () => {
+    const path = server.path('lowered');
+    const client = await connect();
+    const permits = new SharedCount(client, `${path}-count`);
+    await permits.set(2);
+    const semaphore = new Semaphore(client, path, { permits });
+    const leases = [await semaphore.acquire(), await semaphore.acquire()];
+    await permits.set(1);
+    const states = async () => (await semaphore.participants()).map(({ state }) => state);
+    expect(await states()).toEqual(['holding', 'holding']);
+    const waiting = semaphore.acquire();
+    await queued(client, `${path}/leases`, 3);
+    expect(await states()).toEqual(['holding', 'holding', 'waiting']);
+    for (const lease of leases) await lease.release();
+    await (await waiting).release();
+  });
+
+  it('wait with all that they ask for, though there is room for some of it', async () => {
+    const path = server.path('all-or-nothing');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(client, path, { permits: 3 });
+    const theirs = await new Semaphore(other, path, { permits: 3 }).acquire();
+    const ours = await semaphore.acquire();
+    // The session that asks holds one already.
+    const waiting = semaphore.acquire({ count: 2 });
+    await queued(client, `${path}/leases`, 4);
+    await expect
+      .poll(async () => (await semaphore.participants()).map(({ state }) => state))
+      .toEqual(['holding', 'holding', 'waiting', 'waiting']);
+    await semaphore.revoke();
+    const seen = await semaphore.participants();
+    expect(seen.map(({ revoked }) => revoked)).toEqual([true, true, false, false]);
+    await Promise.all([theirs.release(), ours.release()]);
+    await (await waiting).release();
+  });
+
+  it('are holders as soon as they have been served, though the door is not closed yet', async () => {
+    const path = server.path('door-open');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(other, path, { permits: 1 });
+    await client.ensureContainers(`${path}/locks`);
+    await client.ensureContainers(`${path}/leases`);
+    const door = await client.create(`${path}/locks/_c_x-lock-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    const states = async () => (await semaphore.participants()).map(({ state }) => state);
+    expect(await states()).toEqual(['waiting']);
+    const lease = await client.create(`${path}/leases/_c_x-lease-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    expect(await states()).toEqual(['holding']);
+    await client.delete(door);
+    await client.delete(lease);
+  });
+
+  it('of a non-reentrant mutex are the holder and those who wait', async () => {
+    const path = server.path('single');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const held = await new NonReentrantMutex(client, path).acquire({ details: { name: 'me' } });
+    const waiting = new NonReentrantMutex(other, path).acquire({ details: { name: 'you' } });
+    await queued(client, `${path}/leases`, 2);
+    const seen = await new NonReentrantMutex(other, path).participants();
+    expect(seen.map(({ state, details }) => [state, details?.name])).toEqual([
+      ['holding', 'me'],
+      ['waiting', 'you'],
+    ]);
+    await held.release();
+    await (await waiting).release();
+  });
+});
+
+describe('the details of a holder', () => {
+  const circle: { self?: unknown } = {};
+  circle.self = circle;
+  it.each([
+    ['null', null],
+    ['a text', 'me'],
+    ['a name that is none', { name: 7 }],
+    ['a text that is none', { text: {} }],
+    ['more than fits', { text: 'x'.repeat(5000) }],
+    ['a BigInt', { data: 1n }],
+    ['a cycle', { data: circle }],
+  ])('that are %s are refused by every lock, before anything is made', async (_what, details) => {
+    const path = server.path('bad-details');
+    const client = await connect();
+    for (const lock of [
+      new Mutex(client, path),
+      new ReadWriteLock(client, path).read,
+      new ReadWriteLock(client, path).write,
+      new Semaphore(client, path, { permits: 2 }),
+    ]) {
+      await expect(lock.acquire({ details: details as HolderDetails })).rejects.toThrow(
+        BadOptionError,
+      );
+    }
+    expect(await client.exists(path)).toBeUndefined();
+  });
+});

@@ -1,0 +1,28 @@
+import { describe, it } from 'vitest';
+import { Semaphore } from 'nestjs-zookeeper/recipes';
+import { type Subject, useSchedules } from '../../support/lock-schedule.js';
+
+const PERMITS = 3;
+
+const semaphore: Subject = {
+  wants: [1, 1, 2, 3].map((count) => ({ kind: 'permits', count })),
+  nodeEach: false,
+  acquire: (client, path, { count }, options) =>
+    new Semaphore(client, path, { permits: PERMITS }).acquire({ ...options, count }),
+  together: (inside) => inside.reduce((sum, { count }) => sum + count, 0) <= PERMITS,
+  queues: (path) => [`${path}/locks`, `${path}/leases`],
+};
+
+describe.runIf(process.env.ZK_SERVER === 'embedded')(
+  'any schedule of a semaphore',
+  { retry: 0 },
+  () => {
+    const schedules = useSchedules(semaphore);
+
+    it('keeps to its permits and the order of arrival, wakes everybody and leaves nothing', () =>
+      schedules(false));
+
+    it('keeps to its permits, wakes everybody and leaves nothing where connections break and sessions end', () =>
+      schedules(true));
+  },
+);

@@ -1,0 +1,495 @@
+import { describe, expect, it, vi } from 'vitest';
+import {
+  BadOptionError,
+  LeaseLostError,
+  LockBusyError,
+  LockTimeoutError,
+  Mutex,
+  ReadWriteLock,
+  SelfDeadlockError,
+  WaitCancelledError,
+} from 'nestjs-zookeeper/recipes';
+import { LiveSession } from '../../../lib/client/live-session.js';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import {
+  failureOf,
+  nodesUnder,
+  nothingLeft,
+  observed,
+  queued,
+} from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('a read/write lock between clients', () => {
+  it('lets readers in together and a writer alone', async () => {
+    const path = server.path('exclusion');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    let readers = 0;
+    let writers = 0;
+    let mostReaders = 0;
+    const clashes: string[] = [];
+    const look = () => {
+      mostReaders = Math.max(mostReaders, readers);
+      if (writers > 1 || (writers === 1 && readers > 0)) clashes.push(`${writers}w ${readers}r`);
+    };
+    await Promise.all(
+      clients.flatMap((client) =>
+        Array.from({ length: 18 }, (_, index) => {
+          const { read, write } = new ReadWriteLock(client, path);
+          if (index % 6 === 0) {
+            return write.withLock(async () => {
+              writers++;
+              look();
+              await client.sync(path);
+              writers--;
+            });
+          }
+          return read.withLock(async () => {
+            readers++;
+            look();
+            await client.sync(path);
+            readers--;
+          });
+        }),
+      ),
+    );
+    expect(clashes).toEqual([]);
+    expect(mostReaders).toBeGreaterThan(1);
+    await nothingLeft(server, clients[0]!, path);
+  });
+
+  it('has readers of several clients and of one client at once', async () => {
+    const path = server.path('shared');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const leases = [
+      await new ReadWriteLock(one, path).read.acquire({ wait: 0 }),
+      await new ReadWriteLock(one, path).read.acquire({ wait: 0 }),
+      await new ReadWriteLock(two, path).read.acquire({ wait: 0 }),
+    ];
+    expect(leases.every(({ held }) => held)).toBe(true);
+    await expect(new ReadWriteLock(two, path).write.acquire({ wait: 0 })).rejects.toThrow(
+      LockBusyError,
+    );
+    await Promise.all(leases.map((lease) => lease.release()));
+    await (await new ReadWriteLock(two, path).write.acquire({ wait: 0 })).release();
+  });
+
+  it('admits in the order of arrival, several waiters of one process included', async () => {
+    const path = server.path('fair');
+    const [observer, a, b] = await Promise.all([connect(), connect(), connect()]);
+    const held = await new ReadWriteLock(observer, path).write.acquire();
+    const log: string[] = [];
+    const arrivals = [
+      ['r1', a, 'read'],
+      ['r2', a, 'read'],
+      ['w3', a, 'write'],
+      ['r4', b, 'read'],
+      ['w5', b, 'write'],
+      ['r6', a, 'read'],
+      ['r7', b, 'read'],
+      ['w8', a, 'write'],
+    ] as const;
+    const visits: Promise<void>[] = [];
+    for (const [index, [name, client, mode]] of arrivals.entries()) {
+      visits.push(
+        new ReadWriteLock(client, path)[mode].withLock(
+          async () => {
+            log.push(`${name} in`);
+            await client.sync(path);
+            log.push(`${name} out`);
+          },
+          { fairness: 'strict' },
+        ),
+      );
+      await queued(observer, path, index + 2);
+    }
+    await held.release();
+    await Promise.all(visits);
+    const at = (event: string) => log.indexOf(event);
+    for (const [earlier, later] of [
+      ['r1', 'w3'],
+      ['r2', 'w3'],
+      ['w3', 'r4'],
+      ['r4', 'w5'],
+      ['w5', 'r6'],
+      ['w5', 'r7'],
+      ['r6', 'w8'],
+      ['r7', 'w8'],
+    ] as const) {
+      expect(at(`${earlier} out`), log.join()).toBeLessThan(at(`${later} in`));
+    }
+    await nothingLeft(server, observer, path);
+  });
+
+  it('lets no reader past a waiting writer, who would starve', async () => {
+    const path = server.path('starve');
+    const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
+    const reading = await new ReadWriteLock(reader, path).read.acquire();
+    const writing = new ReadWriteLock(writer, path).write.acquire();
+    await queued(reader, path, 2);
+    await expect(new ReadWriteLock(late, path).read.acquire({ wait: 0 })).rejects.toThrow(
+      LockBusyError,
+    );
+    await reading.release();
+    await (await writing).release();
+    await (await new ReadWriteLock(late, path).read.acquire({ wait: 0 })).release();
+  });
+
+  it('lets readers pass where the writer before them has given up', async () => {
+    const path = server.path('given-up');
+    const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
+    const reading = await new ReadWriteLock(reader, path).read.acquire();
+    const controller = new AbortController();
+    const writing = new ReadWriteLock(writer, path).write.acquire({ signal: controller.signal });
+    await queued(reader, path, 2);
+    const next = new ReadWriteLock(late, path).read.acquire();
+    await queued(reader, path, 3);
+    controller.abort();
+    await expect(writing).rejects.toThrow(WaitCancelledError);
+    await Promise.all([(await next).release(), reading.release()]);
+    await nothingLeft(server, reader, path);
+  });
+
+  it('names its nodes as Curator does', async () => {
+    const path = server.path('layout');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path);
+    const uuid = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+    await write.withLock(async () => {
+      expect(await nodesUnder(client, path)).toEqual([
+        expect.stringMatching(new RegExp(`^_c_${uuid}-__WRIT__0000000000$`)),
+      ]);
+    });
+    await read.withLock(async () => {
+      expect(await nodesUnder(client, path)).toEqual([
+        expect.stringMatching(new RegExp(`^_c_${uuid}-__READ__\\d{10}$`)),
+      ]);
+    });
+  });
+
+  it('gives each writer a higher fencing token than all grants before it', async () => {
+    const path = server.path('tokens');
+    const clients = await Promise.all([connect(), connect()]);
+    let highest = 0n;
+    for (let round = 0; round < 12; round++) {
+      const { read, write } = new ReadWriteLock(clients[round % 2]!, path);
+      if (round % 3 === 1) {
+        await read.withLock(({ fencingToken }) => {
+          if (fencingToken > highest) highest = fencingToken;
+        });
+      } else {
+        await write.withLock(({ fencingToken }) => {
+          expect(fencingToken).toBeGreaterThan(highest);
+          highest = fencingToken;
+        });
+      }
+    }
+  });
+});
+
+describe('a crowd of waiters', () => {
+  it('has one watch each, and a release wakes one writer alone', async () => {
+    const path = server.path('herd');
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connect()));
+    const [holder, ...others] = clients;
+    const held = await new ReadWriteLock(holder!, path).write.acquire();
+    // The holder's own node, which it watches for a deletion by hand.
+    await expect.poll(() => server.watchCount()).toBe(1);
+    const waiting: Promise<{ release(): Promise<void> }>[] = [];
+    for (const client of others) {
+      waiting.push(new ReadWriteLock(client, path).write.acquire());
+      await queued(holder!, path, waiting.length + 1);
+    }
+    await expect.poll(() => server.watchCount()).toBe(1 + others.length);
+    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    await held.release();
+    const next = await waiting.shift()!;
+    expect(listings).toHaveBeenCalledTimes(1);
+    listings.mockRestore();
+    let last = next;
+    for (const waiter of waiting) {
+      await last.release();
+      last = await waiter;
+    }
+    await last.release();
+    await nothingLeft(server, holder!, path);
+  });
+
+  it('of readers watches the last writer before it, and is not woken by other readers', async () => {
+    const path = server.path('reader-watch');
+    const [writer, impatient, ...readers] = await Promise.all(
+      Array.from({ length: 6 }, () => connect()),
+    );
+    const held = await new ReadWriteLock(writer!, path).write.acquire();
+    const controller = new AbortController();
+    const leaving = new ReadWriteLock(impatient!, path).read.acquire({ signal: controller.signal });
+    await queued(writer!, path, 2);
+    const waiting = readers.map((client) => new ReadWriteLock(client, path).read.acquire());
+    await queued(writer!, path, 2 + readers.length);
+    await expect.poll(() => server.watchCount()).toBe(2 + readers.length);
+    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    controller.abort();
+    await expect(leaving).rejects.toThrow(WaitCancelledError);
+    await Promise.all(readers.map((client) => client.sync(path)));
+    expect(listings).toHaveBeenCalledTimes(0);
+    listings.mockRestore();
+    await held.release();
+    await Promise.all((await Promise.all(waiting)).map((lease) => lease.release()));
+    await nothingLeft(server, writer!, path);
+  });
+});
+
+describe('a wait for a read/write lock', () => {
+  it.each(['read', 'write'] as const)(
+    'to %s ends at its deadline, and leaves neither node nor watch',
+    async (mode) => {
+      const path = server.path('timeout');
+      const [holder, other] = await Promise.all([connect(), connect()]);
+      const held = await new ReadWriteLock(holder, path).write.acquire();
+      const lock = new ReadWriteLock(other, path, { key: 'gold' })[mode];
+      const error = await failureOf(lock.acquire({ wait: 60 }));
+      expect(error).toBeInstanceOf(LockTimeoutError);
+      expect(error).toMatchObject({ code: 'TIMEOUT', key: 'gold' });
+      expect(await lock.tryAcquire()).toBeUndefined();
+      expect(await lock.tryAcquire({ wait: 10 })).toBeUndefined();
+      await queued(holder, path, 1);
+      await held.release();
+      await nothingLeft(server, holder, path);
+    },
+  );
+
+  it('does not begin with a signal that has aborted', async () => {
+    const path = server.path('cancelled');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path);
+    for (const lock of [read, write]) {
+      await expect(lock.acquire({ signal: AbortSignal.abort() })).rejects.toThrow(
+        WaitCancelledError,
+      );
+    }
+    expect(await client.exists(path)).toBeUndefined();
+  });
+});
+
+describe('a call chain that holds a read/write lock', () => {
+  it('reads again inside of its reading, also where a writer waits', async () => {
+    const path = server.path('read-again');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const { read } = new ReadWriteLock(client, path);
+    let writing!: Promise<void>;
+    await read.withLock(async (outer) => {
+      writing = new ReadWriteLock(other, path).write.withLock(() => undefined);
+      await queued(client, path, 2);
+      await read.withLock(async (inner) => {
+        expect(inner.fencingToken).toBe(outer.fencingToken);
+        expect(await nodesUnder(client, path)).toHaveLength(2);
+      });
+      expect(outer.held).toBe(true);
+    });
+    await writing;
+  });
+
+  it('writes again inside of its writing', async () => {
+    const path = server.path('write-again');
+    const client = await connect();
+    const { write } = new ReadWriteLock(client, path);
+    await write.withLock(() =>
+      write.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(1)),
+    );
+    await nothingLeft(server, client, path);
+  });
+
+  it('reads inside of its writing by a read node with the number of its write node', async () => {
+    const path = server.path('read-in-write');
+    const client = await connect();
+    // Persistent: a container may be reaped in between, and counts from the beginning.
+    await client.create(path);
+    const { read, write } = new ReadWriteLock(client, path);
+    await read.withLock(() => undefined);
+    await write.withLock(async () => {
+      await read.withLock(async () => {
+        const names = await nodesUnder(client, path);
+        const numbers = names.map((name) => name.replace(/^.*__(READ|WRIT)__/, '$1 '));
+        expect(numbers.sort()).toEqual(['READ 0000000001', 'WRIT 0000000001']);
+        await read.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(2));
+      });
+      expect(await nodesUnder(client, path)).toHaveLength(1);
+    });
+    await nothingLeft(server, client, path);
+  });
+
+  it('goes on reading after its writing, with no writer in between', async () => {
+    const path = server.path('downgrade-chain');
+    const [client, other, third] = await Promise.all([connect(), connect(), connect()]);
+    const { read, write } = new ReadWriteLock(client, path);
+    const writing = await write.enter();
+    const reading = await writing.run(() => read.enter());
+    const next = observed(new ReadWriteLock(other, path).write.acquire());
+    await queued(client, path, 3);
+    await writing.release();
+    await queued(client, path, 2);
+    await other.sync(path);
+    expect(reading.lease.held).toBe(true);
+    expect(next.settled).toBe(false);
+    await expect(new ReadWriteLock(third, path).write.acquire({ wait: 0 })).rejects.toThrow(
+      LockBusyError,
+    );
+    await reading.release();
+    await (await next.promise).release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('lets waiting readers in beside it once it only reads', async () => {
+    const path = server.path('downgrade-readers');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lock = new ReadWriteLock(client, path);
+    const writing = await lock.write.acquire();
+    const waiting = new ReadWriteLock(other, path).read.acquire();
+    await queued(client, path, 2);
+    const reading = await lock.downgrade(writing);
+    const beside = await waiting;
+    expect([reading.held, beside.held, writing.held]).toEqual([true, true, false]);
+    await Promise.all([reading.release(), beside.release()]);
+    await nothingLeft(server, client, path);
+  });
+
+  it('is refused, with an explanation, when it wants to write while it reads', async () => {
+    const path = server.path('upgrade');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path, { key: 'gold' });
+    await read.withLock(async () => {
+      for (const attempt of [write.acquire(), write.withLock(() => 'never'), write.tryAcquire()]) {
+        const error = await failureOf(attempt);
+        expect(error).toBeInstanceOf(SelfDeadlockError);
+        expect(error).toMatchObject({
+          key: 'gold',
+          message: expect.stringContaining('waits for its own reading to end'),
+        });
+      }
+      expect(await nodesUnder(client, path)).toHaveLength(1);
+    });
+    await write.withLock(() => undefined, { wait: 0 });
+  });
+
+  it('is told when it asks with acquire(), which could only wait for itself', async () => {
+    const path = server.path('acquire');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path);
+    await write.withLock(() => expect(write.acquire()).rejects.toThrow(SelfDeadlockError));
+    await read.withLock(() => expect(read.acquire()).rejects.toThrow(SelfDeadlockError));
+    const strict = new ReadWriteLock(client, path, { reentrant: false });
+    await strict.read.withLock(() =>
+      expect(strict.read.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError),
+    );
+  });
+
+  it('holds neither once both are released, however long it goes on', async () => {
+    const path = server.path('outlives');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path);
+    const reading = await read.enter();
+    await reading.release();
+    await reading.run(() => write.withLock(() => undefined, { wait: 0 }));
+  });
+});
+
+describe('downgrade()', () => {
+  it('turns a write lease into a read lease', async () => {
+    const path = server.path('downgrade');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lock = new ReadWriteLock(client, path, { key: 'gold' });
+    const reading = await lock.downgrade(await lock.write.acquire());
+    expect(reading).toMatchObject({ key: 'gold', path, held: true });
+    expect(await nodesUnder(client, path)).toEqual([expect.stringContaining('__READ__')]);
+    const beside = await new ReadWriteLock(other, path).read.acquire({ wait: 0 });
+    await reading.release();
+    await beside.release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('refuses what is no write lease on its path', async () => {
+    const [path, elsewhere] = [server.path('not-a-write'), server.path('elsewhere')];
+    const client = await connect();
+    const lock = new ReadWriteLock(client, path);
+    const leases = [
+      await lock.read.acquire(),
+      await new ReadWriteLock(client, elsewhere).write.acquire(),
+      await new Mutex(client, server.path('mutex')).acquire(),
+    ];
+    for (const lease of leases) {
+      await expect(lock.downgrade(lease)).rejects.toThrow(BadOptionError);
+      expect(lease.held).toBe(true);
+      await lease.release();
+    }
+    await nothingLeft(server, client, path, elsewhere);
+  });
+
+  it('is refused for a lease that was released or lost, and leaves nothing', async () => {
+    const path = server.path('too-late');
+    const client = await connect();
+    const lock = new ReadWriteLock(client, path);
+    const released = await lock.write.acquire();
+    await released.release();
+    await expect(lock.downgrade(released)).rejects.toThrow(LeaseLostError);
+    const lost = await lock.write.acquire();
+    await expire(client, server);
+    await aborted(lost.signal);
+    await expect(lock.downgrade(lost)).rejects.toThrow(LeaseLostError);
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe('a session that ends', () => {
+  it('ends its readings and lets the waiting writer in', async () => {
+    const path = server.path('reader-expired');
+    const [reader, writer] = await Promise.all([connect(), connect()]);
+    const reading = await new ReadWriteLock(reader, path).read.acquire();
+    const writing = new ReadWriteLock(writer, path).write.acquire();
+    await queued(writer, path, 2);
+    await expire(reader, server);
+    await (await writing).release();
+    expect(await aborted(reading.signal)).toBeInstanceOf(LeaseLostError);
+    expect(reading.held).toBe(false);
+    await reading.release();
+  });
+
+  it('queues its waiters again', async () => {
+    const path = server.path('waiter-expired');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const held = await new ReadWriteLock(holder, path).write.acquire();
+    const { read, write } = new ReadWriteLock(waiter, path);
+    const both = [
+      read.withLock(({ held: reading }) => reading),
+      write.withLock(({ held: writing }) => writing),
+    ];
+    await queued(holder, path, 3);
+    const before = await nodesUnder(holder, path);
+    await expire(waiter, server);
+    // The holder's node stays, and the waiters' are others.
+    await expect
+      .poll(async () => (await nodesUnder(holder, path)).filter((node) => !before.includes(node)), {
+        interval: 5,
+      })
+      .toHaveLength(2);
+    await queued(holder, path, 3);
+    await held.release();
+    expect(await Promise.all(both)).toEqual([true, true]);
+    await nothingLeft(server, holder, path);
+  });
+
+  it('lets nobody read inside of a writing that it ended', async () => {
+    const path = server.path('lost-inside');
+    const client = await connect();
+    const { read, write } = new ReadWriteLock(client, path);
+    await write.withLock(async (lease) => {
+      await expire(client, server);
+      await aborted(lease.signal);
+      await expect(read.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
+      await expect(write.withLock(() => 'inside')).rejects.toThrow(LeaseLostError);
+    });
+    await write.withLock(() => undefined, { wait: 60_000 });
+  });
+});

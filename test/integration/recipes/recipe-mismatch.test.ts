@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import {
+  ForeignNodeError,
+  type Lease,
+  type Lock,
+  Mutex,
+  NonReentrantMutex,
+  ReadWriteLock,
+  Semaphore,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { useClients } from '../../support/clients.js';
+import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+const makers: Record<string, (client: ZkClient, path: string) => Lock> = {
+  mutex: (client, path) => new Mutex(client, path),
+  'read lock': (client, path) => new ReadWriteLock(client, path).read,
+  'write lock': (client, path) => new ReadWriteLock(client, path).write,
+  semaphore: (client, path) => new Semaphore(client, path, { permits: 1 }),
+  'non-reentrant mutex': (client, path) => new NonReentrantMutex(client, path),
+};
+
+/** Recipes of one layout exclude each other as they should. */
+const layouts = [['mutex'], ['read lock', 'write lock'], ['semaphore', 'non-reentrant mutex']];
+const pairs = Object.keys(makers).flatMap((first) =>
+  Object.keys(makers)
+    .filter((second) => !layouts.some((one) => one.includes(first) && one.includes(second)))
+    .map((second) => [first, second] as const),
+);
+
+async function everythingUnder(client: ZkClient, path: string): Promise<string[]> {
+  const children = await nodesUnder(client, path);
+  const below = await Promise.all(
+    children.map((child) => everythingUnder(client, `${path}/${child}`)),
+  );
+  // Sequential nodes alone: an emptied container among them goes by itself.
+  return [
+    ...children.map((child) => `${path}/${child}`).filter((node) => /\d{10}$/.test(node)),
+    ...below.flat(),
+  ];
+}
+
+describe('a path that one recipe uses', () => {
+  it.each(pairs)('by a %s is refused to a %s, and nothing is left on it', async (first, second) => {
+    const path = server.path('mismatch');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await makers[first]!(client, path).acquire();
+    // A semaphore's door closes behind the holder.
+    await expect
+      .poll(async () => (await everythingUnder(client, path)).filter((name) => /\d$/.test(name)))
+      .toHaveLength(1);
+    const before = await everythingUnder(client, path);
+    for (const zk of [client, other]) {
+      const lock = makers[second]!(zk, path);
+      const error = await failureOf(lock.acquire());
+      expect(error).toBeInstanceOf(ForeignNodeError);
+      expect((error as Error).message).toContain(path);
+      await expect(lock.tryAcquire()).rejects.toThrow(ForeignNodeError);
+      await expect(lock.withLock(() => 'never', { wait: 5000 })).rejects.toThrow(ForeignNodeError);
+      await expect(lock.participants()).rejects.toThrow(ForeignNodeError);
+    }
+    await expect.poll(() => everythingUnder(client, path)).toEqual(before);
+    expect(lease.held).toBe(true);
+    await lease.release();
+  });
+
+  it.each(['__lock__', '__rlock__', 'latch-', '_c_x-latch-'])(
+    'by a %s of somebody else is refused to all of ours',
+    async (marker) => {
+      const path = server.path('foreign');
+      const client = await connect();
+      await client.ensureContainers(path);
+      await client.create(`${path}/${marker}`, '', { mode: 'ephemeral-sequential' });
+      const before = await everythingUnder(client, path);
+      for (const make of Object.values(makers)) {
+        await expect(make(client, path).acquire()).rejects.toThrow(ForeignNodeError);
+      }
+      await expect.poll(() => everythingUnder(client, path)).toEqual(before);
+    },
+  );
+});
+
+describe('two recipes that start on a fresh path at the same time', () => {
+  const semaphores = pairs.filter(([first]) => layouts[2]!.includes(first));
+
+  it.each(semaphores)(
+    'are not both let in where a %s has looked before a %s came',
+    async (first, second) => {
+      const path = server.path('after-the-look');
+      const [client, other] = await Promise.all([connect(), connect()]);
+      const { children } = client;
+      let lease: Lease | undefined;
+      // It looks, and finds nobody; the other one has come before anything of its own is there.
+      client.children = async (...args) => {
+        client.children = children;
+        try {
+          return await client.children(...args);
+        } finally {
+          lease = await makers[second]!(other, path).acquire();
+        }
+      };
+      const waits = makers[first]!(client, path).acquire();
+      await expect(waits).rejects.toThrow(ForeignNodeError);
+      expect(lease!.held).toBe(true);
+      await lease!.release();
+      await expect.poll(() => everythingUnder(other, path)).toEqual([]);
+    },
+  );
+
+  it.each(pairs)('are not both let in: a %s and a %s', async (first, second) => {
+    const [client, other] = await Promise.all([connect(), connect()]);
+    for (let turns = 0; turns < 12; turns++) {
+      const path = server.path('same-time');
+      const one = makers[first]!(client, path).acquire();
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
+      const results = await Promise.allSettled([one, makers[second]!(other, path).acquire()]);
+      const leases = results.flatMap((result) =>
+        result.status === 'fulfilled' ? [result.value] : [],
+      );
+      expect(leases.length).toBeLessThanOrEqual(1);
+      for (const result of results) {
+        if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(ForeignNodeError);
+      }
+      for (const lease of leases) await lease.release();
+      await expect.poll(() => everythingUnder(client, path)).toEqual([]);
+    }
+  });
+});
+
+describe('a path that nobody uses any more', () => {
+  it('is free for another recipe', async () => {
+    const path = server.path('free-again');
+    const client = await connect();
+    await new Mutex(client, path).withLock(() => undefined);
+    await new ReadWriteLock(client, path).write.withLock(() => undefined);
+    await new Semaphore(client, path, { permits: 1 }).withLock(() => undefined);
+    // Its two directories are containers: empty, they go by themselves.
+    await expect.poll(() => nodesUnder(client, path)).toEqual([]);
+    await new Mutex(client, path).withLock(() => undefined);
+  });
+});

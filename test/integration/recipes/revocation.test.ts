@@ -1,0 +1,210 @@
+import { describe, expect, it } from 'vitest';
+import {
+  LockRevokedError,
+  Mutex,
+  NonReentrantMutex,
+  type Participant,
+  ReadWriteLock,
+  revoke,
+  Semaphore,
+} from 'nestjs-zookeeper/recipes';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+describe('a request for revocation', () => {
+  it('tells the holder who listens, and takes nothing from it', async () => {
+    const path = server.path('told');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire();
+    const { revocation } = lease;
+    expect(revocation.aborted).toBe(false);
+    await new Mutex(other, path).revoke();
+    const reason = await aborted(revocation);
+    expect(reason).toBeInstanceOf(LockRevokedError);
+    expect(reason).toMatchObject({ code: 'REVOKED', message: expect.stringContaining(path) });
+    expect(lease.held).toBe(true);
+    expect(lease.signal.aborted).toBe(false);
+    const waiting = new Mutex(other, path).acquire();
+    await lease.release();
+    await (await waiting).release();
+    await nothingLeft(server, client, path);
+  });
+
+  it('that came before the holder listened is told too', async () => {
+    const path = server.path('before');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire();
+    await new Mutex(other, path).revoke();
+    await aborted(lease.revocation);
+    await lease.release();
+  });
+
+  it('is one request, however often it is made', async () => {
+    const path = server.path('often');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire();
+    let told = 0;
+    lease.revocation.addEventListener('abort', () => told++);
+    for (let i = 0; i < 3; i++) await new Mutex(other, path).revoke();
+    await aborted(lease.revocation);
+    await client.sync(path);
+    expect(told).toBe(1);
+    await lease.release();
+  });
+
+  it('of one who waits is told when its turn comes', async () => {
+    const path = server.path('waiting');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    for (const lock of [new Mutex(client, path), new ReadWriteLock(client, `${path}-rw`).write]) {
+      const held = await lock.acquire();
+      const twin =
+        lock instanceof Mutex
+          ? new Mutex(other, lock.path)
+          : new ReadWriteLock(other, lock.path).write;
+      const waiting = twin.acquire();
+      await queued(client, lock.path, 2);
+      const [, second] = await lock.participants();
+      await revoke(client, second!);
+      expect(held.revocation.aborted).toBe(false);
+      await held.release();
+      const lease = await waiting;
+      expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
+      await lease.release();
+    }
+  });
+
+  it('of one whose first waiter left is not overwritten by the next', async () => {
+    const path = server.path('inherited');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const held = await new Mutex(client, path).acquire();
+    const controller = new AbortController();
+    const mutex = new Mutex(other, path);
+    const first = mutex.acquire({ signal: controller.signal, details: { name: 'first' } });
+    const second = mutex.acquire({ details: { name: 'second' } });
+    await queued(client, path, 2);
+    await revoke(client, (await mutex.participants())[1]!);
+    controller.abort();
+    await expect(first).rejects.toMatchObject({ code: 'CANCELLED' });
+    await held.release();
+    const lease = await second;
+    await aborted(lease.revocation);
+    await lease.release();
+  });
+
+  it('of a participant that is gone is no error', async () => {
+    const path = server.path('gone');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire();
+    const [holder] = await new Mutex(other, path).participants();
+    await lease.release();
+    await revoke(other, holder!);
+    await revoke(other, { path: `${path}/never-there` });
+    await new Mutex(other, path).revoke();
+    await new Mutex(other, server.path('nowhere')).revoke();
+    expect(await nodesUnder(other, path)).toEqual([]);
+  });
+
+  it('reaches the one asked alone, or all who hold, and none who wait', async () => {
+    const path = server.path('readers');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const [one, two, writer] = clients.map((client) => new ReadWriteLock(client, path));
+    const leases = [await one!.read.acquire(), await two!.read.acquire()];
+    const waiting = writer!.write.acquire();
+    await queued(clients[0]!, path, 3);
+    const [, second] = await one!.read.participants();
+    await revoke(clients[2]!, second!);
+    await aborted(leases[1]!.revocation);
+    expect(leases[0]!.revocation.aborted).toBe(false);
+    await writer!.write.revoke();
+    await aborted(leases[0]!.revocation);
+    await Promise.all(leases.map((lease) => lease.release()));
+    const granted = await waiting;
+    const { revocation } = granted;
+    await clients[2]!.sync(path);
+    expect(revocation.aborted).toBe(false);
+    await granted.release();
+  });
+
+  it('reaches the holders of permits and of a non-reentrant mutex', async () => {
+    const path = server.path('permits');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(client, path, { permits: 3 });
+    const leases = [await semaphore.acquire({ count: 2 }), await semaphore.acquire()];
+    const single = await new NonReentrantMutex(client, `${path}-single`).acquire();
+    await new Semaphore(other, path, { permits: 3 }).revoke();
+    await new NonReentrantMutex(other, `${path}-single`).revoke();
+    for (const lease of [...leases, single]) {
+      expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
+      expect(lease.held).toBe(true);
+      await lease.release();
+    }
+  });
+
+  it('is seen by whoever looks, and by the call that entered again', async () => {
+    const path = server.path('seen');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const mutex = new Mutex(client, path);
+    await mutex.withLock(
+      (outer) =>
+        mutex.withLock(async (inner) => {
+          const before = await new Mutex(other, path).participants();
+          expect(before[0]).toMatchObject({ revoked: false, details: { name: 'job' } });
+          await revoke(other, before[0]!);
+          await Promise.all([aborted(outer.revocation), aborted(inner.revocation)]);
+          const after = await new Mutex(other, path).participants();
+          expect(after[0]).toMatchObject({ revoked: true, path: before[0]!.path });
+          expect(after[0]).not.toHaveProperty('details');
+        }),
+      { details: { name: 'job' } },
+    );
+  });
+
+  it('does not reach a lease that was released or lost before', async () => {
+    const path = server.path('late');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const released = await new Mutex(client, path).acquire();
+    const { revocation } = released;
+    await released.release();
+    const lost = await new Mutex(client, path).acquire();
+    await expire(client, server);
+    await aborted(lost.signal);
+    await using next = await new Mutex(other, path).acquire();
+    await new Mutex(other, path).revoke();
+    await aborted(next.revocation);
+    expect([revocation.aborted, lost.revocation.aborted]).toEqual([false, false]);
+  });
+
+  it('may be made by anything that writes Curator\u2019s word into the node', async () => {
+    const path = server.path('word');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Mutex(client, path).acquire();
+    const { revocation } = lease;
+    const [node] = await nodesUnder(other, path);
+    await other.set(`${path}/${node}`, 'something else');
+    await other.set(`${path}/${node}`, '__REVOKE__');
+    await aborted(revocation);
+    await lease.release();
+    await nothingLeft(server, client, path);
+  });
+});
+
+describe('a holder who gives way', () => {
+  it('hands the lock to the one who asked', async () => {
+    const path = server.path('give-way');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const job = new Mutex(client, path).withLock(async ({ revocation }) => {
+      await aborted(revocation);
+    });
+    await queued(other, path, 1);
+    const urgent = new Mutex(other, path);
+    const [holder] = (await urgent.participants()) as [Participant];
+    const waiting = urgent.acquire();
+    await revoke(other, holder);
+    await (await waiting).release();
+    await job;
+  });
+});

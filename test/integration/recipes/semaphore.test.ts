@@ -1,0 +1,650 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  type Lease,
+  LeaseLostError,
+  type Lock,
+  LockBusyError,
+  LockTimeoutError,
+  Mutex,
+  NonReentrantMutex,
+  Semaphore,
+  SharedCount,
+  WaitCancelledError,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import { PlainLink } from '../../support/harness.js';
+import {
+  failureOf,
+  nodesUnder,
+  nothingLeft,
+  observed,
+  queued,
+} from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+const queues = (path: string) => [`${path}/locks`, `${path}/leases`];
+const releaseAll = (leases: readonly Lease[]) =>
+  Promise.all(leases.map((lease) => lease.release()));
+
+/** Resolves when somebody asks for `count` permits that are not there yet. */
+const asking = async (client: ZkClient, path: string, leases: number) => {
+  await queued(client, `${path}/locks`, 1);
+  await queued(client, `${path}/leases`, leases);
+};
+
+describe('a semaphore between clients', () => {
+  it('never has more permits out than there are, whatever their callers want', async () => {
+    const path = server.path('permits');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    let out = 0;
+    let most = 0;
+    await Promise.all(
+      clients.flatMap((client, of) =>
+        Array.from({ length: 12 }, (_, index) => {
+          const count = 1 + ((index + of) % 3);
+          return new Semaphore(client, path, { permits: 4 }).withLock(
+            async () => {
+              most = Math.max(most, (out += count));
+              await client.sync(path);
+              out -= count;
+            },
+            { count },
+          );
+        }),
+      ),
+    );
+    expect(most).toBeLessThanOrEqual(4);
+    expect(most).toBeGreaterThan(1);
+    await nothingLeft(server, clients[0]!, ...queues(path));
+  });
+
+  it('has all its permits out at once', async () => {
+    const path = server.path('all');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const first = new Semaphore(one, path, { permits: 3 });
+    const second = new Semaphore(two, path, { permits: 3 });
+    const leases = [
+      await first.acquire({ wait: 0 }),
+      await second.acquire({ wait: 0 }),
+      await first.acquire({ wait: 0 }),
+    ];
+    expect(leases.map(({ held }) => held)).toEqual([true, true, true]);
+    expect(await second.available()).toBe(0);
+    await expect(second.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    await leases[1]!.release();
+    expect(await first.available()).toBe(1);
+    await releaseAll(leases);
+  });
+
+  it('names its nodes as Curator does', async () => {
+    const path = server.path('layout');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 2 });
+    const lease = await semaphore.acquire({ count: 2 });
+    await queued(client, `${path}/locks`, 0);
+    const name = expect.stringMatching(
+      /^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$/,
+    );
+    expect(await nodesUnder(client, `${path}/leases`)).toEqual([name, name]);
+    // Without somebody at the door, its directory may be reaped.
+    const waiting = semaphore.acquire();
+    await asking(client, path, 3);
+    expect(await nodesUnder(client, path)).toEqual(['leases', 'locks']);
+    await lease.release();
+    await (await waiting).release();
+  });
+
+  it('admits in the order of arrival', async () => {
+    const path = server.path('order');
+    const [observer, ...clients] = await Promise.all(Array.from({ length: 5 }, () => connect()));
+    const held = await new Semaphore(observer!, path, { permits: 1 }).acquire();
+    const order: number[] = [];
+    const visits: Promise<void>[] = [];
+    for (const [index, client] of clients.entries()) {
+      visits.push(
+        new Semaphore(client, path, { permits: 1 }).withLock(() => void order.push(index)),
+      );
+      await queued(observer!, `${path}/locks`, index + 1);
+    }
+    await held.release();
+    await Promise.all(visits);
+    expect(order).toEqual([0, 1, 2, 3]);
+  });
+
+  it.each([0, 1, 2])('admits the next waiter when holder %i of three releases', async (which) => {
+    const path = server.path('any-release');
+    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
+    const [a, b, c, waiter] = clients.map((client) => new Semaphore(client, path, { permits: 3 }));
+    const held = [await a!.acquire(), await b!.acquire(), await c!.acquire()];
+    const waiting = waiter!.acquire();
+    await asking(clients[0]!, path, 4);
+    await held[which]!.release();
+    const lease = await waiting;
+    expect(lease.held).toBe(true);
+    await releaseAll([...held, lease]);
+    await nothingLeft(server, clients[0]!, ...queues(path));
+  });
+
+  it('has one watch for all who wait behind the first, and it is not woken by their coming', async () => {
+    const path = server.path('herd');
+    const clients = await Promise.all(Array.from({ length: 6 }, () => connect()));
+    const held = await new Semaphore(clients[0]!, path, { permits: 1 }).acquire();
+    await expect.poll(() => server.watchCount()).toBeGreaterThan(0);
+    const waiting: Promise<Lease>[] = [];
+    for (const client of clients.slice(1)) {
+      waiting.push(new Semaphore(client, path, { permits: 1 }).acquire());
+      await queued(clients[0]!, `${path}/locks`, waiting.length);
+    }
+    // The holder's node and its listing's children; the first waiter's door and listing; one each for the others.
+    await expect.poll(() => server.watchCount()).toBeLessThanOrEqual(2 + 2 + 4);
+    await held.release();
+    for (const waiter of waiting) await (await waiter).release();
+    await nothingLeft(server, clients[0]!, ...queues(path));
+  });
+});
+
+describe('several permits', () => {
+  it('come all together or not at all, and no small request overtakes', async () => {
+    const path = server.path('together');
+    const [one, two, three] = await Promise.all([connect(), connect(), connect()]);
+    const semaphores = [one, two, three].map(
+      (client) => new Semaphore(client, path, { permits: 3 }),
+    );
+    const held = await semaphores[0]!.acquire({ count: 2 });
+    const large = observed(semaphores[1]!.acquire({ count: 2 }));
+    await asking(one, path, 4);
+    await expect(semaphores[2]!.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    const small = observed(semaphores[2]!.acquire());
+    await queued(one, `${path}/locks`, 2);
+    expect([large.settled, small.settled]).toEqual([false, false]);
+    await held.release();
+    await releaseAll([await large.promise, await small.promise]);
+    await nothingLeft(server, one, ...queues(path));
+  });
+
+  it('of one lease go back together', async () => {
+    const path = server.path('back-together');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 5 });
+    const lease = await semaphore.acquire({ count: 4 });
+    expect(await semaphore.available()).toBe(1);
+    await lease.release();
+    expect(await semaphore.available()).toBe(5);
+  });
+
+  it('go back one by one from acquireEach()', async () => {
+    const path = server.path('each');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const semaphore = new Semaphore(one, path, { permits: 3, key: 'beds' });
+    const other = new Semaphore(two, path, { permits: 3 });
+    const leases = await semaphore.acquireEach({ count: 3 });
+    expect(leases).toHaveLength(3);
+    expect(leases.map(({ key }) => key)).toEqual(['beds', 'beds', 'beds']);
+    const waiting = other.acquire({ count: 2 });
+    await asking(one, path, 5);
+    await leases[1]!.release();
+    expect(leases.map(({ held }) => held)).toEqual([true, false, true]);
+    await queued(one, `${path}/leases`, 4);
+    await leases[2]!.release();
+    await (await waiting).release();
+    expect(leases[0]!.held).toBe(true);
+    await leases[0]!.release();
+    await nothingLeft(server, one, ...queues(path));
+  });
+
+  it('of acquireEach() are all or none too, and its bad options are refused', async () => {
+    const path = server.path('each-none');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 2 });
+    const held = await semaphore.acquire();
+    await expect(semaphore.acquireEach({ count: 2, wait: 30 })).rejects.toThrow(LockTimeoutError);
+    await queued(client, `${path}/leases`, 1);
+    await expect(semaphore.acquireEach({ count: 3 })).rejects.toThrow(BadOptionError);
+    await expect(semaphore.acquireEach({ wait: -1 })).rejects.toThrow(BadOptionError);
+    await held.release();
+  });
+
+  it('are lost together where somebody deletes one of their nodes', async () => {
+    const path = server.path('one-deleted');
+    const client = await connect();
+    const lease = await new Semaphore(client, path, { permits: 3 }).acquire({ count: 2 });
+    const [node] = await nodesUnder(client, `${path}/leases`);
+    await client.delete(`${path}/leases/${node}`);
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    await nothingLeft(server, client, ...queues(path));
+  });
+});
+
+describe('a number of permits', () => {
+  it.each([0, -1, 1.5, Number.NaN, Infinity, 4, 2 ** 53, '2', null])(
+    'of %s to take out of three is refused before anything is made',
+    async (count) => {
+      const path = server.path('bad-count');
+      const client = await connect();
+      const semaphore = new Semaphore(client, path, { permits: 3 });
+      const error = await failureOf(semaphore.acquire({ count: count as number }));
+      expect(error).toBeInstanceOf(BadOptionError);
+      expect(error).toMatchObject({ option: 'count' });
+      await expect(semaphore.tryAcquire({ count: count as number })).rejects.toThrow(
+        BadOptionError,
+      );
+      expect(await client.exists(path)).toBeUndefined();
+    },
+  );
+
+  it.each([0, -3, 2.5, Number.NaN, Infinity, '2', null, undefined])(
+    'of %s in all is refused',
+    async (permits) => {
+      const client = await connect();
+      expect(() => new Semaphore(client, '/bad', { permits: permits as number })).toThrow(
+        BadOptionError,
+      );
+    },
+  );
+
+  it('by another name is refused', async () => {
+    const client = await connect();
+    const make = () => new Semaphore(client, '/bad', { permits: 3, permit: 5 } as never);
+    expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'permit' }));
+    expect(make).toThrow('did you mean permits?');
+  });
+
+  it('that differs from the one in use in this process is refused', async () => {
+    const path = server.path('disagree');
+    const client = await connect();
+    const lease = await new Semaphore(client, path, { permits: 3 }).acquire();
+    const error = await failureOf(new Semaphore(client, path, { permits: 4 }).acquire());
+    expect(error).toBeInstanceOf(BadOptionError);
+    expect((error as Error).message).toContain('3 that this process uses');
+    const shared = new SharedCount(client, `${path}-count`);
+    await expect(new Semaphore(client, path, { permits: shared }).acquire()).rejects.toThrow(
+      BadOptionError,
+    );
+    await lease.release();
+    // Nobody uses it any more: the number may be another one now.
+    await (await new Semaphore(client, path, { permits: 4 }).acquire({ wait: 0 })).release();
+    await nothingLeft(server, client, ...queues(path));
+  });
+
+  it('that another process says is another one is refused, and nothing is left behind', async () => {
+    const path = server.path('disagree-elsewhere');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const lease = await new Semaphore(one, path, { permits: 3 }).acquire();
+    const error = await failureOf(new Semaphore(two, path, { permits: 4 }).acquire());
+    expect(error).toBeInstanceOf(BadOptionError);
+    expect((error as Error).message).toMatch(/3 that process \d+ on .+ uses/);
+    await queued(one, `${path}/leases`, 1);
+    await lease.release();
+    await nothingLeft(server, one, ...queues(path));
+  });
+
+  it.each(['10.0.0.7', '', '{"permits":"many"}', 'null', '17', '__REVOKE__'])(
+    'is not looked for in a node of others that says %j',
+    async (data) => {
+      const path = server.path('curator');
+      const client = await connect();
+      await client.ensureContainers(`${path}/leases`);
+      const theirs = await client.create(`${path}/leases/_c_x-lease-`, data, {
+        mode: 'ephemeral-sequential',
+      });
+      const semaphore = new Semaphore(client, path, { permits: 2 });
+      const lease = await semaphore.acquire({ wait: 0 });
+      expect(await semaphore.available()).toBe(0);
+      await client.delete(theirs);
+      await lease.release();
+    },
+  );
+});
+
+describe('permits shared in a znode', () => {
+  it('are as many as it says, and their lowering takes none away', async () => {
+    const path = server.path('shared');
+    const client = await connect();
+    const permits = new SharedCount(client, `${path}-count`);
+    await permits.set(2);
+    const semaphore = new Semaphore(client, path, { permits });
+    const leases = [await semaphore.acquire({ wait: 0 }), await semaphore.acquire({ wait: 0 })];
+    expect(await semaphore.tryAcquire()).toBeUndefined();
+    await permits.set(1);
+    expect(leases.every(({ held }) => held)).toBe(true);
+    expect(await semaphore.available()).toBe(0);
+    await leases[0]!.release();
+    expect(await semaphore.tryAcquire()).toBeUndefined();
+    await leases[1]!.release();
+    await (await semaphore.acquire({ wait: 0 })).release();
+    await queued(client, `${path}/leases`, 0);
+  });
+
+  it('hold everybody back at 0, until they are raised', async () => {
+    const path = server.path('zero');
+    const client = await connect();
+    const permits = new SharedCount(client, `${path}-count`);
+    await permits.set(0);
+    const semaphore = new Semaphore(client, path, { permits });
+    expect(await semaphore.tryAcquire()).toBeUndefined();
+    const waiting = semaphore.acquire();
+    await asking(client, path, 1);
+    await permits.set(1);
+    await (await waiting).release();
+  });
+
+  it('must be set before, in the right format', async () => {
+    const path = server.path('unset');
+    const client = await connect();
+    const permits = new SharedCount(client, `${path}-count`);
+    const semaphore = new Semaphore(client, path, { permits });
+    await expect(semaphore.acquire()).rejects.toThrow(BadOptionError);
+    await expect(semaphore.tryAcquire()).rejects.toThrow(BadOptionError);
+    await expect(semaphore.available()).rejects.toThrow(BadOptionError);
+    await client.create(`${path}-count`, 'seven');
+    await expect(semaphore.acquire()).rejects.toThrow(BadOptionError);
+    await client.delete(`${path}-count`);
+    await nothingLeft(server, client, ...queues(path));
+  });
+
+  it('whose znode goes away under a waiter end its wait, and leave no watch', async () => {
+    const path = server.path('vanished');
+    const client = await connect();
+    const permits = new SharedCount(client, `${path}-count`);
+    await permits.set(1);
+    const semaphore = new Semaphore(client, path, { permits });
+    const held = await semaphore.acquire();
+    const waiting = failureOf(semaphore.acquire());
+    await asking(client, path, 2);
+    await client.delete(`${path}-count`);
+    expect(await waiting).toBeInstanceOf(BadOptionError);
+    await held.release();
+    await nothingLeft(server, client, ...queues(path));
+  });
+});
+
+describe('a shared count', () => {
+  it('is four bytes, big-endian, as Curator keeps it', async () => {
+    const path = server.path('count');
+    const client = await connect();
+    const count = new SharedCount(client, `${path}/deep`);
+    expect(await count.get()).toBeUndefined();
+    await count.set(258);
+    expect((await client.get(`${path}/deep`)).data.toString('hex')).toBe('00000102');
+    await count.set(-2);
+    expect((await count.get())?.value).toBe(-2);
+  });
+
+  it('is read without a watch', async () => {
+    const path = server.path('unwatched');
+    const client = await connect();
+    const permits = new SharedCount(client, path);
+    await permits.set(2);
+    await permits.get();
+    await new Semaphore(client, `${path}-semaphore`, { permits }).available();
+    expect(await server.watchCount()).toBe(0);
+  });
+
+  it('is set by one of two that saw the same version', async () => {
+    const path = server.path('versioned');
+    const client = await connect();
+    const count = new SharedCount(client, path);
+    await count.set(1);
+    const { version } = (await count.get())!;
+    const results = await Promise.all([count.trySet(2, version), count.trySet(3, version)]);
+    expect(results).toEqual([true, false]);
+    expect(await count.get()).toEqual({ value: 2, version: version + 1 });
+  });
+
+  it('is made once where two set it first', async () => {
+    const path = server.path('first');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    await Promise.all([
+      new SharedCount(one, `${path}/count`).set(1),
+      new SharedCount(two, `${path}/count`).set(1),
+    ]);
+    expect((await new SharedCount(one, `${path}/count`).get())?.value).toBe(1);
+  });
+
+  it.each([1.5, 2 ** 31, -(2 ** 31), Number.NaN, '1', undefined])('refuses %s', async (value) => {
+    const count = new SharedCount(await connect(), server.path('bad'));
+    await expect(count.set(value as number)).rejects.toThrow(BadOptionError);
+    await expect(count.trySet(value as number, 0)).rejects.toThrow(BadOptionError);
+  });
+});
+
+describe('a try for a permit', () => {
+  it('succeeds while permits are left, also when others are just asking', async () => {
+    const path = server.path('try');
+    const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
+    const tries = clients.flatMap((client) =>
+      Array.from({ length: 3 }, () => new Semaphore(client, path, { permits: 12 }).tryAcquire()),
+    );
+    const leases = await Promise.all(tries);
+    expect(leases.every((lease) => lease?.held)).toBe(true);
+    await releaseAll(leases.map((lease) => lease!));
+  });
+
+  it('of more tries than permits succeeds as often as there are permits', async () => {
+    const path = server.path('try-all');
+    const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
+    const tries = clients.flatMap((client) =>
+      Array.from({ length: 3 }, () => new Semaphore(client, path, { permits: 5 }).tryAcquire()),
+    );
+    const leases = (await Promise.all(tries)).filter((lease) => lease !== undefined);
+    expect(leases).toHaveLength(5);
+    await releaseAll(leases);
+    await nothingLeft(server, clients[0]!, ...queues(path));
+  });
+
+  it.each<[string, (client: ZkClient, path: string) => Lock]>([
+    ['semaphore', (client, path) => new Semaphore(client, path, { permits: 2 })],
+    ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
+  ])('of a %s succeeds over a slow network, also behind another', async (_name, make) => {
+    const path = server.path('try-slow');
+    const link = await PlainLink.to(server.port, { latency: 20 });
+    const [client, near] = await Promise.all([
+      connect({ transport: 'wire', connectString: link.connectString }),
+      connect(),
+    ]);
+    await (await make(client, path).tryAcquire())!.release();
+
+    // Somebody has the door, and takes nothing.
+    const door = await new Mutex(near, `${path}/locks`).acquire();
+    const waiting = observed(make(client, path).tryAcquire());
+    await queued(near, `${path}/locks`, 2);
+    const [own] = (await nodesUnder(near, `${path}/locks`)).slice(-1);
+    await delay(100);
+    expect(waiting.settled).toBe(false);
+    expect((await nodesUnder(near, `${path}/locks`)).at(-1)).toBe(own);
+    await door.release();
+    await (await waiting.promise)!.release();
+    await nothingLeft(server, near, ...queues(path));
+    link.close();
+  });
+
+  it('fails as soon as none is left, also where it stands at the door', async () => {
+    const path = server.path('try-gone');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const door = await new Mutex(other, `${path}/locks`).acquire();
+    await other.create(`${path}/leases`);
+    const waiting = new Semaphore(client, path, { permits: 1 }).tryAcquire();
+    await queued(other, `${path}/locks`, 2);
+    const lease = await other.create(`${path}/leases/_c_x-lease-`, '', {
+      mode: 'ephemeral-sequential',
+    });
+    expect(await waiting).toBeUndefined();
+    await queued(other, `${path}/locks`, 1);
+    await other.delete(lease);
+    await door.release();
+    await nothingLeft(server, other, ...queues(path));
+  });
+
+  it('fails at once when none is left, and leaves nothing behind', async () => {
+    const path = server.path('try-none');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 2 }).acquire({ count: 2 });
+    const semaphore = new Semaphore(other, path, { permits: 2, key: 'beds' });
+    expect(await semaphore.tryAcquire()).toBeUndefined();
+    expect(await failureOf(semaphore.acquire({ wait: 0 }))).toMatchObject({
+      code: 'BUSY',
+      key: 'beds',
+      message: 'too few permits of semaphore "beds" are left; a wait above 0 queues up for them',
+    });
+    await queued(holder, `${path}/leases`, 2);
+    await held.release();
+    await nothingLeft(server, holder, ...queues(path));
+  });
+});
+
+describe('a wait for a permit', () => {
+  it('ends at its deadline, and leaves neither node nor watch', async () => {
+    const path = server.path('timeout');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
+    const semaphore = new Semaphore(other, path, { permits: 1, key: 'beds' });
+    const [first, behind] = await Promise.all([
+      failureOf(semaphore.acquire({ wait: 60 })),
+      failureOf(semaphore.acquire({ wait: 40 })),
+    ]);
+    expect(first).toBeInstanceOf(LockTimeoutError);
+    expect(behind).toBeInstanceOf(LockTimeoutError);
+    expect(first).toMatchObject({
+      code: 'TIMEOUT',
+      key: 'beds',
+      message:
+        'no permit of semaphore "beds" was granted within 60 ms; participants() lists the holders',
+    });
+    await queued(holder, `${path}/leases`, 1);
+    await held.release();
+    await nothingLeft(server, holder, ...queues(path));
+  });
+
+  it('ends when its signal aborts, and leaves neither node nor watch', async () => {
+    const path = server.path('cancel');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 2 }).acquire();
+    const controller = new AbortController();
+    const semaphore = new Semaphore(other, path, { permits: 2 });
+    const waiting = semaphore.acquire({ count: 2, signal: controller.signal });
+    const next = semaphore.acquire();
+    await asking(holder, path, 3);
+    controller.abort();
+    const error = await failureOf(waiting);
+    expect(error).toBeInstanceOf(WaitCancelledError);
+    expect((error as Error).message).toContain(`wait for semaphore "${path}"`);
+    await (await next).release();
+    await held.release();
+    await nothingLeft(server, holder, ...queues(path));
+  });
+
+  it('does not begin with a signal that has aborted', async () => {
+    const path = server.path('cancelled');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 1 });
+    await expect(semaphore.acquire({ signal: AbortSignal.abort() })).rejects.toThrow(
+      WaitCancelledError,
+    );
+    expect(await client.exists(path)).toBeUndefined();
+  });
+
+  it.each(['locks', 'leases'])(
+    'goes on where somebody deletes its node under %s',
+    async (queue) => {
+      const path = server.path('deleted');
+      const [holder, waiter] = await Promise.all([connect(), connect()]);
+      const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
+      const before = await nodesUnder(holder, `${path}/${queue}`);
+      const waiting = new Semaphore(waiter, path, { permits: 1 }).acquire();
+      await asking(holder, path, 2);
+      const after = await nodesUnder(holder, `${path}/${queue}`);
+      const made = after.find((name) => !before.includes(name))!;
+      await holder.delete(`${path}/${queue}/${made}`);
+      await expect
+        .poll(async () => {
+          const now = await nodesUnder(holder, `${path}/${queue}`);
+          return now.length === after.length && !now.includes(made);
+        })
+        .toBe(true);
+      await held.release();
+      await (await waiting).release();
+      await nothingLeft(server, holder, ...queues(path));
+    },
+  );
+});
+
+describe('a session that ends', () => {
+  it('gives its permits to those who wait', async () => {
+    const path = server.path('holder-expired');
+    const [holder, other] = await Promise.all([connect(), connect()]);
+    const lease = await new Semaphore(holder, path, { permits: 2 }).acquire({ count: 2 });
+    const waiting = new Semaphore(other, path, { permits: 2 }).acquire({ count: 2 });
+    await asking(other, path, 4);
+    await expire(holder, server);
+    await (await waiting).release();
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    expect(lease.held).toBe(false);
+    await lease.release();
+    await nothingLeft(server, other, ...queues(path));
+  });
+
+  it('is granted nothing, even between the last two answers', async () => {
+    const path = server.path('last-answers');
+    const client = await connect();
+    const before = await client.session();
+    const { children } = client;
+    let looks = 0;
+    client.children = async (...args) => {
+      const answer = await children.apply(client, args);
+      if (args[0] === path && ++looks === 2) {
+        await expire(client, server);
+        await expect.poll(() => before.alive).toBe(false);
+      }
+      return answer;
+    };
+    await client.ensureContainers(path);
+    const lease = await new Semaphore(client, path, { permits: 1 }).acquire();
+    const after = await client.session();
+    const [node, ...others] = await nodesUnder(client, `${path}/leases`);
+    expect(others).toEqual([]);
+    const stat = await client.exists(`${path}/leases/${node}`);
+    expect(stat?.ephemeralOwner).toBe(after.id);
+    expect(lease.held).toBe(true);
+    await lease.release();
+    await nothingLeft(server, client, ...queues(path));
+  });
+
+  it('has its waiters ask again, the first of them and those behind', async () => {
+    const path = server.path('waiter-expired');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
+    const semaphore = new Semaphore(waiter, path, { permits: 1 });
+    const visits = [1, 2].map(() => semaphore.withLock(({ held: inside }) => inside));
+    await asking(holder, path, 2);
+    const before = (await waiter.session()).id;
+    await expire(waiter, server);
+    await expect.poll(async () => (await waiter.session()).id).not.toBe(before);
+    await asking(holder, path, 2);
+    await held.release();
+    expect(await Promise.all(visits)).toEqual([true, true]);
+    await nothingLeft(server, holder, ...queues(path));
+  });
+});
+
+describe('a call chain that has a permit', () => {
+  it('takes another one when it asks again', async () => {
+    const path = server.path('again');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 2 });
+    await semaphore.withLock(async (outer) => {
+      await semaphore.withLock(async (inner) => {
+        expect(inner).not.toBe(outer);
+        expect(await semaphore.available()).toBe(0);
+        await expect(semaphore.withLock(() => 'third', { wait: 0 })).rejects.toThrow(LockBusyError);
+      });
+      expect(outer.held).toBe(true);
+    });
+    await nothingLeft(server, client, ...queues(path));
+  });
+});

@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { LockService } from 'nestjs-zookeeper';
+import { currentLease, LeaderLatch, type Lease, MultiLock, Mutex } from 'nestjs-zookeeper/recipes';
+import { SingleNodeLock } from 'nestjs-zookeeper/teaching';
+import { useClients } from '../../support/clients.js';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+const apps = useApps(server);
+
+/** What a JSON logger makes of it. */
+function logged(lease: unknown): unknown {
+  return JSON.parse(JSON.stringify({ lease })).lease;
+}
+
+function said({ key, path, fencingToken }: Lease, held: boolean) {
+  return { key, path, held, fencingToken: String(fencingToken) };
+}
+
+describe('as JSON, with its token as text,', () => {
+  it('stands the lease of a lock, held and released', async () => {
+    const mutex = new Mutex(await connect(), server.path('json'), { key: 'gold' });
+    const lease = await mutex.withLock((held) => {
+      expect(logged(held)).toEqual(said(held, true));
+      expect(logged(currentLease())).toEqual(said(held, true));
+      return held;
+    });
+    expect(logged(lease)).toEqual(said(lease, false));
+  });
+
+  it('stands the lease of several locks', async () => {
+    const client = await connect();
+    const path = server.path('json-all');
+    const locks = ['a', 'b'].map((key) => new Mutex(client, `${path}/${key}`, { key }));
+    await using lease = await new MultiLock(locks).acquire();
+    expect(logged(lease)).toEqual({ ...said(lease, true), key: 'a, b' });
+  });
+
+  it('stands the lease of a service', async () => {
+    const locks = (await apps.start({})).get(LockService);
+    await using lease = await locks.acquire('gold');
+    expect(logged(lease)).toEqual({ ...said(lease, true), key: 'gold' });
+    await using both = await locks.acquire(['silver', 'tin']);
+    expect(logged(both)).toEqual({ ...said(both, true), key: 'silver, tin' });
+  });
+
+  it('stands the lease of a teaching lock', async () => {
+    const lock = new SingleNodeLock(await connect(), server.path('json-single'));
+    await using lease = await lock.acquire();
+    expect(logged(lease)).toEqual(said(lease, true));
+  });
+
+  it('stands a term', async () => {
+    const path = server.path('json-term');
+    const latch = new LeaderLatch(await connect(), path, { key: 'billing' });
+    latch.start();
+    const term = await latch.await();
+    const fencingToken = String(term.fencingToken);
+    const expected = { election: 'billing', path, active: true, fencingToken };
+    expect(logged(term)).toEqual(expected);
+    await latch.close();
+    expect(logged(term)).toEqual({ ...expected, active: false });
+  });
+});

@@ -1,0 +1,120 @@
+import { Controller, Get, Injectable, Logger } from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
+import {
+  DistributedLock,
+  LockService,
+  SelfDeadlockError,
+  ZkExceptionFilter,
+} from 'nestjs-zookeeper';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { event } from '../../support/deadlocks.js';
+import { untilQueued, useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const apps = useApps(server);
+afterEach(() => vi.restoreAllMocks());
+
+/** Resolves for all when so many have come. */
+function meeting(count: number): () => Promise<void> {
+  const { promise, resolve } = event();
+  return () => {
+    if (--count === 0) resolve();
+    return promise;
+  };
+}
+
+describe('a deadlock of an application', () => {
+  it('is logged with its keys and holders, and one of the requests may try again', async () => {
+    const bothHold = meeting(2);
+
+    @Injectable()
+    class Accounts {
+      @DistributedLock((account: string) => account)
+      async book(_account: string): Promise<string> {
+        return 'booked';
+      }
+    }
+
+    @Controller()
+    class Transfers {
+      constructor(private readonly accounts: Accounts) {}
+
+      @Get('gold')
+      @DistributedLock('gold')
+      async toSilver(): Promise<string> {
+        await bothHold();
+        return this.accounts.book('silver');
+      }
+
+      @Get('silver')
+      @DistributedLock('silver')
+      async toGold(): Promise<string> {
+        await bothHold();
+        return this.accounts.book('gold');
+      }
+    }
+
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const details = { name: 'bank-1' };
+    const { url } = await apps.listen(
+      {
+        controllers: [Transfers],
+        // The refused lock is not the handler's own: its error comes from inside.
+        providers: [Accounts, { provide: APP_FILTER, useClass: ZkExceptionFilter }],
+      },
+      { defaults: { onDeadlock: 'refuse', details } },
+    );
+    const answers = await Promise.all(['gold', 'silver'].map((path) => fetch(`${url}/${path}`)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 503]);
+    const refused = answers.find(({ status }) => status === 503)!;
+    expect(refused.headers.get('Retry-After')).toBe('1');
+    expect(await refused.json()).toMatchObject({ code: 'DEADLOCK' });
+    const lines = warn.mock.calls.map(([line]) => String(line));
+    const told = lines.filter((line) => line.startsWith('deadlock: '));
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatch(/"gold" is held by this process \(\d+\) \(bank-1\)/);
+    expect(told[0]).toMatch(/"silver" is held by this process/);
+  });
+
+  it('is told by an application of two that are in it', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const [one, two] = [
+      await apps.start({}, { name: 'one' }),
+      await apps.start({}, { name: 'two' }),
+    ];
+    const bothHold = meeting(2);
+    const cross = (locks: LockService, outer: string, inner: string) =>
+      locks.withLock(outer, async () => {
+        await bothHold();
+        return locks.withLock(inner, { onDeadlock: 'refuse' }, () => 'done');
+      });
+    const services = [one, two].map(({ client }) => new LockService(client));
+    const results = await Promise.allSettled([
+      cross(services[0]!, 'a', 'b'),
+      cross(services[1]!, 'b', 'a'),
+    ]);
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(warn.mock.calls.filter(([line]) => String(line).startsWith('deadlock: '))).not.toEqual(
+      [],
+    );
+  });
+
+  it('of a call chain with itself is refused at once, as ever', async () => {
+    const { client } = await apps.start({});
+    const locks = new LockService(client);
+    const asking = locks.withLock('a', () => locks.acquire('a', { onDeadlock: 'refuse' }));
+    await expect(asking).rejects.toBeInstanceOf(SelfDeadlockError);
+    await untilQueued(client, 'a', 0);
+  });
+});
+
+describe('the option onDeadlock', () => {
+  it('is checked, of a call and of the module', async () => {
+    const wrong = { onDeadlock: 'ignore' as never };
+    const said = "onDeadlock must be 'report' or 'refuse', but is \"ignore\"";
+    const { client } = await apps.start({});
+    await expect(new LockService(client).acquire('a', wrong)).rejects.toThrow(said);
+    expect(() => new LockService(client, wrong)).toThrow(`defaults.${said}`);
+  });
+});

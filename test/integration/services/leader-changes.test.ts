@@ -1,0 +1,126 @@
+import { LeaderService, type LeadershipChange } from 'nestjs-zookeeper';
+import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../support/clients.js';
+import { Link } from '../../support/link.js';
+import { loseSession, untilLeading, useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+async function service(participantId: string): Promise<LeaderService> {
+  return (await apps.start({}, { participantId })).get(LeaderService);
+}
+
+describe('LeaderService.changes', () => {
+  it('tells what is, what changes, and the end', async () => {
+    const app = await apps.start({}, { participantId: 'one' });
+    const leaders = app.get(LeaderService);
+    const seen: LeadershipChange[] = [];
+    const completed = new Promise<void>((complete) =>
+      leaders.changes('job').subscribe({ next: (change) => seen.push(change), complete }),
+    );
+    const flags = () => seen.map(({ isLeader }) => isLeader);
+    expect(flags()).toEqual([false]);
+    await expect.poll(flags).toEqual([false, true]);
+    expect(seen[1]).toEqual({ election: 'job', isLeader: true, term: leaders.term('job') });
+    await leaders.resign('job');
+    await expect.poll(flags).toEqual([false, true, false, true]);
+    expect(seen[2]).toEqual({ election: 'job', isLeader: false, term: undefined });
+
+    const late: boolean[] = [];
+    const subscription = leaders.changes('job').subscribe(({ isLeader }) => late.push(isLeader));
+    expect(late).toEqual([true]);
+    subscription.unsubscribe();
+    await app.close();
+    await completed;
+    expect(flags()).toEqual([false, true, false, true, false]);
+    expect(late).toEqual([true]);
+  });
+
+  it('tells of the loss of the session, and of the election that follows', async () => {
+    const app = await apps.start({});
+    const leaders = app.get(LeaderService);
+    const first = await untilLeading(leaders, 'job');
+    const seen: boolean[] = [];
+    leaders.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
+    await loseSession(zk, app.client);
+    await expect.poll(() => seen).toEqual([true, false, true]);
+    expect(leaders.term('job')!.fencingToken).toBeGreaterThan(first.fencingToken);
+  });
+
+  it('tells everybody the same order, though one of them resigns when it hears', async () => {
+    const leaders = await service('one');
+    const seen: Record<string, boolean[]> = { resigning: [], watching: [] };
+    let resigned = false;
+    leaders.changes('job').subscribe(({ isLeader }) => {
+      seen.resigning!.push(isLeader);
+      if (isLeader && !resigned) {
+        resigned = true;
+        void leaders.resign('job');
+      }
+    });
+    leaders.changes('job').subscribe(({ isLeader }) => seen.watching!.push(isLeader));
+    const expected = [false, true, false, true];
+    await expect.poll(() => seen).toEqual({ resigning: expected, watching: expected });
+  });
+
+  it('tells whoever subscribes in the middle of a change nothing twice', async () => {
+    const leaders = await service('one');
+    const seen: boolean[] = [];
+    leaders.changes('job').subscribe(({ isLeader }) => {
+      if (!isLeader || seen.length > 0) return;
+      void leaders.resign('job');
+      leaders.changes('job').subscribe((change) => seen.push(change.isLeader));
+    });
+    await expect.poll(() => seen.at(-1)).toBe(true);
+    expect(seen).toEqual([false, true]);
+  });
+
+  it.each(['silent', 'notify'] as const)(
+    'tells of the end by a close of the latch that is %s',
+    async (mode) => {
+      const leaders = await service('one');
+      const { signal } = await untilLeading(leaders, 'job');
+      const seen: boolean[] = [];
+      leaders.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
+      const latch = leaders.latch('job');
+      const told: unknown[] = [];
+      latch.onChange((term) => told.push(term));
+      const closed = latch.close(mode);
+      expect([signal.aborted, seen]).toEqual([true, [true, false]]);
+      await closed;
+      expect(told).toEqual(mode === 'silent' ? [] : [undefined]);
+      expect(seen).toEqual([true, false]);
+    },
+  );
+
+  it('tells a subscriber that resigns at once that it leads no more', async () => {
+    const leaders = await service('one');
+    await untilLeading(leaders, 'job');
+    const seen: boolean[] = [];
+    leaders.changes('job').subscribe(({ isLeader }) => {
+      seen.push(isLeader);
+      if (seen.length === 1) void leaders.resign('job');
+    });
+    await expect.poll(() => seen).toEqual([true, false, true]);
+  });
+});
+
+describe("under the policy 'standard'", () => {
+  it.each([
+    ['standard', false],
+    ['session', true],
+  ] as const)('(%s) whoever is cut off leads: %s', async (policy, leadsOn) => {
+    await using link = await Link.to(zk.port);
+    const app = await apps.start({}, { policy, connectString: link.connectString });
+    const leaders = app.get(LeaderService);
+    const term = await untilLeading(leaders, 'job');
+    await link.down();
+    await stateOf(app.client, 'SUSPENDED');
+    expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
+    await link.up();
+    await untilLeading(leaders, 'job');
+    expect(term.active).toBe(leadsOn);
+  });
+});

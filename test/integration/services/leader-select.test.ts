@@ -1,0 +1,267 @@
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+import {
+  BadOptionError,
+  CancelLeadership,
+  currentTerm,
+  LeaderSelector,
+  LeaderService,
+  NotLeaderError,
+  type Term,
+} from 'nestjs-zookeeper';
+import { describe, expect, it } from 'vitest';
+import { aborted } from '../../support/clients.js';
+import { Gate, untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
+import { observed } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+async function service(participantId: string): Promise<LeaderService> {
+  return (await apps.start({}, { participantId })).get(LeaderService);
+}
+
+/** The leader services of two applications, of which the first leads the election `job`. */
+async function two() {
+  const { one, other } = await apps.leaderAndFollower({});
+  return { one: one.get(LeaderService), other: other.get(LeaderService) };
+}
+
+describe('LeaderService.select', () => {
+  it('runs takeLeadership with the term, once, and relinquishes', async () => {
+    const leaders = await service('one');
+    const gate = new Gate();
+    const terms: Term[] = [];
+    const selector = leaders.select('job', async (term) => {
+      expect(currentTerm()).toBe(term);
+      expect(currentTerm('job')).toBe(term);
+      expect([leaders.isLeader('job'), leaders.term('job')]).toEqual([true, term]);
+      terms.push(term);
+      await gate.pass();
+    });
+    expect(selector).toBeInstanceOf(LeaderSelector);
+    await gate.reached;
+    expect(terms).toMatchObject([{ election: 'job', participantId: 'one', active: true }]);
+    expect(await leaders.participants('job')).toMatchObject([{ id: 'one', isLeader: true }]);
+    gate.open();
+    await expect.poll(() => leaders.participants('job')).toEqual([]);
+    expect([terms.length, terms[0]!.active, leaders.isLeader('job')]).toEqual([1, false, false]);
+    expect(currentTerm()).toBeUndefined();
+
+    expect(selector.requeue()).toBe(true);
+    await expect.poll(() => terms.length).toBe(2);
+    expect(terms[1]!.fencingToken).toBeGreaterThan(terms[0]!.fencingToken);
+  });
+
+  it('takes turns with others where autoRequeue says so', async () => {
+    const order: string[] = [];
+    const services = [await service('one'), await service('other')];
+    const take = (name: string) => () => void order.push(name);
+    for (const [index, leaders] of services.entries()) {
+      leaders.select('job', take(String(index)), { autoRequeue: true });
+    }
+    await expect.poll(() => order.join('')).toMatch(/010101/);
+  });
+
+  it('reports what takeLeadership throws, and goes on', async () => {
+    const leaders = await service('one');
+    const errors: unknown[] = [];
+    const thrown = [new Error('first'), new CancelLeadership(), new Error('third')];
+    const left = [...thrown];
+    leaders.select(
+      'job',
+      () => {
+        const error = left.shift();
+        if (error) throw error;
+      },
+      { autoRequeue: true, onError: (error) => errors.push(error) },
+    );
+    await expect.poll(() => left).toEqual([]);
+    await expect.poll(() => errors).toEqual([thrown[0], thrown[2]]);
+  });
+
+  it('answers changes() and listeners as a latch does', async () => {
+    const leaders = await service('one');
+    const gate = new Gate();
+    leaders.select('job', () => gate.pass());
+    const seen: boolean[] = [];
+    leaders.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
+    await gate.reached;
+    expect(seen).toEqual([false, true]);
+    gate.open();
+    await expect.poll(() => seen).toEqual([false, true, false]);
+  });
+
+  it('is seen by those who take no part', async () => {
+    const [one, other] = [await service('one'), await service('other')];
+    const gate = new Gate();
+    one.select('job', () => gate.pass());
+    await gate.reached;
+    const { path } = one.term('job')!;
+    expect(await other.leader('job')).toMatchObject({ id: 'one', isLeader: true });
+    expect(await other.leader('another', { path })).toMatchObject({ id: 'one' });
+    expect(await one.leader('job', { path })).toMatchObject({ id: 'one' });
+    gate.open();
+  });
+
+  it('is refused beside itself and beside a latch, until that is closed', async () => {
+    const leaders = await service('one');
+    const latch = leaders.latch('job');
+    expect(() => leaders.select('job', () => {})).toThrow(BadOptionError);
+    expect(() => leaders.select('job', () => {})).toThrow(/election.*take part.*"job"/);
+    await latch.close();
+    const selector = leaders.select('job', () => {});
+    expect(() => leaders.select('job', () => {})).toThrow(/"job"/);
+    expect(() => leaders.latch('job')).toThrow(/election.*take part.*"job"/);
+    await selector.close();
+    leaders.latch('job');
+    await untilLeading(leaders, 'job');
+  });
+
+  it.each<[string, unknown, unknown, RegExp]>([
+    ['no function', undefined, {}, /takeLeadership.*undefined/],
+    ['autoRequeue of another type', () => {}, { autoRequeue: 1 }, /autoRequeue.*1/],
+    ['an onError that is none', () => {}, { onError: true }, /onError.*true/],
+    ['an unknown option', () => {}, { requeue: true }, /requeue.*left out.*autoRequeue, onError/],
+  ])('refuses %s, and takes no part then', async (_, take, options, message) => {
+    const leaders = await service('one');
+    const attempt = () => leaders.select('job', take as () => void, options as object);
+    expect(attempt).toThrow(BadOptionError);
+    expect(attempt).toThrow(message);
+    expect(await leaders.participants('job')).toEqual([]);
+    leaders.latch('job');
+  });
+});
+
+describe('LeaderService.resign', () => {
+  it('gives the leadership to the next, and queues up behind all others', async () => {
+    const { one, other } = await two();
+    const resigned = one.resign('job');
+    expect(one.isLeader('job')).toBe(false);
+    await resigned;
+    await untilLeading(other, 'job');
+    await untilCandidates(one, 'job', ['other', 'one']);
+    expect(one.isLeader('job')).toBe(false);
+  });
+
+  it('interrupts a takeLeadership, and is through when that has settled and the next leads', async () => {
+    const [one, other] = [await service('one'), await service('other')];
+    const gate = new Gate();
+    let reason: unknown;
+    one.select('job', async ({ signal }) => {
+      reason = await aborted(signal);
+      await gate.pass();
+    });
+    await untilLeading(one, 'job');
+    const second = new Gate();
+    other.select('job', () => second.pass());
+    await untilCandidates(one, 'job', ['one', 'other']);
+    const resigned = observed(one.resign('job'));
+    expect(one.isLeader('job')).toBe(false);
+    await gate.reached;
+    expect(reason).toBeInstanceOf(NotLeaderError);
+    expect(await other.leader('job')).toMatchObject({ id: 'one' });
+    // Once more, for what is interrupted already.
+    const again = observed(one.resign('job'));
+    await one.participants('job');
+    expect([resigned.settled, again.settled]).toEqual([false, false]);
+    gate.open();
+    await Promise.all([resigned.promise, again.promise]);
+    expect(await one.leader('job')).toMatchObject({ id: 'other' });
+    await second.reached;
+    second.open();
+  });
+
+  it('does not wait for itself in a takeLeadership', async () => {
+    const leaders = await service('one');
+    const through: number[] = [];
+    leaders.select(
+      'job',
+      async ({ signal }) => {
+        await leaders.resign('job');
+        expect(signal.aborted).toBe(true);
+        through.push(1);
+      },
+      { autoRequeue: true },
+    );
+    await expect.poll(() => through.length).toBeGreaterThan(2);
+  });
+
+  it('does nothing where this instance does not lead, or takes no part', async () => {
+    const { one, other } = await two();
+    await other.resign('job');
+    await one.resign('unknown');
+    expect(await one.participants('unknown')).toEqual([]);
+    await untilCandidates(one, 'job', ['one', 'other']);
+  });
+});
+
+describe('a shutdown', () => {
+  it('resigns at once: another application leads while this one closes', async () => {
+    const gate = new Gate();
+    @Injectable()
+    class Slow implements BeforeApplicationShutdown {
+      beforeApplicationShutdown() {
+        return gate.pass();
+      }
+    }
+    const app = await apps.start({ providers: [Slow] }, { elections: ['job'] });
+    const leaders = app.get(LeaderService);
+    const term = await untilLeading(leaders, 'job');
+    const other = await service('other');
+    other.latch('job');
+    const closed = app.close();
+    await untilLeading(other, 'job');
+    await gate.reached;
+    expect([leaders.isLeader('job'), term.active]).toEqual([false, false]);
+    expect(app.client.state).toBe('CONNECTED');
+    gate.open();
+    await closed;
+  });
+
+  it('waits for a takeLeadership that ends when it is told to', async () => {
+    const app = await apps.start({});
+    const events: string[] = [];
+    const started = new Gate();
+    app.get(LeaderService).select('job', async ({ signal }) => {
+      started.pass();
+      await aborted(signal);
+      await app.client.exists('/');
+      events.push('settled');
+    });
+    await started.reached;
+    await app.close();
+    events.push('closed');
+    expect(events).toEqual(['settled', 'closed']);
+  });
+
+  it('waits for one that does not no longer than its shutdownTimeout', async () => {
+    const app = await apps.start({}, { shutdownTimeout: 50 });
+    const gate = new Gate();
+    app.get(LeaderService).select('job', () => gate.pass());
+    await gate.reached;
+    const other = await service('other');
+    const next = new Gate();
+    other.select('job', () => next.pass());
+    await untilCandidates(other, 'job', [(await other.leader('job'))!.id, 'other']);
+    const before = performance.now();
+    await app.close();
+    expect(performance.now() - before).toBeLessThan(5_000);
+    await next.reached;
+    next.open();
+    gate.open();
+  });
+
+  it('leaves no candidate that was still waiting', async () => {
+    const one = await service('one');
+    await untilLeading(one, 'job');
+    // The leader's on its own node.
+    await expect.poll(() => zk.watchCount()).toBe(1);
+    const app = await apps.start({}, { participantId: 'other', elections: ['job'] });
+    await untilCandidates(one, 'job', ['one', 'other']);
+    await expect.poll(() => zk.watchCount()).toBe(2);
+    await app.close();
+    await untilCandidates(one, 'job', ['one']);
+    await expect.poll(() => zk.watchCount()).toBe(1);
+  });
+});

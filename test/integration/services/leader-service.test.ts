@@ -1,0 +1,272 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import {
+  BadOptionError,
+  getLeaderServiceToken,
+  InjectLeaderService,
+  LeaderLatch,
+  LeaderService,
+  ShuttingDownError,
+  ZkClient,
+  ZkModule,
+} from 'nestjs-zookeeper';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { describe, expect, it, vi } from 'vitest';
+import { untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
+import { freePort } from '../../support/real-zookeeper.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+/** The leader service of an application of its own. */
+async function service(participantId: string): Promise<LeaderService> {
+  return (await apps.start({}, { participantId })).get(LeaderService);
+}
+
+/** The leader services of two applications, of which the first leads the election `job`. */
+async function two() {
+  const { one, other } = await apps.leaderAndFollower({});
+  return { one: one.get(LeaderService), other: other.get(LeaderService) };
+}
+
+describe('LeaderService', () => {
+  it("takes part in the module's elections from the start on", async () => {
+    const path = zk.path('exact');
+    await apps.start(
+      {},
+      {
+        participantId: 'shop-1',
+        elections: [
+          'plain',
+          { election: 'addressed', id: '10.0.0.1:80' },
+          { election: 'exact', path },
+        ],
+      },
+    );
+    const observer = await service('observer');
+    const idOf = async (...asked: Parameters<LeaderService['leader']>) =>
+      (await observer.leader(...asked))?.id;
+    await expect.poll(() => idOf('plain')).toBe('shop-1');
+    await expect.poll(() => idOf('addressed')).toBe('10.0.0.1:80');
+    await expect.poll(() => idOf('exact', { path })).toBe('shop-1');
+    expect(await idOf('exact')).toBeUndefined();
+  });
+
+  it('is told by the module what a call leaves undefined', async () => {
+    const path = zk.path('exact');
+    const app = await apps.start({}, { elections: [{ election: 'job', id: 'me', path }] });
+    const leaders = app.get(LeaderService);
+    const left = { id: undefined, path: undefined };
+    await leaders.latch('job').close();
+    const other = (await service('other')).latch('job', { path });
+    await other.await();
+    expect(await leaders.participants('job', { path: undefined })).toMatchObject([{ id: 'other' }]);
+    expect(leaders.latch('job', left)).toMatchObject({ id: 'me', path });
+    await leaders.latch('job').close();
+    expect(leaders.select('job', () => {}, left)).toMatchObject({ id: 'me', path });
+  });
+
+  it('takes part from the first question on whether it leads', async () => {
+    const app = await apps.start({}, { participantId: 'one' });
+    const leaders = app.get(LeaderService);
+    expect([leaders.isLeader('job'), leaders.term('job')]).toEqual([false, undefined]);
+    await expect.poll(() => leaders.isLeader('job')).toBe(true);
+    expect(leaders.term('job')).toMatchObject({
+      election: 'job',
+      path: `${app.client.namespace}/elections/job`,
+      participantId: 'one',
+      active: true,
+    });
+  });
+
+  it('shows who leads and who waits, without taking part', async () => {
+    const observer = await service('observer');
+    expect(await observer.leader('job')).toBeUndefined();
+    expect(await observer.participants('job')).toEqual([]);
+    await two();
+    expect(await observer.participants('job')).toMatchObject([
+      { id: 'one', isLeader: true },
+      { id: 'other', isLeader: false },
+    ]);
+    expect(await observer.leader('job')).toMatchObject({ id: 'one', isLeader: true });
+    expect(await observer.participants('job')).toHaveLength(2);
+  });
+
+  it('gives one fencing token to a term, and a higher one to the next', async () => {
+    const { one, other } = await two();
+    const first = one.term('job')!;
+    await one.resign('job');
+    const next = await untilLeading(other, 'job');
+    expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
+    expect([first.active, first.signal.aborted]).toEqual([false, true]);
+  });
+
+  it('is injected by class, and by token for a named connection', async () => {
+    @Injectable()
+    class Jobs {
+      constructor(
+        readonly byClass: LeaderService,
+        @InjectLeaderService('stock') readonly stock: LeaderService,
+      ) {}
+    }
+    const app = await apps.start({
+      imports: [
+        ZkModule.forRoot(
+          apps.options({ name: 'stock', namespace: zk.path('stock'), elections: ['job'] }),
+        ),
+      ],
+      providers: [Jobs],
+    });
+    const { byClass, stock } = app.get(Jobs);
+    expect(stock).toBe(app.get(getLeaderServiceToken('stock')));
+    await untilLeading(stock, 'job');
+    expect(await byClass.participants('job')).toEqual([]);
+    // The one instance leads on both: they are different elections.
+    await untilLeading(byClass, 'job');
+  });
+
+  it('may be used before the connection is there', async () => {
+    @Injectable()
+    class Early implements OnModuleInit {
+      constructor(@Inject(LeaderService) readonly leaders: LeaderService) {
+        leaders.latch('job');
+      }
+      async onModuleInit() {
+        await this.leaders.latch('job').await();
+      }
+    }
+    const app = await apps.start({ providers: [Early] });
+    expect(app.get(LeaderService).isLeader('job')).toBe(true);
+  });
+
+  it('takes part as soon as somebody answers, where the connection is lazy', async () => {
+    const port = await freePort();
+    const app = await apps.start(
+      {},
+      {
+        connectString: `127.0.0.1:${port}`,
+        lazyConnection: true,
+        elections: ['job'],
+        retry: { type: 'forever', delay: 50 },
+      },
+    );
+    const leaders = app.get(LeaderService);
+    expect(leaders.isLeader('job')).toBe(false);
+    const seen = leaders.participants('other');
+    await using _server = await EmbeddedZooKeeper.start({ port });
+    expect(await seen).toEqual([]);
+    await untilLeading(leaders, 'job');
+    await app.close();
+  });
+});
+
+describe('LeaderService.latch', () => {
+  it('is the same one each time', async () => {
+    const path = zk.path('exact');
+    const leaders = await service('one');
+    const latch = leaders.latch('job', { id: 'me', path });
+    expect(latch).toBeInstanceOf(LeaderLatch);
+    expect(leaders.latch('job')).toBe(latch);
+    expect(leaders.latch('job', { id: 'me', path })).toBe(latch);
+    expect((await latch.await()).participantId).toBe('me');
+    expect(leaders.isLeader('job')).toBe(true);
+    expect(await leaders.participants('job')).toMatchObject([{ id: 'me' }]);
+  });
+
+  it('is refused by other options, naming them', async () => {
+    const leaders = await service('one');
+    leaders.latch('job');
+    for (const [options, message] of [
+      [{ id: 'two' }, /id.*one.*"two"/],
+      [{ path: '/other' }, /path.*elections\/job.*"\/other"/],
+    ] as const) {
+      expect(() => leaders.latch('job', options)).toThrow(BadOptionError);
+      expect(() => leaders.latch('job', options)).toThrow(message);
+    }
+  });
+
+  it('is made anew where it was closed, and listeners go on', async () => {
+    const { one, other } = await two();
+    const seen: boolean[] = [];
+    one.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
+    const first = one.latch('job');
+    await first.close();
+    await untilLeading(other, 'job');
+    expect(one.isLeader('job')).toBe(false);
+    expect(one.latch('job')).not.toBe(first);
+    await untilCandidates(other, 'job', ['other', 'one']);
+    await other.resign('job');
+    await expect.poll(() => one.isLeader('job')).toBe(true);
+    expect(seen).toEqual([true, false, true]);
+  });
+});
+
+describe('LeaderService refuses', () => {
+  it.each([
+    ['an empty election', '', /election.*""/],
+    ['an election with a NUL', 'a\0b', /election/],
+    ['an election of another type', 42 as never, /election.*42/],
+  ])('%s', async (_, election, message) => {
+    const leaders = await service('one');
+    for (const attempt of [
+      () => leaders.latch(election),
+      () => leaders.select(election, () => {}),
+      () => leaders.isLeader(election),
+      () => leaders.term(election),
+      () => leaders.changes(election),
+    ]) {
+      expect(attempt).toThrow(BadOptionError);
+      expect(attempt).toThrow(message);
+    }
+    await expect(leaders.leader(election)).rejects.toThrow(message);
+    await expect(leaders.participants(election)).rejects.toThrow(message);
+    await expect(leaders.resign(election)).rejects.toThrow(message);
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['an unknown option', { ids: 'x' }, /ids.*left out.*path/],
+    ['options that are none', 'x', /options.*"x"/],
+    ['an id of another type', { id: 5 }, /id.*5/],
+    ['a path that is none', { path: 'relative' }, /path.*"relative"/],
+  ])('%s', async (_, options, message) => {
+    const leaders = await service('one');
+    expect(() => leaders.latch('job', options as object)).toThrow(BadOptionError);
+    expect(() => leaders.latch('job', options as object)).toThrow(message);
+    expect(() => leaders.select('job', () => {}, options as object)).toThrow(message);
+    await expect(leaders.participants('job', options as object)).rejects.toThrow(BadOptionError);
+    await expect(leaders.leader('job', options as object)).rejects.toThrow(message);
+  });
+
+  it('an id where nobody takes part by it', async () => {
+    const leaders = await service('one');
+    const look = leaders.participants('job', { id: 'x' } as object);
+    await expect(look).rejects.toThrow(/id must be left out/);
+  });
+
+  it('an application whose elections cannot be, which leaves nothing', async () => {
+    const twice = apps.start({}, { elections: ['job', { election: 'job', id: 'two' }] });
+    await expect(twice).rejects.toThrow(/elections\[1\].*once.*"job"/);
+    const close = vi.spyOn(ZkClient.prototype, 'close');
+    const start = apps.start({}, { elections: ['job', { election: 'two', path: 'two' }] });
+    await expect(start).rejects.toThrow(/path.*"two"/);
+    expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
+    close.mockRestore();
+    expect(await (await service('observer')).participants('job')).toEqual([]);
+  });
+
+  it('everything but questions once the application shuts down', async () => {
+    const app = await apps.start({});
+    const leaders = app.get(LeaderService);
+    await untilLeading(leaders, 'job');
+    await app.close();
+    expect([leaders.isLeader('job'), leaders.term('new')]).toEqual([false, undefined]);
+    expect(() => leaders.latch('job')).toThrow(ShuttingDownError);
+    expect(() => leaders.select('new', () => {})).toThrow(/"new" is refused.*shutting down/);
+    const seen: boolean[] = [];
+    await new Promise<void>((complete) =>
+      leaders.changes('job').subscribe({ next: (now) => seen.push(now.isLeader), complete }),
+    );
+    expect(seen).toEqual([false]);
+    await leaders.resign('job');
+  });
+});

@@ -1,0 +1,298 @@
+import { Injectable } from '@nestjs/common';
+import {
+  BadOptionError,
+  currentLease,
+  getSemaphoreServiceToken,
+  InjectSemaphoreService,
+  type Lease,
+  LeaseLostError,
+  LockBusyError,
+  LockService,
+  LockTimeoutError,
+  Semaphore,
+  SemaphoreService,
+  ShuttingDownError,
+  WaitCancelledError,
+} from 'nestjs-zookeeper';
+import { of } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { aborted } from '../../support/clients.js';
+import { eventually } from '../../support/eventually.js';
+import { Meter } from '../../support/meter.js';
+import { Gate, useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+/** The semaphore services of two applications in one namespace. */
+async function two() {
+  const [app, second] = await Promise.all([apps.start({}), apps.start({})]);
+  return {
+    app,
+    client: app.client,
+    one: app.get(SemaphoreService),
+    other: second.get(SemaphoreService),
+  };
+}
+
+async function untilWaiting(service: SemaphoreService, key: string, count = 1): Promise<void> {
+  await eventually(async () => {
+    const seen = await service.participants(key, { permits: 2 });
+    expect(seen.filter(({ state }) => state === 'waiting')).toHaveLength(count);
+  });
+}
+
+const twoPermits = { permits: 2 };
+
+describe('SemaphoreService', () => {
+  it('lets in as many at a time as there are permits, over all applications', async () => {
+    const { one, other } = await two();
+    const meter = new Meter(2);
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        (i % 2 ? one : other).withPermit('reports', twoPermits, () => meter.pass()),
+      ),
+    );
+    expect(meter.most).toBe(2);
+    // Who asked for the last ones here is no longer needed, and on its way back from the door.
+    await expect.poll(() => one.available('reports', twoPermits)).toBe(2);
+  });
+
+  it('gives the lease to the function, its result to the caller, and its error as it is', async () => {
+    const { one } = await two();
+    const result = await one.withPermit('reports', twoPermits, (lease) => {
+      expect(lease).toMatchObject({ key: 'reports', held: true });
+      expect(currentLease('reports')).toBe(lease);
+      return 'printed';
+    });
+    expect(result).toBe('printed');
+    const error = new Error('no paper');
+    await expect(one.withPermit('reports', twoPermits, () => Promise.reject(error))).rejects.toBe(
+      error,
+    );
+    expect(await one.available('reports', twoPermits)).toBe(2);
+  });
+
+  it('refuses an Observable: it would begin without the permit', async () => {
+    const { one } = await two();
+    await expect(one.withPermit('reports', twoPermits, () => of(1))).rejects.toThrow(
+      /result of fn must be no Observable/,
+    );
+    expect(await one.available('reports', twoPermits)).toBe(2);
+  });
+
+  it('is busy, times out and is cancelled as a lock is', async () => {
+    const { one, other } = await two();
+    await using _lease = await one.acquire('reports', { permits: 2, count: 2 });
+    const attempt = (options: object) => other.acquire('reports', { permits: 2, ...options });
+    await expect(attempt({ wait: 0 })).rejects.toThrow(LockBusyError);
+    await expect(attempt({ wait: 20 })).rejects.toThrow(LockTimeoutError);
+    expect(await other.tryAcquire('reports', twoPermits)).toBeUndefined();
+    const controller = new AbortController();
+    const waiting = attempt({ signal: controller.signal });
+    await untilWaiting(one, 'reports');
+    controller.abort();
+    await expect(waiting).rejects.toThrow(WaitCancelledError);
+    await untilWaiting(one, 'reports', 0);
+  });
+
+  it('takes several permits or none, and gives them back together or one by one', async () => {
+    const { one, other } = await two();
+    const leases = await one.acquireEach('reports', { permits: 3, count: 2 });
+    expect(leases).toHaveLength(2);
+    expect(await other.tryAcquire('reports', { permits: 3, count: 2 })).toBeUndefined();
+    expect(await other.available('reports', { permits: 3 })).toBe(1);
+    await leases[0]!.release();
+    const both = await other.acquire('reports', { permits: 3, count: 2, wait: 0 });
+    expect(await one.available('reports', { permits: 3 })).toBe(0);
+    await Promise.all([both.release(), leases[1]!.release()]);
+    expect(await one.available('reports', { permits: 3 })).toBe(3);
+  });
+
+  it('takes another permit inside of one', async () => {
+    const { one } = await two();
+    await one.withPermit('reports', twoPermits, async () => {
+      await one.withPermit('reports', { ...twoPermits, wait: 0 }, async () => {
+        expect(await one.available('reports', twoPermits)).toBe(0);
+      });
+    });
+  });
+
+  it('shares its number of permits, and raising it wakes who waits', async () => {
+    const { one, other } = await two();
+    await one.setPermits('reports', 1);
+    const shared = { permits: 'shared' } as const;
+    await using _lease = await one.acquire('reports', shared);
+    await expect(other.acquire('reports', { ...shared, wait: 0 })).rejects.toThrow(LockBusyError);
+    const waiting = other.acquire('reports', { ...shared, wait: 30_000 });
+    await eventually(async () => {
+      expect(await one.participants('reports', shared)).toHaveLength(2);
+    });
+    await one.setPermits('reports', 2);
+    await using _second = await waiting;
+    expect(await other.available('reports', shared)).toBe(0);
+    await other.setPermits('reports', 5);
+    expect(await one.available('reports', shared)).toBe(3);
+  });
+
+  it('says that a shared number was never set', async () => {
+    const { one } = await two();
+    const acquiring = one.acquire('reports', { permits: 'shared', wait: 0 });
+    await expect(acquiring).rejects.toThrow(/permits.*set before/);
+  });
+
+  it('refuses another number of permits than others use', async () => {
+    const { one, other } = await two();
+    await using _lease = await one.acquire('reports', twoPermits);
+    await expect(one.acquire('reports', { permits: 3 })).rejects.toThrow(BadOptionError);
+    await expect(other.acquire('reports', { permits: 3 })).rejects.toThrow(/permits.*2/);
+  });
+
+  it('is at <namespace>/semaphores/<key>, or at an exact path', async () => {
+    const { client, one } = await two();
+    const recipe = new Semaphore(client, `${client.namespace}/semaphores/a%2Fb`, { permits: 1 });
+    await using _lease = await one.acquire('a/b', { permits: 1 });
+    expect(await recipe.available()).toBe(0);
+    const path = zk.path('exact');
+    await using _exact = await one.acquire('a/b', { permits: 1, path, wait: 0 });
+    expect(await new Semaphore(client, path, { permits: 1 }).available()).toBe(0);
+    await one.setPermits('pool', 4, { path: `${path}-shared` });
+    expect(await one.available('any', { permits: 'shared', path: `${path}-shared` })).toBe(4);
+  });
+
+  it('has nothing to do with the lock of the same key', async () => {
+    const { app, one } = await two();
+    await app.get(LockService).withLock('stock', async () => {
+      await using _lease = await one.acquire('stock', { permits: 1, wait: 0 });
+    });
+  });
+
+  it('shows who holds and who waits, and asks a holder for its permit', async () => {
+    const { one, other } = await two();
+    const asked: Lease[] = [];
+    const lease = await one.acquire('reports', {
+      permits: 2,
+      count: 2,
+      details: { text: 'year end' },
+      onRevoke: (held) => {
+        asked.push(held);
+        void held.release();
+      },
+    });
+    const waiting = other.acquire('reports', { ...twoPermits, wait: 30_000 });
+    await untilWaiting(one, 'reports');
+    const [first] = await other.participants('reports', twoPermits);
+    expect(first).toMatchObject({
+      state: 'holding',
+      mode: 'permit',
+      details: { text: 'year end' },
+    });
+    await other.revoke(first!);
+    await using _next = await waiting;
+    expect(asked).toEqual([lease]);
+  });
+
+  it('loses its lease after holdAtMost, and keeps it taken for holdAtLeast', async () => {
+    const { one, other } = await two();
+    await using lease = await one.acquire('reports', { permits: 1, holdAtMost: 50 });
+    await using _next = await other.acquire('reports', {
+      permits: 1,
+      wait: 30_000,
+    });
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    await one.withPermit('job', { permits: 1, holdAtLeast: 3_000 }, () => {});
+    expect(await other.tryAcquire('job', { permits: 1 })).toBeUndefined();
+    await using _later = await other.acquire('job', { permits: 1, wait: 30_000 });
+  });
+
+  it('does what the module says where the call does not', async () => {
+    const app = await apps.start({}, { defaults: { wait: 0, details: { name: 'printer' } } });
+    const { one } = await two();
+    await using _lease = await app.get(SemaphoreService).acquire('reports', { permits: 1 });
+    await expect(app.get(SemaphoreService).acquire('reports', { permits: 1 })).rejects.toThrow(
+      LockBusyError,
+    );
+    expect(await one.participants('reports', { permits: 1 })).toMatchObject([
+      { details: { name: 'printer' } },
+    ]);
+  });
+
+  it('is injected by class, and by token for a named connection', async () => {
+    @Injectable()
+    class Reports {
+      constructor(
+        @InjectSemaphoreService() readonly byToken: SemaphoreService,
+        @InjectSemaphoreService('default') readonly byName: SemaphoreService,
+        readonly byClass: SemaphoreService,
+      ) {}
+    }
+    const { byToken, byName, byClass } = await apps.provider(Reports);
+    expect([byToken, byName]).toEqual([byClass, byClass]);
+    const named = await apps.start({}, { name: 'printers' });
+    expect(named.get(getSemaphoreServiceToken('printers'))).toBeInstanceOf(SemaphoreService);
+  });
+
+  it('refuses new holders when the application shuts down, and waits for the present ones', async () => {
+    const { app, one, other } = await two();
+    const gate = new Gate();
+    const holding = one.withPermit('reports', { permits: 1 }, async () => {
+      await gate.pass();
+      // Another permit is something new, unlike the same lock again.
+      await expect(one.acquire('reports', { permits: 1 })).rejects.toThrow(
+        /semaphore "reports" is refused.*shutting down/,
+      );
+    });
+    await gate.reached;
+    const queued = one.acquire('reports', { permits: 1 }).catch((error: unknown) => error);
+    const closed = app.close();
+    expect(await queued).toBeInstanceOf(ShuttingDownError);
+    gate.open();
+    await Promise.all([holding, closed]);
+    await using _lease = await other.acquire('reports', { permits: 1, wait: 0 });
+  });
+
+  it.each<[string, string, unknown, RegExp]>([
+    ['no options', 'k', undefined, /options.*permits/],
+    ['no permits', 'k', {}, /permits.*'shared'.*undefined/],
+    ['0 permits', 'k', { permits: 0 }, /permits.*0/],
+    ['negative permits', 'k', { permits: -1 }, /permits.*-1/],
+    ['half a permit', 'k', { permits: 1.5 }, /permits.*1\.5/],
+    ['permits of another type', 'k', { permits: '3' }, /permits.*"3"/],
+    ['a count of 0', 'k', { permits: 1, count: 0 }, /count.*0/],
+    ['more than there are', 'k', { permits: 2, count: 3 }, /count.*at most the 2 permits.*3/],
+    ['an unknown option', 'k', { permits: 1, mode: 'read' }, /mode.*left out/],
+    ['a negative wait', 'k', { permits: 1, wait: -1 }, /wait.*-1/],
+    ['an empty key', '', { permits: 1 }, /key.*""/],
+    ['a list of keys', ['k'] as never, { permits: 1 }, /key.*an array of 1/],
+  ])('refuses %s', async (_, key, options, message) => {
+    const { one } = await two();
+    const asked = options as { permits: number };
+    for (const attempt of [
+      () => one.acquire(key, asked),
+      () => one.tryAcquire(key, asked),
+      () => one.acquireEach(key, asked),
+      () => one.withPermit(key, asked, () => {}),
+    ]) {
+      await expect(attempt()).rejects.toThrow(BadOptionError);
+      await expect(attempt()).rejects.toThrow(message);
+    }
+  });
+
+  it('refuses to set a number of permits that is none', async () => {
+    const { one } = await two();
+    for (const permits of [0, -1, 1.5, 2 ** 31, Number.NaN, '3' as never]) {
+      await expect(one.setPermits('k', permits)).rejects.toThrow(BadOptionError);
+    }
+  });
+
+  it('remembers no permit that is over', async () => {
+    const { one } = await two();
+    for (let i = 0; i < 5; i++) await one.withPermit('reports', twoPermits, () => {});
+    for (const lease of await one.acquireEach('reports', { permits: 2, count: 2 })) {
+      await lease.release();
+    }
+    const { leases } = (one as unknown as { tracker: { leases: Set<unknown> } }).tracker;
+    expect(leases.size).toBe(0);
+  });
+});

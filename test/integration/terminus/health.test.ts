@@ -1,0 +1,138 @@
+import { Controller, Get } from '@nestjs/common';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { BadOptionError } from 'nestjs-zookeeper';
+import { ZkHealthIndicator } from 'nestjs-zookeeper/terminus';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { Link } from '../../support/link.js';
+import { type AppOptions, useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+import { history } from '../../support/sessions.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+@Controller('health')
+class HealthController {
+  constructor(
+    private readonly health: HealthCheckService,
+    private readonly zookeeper: ZkHealthIndicator,
+  ) {}
+
+  @Get()
+  @HealthCheck()
+  check() {
+    return this.health.check([() => this.zookeeper.isHealthy('zookeeper')]);
+  }
+
+  @Get('orders')
+  @HealthCheck()
+  orders() {
+    return this.health.check([
+      () => this.zookeeper.isHealthy('ordering', { connection: 'orders' }),
+    ]);
+  }
+}
+
+const metadata = {
+  imports: [TerminusModule.forRoot({ logger: false })],
+  controllers: [HealthController],
+  providers: [ZkHealthIndicator],
+};
+
+async function start(options?: AppOptions) {
+  const app = await apps.listen(metadata, options);
+  const health = async (path = '') => {
+    const answer = await fetch(`${app.url}/health${path}`);
+    return { http: answer.status, ...((await answer.json()) as Report) };
+  };
+  return Object.assign(app, { health });
+}
+
+interface Report {
+  status: string;
+  details: Record<string, { status: string; state: string; transport?: string; session?: string }>;
+}
+
+describe('the health of an application', () => {
+  it('is up while connected, with the state, transport and session as details', async () => {
+    const app = await start();
+    const { id } = await app.client.session();
+    const zookeeper = {
+      status: 'up',
+      state: 'CONNECTED',
+      transport: app.client.transport,
+      session: id,
+    };
+    expect(app.client.transport).toBeDefined();
+    expect(await app.health()).toMatchObject({
+      http: 200,
+      status: 'ok',
+      details: { zookeeper },
+    });
+  });
+
+  it('is degraded while suspended, down when lost, and up again with the next session', async () => {
+    const link = await Link.to(zk.port);
+    onTestFinished(() => link[Symbol.asyncDispose]());
+    const app = await start({ connectString: link.connectString });
+    const { id: session } = await app.client.session();
+    const seen = history(app.client);
+
+    await link.down();
+    await seen.until('SUSPENDED');
+    expect(await app.health()).toMatchObject({
+      http: 200,
+      status: 'degraded',
+      details: { zookeeper: { status: 'degraded', state: 'SUSPENDED', session } },
+    });
+
+    await seen.until('SUSPENDED', 'LOST');
+    const lost = await app.health();
+    expect(lost).toMatchObject({
+      http: 503,
+      status: 'error',
+      details: { zookeeper: { status: 'down', state: 'LOST' } },
+    });
+    expect(lost.details.zookeeper).not.toHaveProperty('session');
+
+    await link.up();
+    await seen.until('LOST', 'CONNECTED');
+    const back = await app.health();
+    expect(back).toMatchObject({ http: 200, details: { zookeeper: { status: 'up' } } });
+    expect(back.details.zookeeper!.session).not.toBe(session);
+  });
+
+  it('is up again with the same session when the connection comes back in time', async () => {
+    const link = await Link.to(zk.port);
+    onTestFinished(() => link[Symbol.asyncDispose]());
+    const app = await start({ connectString: link.connectString });
+    const { id: session } = await app.client.session();
+    const seen = history(app.client);
+    await link.cut();
+    await seen.until('SUSPENDED', 'RECONNECTED');
+    expect(await app.health()).toMatchObject({
+      http: 200,
+      details: { zookeeper: { status: 'up', state: 'RECONNECTED', session } },
+    });
+  });
+
+  it('is down before the first connection of an application that connects lazily', async () => {
+    const app = await start({ connectString: '127.0.0.1:1', lazyConnection: true });
+    expect(await app.health()).toMatchObject({
+      http: 503,
+      details: { zookeeper: { status: 'down', state: 'CONNECTING' } },
+    });
+  });
+
+  it('is asked for each named connection', async () => {
+    const app = await start({ name: 'orders' });
+    expect(await app.health('/orders')).toMatchObject({
+      http: 200,
+      details: { ordering: { status: 'up', session: (await app.client.session()).id } },
+    });
+    const indicator = app.get(ZkHealthIndicator);
+    expect(() => indicator.isHealthy('zookeeper')).toThrow('ZkClient');
+    expect(() => indicator.isHealthy('x', { connection: '' })).toThrow(BadOptionError);
+    expect(() => indicator.isHealthy('x', { name: 'orders' } as never)).toThrow(BadOptionError);
+  });
+});

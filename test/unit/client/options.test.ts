@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest';
+import { parseConnectString } from '../../../lib/client/connect-string.js';
+import { BadOptionError, ZkClient } from '../../../lib/client/index.js';
+import { normalizeOptions } from '../../../lib/client/options.js';
+
+const refusal = (run: () => unknown): BadOptionError => {
+  try {
+    run();
+  } catch (error) {
+    expect(error).toBeInstanceOf(BadOptionError);
+    return error as BadOptionError;
+  }
+  throw new Error('nothing was refused');
+};
+
+describe('the connect string', () => {
+  test('lists hosts with their ports and may end in a chroot', () => {
+    expect(parseConnectString('zk1:2182, zk2:2183/apps/shop')).toEqual({
+      hosts: [
+        { host: 'zk1', port: 2182, label: 'zk1:2182' },
+        { host: 'zk2', port: 2183, label: 'zk2:2183' },
+      ],
+      chroot: '/apps/shop',
+    });
+  });
+
+  test('defaults to port 2181 and takes a chroot of / for none', () => {
+    expect(parseConnectString(' localhost/ ')).toEqual({
+      hosts: [{ host: 'localhost', port: 2181, label: 'localhost:2181' }],
+      chroot: '',
+    });
+  });
+
+  test('takes IPv6 literals in brackets', () => {
+    expect(parseConnectString('[::1]:2185,[fe80::1]').hosts).toEqual([
+      { host: '::1', port: 2185, label: '[::1]:2185' },
+      { host: 'fe80::1', port: 2181, label: '[fe80::1]:2181' },
+    ]);
+  });
+
+  test('counts a host that is named twice once', () => {
+    expect(parseConnectString('a:1,b:1,A:1').hosts.map((host) => host.label)).toHaveLength(2);
+  });
+
+  test.each(['http://zk:2181', 'zookeeper://a:2181/x', 'a:2181, HTTPS://b'])(
+    'has no scheme: %s',
+    (text) => {
+      expect(refusal(() => parseConnectString(text))).toMatchObject({
+        option: 'connectString',
+        message: expect.stringContaining('hosts without a scheme') as string,
+      });
+    },
+  );
+
+  test.each([
+    [''],
+    ['   '],
+    [undefined],
+    [2181],
+    ['a,,b'],
+    ['a:0'],
+    ['a:65536'],
+    ['a:port'],
+    ['::1:2181'],
+    ['[a]:2181'],
+    ['a b:2181'],
+    ['a:2181//x'],
+    ['a:2181/x/'],
+    ['a:2181/x/../y'],
+    ['zookeeper://a:2181'],
+    ['a\0b:2181'],
+  ])('refuses %j', (text) => {
+    expect(refusal(() => parseConnectString(text)).option).toContain('connectString');
+  });
+});
+
+describe('the options of a client', () => {
+  const connectString = '127.0.0.1:2181';
+
+  test('have the documented defaults', () => {
+    expect(normalizeOptions({ connectString })).toMatchObject({
+      sessionTimeout: 30_000,
+      connectTimeout: 5000,
+      namespace: '',
+      policy: 'session',
+      digests: [],
+      acl: undefined,
+    });
+  });
+
+  test.each([
+    ['shop', '/shop'],
+    ['/shop', '/shop'],
+    ['a/b', '/a/b'],
+    ['', ''],
+    ['/', ''],
+    [undefined, ''],
+  ])('make the namespace %j %j', (namespace, expected) => {
+    expect(new ZkClient({ connectString, namespace }).namespace).toBe(expected);
+  });
+
+  test('a misspelt name is refused with the right one', () => {
+    const error = refusal(() => new ZkClient({ connectString, session_timeout: 5 } as never));
+    expect(error.message).toBe(
+      'session_timeout must be left out, because no option has this name (did you mean sessionTimeout?), but is "<number>"',
+    );
+  });
+
+  test('an unknown name is refused with those there are, without showing its value', () => {
+    const error = refusal(() => new ZkClient({ connectString, token: 'secret' } as never));
+    expect(error.message).toContain('sessionTimeout, connectTimeout');
+    expect(error.message).not.toContain('secret');
+  });
+
+  test.each([
+    ['sessionTimeout', 0],
+    ['sessionTimeout', -5],
+    ['sessionTimeout', Number.NaN],
+    ['sessionTimeout', Infinity],
+    ['sessionTimeout', 2 ** 31],
+    ['sessionTimeout', '4000'],
+    ['sessionTimeout', 1000n],
+    ['sessionTimeout', Symbol('t')],
+    ['connectTimeout', 0],
+    ['connectTimeout', null],
+    ['namespace', 5],
+    ['namespace', 'a//b'],
+    ['namespace', '../x'],
+    ['policy', 'strict'],
+    ['auth', 'user:password'],
+    ['auth', [{ scheme: 'sasl', user: 'u', password: 'p' }]],
+    ['auth', [{ scheme: 'digest', user: 'u:v', password: 'p' }]],
+    ['auth', [{ scheme: 'digest', user: '', password: 'p' }]],
+    ['auth', [{ scheme: 'digest', user: 'u', password: '' }]],
+    ['auth', [null]],
+    ['acl', []],
+    ['acl', {}],
+    ['acl', [null]],
+    ['acl', [{ scheme: 'world', id: 'me', permissions: 'r' }]],
+    ['acl', [{ scheme: 'world', id: 'anyone', permissions: '' }]],
+    ['acl', [{ scheme: 'world', id: 'anyone', permissions: 'rr' }]],
+    ['acl', [{ scheme: 'world', id: 'anyone', permissions: 31 }]],
+    ['acl', [{ scheme: 'digest', id: 'user:password', permissions: 'r' }]],
+    ['acl', [{ scheme: 'ip', id: '10.0.0.0/33', permissions: 'r' }]],
+    ['acl', [{ scheme: Symbol('s'), id: 'x', permissions: 'r' }]],
+    ['retry', 'always'],
+    ['retry', { type: 'sometimes' }],
+  ])('%s cannot be %o', (name, value) => {
+    const error = refusal(() => new ZkClient({ connectString, [name]: value } as never));
+    expect(error.option).toContain(name);
+    expect(error.code).toBe('BAD_OPTION');
+  });
+
+  test.each([[undefined], [null], ['127.0.0.1:2181'], [[]]])(
+    'cannot be %o themselves',
+    (options) => {
+      refusal(() => new ZkClient(options as never));
+    },
+  );
+
+  test('a password is never part of a message', () => {
+    const auth = [{ scheme: 'digest', user: 'u', password: 'geheim\0' }];
+    const error = refusal(() => new ZkClient({ connectString, auth } as never));
+    expect(error.message).not.toContain('geheim');
+  });
+});

@@ -1,0 +1,105 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, test, vi } from 'vitest';
+import { BadOptionError } from '../../../lib/client/index.js';
+import { toRetryFunction } from '../../../lib/client/retry.js';
+import { sleep } from '../../../lib/client/sleep.js';
+
+const delays = (policy: unknown, random = () => 1) => {
+  const retry = toRetryFunction(policy, 'retry', random);
+  return Array.from({ length: 12 }, (_, failed) => retry(failed + 1, 0));
+};
+
+describe('a retry policy', () => {
+  test('grows exponentially up to its bound, and gives up', () => {
+    expect(delays({ type: 'exponential', baseDelay: 10, maxDelay: 50, maxAttempts: 4 })).toEqual([
+      10,
+      20,
+      40,
+      50,
+      ...Array<undefined>(8).fill(undefined),
+    ]);
+  });
+
+  test('is exponential by default, with ten more tries', () => {
+    expect(delays(undefined)).toEqual([
+      100,
+      200,
+      400,
+      800,
+      1600,
+      3000,
+      3000,
+      3000,
+      3000,
+      3000,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test('spreads its delays over the whole range from nothing', () => {
+    expect(delays({ type: 'exponential' }, () => 0).slice(0, 3)).toEqual([0, 0, 0]);
+    expect(delays({ type: 'exponential' }, () => 0.5).slice(0, 3)).toEqual([50, 100, 200]);
+  });
+
+  test('can be fixed, for ever or none', () => {
+    expect(delays({ type: 'fixed', delay: 7, maxAttempts: 2 }).slice(0, 3)).toEqual([
+      7,
+      7,
+      undefined,
+    ]);
+    expect(delays({ type: 'forever', delay: 7 })[11]).toBe(7);
+    expect(delays({ type: 'none' })[0]).toBeUndefined();
+  });
+
+  test('can be a function, whose answer is checked', () => {
+    const policy = vi.fn((attempt: number) => (attempt < 3 ? attempt : undefined));
+    expect(delays(policy).slice(0, 3)).toEqual([1, 2, undefined]);
+    expect(policy).toHaveBeenNthCalledWith(1, 1, 0);
+    expect(() => toRetryFunction(() => Number.NaN)(1, 0)).toThrow(BadOptionError);
+    expect(() => toRetryFunction(() => -1)(1, 0)).toThrow(BadOptionError);
+  });
+
+  test.each([
+    [{}],
+    [{ type: 'toString' }],
+    [{ type: 'exponential', delay: 5 }],
+    [{ type: 'exponential', baseDelay: 0 }],
+    [{ type: 'exponential', maxAttempts: -1 }],
+    [{ type: 'exponential', maxAttempts: 1.5 }],
+    [{ type: 'fixed' }],
+    [{ type: 'forever', delay: 0 }],
+    [{ type: 'forever', delay: Infinity }],
+    [{ type: 'none', delay: 1 }],
+    [null],
+  ])('%o is none', (policy) => {
+    expect(() => toRetryFunction(policy)).toThrow(BadOptionError);
+  });
+});
+
+describe('a wait', () => {
+  test('ends early when it is woken, and lets go of everything', async () => {
+    const controller = new AbortController();
+    const forget = vi.fn();
+    let wake!: () => void;
+    const waiting = sleep(60_000, {
+      signals: [controller.signal, undefined],
+      until: (wakeUp) => {
+        wake = wakeUp;
+        return forget;
+      },
+    });
+    wake();
+    await waiting;
+    expect(forget).toHaveBeenCalledOnce();
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
+  });
+
+  test('rejects with the reason of a signal, before or during it', async () => {
+    const controller = new AbortController();
+    const waiting = sleep(60_000, { signals: [controller.signal] });
+    controller.abort('enough');
+    await expect(waiting).rejects.toBe('enough');
+    await expect(sleep(1, { signals: [controller.signal] })).rejects.toBe('enough');
+  });
+});

@@ -1,0 +1,329 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  ConnectionError,
+  NotAuthorizedError,
+  SessionExpiredError,
+} from '../../../lib/client/index.js';
+import { normalizeOptions } from '../../../lib/client/options.js';
+import { SessionManager } from '../../../lib/client/session-manager.js';
+import {
+  Code,
+  type ConnectRequest,
+  type Reply,
+  type Transport,
+} from '../../../lib/client/transport/transport.js';
+import type { Stat } from '../../../lib/client/types.js';
+import { eventually } from '../../support/eventually.js';
+
+// The life of a session over transports that do as they are told; nothing of ZooKeeper is needed.
+
+let listener: net.Server;
+let port: number;
+
+beforeAll(async () => {
+  // The probe before each attempt wants somebody to listen.
+  listener = net.createServer((socket) => void socket.on('error', () => {}).destroy());
+  await once(listener.listen(0, '127.0.0.1'), 'listening');
+  ({ port } = listener.address() as net.AddressInfo);
+});
+afterAll(() => void listener.close());
+
+/** Of a session, milliseconds: none of its own reads comes into what a test looks at. */
+const TIMEOUT = 60_000;
+
+/** Answers what it is asked as `answers` says, at the next turn; without an entry, never. */
+class FakeTransport implements Transport {
+  readonly calls: string[] = [];
+  readonly answers: Record<string, number | undefined>;
+  ended: 'closed' | 'abandoned' | undefined;
+  readonly credentials;
+
+  constructor(
+    readonly request: ConnectRequest,
+    id: string,
+    readonly timeout: number,
+    answers: Record<string, number | undefined>,
+  ) {
+    this.answers = { ...answers };
+    this.credentials = request.credentials ?? { id, password: 'secret' };
+  }
+
+  create = (path: string, _data: Buffer, _flags: number, _acl: unknown, reply: Reply<string>) =>
+    this.#take('create', path, reply, path);
+  delete = (path: string, _version: number, reply: Reply<void>) =>
+    this.#take('delete', path, reply, undefined);
+  get = () => false;
+  set = () => false;
+  exists = (path: string, _watch: boolean, reply: Reply<Stat>) =>
+    this.#take('exists', path, reply, {} as Stat);
+  children = () => false;
+  sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
+  setAcl = () => false;
+  removeWatch = () => false;
+  readonly capabilities = { aclOnCreate: false, removeWatch: false, promptClose: false };
+
+  async close(): Promise<boolean> {
+    this.ended = 'closed';
+    return true;
+  }
+
+  abandon(): void {
+    this.ended = 'abandoned';
+  }
+
+  #take<T>(operation: string, path: string, reply: Reply<T>, result: T): boolean {
+    this.calls.push(`${operation} ${path}`);
+    const code = this.answers[operation];
+    if (code !== undefined) setImmediate(() => reply(code, result));
+    return true;
+  }
+}
+
+type Script = (request: ConnectRequest, attempt: number) => Promise<Transport> | Transport;
+
+const keepers: SessionManager[] = [];
+afterEach(() => Promise.all(keepers.splice(0).map((keeper) => keeper.stop())));
+
+const ALL = { create: 0, delete: 0, exists: 0, sync: 0 };
+
+/** A keeper whose n-th attempt to connect goes as `script` says. */
+function keep(script?: Script, options: object = {}) {
+  const transports: FakeTransport[] = [];
+  const requests: ConnectRequest[] = [];
+  const log: string[] = [];
+  const usual: Script = (request, attempt) =>
+    new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
+  const keeper = new SessionManager(
+    normalizeOptions({
+      connectString: `127.0.0.1:${port}`,
+      retry: { type: 'fixed', delay: 5, maxAttempts: 3 },
+      ...options,
+    }),
+    async (request) => {
+      requests.push(request);
+      const transport = await (script ?? usual)(request, requests.length);
+      transports.push(transport as FakeTransport);
+      return transport;
+    },
+  );
+  keeper.connection.listen(({ state }) => log.push(state));
+  keepers.push(keeper);
+  const until = (state: string) => eventually(() => expect(log.at(-1)).toBe(state));
+  return { keeper, transports, requests, log, until };
+}
+
+describe('a first connect', () => {
+  test('gives up at once where the credentials are refused', async () => {
+    const { keeper, requests } = keep(() => Promise.reject(new NotAuthorizedError('no')));
+    await expect(keeper.start()).rejects.toBeInstanceOf(NotAuthorizedError);
+    expect(requests).toHaveLength(1);
+  });
+
+  test('gives up as the policy says where nobody attaches', async () => {
+    const { keeper, requests } = keep(() => Promise.reject(new ConnectionError('not now')));
+    await expect(keeper.start()).rejects.toThrow(/not now/);
+    expect(requests).toHaveLength(4);
+  });
+
+  test('counts only once a server has answered', async () => {
+    const { keeper, transports, requests, log } = keep(
+      (request, attempt) =>
+        new FakeTransport(request, `a${attempt}`, TIMEOUT, attempt === 1 ? { sync: -4 } : ALL),
+    );
+    await keeper.start();
+    expect(transports.map(({ ended }) => ended)).toEqual(['abandoned', undefined]);
+    expect(requests[1].credentials).toEqual({ id: 'a1', password: 'secret' });
+    expect(log).toEqual(['CONNECTED']);
+  });
+});
+
+describe('a lost connection', () => {
+  test('is told before the requests it takes along', async () => {
+    const { keeper, transports, log, until } = keep();
+    await keeper.start();
+    const session = await keeper.session();
+    const replies: Reply<Stat>[] = [];
+    transports[0].exists = (_path, _watch, reply) => replies.push(reply) > 0;
+    const failed = session.exists('/').catch(() => log.push('failed'));
+    transports[0].request.listener.onDown('disconnected');
+    replies[0](Code.ConnectionLoss, undefined as never);
+    await failed;
+    expect(log.slice(0, 3)).toEqual(['CONNECTED', 'SUSPENDED', 'failed']);
+    await until('RECONNECTED');
+    expect(await keeper.session()).toBe(session);
+  });
+
+  test('is known before a refused request is, so that who asks again at once does not hold it up', async () => {
+    const { keeper } = keep();
+    await keeper.start();
+    const session = await keeper.session();
+    let known = false;
+    setImmediate(() => (known = true));
+    await expect(session.get('/')).rejects.toBeInstanceOf(ConnectionError);
+    expect(known).toBe(true);
+  });
+
+  test('is followed by sync, the discards, and only then by anything else', async () => {
+    const { keeper, transports, until } = keep();
+    await keeper.start();
+    const session = await keeper.session();
+    keeper.connection.listen(({ state }) => {
+      // The end of the test may reject it.
+      if (state === 'RECONNECTED') session.create('/new').catch(() => {});
+    });
+    transports[0].request.listener.onDown('disconnected');
+    await session.discard('/old-1');
+    await session.discard('/old-2');
+    await until('RECONNECTED');
+    expect(transports[1].calls).toEqual([
+      'sync /',
+      'delete /old-1',
+      'delete /old-2',
+      'create /new',
+    ]);
+    transports[1].request.listener.onDown('disconnected');
+    await eventually(() => expect(transports).toHaveLength(3));
+    await until('RECONNECTED');
+    // Answered once is enough.
+    await eventually(() => expect(transports[2].calls).toEqual(['sync /', 'create /new']));
+  });
+
+  test('leaves a discard to be sent again until it is answered', async () => {
+    const { keeper, transports, until } = keep((request, attempt) => {
+      return new FakeTransport(request, 'a', TIMEOUT, attempt < 3 ? { ...ALL, delete: -4 } : ALL);
+    });
+    await keeper.start();
+    const session = await keeper.session();
+    await session.discard('/node');
+    for (const again of [0, 1]) {
+      transports[again].request.listener.onDown('disconnected');
+      await eventually(() => expect(transports).toHaveLength(again + 2));
+      await until('RECONNECTED');
+      expect(transports[again + 1].calls).toEqual(['sync /', 'delete /node']);
+    }
+    transports[2].request.listener.onDown('disconnected');
+    await eventually(() => expect(transports).toHaveLength(4));
+    await until('RECONNECTED');
+    expect(transports[3].calls).toEqual(['sync /']);
+  });
+
+  test('is mended although the credentials are refused for a while', async () => {
+    const { keeper, transports, until } = keep((request, attempt) => {
+      if (attempt === 2) throw new NotAuthorizedError('not now');
+      return new FakeTransport(request, 'a', TIMEOUT, ALL);
+    });
+    await keeper.start();
+    transports[0].request.listener.onDown('unauthorized');
+    await until('RECONNECTED');
+  });
+
+  test('is mended although the policy throws, which shows as a warning', async () => {
+    let calls = 0;
+    const { keeper, transports, until } = keep(
+      (request, attempt) => {
+        if (attempt === 2) throw new ConnectionError('not now');
+        return new FakeTransport(request, 'a', TIMEOUT, ALL);
+      },
+      {
+        retry: () => {
+          calls++;
+          throw new Error('a policy failed');
+        },
+      },
+    );
+    await keeper.start();
+    const warned = once(process, 'warning');
+    transports[0].request.listener.onDown('disconnected');
+    expect(await warned).toMatchObject([{ message: 'a policy failed' }]);
+    await until('RECONNECTED');
+    expect(calls).toBe(1);
+  });
+});
+
+describe('a session that ends', () => {
+  test('by a word of the ensemble is not looked after', async () => {
+    const { keeper, transports, requests, log, until } = keep((request, attempt) => {
+      if (attempt === 2) throw new SessionExpiredError('over');
+      return new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
+    });
+    await keeper.start();
+    transports[0].request.listener.onDown('disconnected');
+    await until('CONNECTED');
+    expect(log).toEqual(['CONNECTED', 'SUSPENDED', 'LOST', 'CONNECTED']);
+    expect((await keeper.session()).id).toBe('a3');
+    expect(requests.map(({ credentials }) => credentials?.id)).toEqual([
+      undefined,
+      'a1',
+      undefined,
+    ]);
+  });
+
+  test('by the clock alone is closed as soon as somebody answers', async () => {
+    let up = true;
+    let timeout = 1000;
+    const { keeper, transports, requests, log, until } = keep((request, attempt) => {
+      if (!up) throw new ConnectionError('down');
+      return new FakeTransport(request, `a${attempt}`, timeout, ALL);
+    });
+    await keeper.start();
+    const session = await keeper.session();
+    const reasons: Error[] = [];
+    session.onLost((reason) => reasons.push(reason));
+    up = false;
+    transports[0].request.listener.onDown('disconnected');
+    await until('LOST');
+    expect(reasons[0]).toBeInstanceOf(SessionExpiredError);
+    up = true;
+    timeout = TIMEOUT;
+    await until('CONNECTED');
+    expect(log).toEqual(['CONNECTED', 'SUSPENDED', 'LOST', 'CONNECTED']);
+    await eventually(() => expect(transports).toHaveLength(3));
+    expect(requests.at(-1)?.credentials?.id).toBe('a1');
+    await eventually(() => expect(transports[2].ended).toBe('closed'));
+    expect(transports[1].ended).toBeUndefined();
+  });
+
+  test('tells its leases first, and the client afterwards', async () => {
+    const { keeper, transports, log } = keep();
+    await keeper.start();
+    const session = await keeper.session();
+    transports[0].answers.exists = undefined;
+    session.onLost(() => log.push('lease'));
+    const pending = session.exists('/').catch(() => log.push('request'));
+    const past = performance.now() + 0.8 * TIMEOUT;
+    vi.spyOn(performance, 'now').mockReturnValue(past);
+    expect(session.alive).toBe(false);
+    expect(log).toEqual(['CONNECTED', 'lease', 'LOST']);
+    vi.restoreAllMocks();
+    await pending;
+    expect(transports[0].ended).toBe('abandoned');
+  });
+});
+
+describe('a stop', () => {
+  test('closes the session where a server answers', async () => {
+    const { keeper, transports } = keep();
+    await keeper.start();
+    await keeper.stop();
+    expect(transports.map(({ ended }) => ended)).toEqual(['closed']);
+  });
+
+  test('never asks a server for it that does not answer', async () => {
+    const { keeper, transports } = keep();
+    await keeper.start();
+    transports[0].answers.exists = undefined;
+    await keeper.stop();
+    expect(transports.map(({ ended }) => ended)).toEqual(['abandoned']);
+  });
+
+  test('closes through another connection where the present one is away', async () => {
+    const { keeper, transports, requests } = keep();
+    await keeper.start();
+    transports[0].request.listener.onDown('disconnected');
+    await keeper.stop();
+    expect(requests.at(-1)?.credentials?.id).toBe('a1');
+    expect(transports.at(-1)?.ended).toBe('closed');
+  });
+});

@@ -1,0 +1,218 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { HostProvider } from '../../../lib/client/host-provider.js';
+import { Listeners } from '../../../lib/client/listeners.js';
+import { isAnswer, SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
+import { replyError } from '../../../lib/client/reply-errors.js';
+import { ConnectionStateMachine, type ConnectionEvent } from '../../../lib/client/connection-state.js';
+import { WatchRegistry } from '../../../lib/client/watch-registry.js';
+
+describe('the session deadline', () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  const at = (now: Instant) => {
+    vi.spyOn(performance, 'now').mockReturnValue(now.monotonic);
+    vi.spyOn(Date, 'now').mockReturnValue(now.wall);
+  };
+
+  test('runs out three quarters of the timeout after the sending of the latest answered request', () => {
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 500, wall: 500 });
+    deadline.extend({ monotonic: 400, wall: 400 });
+    expect(deadline.left).toBe(650);
+    at({ monotonic: 1150, wall: 1150 });
+    expect(deadline.left).toBe(0);
+  });
+
+  test('is not set back by the answer to an older request', () => {
+    const deadline = new SessionDeadline({ monotonic: 300, wall: 300 });
+    deadline.setSessionTimeout(1000);
+    deadline.extend({ monotonic: 200, wall: 200 });
+    at({ monotonic: 300, wall: 300 });
+    expect(deadline.left).toBe(750);
+  });
+
+  test('counts the sleep of the machine, which only the wall clock sees', () => {
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 10, wall: 5000 });
+    expect(deadline.left).toBeLessThan(0);
+  });
+
+  test('is not fooled by a wall clock that is set back', () => {
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 100_000 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 800, wall: 0 });
+    expect(deadline.left).toBeLessThan(0);
+  });
+});
+
+describe('the states of a connection', () => {
+  const after = (...events: ConnectionEvent[]) => {
+    const machine = new ConnectionStateMachine();
+    const seen: string[] = [];
+    machine.listen(({ state }) => seen.push(state));
+    for (const event of events) machine.apply(event, 'a');
+    return seen.join(' ');
+  };
+
+  test('follow each other as an application expects', () => {
+    expect(after('attached', 'detached', 'attached', 'detached', 'lost', 'attached')).toBe(
+      'CONNECTED SUSPENDED RECONNECTED SUSPENDED LOST CONNECTED',
+    );
+  });
+
+  test('ignore what has no meaning in them', () => {
+    expect(after('detached', 'lost')).toBe('');
+    expect(after('attached', 'attached', 'lost', 'lost', 'detached')).toBe('CONNECTED LOST');
+  });
+
+  test('end with CLOSED, from each of them', () => {
+    expect(after('closed', 'attached', 'lost', 'detached', 'closed')).toBe('CLOSED');
+    expect(after('attached', 'detached', 'closed', 'attached')).toBe('CONNECTED SUSPENDED CLOSED');
+  });
+});
+
+describe('listeners', () => {
+  test('are called although one before them throws, which shows as a warning', async () => {
+    const listeners = new Listeners<number>();
+    const second = vi.fn();
+    const warned = once(process, 'warning');
+    listeners.add(() => {
+      throw new Error('a listener failed');
+    });
+    listeners.add(second);
+    listeners.emit(1);
+    expect(second).toHaveBeenCalledWith(1);
+    expect(await warned).toMatchObject([{ message: 'a listener failed' }]);
+  });
+
+  test('run in the asynchronous context they were added in', () => {
+    const storage = new AsyncLocalStorage<string>();
+    const listeners = new Listeners<void>();
+    const seen: unknown[] = [];
+    storage.run('owner', () => listeners.add(() => seen.push(storage.getStore())));
+    storage.run('emitter', () => listeners.emit());
+    expect(seen).toEqual(['owner']);
+  });
+
+  test('that are removed hear nothing, not even of what has happened already', async () => {
+    const listeners = new Listeners<number>();
+    const listener = vi.fn();
+    listeners.add(listener)();
+    listeners.soon(listener, 1)();
+    listeners.emit(2);
+    await Promise.resolve();
+    expect(listener).not.toHaveBeenCalled();
+  });
+});
+
+describe('the registry of watches', () => {
+  test('fires those of the path and kind, once', async () => {
+    const registry = new WatchRegistry(() => {});
+    const data = registry.add('data', '/a');
+    const children = registry.add('children', '/a');
+    const other = registry.add('data', '/b');
+    const seen: string[] = [];
+    for (const [name, watch] of Object.entries({ data, children, other })) {
+      void watch.fired.then((event) => seen.push(`${name} ${event}`));
+    }
+    registry.fire('changed', '/a');
+    registry.fire('deleted', '/a');
+    await Promise.resolve();
+    expect(seen).toEqual(['data changed', 'children deleted']);
+    expect(registry.size).toBe(1);
+  });
+
+  test('forgets a watch that is removed, and its path with the last of them', async () => {
+    const registry = new WatchRegistry(() => {});
+    const [removed, kept] = [registry.add('data', '/a'), registry.add('data', '/a')];
+    removed.remove();
+    removed.remove();
+    expect(registry.size).toBe(1);
+    const later = registry.add('data', '/a');
+    kept.remove();
+    later.remove();
+    expect(registry.size).toBe(0);
+  });
+
+  test('tells of a watch that nobody waits for once nobody is setting it either', () => {
+    const unwanted: string[] = [];
+    const registry = new WatchRegistry((kind, path) => unwanted.push(`${kind} ${path}`));
+    const first = registry.add('data', '/a');
+    const answered = [registry.ask('data', '/a'), registry.ask('data', '/a')];
+    registry.ask('children', '/a');
+    first.remove();
+    answered[0]();
+    expect(unwanted).toEqual([]);
+    answered[1]();
+    expect(unwanted).toEqual(['data /a']);
+
+    const second = registry.add('data', '/a');
+    const asked = registry.ask('data', '/a');
+    second.remove();
+    const third = registry.add('data', '/a');
+    asked();
+    expect(unwanted).toHaveLength(1);
+    third.remove();
+    expect(unwanted).toHaveLength(2);
+  });
+
+  test('a removed watch takes none with it that was added after it fired', () => {
+    const registry = new WatchRegistry(() => {});
+    const old = registry.add('data', '/a');
+    registry.fire('changed', '/a');
+    registry.add('data', '/a');
+    old.remove();
+    expect(registry.size).toBe(1);
+  });
+
+  test('tells everybody to look again', async () => {
+    const registry = new WatchRegistry(() => {});
+    const watches = [registry.add('data', '/a'), registry.add('children', '/b')];
+    registry.fireAll();
+    expect(await Promise.all(watches.map((watch) => watch.fired))).toEqual(['session', 'session']);
+    expect(registry.size).toBe(0);
+  });
+});
+
+describe('result codes', () => {
+  test.each([
+    [-101, 'NO_NODE', true],
+    [-102, 'NOT_AUTHORIZED', true],
+    [-103, 'BAD_VERSION', true],
+    [-108, 'NO_CHILDREN_FOR_EPHEMERALS', true],
+    [-110, 'NODE_EXISTS', true],
+    [-111, 'NOT_EMPTY', true],
+    [-114, 'INVALID_ACL', true],
+    [-125, 'UNEXPECTED', true],
+    [-8, 'UNEXPECTED', true],
+    [-6, 'UNEXPECTED', true],
+    [-112, 'SESSION_EXPIRED', false],
+    [-115, 'NOT_AUTHORIZED', false],
+    [-118, 'CONNECTION', false],
+    [-4, 'CONNECTION', false],
+    [-7, 'CONNECTION', false],
+    [-116, 'CONNECTION', false],
+  ])('%i is %s', (code, expected, answered) => {
+    expect(replyError(code, 'get', '/a').code).toBe(expected);
+    expect(isAnswer(code)).toBe(answered);
+  });
+
+  test('only a lost answer may have been applied', () => {
+    expect(replyError(-4, 'create', '/a')).toMatchObject({ maybeApplied: true });
+    expect(replyError(-118, 'create', '/a')).toMatchObject({ maybeApplied: false });
+  });
+});
+
+test('hosts come in a random order and then in rotation', () => {
+  const hosts = ['a', 'b', 'c'].map((host) => ({ host, port: 1, label: `${host}:1` }));
+  const ring = new HostProvider(hosts, () => 0);
+  const order = Array.from({ length: 6 }, () => ring.next().host);
+  expect(order.slice(0, 3).sort()).toEqual(['a', 'b', 'c']);
+  expect(order.slice(3)).toEqual([ring.next(), ring.next(), ring.next()].map(({ host }) => host));
+  expect(new HostProvider(hosts, (below) => below - 1).next().host).toBe('a');
+  expect(new HostProvider(hosts, () => 0).next().host).toBe('b');
+});

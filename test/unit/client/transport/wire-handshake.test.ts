@@ -1,0 +1,197 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  ConnectionError,
+  NotAuthorizedError,
+  SessionExpiredError,
+} from '../../../../lib/client/index.js';
+import type { ConnectRequest, DownReason } from '../../../../lib/client/transport/transport.js';
+import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
+import { ErrorCode, Xid } from '../../../../lib/protocol/index.js';
+import { type Script, ScriptedServer } from '../../../support/scripted-server.js';
+
+const disposables: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const disposable of disposables.splice(0)) await disposable[Symbol.asyncDispose]();
+});
+
+const ended: DownReason[] = [];
+afterEach(() => void ended.splice(0));
+
+/** A handshake with a server of that script. */
+async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
+  const server = await ScriptedServer.start(script);
+  disposables.push(server);
+  const attached = connectWire()({
+    address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
+    sessionTimeout: 4000,
+    digests: [],
+    signal: AbortSignal.timeout(5000),
+    listener: { onWatch: () => {}, onDown: (reason) => ended.push(reason) },
+    ...options,
+  });
+  // The test looks at it later.
+  attached.catch(() => {});
+  return { server, attached };
+}
+
+const old = { id: 'beef', password: 'ab'.repeat(16), lastZxid: 2 ** 40 + 7 };
+
+describe('the handshake of the wire transport', () => {
+  test('asks for a new session, and takes its timeout, id and password from the answer', async () => {
+    const { server, attached } = await attach({
+      onConnect: (peer) =>
+        peer.greet({ timeout: 6000, sessionId: -2n, password: Buffer.from('secret') }),
+    });
+    const transport = await attached;
+    expect(transport.timeout).toBe(6000);
+    expect(transport.credentials).toEqual({
+      id: 'fffffffffffffffe',
+      password: Buffer.from('secret').toString('hex'),
+      lastZxid: 0,
+    });
+    const { sessionId, password, lastZxidSeen, timeout, readOnly } = server.peers[0].hello;
+    expect({ sessionId, lastZxidSeen, timeout, readOnly }).toEqual({
+      sessionId: 0n,
+      lastZxidSeen: 0,
+      timeout: 4000,
+      readOnly: false,
+    });
+    expect(password).toEqual(Buffer.alloc(16));
+    transport.abandon();
+  });
+
+  test('shows a session by id, password and the last transaction seen', async () => {
+    const { server, attached } = await attach({}, { credentials: old });
+    const transport = await attached;
+    expect(transport.credentials.id).toBe('beef');
+    const { sessionId, password, lastZxidSeen } = server.peers[0].hello;
+    expect({ sessionId, lastZxidSeen }).toEqual({ sessionId: 0xbeefn, lastZxidSeen: 2 ** 40 + 7 });
+    expect(password).toEqual(Buffer.from(old.password, 'hex'));
+    transport.abandon();
+  });
+
+  test('takes an answer without the byte of a read-only server, as old ones leave it out', async () => {
+    const { attached } = await attach({ onConnect: (peer) => peer.greet({ readOnly: undefined }) });
+    (await attached).abandon();
+  });
+
+  test.each([
+    ['that the session is over', { sessionId: 0n, timeout: 0 }],
+    ['another session', { sessionId: 0xdeadn }],
+  ])('learns from %s in the answer that its own has expired', async (_, greeting) => {
+    const { server, attached } = await attach(
+      { onConnect: (peer) => peer.greet(greeting) },
+      { credentials: old },
+    );
+    await expect(attached).rejects.toBeInstanceOf(SessionExpiredError);
+    await expect(attached).rejects.toThrow('session beef is over: zk1:2181 does not know it');
+    await server.peers[0].closed;
+    expect(ended).toEqual([]);
+  });
+
+  test('that ends in no session is a connection error where none was shown', async () => {
+    const { attached } = await attach({
+      onConnect: (peer) => peer.greet({ sessionId: 0n, timeout: 0 }),
+    });
+    await expect(attached).rejects.toBeInstanceOf(ConnectionError);
+    await expect(attached).rejects.toThrow('zk1:2181 did not attach a session: it made no session');
+  });
+
+  test('refuses a server that is read-only', async () => {
+    const { server, attached } = await attach({
+      onConnect: (peer) => peer.greet({ readOnly: true }),
+    });
+    await expect(attached).rejects.toBeInstanceOf(ConnectionError);
+    await expect(attached).rejects.toThrow('it is read-only');
+    await server.peers[0].closed;
+  });
+
+  test('sends the credentials in one flight with it, and stands when all are accepted', async () => {
+    const { server, attached } = await attach({}, { digests: ['a:1', 'b:2'] });
+    let stands = false;
+    void attached.then(() => (stands = true));
+    await expect.poll(() => server.peers[0]?.asked.length).toBe(2);
+    expect(server.peers[0].asked.map(({ xid }) => xid)).toEqual([Xid.auth, Xid.auth]);
+    server.peers[0].reply(Xid.auth);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(stands).toBe(false);
+    server.peers[0].reply(Xid.auth);
+    (await attached).abandon();
+  });
+
+  test('with credentials that are refused is not authorized', async () => {
+    const { attached } = await attach(
+      { onRequest: (peer) => peer.refuse(Xid.auth, ErrorCode.authFailed) },
+      { digests: ['a:1'] },
+    );
+    await expect(attached).rejects.toBeInstanceOf(NotAuthorizedError);
+    await expect(attached).rejects.toThrow('zk1:2181 refused the credentials in auth');
+  });
+
+  test.each<[string, Script['onConnect'], RegExp]>([
+    ['hangs up', (peer) => peer.socket.end(), /the connection broke/],
+    ['resets', (peer) => peer.socket.resetAndDestroy(), /ECONNRESET/],
+    [
+      'says garbage',
+      (peer) => peer.socket.write('HTTP/1.1 400 Bad Request\r\n'),
+      /length 1213486160/,
+    ],
+    ['says a negative length', (peer) => peer.socket.write(Buffer.alloc(8, 0xff)), /length -1/],
+    ['says too little', (peer) => peer.send((to) => to.int(0)), /wanted, 0 left/],
+    [
+      'says of its password that it is endless',
+      (peer) =>
+        peer.send((to) => {
+          for (const field of [0, 4000, 0, 7, 0x7fff_ffff]) to.int(field);
+        }),
+      /2147483647 bytes wanted/,
+    ],
+  ])('with a server that %s is a connection error', async (_, onConnect, message) => {
+    const { server, attached } = await attach({ onConnect });
+    await expect(attached).rejects.toBeInstanceOf(ConnectionError);
+    await expect(attached).rejects.toThrow(message);
+    await server.peers[0].closed;
+    expect(ended).toEqual([]);
+  });
+
+  test('with a server whose answer never ends is over when its time is, and keeps nothing', async () => {
+    const before = process.memoryUsage().arrayBuffers;
+    const time = new AbortController();
+    const { server, attached } = await attach(
+      {
+        onConnect: ({ socket }) => {
+          const header = Buffer.alloc(4);
+          header.writeInt32BE(200 * 1024 * 1024);
+          socket.write(header);
+          const chunk = Buffer.alloc(1024);
+          const more = setInterval(() => socket.write(chunk), 1);
+          socket.on('close', () => clearInterval(more));
+          setTimeout(() => time.abort(new Error('time is up')), 300);
+        },
+      },
+      { signal: time.signal },
+    );
+    await expect(attached).rejects.toThrow('time is up');
+    await server.peers[0].closed;
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * 1024 * 1024);
+  });
+
+  test('that is called off closes its connection', async () => {
+    const controller = new AbortController();
+    const { server, attached } = await attach(
+      { onConnect: () => controller.abort(new Error('called off')) },
+      { signal: controller.signal },
+    );
+    await expect(attached).rejects.toThrow('called off');
+    await server.peers[0].closed;
+  });
+
+  test('that is called off before it begins opens no connection', async () => {
+    const { server, attached } = await attach(
+      {},
+      { signal: AbortSignal.abort(new Error('before')) },
+    );
+    await expect(attached).rejects.toThrow('before');
+    expect(server.peers).toEqual([]);
+  });
+});

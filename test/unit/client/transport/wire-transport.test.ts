@@ -1,0 +1,266 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  Code,
+  type DownReason,
+  type NodeEvent,
+  type Reply,
+  type Transport,
+} from '../../../../lib/client/transport/transport.js';
+import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
+import { EventType, OpCode, Stat, Xid } from '../../../../lib/protocol/index.js';
+import { type Peer, type Script, ScriptedServer } from '../../../support/scripted-server.js';
+
+const disposables: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const disposable of disposables.splice(0)) await disposable[Symbol.asyncDispose]();
+});
+
+const stat = {
+  czxid: 1,
+  mzxid: 2,
+  ctime: 3,
+  mtime: 4,
+  version: 5,
+  cversion: 6,
+  aversion: 7,
+  ephemeralOwner: -1n,
+  dataLength: 8,
+  numChildren: 9,
+  pzxid: 2 ** 52 + 1,
+};
+
+/** An attached transport, and everything it tells in its order. */
+async function attach(onRequest: Script['onRequest'] = () => {}) {
+  const server = await ScriptedServer.start({ onRequest });
+  disposables.push(server);
+  const log: string[] = [];
+  const transport = await connectWire()({
+    address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
+    sessionTimeout: 4000,
+    digests: [],
+    signal: AbortSignal.timeout(5000),
+    listener: {
+      onWatch: (event: NodeEvent, path: string) => log.push(`${event} ${path}`),
+      onDown: (reason: DownReason) => log.push(`down: ${reason}`),
+    },
+  });
+  const noted =
+    <T>(name: string): Reply<T> =>
+    (code) =>
+      void log.push(`${name}: ${code}`);
+  return { server, peer: server.peers[0], transport, log, noted };
+}
+
+const settled = <T>(ask: (reply: Reply<T>) => boolean) =>
+  new Promise<{ code: number; result: T }>((resolve, reject) => {
+    if (!ask((code, result) => resolve({ code, result }))) reject(new Error('it never left'));
+  });
+
+describe('an answer', () => {
+  test('is read as what was asked for', async () => {
+    const { transport } = await attach((peer, { xid, type }) => {
+      peer.reply(xid, (to) => {
+        if (type === OpCode.getChildren2) to.vector(['a', 'ü'], (name) => to.text(name));
+        if (type === OpCode.getData) to.bytes(null);
+        if (type === OpCode.create) return to.text('/a0000000001');
+        Stat.write(stat, to);
+      });
+    });
+    const read = { ...stat, ephemeralOwner: 'ffffffffffffffff' };
+    expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
+      code: 0,
+      result: read,
+    });
+    expect(await settled((reply) => transport.get('/a', false, reply))).toEqual({
+      code: 0,
+      result: { data: Buffer.alloc(0), stat: read },
+    });
+    expect(await settled((reply) => transport.children('/a', false, reply))).toEqual({
+      code: 0,
+      result: { children: ['a', 'ü'], stat: read },
+    });
+    expect(
+      await settled((reply) => transport.create('/a', Buffer.alloc(0), 2, undefined, reply)),
+    ).toEqual({ code: 0, result: '/a0000000001' });
+  });
+
+  test('that is an error has its code and no result', async () => {
+    const { transport } = await attach((peer, { xid }) => peer.refuse(xid, Code.NoNode));
+    expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
+      code: Code.NoNode,
+      result: undefined,
+    });
+  });
+
+  test('never comes inside the call, and answers come in the order of the requests', async () => {
+    const { transport, log, noted } = await attach((peer, { xid }) => peer.refuse(xid, -101));
+    for (const name of ['1', '2', '3']) transport.exists('/', false, noted(name));
+    expect(log).toEqual([]);
+    await expect.poll(() => log).toEqual(['1: -101', '2: -101', '3: -101']);
+  });
+
+  test('keeps its copy of the data, whatever comes after it', async () => {
+    const { transport } = await attach((peer, { xid }) => {
+      peer.reply(xid, (to) => {
+        to.bytes(Buffer.from('first'));
+        Stat.write(stat, to);
+      });
+    });
+    const { result } = await settled<{ data: Buffer }>((reply) =>
+      transport.get('/a', false, reply),
+    );
+    await settled((reply) => transport.get('/b', false, reply));
+    expect(result.data.toString()).toBe('first');
+    expect(result.data.buffer.byteLength).toBeLessThanOrEqual(Buffer.poolSize);
+  });
+
+  test.each<[string, (peer: Peer, xid: number) => void]>([
+    ['to another request', (peer, xid) => peer.reply(xid + 1)],
+    ['that nobody asked for', (peer) => peer.reply(77)],
+    ['that is shorter than what it says', (peer, xid) => peer.reply(xid, (to) => to.int(0))],
+    [
+      'with a transaction id beyond every ensemble',
+      (peer, xid) => peer.reply(xid, (to) => Stat.write(stat, to), { zxid: 2 ** 60, err: 0 }),
+    ],
+    ['without a header', (peer) => peer.send((to) => to.int(1))],
+    ['that is no frame', (peer) => peer.socket.write(Buffer.alloc(4, 0xff))],
+  ])('%s breaks the connection, which is told before what it takes along', async (_, answer) => {
+    const { transport, log, noted, peer } = await attach((from, { xid }) => answer(from, xid));
+    transport.exists('/', false, noted('first'));
+    transport.exists('/', false, noted('second'));
+    await expect.poll(() => log).toEqual(['down: disconnected', 'first: -4', 'second: -4']);
+    await peer.closed;
+    expect(transport.exists('/', false, noted('third'))).toBe(false);
+    expect(transport.credentials.lastZxid).toBeLessThan(2 ** 53);
+  });
+
+  test('tells of the latest transaction, which the next handshake shows', async () => {
+    let zxid = 90;
+    const { transport } = await attach((peer, { xid }) => {
+      peer.reply(xid, (to) => Stat.write(stat, to), { zxid: zxid++, err: 0 });
+      peer.event(EventType.created, '/x');
+    });
+    for (let i = 0; i < 3; i++) await settled((reply) => transport.exists('/', false, reply));
+    expect(transport.credentials.lastZxid).toBe(92);
+  });
+});
+
+describe('an event', () => {
+  test('of a watch is told by its name; one that does not exist is ignored', async () => {
+    const { peer, log } = await attach();
+    for (const type of [-1, 1, 2, 3, 4, 5]) peer.event(type, '/n');
+    await expect.poll(() => log).toEqual(['created /n', 'deleted /n', 'changed /n', 'child /n']);
+  });
+
+  test('that refuses the credentials later ends the connection', async () => {
+    const { peer, log } = await attach();
+    peer.refuse(Xid.auth, Code.AuthFailed);
+    await expect.poll(() => log).toEqual(['down: unauthorized']);
+    await peer.closed;
+  });
+});
+
+describe('requests', () => {
+  test('of one turn leave in one piece', async () => {
+    const { server, transport, noted } = await attach();
+    const chunks: number[] = [];
+    server.peers[0].socket.on('data', (chunk: Buffer) => chunks.push(chunk.length));
+    for (let i = 0; i < 100; i++) transport.exists('/', false, noted('x'));
+    await expect.poll(() => server.peers[0].asked.length).toBe(100);
+    expect(chunks).toHaveLength(1);
+  });
+
+  test('to a server that does not read wait, cost little more than themselves, and all arrive', async () => {
+    const { server, transport } = await attach((peer, { xid }) => {
+      peer.reply(xid, (to) => Stat.write(stat, to));
+    });
+    const { socket } = server.peers[0];
+    socket.pause();
+    const SIZE = 500_000;
+    const COUNT = 100;
+    const before = process.memoryUsage().arrayBuffers;
+    const data = Buffer.alloc(SIZE, 'x');
+    const answers: Promise<{ code: number }>[] = [];
+    for (let i = 0; i < COUNT; i++) {
+      answers.push(settled((reply) => transport.set(`/${i}`, data, -1, reply)));
+      await new Promise(setImmediate);
+    }
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4 * COUNT * SIZE);
+    expect(server.peers[0].asked.length).toBeLessThan(COUNT);
+    socket.resume();
+    expect((await Promise.all(answers)).every(({ code }) => code === 0)).toBe(true);
+    expect(server.peers[0].asked.map(({ xid }) => xid)).toEqual(
+      Array.from({ length: COUNT }, (_, i) => i + 1),
+    );
+  });
+});
+
+describe('the end', () => {
+  const ends: [string, (transport: Transport) => unknown][] = [
+    ['close()', (transport) => transport.close()],
+    ['abandon()', (transport) => transport.abandon()],
+  ];
+
+  test('by close() ends the session, and resolves with the answer', async () => {
+    const { server, transport, log } = await attach((peer, { xid, type }) => {
+      if (type !== OpCode.closeSession) return;
+      peer.reply(xid);
+      peer.socket.end();
+    });
+    expect(await transport.close()).toBe(true);
+    await server.peers[0].closed;
+    expect(server.peers[0].asked.map(({ type }) => type)).toEqual([OpCode.closeSession]);
+    expect(log).toEqual([]);
+  });
+
+  test('by close() does not wait for ever, nor does it hold up the event loop', async () => {
+    const { transport } = await attach();
+    const before = performance.eventLoopUtilization();
+    expect(await transport.close()).toBe(false);
+    // Of about a second. What the machine takes from an event loop that waits counts as its waiting.
+    expect(performance.eventLoopUtilization(before).active).toBeLessThan(500);
+  });
+
+  test('by abandon() says nothing to the server', async () => {
+    const { server, transport, log } = await attach();
+    transport.abandon();
+    await server.peers[0].closed;
+    expect(server.peers[0].asked).toEqual([]);
+    expect(log).toEqual([]);
+  });
+
+  test.each(ends)(
+    'by %s fails what is unanswered, once, and takes nothing more',
+    async (_, end) => {
+      const { transport, log, noted } = await attach();
+      transport.exists('/', false, noted('before'));
+      const ending = end(transport);
+      expect(log).toEqual([]);
+      expect(transport.exists('/', false, noted('after'))).toBe(false);
+      await ending;
+      await expect.poll(() => log).toEqual(['before: -4']);
+      await end(transport);
+      expect(log).toEqual(['before: -4']);
+    },
+  );
+
+  test.each(ends)('by %s is the last that is heard of events and answers', async (_, end) => {
+    const { peer, transport, log, noted } = await attach();
+    transport.exists('/', false, noted('request'));
+    await expect.poll(() => peer.asked.length).toBe(1);
+    // On their way when it ends.
+    peer.event(EventType.created, '/late');
+    peer.refuse(Xid.auth, Code.AuthFailed);
+    await end(transport);
+    await peer.closed;
+    expect(log.filter((entry) => !entry.startsWith('request'))).toEqual([]);
+  });
+
+  test('by the server is told once, before what it takes along', async () => {
+    const { peer, transport, log, noted } = await attach();
+    transport.exists('/', false, noted('request'));
+    await expect.poll(() => peer.asked.length).toBe(1);
+    peer.socket.end();
+    await expect.poll(() => log).toEqual(['down: disconnected', 'request: -4']);
+  });
+});

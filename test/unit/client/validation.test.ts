@@ -1,0 +1,136 @@
+import { describe, expect, test } from 'vitest';
+import { BadOptionError } from '../../../lib/client/index.js';
+import {
+  checkAcl,
+  checkData,
+  checkMode,
+  checkPath,
+  checkRequest,
+  checkVersion,
+  MAX_REQUEST,
+} from '../../../lib/client/validation.js';
+
+test.each([
+  ['x'.repeat(2000), `"${'x'.repeat(200)}…" (2000 characters)`],
+  ['x'.repeat(200), `"${'x'.repeat(200)}"`],
+  [10n ** 1999n, `1${'0'.repeat(199)}… (2001 characters)`],
+  [Symbol('x'.repeat(1992)), `Symbol(${'x'.repeat(193)}… (2000 characters)`],
+])('an error shows no more of a value than its beginning and its length', (value, shown) => {
+  const error = new BadOptionError('key', value, 'short');
+  expect(error.message).toBe(`key must be short, but is ${shown}`);
+  expect(error.value).toBe(value);
+});
+
+describe('paths', () => {
+  test.each([['/'], ['/a'], ['/a/b-c.d'], ['/...'], ['/.a/b.'], ['/é-日本'], ['/ '], ['/a%2Fb']])(
+    '%j is one',
+    (path) => expect(checkPath(path)).toBe(path),
+  );
+
+  test.each([
+    [''],
+    ['a'],
+    ['a/b'],
+    ['//'],
+    ['/a/'],
+    ['/a//b'],
+    ['/.'],
+    ['/..'],
+    ['/a/./b'],
+    ['/a/../b'],
+    ['/nul\0tail'],
+    ['/c\u0001'],
+    ['/c\u001f'],
+    ['/c\u007f'],
+    ['/c\u009f'],
+    ['/c\ud800'],
+    ['/smile-\u{1F600}'],
+    ['/c\ue000'],
+    ['/c\ufff0'],
+    ['/c\uffff'],
+    [123],
+    [undefined],
+    [null],
+    [Symbol('q')],
+    [{ toString: () => '/a' }],
+    [['/a']],
+  ])('%o is none', (path) => {
+    expect(() => checkPath(path)).toThrow(BadOptionError);
+  });
+});
+
+describe('data', () => {
+  test('is text, bytes or nothing', () => {
+    expect(checkData('é')).toEqual(Buffer.from('é'));
+    expect(checkData(new Uint8Array([1, 0, 255]).subarray(1))).toEqual(Buffer.from([0, 255]));
+    expect(checkData(undefined)).toHaveLength(0);
+    expect(checkData(new Uint8Array())).toHaveLength(0);
+  });
+
+  test.each([
+    [null],
+    [5],
+    [5n],
+    [Symbol('d')],
+    [{ a: 1 }],
+    [[1, 2]],
+    [new Uint16Array([1])],
+    [new ArrayBuffer(4)],
+    [new DataView(new ArrayBuffer(4))],
+  ])('is not %o', (data) => {
+    expect(() => checkData(data)).toThrow(BadOptionError);
+  });
+
+  test('is not an array whose memory went elsewhere', () => {
+    const data = new Uint8Array(8);
+    structuredClone(data.buffer, { transfer: [data.buffer] });
+    expect(() => checkData(data)).toThrow(/transferred/);
+  });
+
+  test('fits one request together with its path', () => {
+    const path = '/é';
+    checkRequest('', path, Buffer.alloc(MAX_REQUEST - 3));
+    expect(() => checkRequest('', path, Buffer.alloc(MAX_REQUEST - 2))).toThrow(
+      /^data must be at most/,
+    );
+    expect(() => checkRequest('', `/${'a'.repeat(MAX_REQUEST)}`)).toThrow(/^path must be/);
+  });
+});
+
+test.each([[-1], [0], [2 ** 31 - 1]])('%s is a version', (version) => {
+  expect(checkVersion(version)).toBe(version);
+});
+
+test.each([[-2], [1.5], [2 ** 31], [Number.NaN], ['1'], [1n], [Symbol('v')], [undefined], [null]])(
+  '%o is no version',
+  (version) => expect(() => checkVersion(version)).toThrow(BadOptionError),
+);
+
+test('modes have the numbers of the protocol, persistent by default', () => {
+  expect(
+    [
+      undefined,
+      'persistent',
+      'ephemeral',
+      'persistent-sequential',
+      'ephemeral-sequential',
+      'container',
+    ].map((mode) => checkMode(mode)),
+  ).toEqual([0, 0, 1, 2, 3, 4]);
+});
+
+test.each([['PERSISTENT'], [1], [1n], [Symbol('m')], [{ valueOf: (): number => 1 }]])(
+  '%o is no mode',
+  (mode) => expect(() => checkMode(mode)).toThrow(BadOptionError),
+);
+
+test('ACL entries of every scheme pass', () => {
+  const acl = [
+    { scheme: 'world', id: 'anyone', permissions: 'r' },
+    { scheme: 'auth', id: '', permissions: 'cdrwa' },
+    { scheme: 'digest', id: 'super:D/InIHSb7yEEbrWz8b9l71RjZJU=', permissions: 'rw' },
+    { scheme: 'ip', id: '10.0.0.0/8', permissions: 'r' },
+    { scheme: 'ip', id: '::1', permissions: 'r' },
+  ];
+  expect(checkAcl(acl)).toEqual(acl);
+});

@@ -1,0 +1,157 @@
+import { type ArgumentsHost, HttpException, Logger } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { RpcException } from '@nestjs/microservices';
+import { WsException } from '@nestjs/websockets';
+import {
+  BadOptionError,
+  ConnectionError,
+  type CoordinationError,
+  DeadlockError,
+  LeaseLostError,
+  LockBusyError,
+  LockTimeoutError,
+  NotLeaderError,
+  SessionExpiredError,
+  ShuttingDownError,
+  ZkExceptionFilter,
+} from 'nestjs-zookeeper';
+import { firstValueFrom, type Observable } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
+import { transportException } from '../../../lib/decorators/zk-exception.filter.js';
+
+function hostOf(type: string, ...args: unknown[]): ArgumentsHost {
+  const host = new ExecutionContextHost(args);
+  host.setType(type);
+  return host;
+}
+
+/** Express's response, as far as a filter goes. */
+function responseOf() {
+  const response = {
+    headers: {} as Record<string, string>,
+    statusCode: 0,
+    body: undefined as unknown,
+    headersSent: false,
+    ended: false,
+    header: (name: string, value: string) => void (response.headers[name] = value),
+    status: (code: number) => ((response.statusCode = code), response),
+    send: (body: unknown) => void (response.body = body),
+    end: () => void (response.ended = true),
+  };
+  return response;
+}
+
+describe('over HTTP', () => {
+  it.each<[number, CoordinationError]>([
+    [409, new LockBusyError('busy')],
+    [503, new LockTimeoutError('timeout')],
+    [503, new DeadlockError('deadlock', [], {})],
+    [503, new ConnectionError('no answer from 10.0.0.7:2181')],
+    [503, new SessionExpiredError('expired')],
+    [503, new ShuttingDownError('closing')],
+    [503, new NotLeaderError('not me')],
+    [500, new LeaseLostError('lost')],
+  ])('%i answers %s', (status, error) => {
+    const response = responseOf();
+    new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
+    expect(response.statusCode).toBe(status);
+    expect(response.body).toEqual({
+      statusCode: status,
+      code: error.code,
+      message: expect.any(String) as string,
+    });
+    const again = error.code === 'TIMEOUT' || error.code === 'DEADLOCK';
+    expect(response.headers['Retry-After']).toBe(again ? '1' : undefined);
+  });
+
+  it.each([new LockBusyError('busy'), new LockTimeoutError('timeout'), new LeaseLostError('lost')])(
+    'the answer to %s is as true for a semaphore as for a lock',
+    (error) => {
+      const { message } = transportException(error, hostOf('http', {}, responseOf())) as Error;
+      expect(message).not.toMatch(/lock/i);
+    },
+  );
+
+  it('the caller learns no address and no path', () => {
+    const error = new ConnectionError('no answer from 10.0.0.7:2181');
+    const exception = transportException(error, hostOf('http', {}, responseOf())) as HttpException;
+    expect(JSON.stringify(exception.getResponse())).not.toContain('10.0.0.7');
+    expect(exception.cause).toBe(error);
+  });
+
+  it('what is no answer to a caller is an internal error, and is logged', () => {
+    const log = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const response = responseOf();
+    const error = new BadOptionError('wait', -1, 'positive');
+    new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
+    expect(response.statusCode).toBe(500);
+    expect(response.body).toEqual({ statusCode: 500, message: 'Internal server error' });
+    expect(log).toHaveBeenCalledWith(error);
+    log.mockRestore();
+  });
+
+  it('an answer that has begun is only ended', () => {
+    const response = { ...responseOf(), headersSent: true };
+    let ended = false;
+    response.end = () => void (ended = true);
+    new ZkExceptionFilter().catch(new LockBusyError('busy'), hostOf('http', {}, response));
+    expect(response.body).toBeUndefined();
+    expect(ended).toBe(true);
+  });
+
+  it('an application answers otherwise by a filter of its own', () => {
+    class Locked extends ZkExceptionFilter {
+      protected override toException(): unknown {
+        return new HttpException('locked', 423);
+      }
+    }
+    const response = responseOf();
+    new Locked().catch(new LockBusyError('busy'), hostOf('http', {}, response));
+    expect(response.statusCode).toBe(423);
+    expect(response.body).toEqual({ statusCode: 423, message: 'locked' });
+  });
+});
+
+describe('over another transport', () => {
+  const error = new LockTimeoutError('timeout');
+  const payload = {
+    status: 'error',
+    code: 'TIMEOUT',
+    message: expect.any(String) as string,
+    retryAfter: 1,
+  };
+
+  it('RPC gets an RpcException', async () => {
+    const exception = await transportException(error, hostOf('rpc', {}, {}));
+    expect(exception).toBeInstanceOf(RpcException);
+    expect((exception as RpcException).getError()).toEqual(payload);
+  });
+
+  it('the filter answers RPC with a stream that fails', async () => {
+    const answer = new ZkExceptionFilter().catch(error, hostOf('rpc', {}, {}));
+    await expect(firstValueFrom(answer as Observable<unknown>)).rejects.toEqual(payload);
+  });
+
+  it('WebSocket gets a WsException', async () => {
+    const exception = await transportException(error, hostOf('ws', {}, {}));
+    expect(exception).toBeInstanceOf(WsException);
+    expect((exception as WsException).getError()).toEqual(payload);
+  });
+
+  it('the filter tells a WebSocket by an exception event', async () => {
+    const emitted = new Promise((resolve) => {
+      const client = { emit: (...args: unknown[]) => resolve(args) };
+      new ZkExceptionFilter().catch(error, hostOf('ws', client, {}, 'pattern'));
+    });
+    expect(await emitted).toEqual(['exception', payload]);
+  });
+
+  it('GraphQL is given an exception to report, with the extensions that its caller reads', () => {
+    const exception = new ZkExceptionFilter().catch(error, hostOf('graphql', {}, {}, {}, {}));
+    expect((exception as HttpException).getStatus()).toBe(503);
+    expect(exception).toMatchObject({
+      message: payload.message,
+      extensions: { code: 'TIMEOUT', status: 503, retryAfter: 1 },
+    });
+  });
+});

@@ -1,0 +1,176 @@
+import type { ExecutionContext } from '@nestjs/common';
+import {
+  BadOptionError,
+  DistributedLock,
+  type Entry,
+  type LockOptions,
+  type LockService,
+  WaitCancelledError,
+} from 'nestjs-zookeeper';
+import { Observable } from 'rxjs';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { HandlerCall } from '../../../lib/decorators/handler-call.js';
+import { requirementsOf } from '../../../lib/decorators/requirement.js';
+
+/** Grants every lock, and writes down what becomes of it. */
+class Locks {
+  readonly log: string[] = [];
+  readonly defaultWait = Infinity;
+  /** Resolves when the lock may be granted. */
+  granting: Promise<void> = Promise.resolve();
+
+  async enter(key: string, { signal }: LockOptions): Promise<Entry> {
+    this.log.push(`take ${key}`);
+    await this.granting;
+    if (signal?.aborted) throw new WaitCancelledError('the wait was cancelled');
+    this.log.push(`hold ${key}`);
+    const lease = { key, held: true, signal: new AbortController().signal };
+    return {
+      lease: lease as Entry['lease'],
+      run: (fn) => fn(),
+      release: async () => {
+        lease.held = false;
+        this.log.push(`release ${key}`);
+      },
+    };
+  }
+}
+
+function deferred() {
+  let resolve!: () => void;
+  const promise = new Promise<void>((r) => (resolve = r));
+  return { promise, resolve };
+}
+
+class Handlers {
+  body: () => unknown = () => {};
+
+  @DistributedLock('fixed')
+  async fixed(): Promise<unknown> {
+    return this.body();
+  }
+
+  @DistributedLock((id) => id)
+  async argument(_id: string): Promise<unknown> {
+    return this.body();
+  }
+
+  @DistributedLock('outer')
+  @DistributedLock((id) => id)
+  @DistributedLock('inner')
+  async three(_id: string): Promise<unknown> {
+    return this.body();
+  }
+}
+
+let locks: Locks;
+let handlers: Handlers;
+beforeEach(() => {
+  locks = new Locks();
+  handlers = new Handlers();
+});
+
+function callOf(method: keyof Omit<Handlers, 'body'>): HandlerCall {
+  const specs = requirementsOf(Handlers.prototype[method]);
+  return new HandlerCall(specs, {} as ExecutionContext, () => locks as unknown as LockService);
+}
+
+describe("a handler's call", () => {
+  it('takes a fixed key at once, and one of its arguments with the method', async () => {
+    const call = callOf('three');
+    await call.open();
+    expect(locks.log).toEqual(['take outer', 'hold outer']);
+    handlers.body = () => locks.log.push('run');
+    await call.runWithin(() => handlers.three('7'));
+    await call.close();
+    await call.close();
+    expect(locks.log.slice(2)).toEqual([
+      'take 7',
+      'hold 7',
+      'take inner',
+      'hold inner',
+      'run',
+      'release outer',
+      'release 7',
+      'release inner',
+    ]);
+  });
+
+  it('keeps its leases while the method runs, though the caller left', async () => {
+    const call = callOf('fixed');
+    const running = deferred();
+    await call.open();
+    handlers.body = () => running.promise;
+    const answer = call.runWithin(() => handlers.fixed());
+    await call.close();
+    expect(locks.log).toEqual(['take fixed', 'hold fixed']);
+    running.resolve();
+    await answer;
+    expect(locks.log).toEqual(['take fixed', 'hold fixed', 'release fixed']);
+  });
+
+  it('does not run the method without a lease, where the caller left before', async () => {
+    const call = callOf('fixed');
+    await call.open();
+    let ran = false;
+    handlers.body = () => (ran = true);
+    await call.close();
+    expect(locks.log).toContain('release fixed');
+    await expect(call.runWithin(() => handlers.fixed())).rejects.toThrow(WaitCancelledError);
+    expect(ran).toBe(false);
+  });
+
+  it('gives back a lock that it was granted as the caller left', async () => {
+    const call = callOf('argument');
+    const granting = deferred();
+    locks.granting = granting.promise;
+    // Too late for the wait to be cancelled: the grant was under way.
+    locks.enter = async function (this: Locks, key) {
+      await granting.promise;
+      return Locks.prototype.enter.call(this, key, {});
+    };
+    const answer = call.runWithin(() => handlers.argument('7'));
+    await call.close();
+    granting.resolve();
+    await expect(answer).rejects.toThrow(WaitCancelledError);
+    expect(locks.log).toEqual(['take 7', 'hold 7', 'release 7']);
+  });
+
+  it('cancels the wait when the caller leaves', async () => {
+    const call = callOf('fixed');
+    const granting = deferred();
+    locks.granting = granting.promise;
+    const opened = call.open();
+    await call.close();
+    granting.resolve();
+    await expect(opened).rejects.toThrow(WaitCancelledError);
+    expect(locks.log).toEqual(['take fixed']);
+  });
+
+  it('tells its own errors from those of the method', async () => {
+    const call = callOf('argument');
+    const raised: unknown = await call
+      .runWithin(() => handlers.argument(''))
+      .catch((e: unknown) => e);
+    expect(raised).toBeInstanceOf(BadOptionError);
+    expect(call.sourceOf(raised)).toBeUndefined();
+
+    const other = callOf('argument');
+    other.cancelWaits();
+    const cancelled: unknown = await other
+      .runWithin(() => handlers.argument('7'))
+      .catch((e: unknown) => e);
+    expect(other.sourceOf(cancelled)?.label).toBe('Handlers.argument');
+    expect(other.sourceOf(new WaitCancelledError('of the method'))).toBeUndefined();
+  });
+
+  it('leaves the end of a stream to its interceptor', async () => {
+    const call = callOf('fixed');
+    await call.open();
+    handlers.body = () => new Observable(() => {});
+    expect(await call.runWithin(() => handlers.fixed())).toBeInstanceOf(Observable);
+    expect(locks.log).not.toContain('release fixed');
+    await call.close();
+    expect(locks.log).toContain('release fixed');
+  });
+});

@@ -1,0 +1,182 @@
+import { applyDecorators, Get, Injectable, Sse } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { MessagePattern } from '@nestjs/microservices';
+import { BadOptionError, LeaderOnly, MisuseError, OnElected, OnResigned } from 'nestjs-zookeeper';
+import { of } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { silent, startUnconnected } from '../../support/nest-apps.js';
+
+interface Metadata {
+  providers?: unknown[];
+  controllers?: unknown[];
+}
+
+const compile = (metadata: Metadata) =>
+  Test.createTestingModule(metadata as object)
+    .setLogger(silent)
+    .compile();
+
+/** Puts a decorator on `Jobs.run`. */
+function decorate(decorator: MethodDecorator): void {
+  class Jobs {
+    async run(): Promise<void> {}
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Jobs.prototype, 'run')!;
+  decorator(Jobs.prototype, 'run', descriptor);
+}
+
+describe('@LeaderOnly', () => {
+  it('leaves the method its name and its number of arguments', () => {
+    class Jobs {
+      @LeaderOnly('job')
+      async run(_goodsNo: string, _count: number): Promise<void> {}
+    }
+    expect([Jobs.prototype.run.name, Jobs.prototype.run.length]).toEqual(['run', 2]);
+  });
+
+  it('works through applyDecorators', async () => {
+    class Controller {
+      @applyDecorators(Get(), LeaderOnly('job') as MethodDecorator)
+      async run(): Promise<void> {}
+    }
+    await expect(new Controller().run()).rejects.toThrow(MisuseError);
+  });
+
+  it('rejects on an object that Nest did not make, and does not run', async () => {
+    let ran = false;
+    @Injectable()
+    class Jobs {
+      @LeaderOnly('job')
+      async run(): Promise<void> {
+        ran = true;
+      }
+    }
+    await expect(new Jobs().run()).rejects.toThrow(
+      /Jobs\.run has a @LeaderOnly.*Nest did not create.*LeaderService/s,
+    );
+    const app = await startUnconnected({ providers: [{ provide: Jobs, useValue: new Jobs() }] });
+    await expect(app.get(Jobs).run()).rejects.toThrow(/Jobs\.run.*useValue/s);
+    expect(ran).toBe(false);
+    await app.close();
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['no election', undefined, /options of @LeaderOnly on Jobs\.run.*undefined/],
+    ['an election of another type', 42, /options of @LeaderOnly on Jobs\.run.*42/],
+    ['an empty election', '', /election of @LeaderOnly on Jobs\.run.*""/],
+    ['an election with a NUL', 'a\0', /election.*Jobs\.run/],
+    ['options without an election', { otherwise: 'throw' }, /election.*Jobs\.run.*undefined/],
+    [
+      'an unknown otherwise',
+      { election: 'e', otherwise: 'wait' },
+      /otherwise of @LeaderOnly on Jobs\.run.*'skip', 'throw' or a function.*"wait"/,
+    ],
+    ['an unknown onLost', { election: 'e', onLost: 'retry' }, /onLost.*Jobs\.run.*"retry"/],
+    ['an empty connection', { election: 'e', connection: '' }, /connection.*Jobs\.run.*""/],
+    ['an unknown option', { election: 'e', wait: 5 }, /wait.*left out.*Jobs\.run.*5/],
+  ])('refuses %s, naming the method', (_, options, message) => {
+    const attempt = () => decorate(LeaderOnly(options as string) as MethodDecorator);
+    expect(attempt).toThrow(BadOptionError);
+    expect(attempt).toThrow(message);
+  });
+
+  it('refuses a static method, and what is not a method', () => {
+    class Jobs {
+      static async run(): Promise<void> {}
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Jobs, 'run')!;
+    const decorator = LeaderOnly('job') as MethodDecorator;
+    expect(() => decorator(Jobs, 'run', descriptor)).toThrow(
+      /@LeaderOnly does not work on the static method Jobs\.run: .* a LeaderService/,
+    );
+    expect(() => decorator({}, 'price', { get: () => 1 })).toThrow(/@LeaderOnly on Object\.price/);
+  });
+
+  it("refuses otherwise: 'skip' on handlers of all kinds, at start-up", async () => {
+    class Http {
+      @Get()
+      @LeaderOnly({ election: 'job', otherwise: 'skip' })
+      async run(): Promise<void> {}
+    }
+    class Events {
+      @LeaderOnly({ election: 'job', otherwise: 'skip' })
+      @Sse()
+      run() {
+        return of({ data: '' });
+      }
+    }
+    class Rpc {
+      @MessagePattern('run')
+      @LeaderOnly({ election: 'job', otherwise: 'skip' })
+      async run(): Promise<void> {}
+    }
+    for (const controller of [Http, Events, Rpc]) {
+      await expect(startUnconnected({ controllers: [controller] })).rejects.toThrow(
+        new RegExp(
+          `${controller.name}\\.run has otherwise: 'skip'.*success although nothing was done`,
+        ),
+      );
+    }
+  });
+});
+
+describe('without ZkModule the application does not start, and says what to import:', () => {
+  it.each([
+    ['@LeaderOnly', LeaderOnly('job') as MethodDecorator],
+    ['@OnElected', OnElected('job')],
+    ['@OnResigned', OnResigned('job')],
+  ])('%s', async (name, decorator) => {
+    class Jobs {
+      async run(): Promise<void> {}
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Jobs.prototype, 'run')!;
+    decorator(Jobs.prototype, 'run', descriptor);
+    Object.defineProperty(Jobs.prototype, 'run', descriptor);
+    Injectable()(Jobs);
+    const message = new RegExp(
+      `LeaderService for ${name}: add ZkModule\\.forRoot\\(\\{ connectString \\}\\) to the imports`,
+    );
+    await expect(compile({ providers: [Jobs] })).rejects.toThrow(message);
+    await expect(compile({ controllers: [Jobs] })).rejects.toThrow(message);
+  });
+
+  it('of the connection that is named', async () => {
+    @Injectable()
+    class Jobs {
+      @LeaderOnly({ election: 'job', connection: 'stock' })
+      async run(): Promise<void> {}
+    }
+    await expect(startUnconnected({ providers: [Jobs] })).rejects.toThrow(
+      /LeaderService for @LeaderOnly: add ZkModule\.forRoot\(.*name: "stock"/s,
+    );
+  });
+});
+
+describe.each([
+  ['@OnElected', OnElected],
+  ['@OnResigned', OnResigned],
+])('%s refuses, naming the method,', (name, listener) => {
+  it.each<[string, unknown[], RegExp]>([
+    ['no election', [], /election of .* on Jobs\.run.*undefined/],
+    ['an empty election', [''], /election of .* on Jobs\.run.*""/],
+    ['an election with a NUL', ['a\0'], /election of .* on Jobs\.run/],
+    ['options that are none', ['e', 'stock'], /options of .* on Jobs\.run.*"stock"/],
+    ['an unknown option', ['e', { conection: 'x' }], /conection.*left out.*Jobs\.run.*"x"/],
+    ['an empty connection', ['e', { connection: '' }], /connection of .* on Jobs\.run.*""/],
+  ])('%s', (_, args, message) => {
+    const attempt = () => decorate(listener(...(args as [string])));
+    expect(attempt).toThrow(BadOptionError);
+    expect(attempt).toThrow(message);
+    expect(attempt).toThrow(name);
+  });
+
+  it('a static method, and what is not a method', () => {
+    class Jobs {
+      static run(): void {}
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Jobs, 'run')!;
+    expect(() => listener('job')(Jobs, 'run', descriptor)).toThrow(MisuseError);
+    expect(() => listener('job')(Jobs, 'run', descriptor)).toThrow(/Jobs\.run/);
+    expect(() => listener('job')({}, 'price', { get: () => 1 })).toThrow(/Object\.price/);
+  });
+});

@@ -1,0 +1,151 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test } from 'vitest';
+import { EmbeddedZooKeeper, type EmbeddedZooKeeperOptions } from 'nestjs-zookeeper/embedded';
+import { CreateFlag } from '../../../lib/protocol/index.js';
+import { expireSession, RawClient } from '../../support/raw-client.js';
+import { create, exists } from '../../support/raw-requests.js';
+import { fourLetterWord } from '../../support/real-zookeeper.js';
+
+const NO_NODE = -101;
+
+describe('An embedded server', () => {
+  const servers: EmbeddedZooKeeper[] = [];
+  const start = async (options?: EmbeddedZooKeeperOptions) => {
+    const server = await EmbeddedZooKeeper.start(options);
+    servers.push(server);
+    return server;
+  };
+  afterEach(async () => {
+    for (const server of servers.splice(0)) await server.stop();
+  });
+
+  test('listens on loopback, at a port of its own, and says where', async () => {
+    const [one, two] = [await start(), await start()];
+    expect(one.connectString).toBe(`127.0.0.1:${one.port}`);
+    expect(one.port).not.toBe(two.port);
+    expect(await fourLetterWord(one.port, 'ruok')).toBe('imok');
+  });
+
+  test('gives an address that a client can use, whatever it listens on', async () => {
+    const everywhere = await start({ host: '0.0.0.0' });
+    expect(everywhere.connectString).toBe(`127.0.0.1:${everywhere.port}`);
+    const v6 = await start({ host: '::1' }).catch(() => undefined);
+    if (v6) expect(v6.connectString).toBe(`[::1]:${v6.port}`);
+  });
+
+  test('names the address that is taken', async () => {
+    const { port } = await start();
+    await expect(EmbeddedZooKeeper.start({ port })).rejects.toMatchObject({
+      code: 'EADDRINUSE',
+      message: expect.stringContaining(`127.0.0.1:${port}`),
+    });
+  });
+
+  test('keeps port, tree and sessions over a restart and over stop and restart', async () => {
+    const server = await start();
+    const { port } = server;
+    const client = await RawClient.connect({ port });
+    const { zxid } = await create(client, '/e', CreateFlag.ephemeral);
+    const { sessionId, password } = client.session;
+    for (const again of [
+      () => server.restart(),
+      () => server.stop().then(() => server.restart()),
+    ]) {
+      await again();
+      expect(server.port).toBe(port);
+      const back = await RawClient.connect({
+        port,
+        sessionId,
+        password: password!,
+        lastZxidSeen: zxid,
+      });
+      expect(back.session.sessionId).toBe(sessionId);
+      expect((await exists(back, '/e')).body?.stat).toMatchObject({ ephemeralOwner: sessionId });
+    }
+    await client.closed;
+  });
+
+  test('gives out rising zxids that begin with the time', async () => {
+    const before = Date.now() * 1024;
+    const one = await start();
+    const first = await create(await RawClient.connect({ port: one.port }), '/a');
+    expect(first.zxid).toBeGreaterThan(before);
+    expect(first.zxid).toBeLessThan(Date.now() * 1024 + 1024);
+    await one.stop();
+    const two = await start();
+    expect((await create(await RawClient.connect({ port: two.port }), '/a')).zxid).toBeGreaterThan(
+      first.zxid,
+    );
+  });
+
+  test('expires a session by its id: nodes go, watches fire, its connection ends', async () => {
+    const server = await start();
+    const victim = await RawClient.connect({ port: server.port });
+    const other = await RawClient.connect({ port: server.port });
+    await create(victim, '/e', CreateFlag.ephemeral);
+    await exists(other, '/e', true);
+    await server.expireSession(`0x${victim.sessionIdHex}`);
+    await victim.closed;
+    expect(await other.untilEvents(1)).toEqual([{ type: 2, state: 3, path: '/e' }]);
+    expect((await exists(other, '/e')).err).toBe(NO_NODE);
+    await expect(server.expireSession(victim.sessionIdHex)).rejects.toThrow(
+      `no session ${victim.sessionIdHex}`,
+    );
+    await expect(server.expireSession('xyz')).rejects.toThrow(TypeError);
+  });
+
+  test('lets a second connection end a session, as on any ZooKeeper', async () => {
+    const server = await start();
+    const victim = await RawClient.connect({ port: server.port });
+    const password = Buffer.from(victim.session.password!).toString('hex');
+    await expireSession('127.0.0.1', server.port, victim.sessionIdHex, password);
+    await victim.closed;
+    await expect(
+      expireSession('127.0.0.1', server.port, victim.sessionIdHex, password),
+    ).rejects.toThrow('no session');
+  });
+
+  test('drops connections and keeps their sessions', async () => {
+    const server = await start();
+    const client = await RawClient.connect({ port: server.port });
+    await server.dropConnections();
+    await client.closed;
+    const { sessionId, password } = client.session;
+    const back = await RawClient.connect({ port: server.port, sessionId, password: password! });
+    expect(back.session.sessionId).toBe(sessionId);
+  });
+
+  test('stops once, closes everything, and says afterwards that it was stopped', async () => {
+    const server = await start();
+    const client = await RawClient.connect({ port: server.port });
+    await Promise.all([server.stop(), server.stop(), server[Symbol.asyncDispose]()]);
+    await client.closed;
+    await expect(RawClient.open(server.port)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(server.dropConnections()).rejects.toThrow('it was stopped');
+    await expect(server.expireSession('1')).rejects.toThrow('it was stopped');
+  });
+
+  test('runs starts and stops one after the other, however they are called', async () => {
+    const server = await start();
+    await Promise.all([server.restart(), server.stop(), server.restart(), server.restart()]);
+    expect(await fourLetterWord(server.port, 'ruok')).toBe('imok');
+  });
+
+  test('does not keep a process alive that forgot to stop it', async () => {
+    const entry = fileURLToPath(new URL('../../../dist/embedded/index.js', import.meta.url));
+    const script = `
+      import { EmbeddedZooKeeper } from ${JSON.stringify(entry)};
+      const server = await EmbeddedZooKeeper.start();
+      await server.restart();
+      console.log(server.port > 0);`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let output = '';
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    const [code] = (await once(child, 'close')) as [number];
+    expect({ code, output }).toEqual({ code: 0, output: 'true\n' });
+  });
+});

@@ -1,0 +1,141 @@
+import { deepStrictEqual, strictEqual } from 'node:assert';
+import { once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { resolveOptions } from '../../../lib/embedded/options.js';
+import { ZooKeeperServer } from '../../../lib/embedded/server.js';
+import {
+  type Codec,
+  CreateFlag,
+  CreateRequest,
+  Empty,
+  GetDataResponse,
+  MAX_FRAME_LENGTH,
+  OpCode,
+  ReadRequest,
+} from '../../../lib/protocol/index.js';
+import { eventually } from '../../support/eventually.js';
+import { requestFrame } from '../../support/frames.js';
+import { MultiRequest, steps } from '../../support/multi-records.js';
+import { RawClient } from '../../support/raw-client.js';
+import { create } from '../../support/raw-requests.js';
+
+const length = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+};
+
+describe('Whatever one connection sends, the embedded server', () => {
+  let server: ZooKeeperServer;
+  let port: number;
+  let witness: RawClient;
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+
+  beforeEach(async () => {
+    process.on('warning', onWarning);
+    server = new ZooKeeperServer(resolveOptions({}));
+    port = await server.listen();
+    witness = await RawClient.connect({ port });
+    await create(witness, '/n');
+  });
+
+  // Nobody else noticed, nothing of the fallen connections is left, no rule of ours was broken.
+  afterEach(async () => {
+    const root = { path: '/', watch: false };
+    const { err } = await witness.request(OpCode.getData, ReadRequest, root, GetDataResponse);
+    strictEqual(err, 0);
+    await eventually(() => strictEqual(server.connections.size, 1));
+    const { dataWatches, childWatches } = server.store.tree;
+    strictEqual(dataWatches.counts.total + childWatches.counts.total, 0);
+    await server.close();
+    process.off('warning', onWarning);
+    deepStrictEqual(warnings.splice(0), []);
+  });
+
+  test.each([
+    ['a length below zero', length(-1)],
+    ['the least length there is', length(-0x8000_0000)],
+    ['a length above what is allowed', length(MAX_FRAME_LENGTH + 1)],
+    ['an empty frame', length(0)],
+    ['a frame too short for a request', Buffer.concat([length(6), Buffer.alloc(6)])],
+    ['another protocol', Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')],
+    ['a four-letter word it does not know', Buffer.from('nope')],
+  ])('closes the connection for %s, before and after a session began', async (_what, bytes) => {
+    const fresh = await RawClient.open(port);
+    fresh.socket.write(bytes);
+    await fresh.closed;
+    const client = await RawClient.connect({ port });
+    client.socket.write(bytes);
+    await client.closed;
+  });
+
+  test('answers a request that ends too early, and goes on', async () => {
+    const client = await RawClient.connect({ port });
+    const truncated: Codec<void> = { read: () => undefined, write: (_value, to) => to.int(100) };
+    expect((await client.request(OpCode.create, truncated, undefined)).err).toBe(-5);
+    expect((await client.ping()).err).toBe(0);
+    await client.drop();
+  });
+
+  test('looks at an ACL of as many entries as a frame holds without a pause to speak of', async () => {
+    const client = await RawClient.connect({ port });
+    const many = Array.from({ length: 85_000 }, (_, perms) => ({ perms, scheme: '', id: '' }));
+    const before = process.cpuUsage();
+    const request = { path: '/n/many', data: null, acl: many, flags: 0 };
+    expect((await client.request(OpCode.create, CreateRequest, request)).err).toBe(-114);
+    // The processor's time: others may keep the machine busy.
+    const { user, system } = process.cpuUsage(before);
+    expect(user + system).toBeLessThan(1_500_000);
+    await client.drop();
+  });
+
+  test('closes the connection instead of an answer that fits into no memory', async () => {
+    const data = Buffer.alloc(1_000_000, 'x');
+    await create(witness, '/big', CreateFlag.persistent, data);
+    const client = await RawClient.connect({ port });
+    const all = Array.from({ length: 20_000 }, () => steps.get('/big'));
+    const before = process.memoryUsage().arrayBuffers;
+    await expect(client.request(OpCode.multiRead, MultiRequest, all, Empty)).rejects.toThrow(
+      'closed',
+    );
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(500_000_000);
+  });
+
+  test('waits for no one: half a frame and a closed half leave nothing behind', async () => {
+    const client = await RawClient.connect({ port });
+    client.socket.write(
+      requestFrame(OpCode.exists, ReadRequest, { path: '/n', watch: true }).subarray(0, 9),
+    );
+    client.socket.end();
+    await client.closed;
+  });
+
+  test('takes requests that arrive one byte at a time', async () => {
+    const client = await RawClient.connect({ port });
+    const answer = client.ping();
+    for (const byte of requestFrame(OpCode.exists, ReadRequest, { path: '/n', watch: false })) {
+      client.socket.write(Buffer.from([byte]));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect((await answer).err).toBe(0);
+    await once(client.socket, 'data');
+    await client.drop();
+  });
+
+  test('serves a client that does not read at that client’s pace, within bounded memory', async () => {
+    const data = Buffer.alloc(500_000, 'x');
+    await create(witness, '/big', CreateFlag.persistent, data);
+    const slow = await RawClient.connect({ port });
+    slow.socket.pause();
+    const before = process.memoryUsage().arrayBuffers;
+    const answers = Array.from({ length: 300 }, () =>
+      slow.request(OpCode.getData, ReadRequest, { path: '/big', watch: false }, GetDataResponse),
+    );
+    for (let i = 0; i < 100; i++) await witness.ping();
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(50_000_000);
+    slow.socket.resume();
+    for (const answer of answers) expect((await answer).body?.data).toHaveLength(500_000);
+    await slow.drop();
+  });
+});

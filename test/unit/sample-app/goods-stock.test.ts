@@ -1,0 +1,152 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { Test } from '@nestjs/testing';
+import sqlite from 'libsql';
+import { DataSource } from 'typeorm';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { dataSourceOptions, prepareDatabase } from '../../../sample-app/shop/database.js';
+import { GoodsStock } from '../../../sample-app/shop/goods-stock.entity.js';
+import { GoodsStockService } from '../../../sample-app/shop/goods-stock.service.js';
+import { Order } from '../../../sample-app/shop/order.entity.js';
+import { defaults, SHOP_SETTINGS } from '../../../sample-app/shop/settings.js';
+import { Transactions } from '../../../sample-app/shop/transactions.js';
+
+/** Above 2^53, as the tokens of a real lock are: a double could not tell its neighbours apart. */
+const TOKEN = 1_814_398_509_481_984_001n;
+
+describe('the goods in stock', () => {
+  let directory: string;
+  let close: () => Promise<void>;
+  let goods: GoodsStockService;
+  let dataSource: DataSource;
+  const settings = { ...defaults, delay: [20, 20] as [number, number], database: '' };
+
+  beforeEach(async () => {
+    settings.delay = [20, 20];
+    directory = await mkdtemp(join(tmpdir(), 'goods-stock-'));
+    settings.database = join(directory, 'shop.sqlite');
+    await prepareDatabase(settings, [
+      { goodsNo: 'phone', stock: 3 },
+      { goodsNo: 'camera', stock: 3, isActive: false },
+      { goodsNo: 'gone', stock: 0 },
+    ]);
+    const module = await Test.createTestingModule({
+      imports: [
+        TypeOrmModule.forRoot(dataSourceOptions(settings)),
+        TypeOrmModule.forFeature([GoodsStock, Order]),
+      ],
+      providers: [GoodsStockService, Transactions, { provide: SHOP_SETTINGS, useValue: settings }],
+    }).compile();
+    goods = module.get(GoodsStockService);
+    dataSource = module.get(DataSource);
+    close = () => module.close();
+  });
+
+  afterEach(async () => {
+    await close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const fence = async () => {
+    const rows = await dataSource.query(
+      `SELECT CAST(fence AS TEXT) AS fence FROM goods_stock WHERE goods_no = 'phone'`,
+    );
+    return BigInt(rows[0].fence);
+  };
+
+  it('go down by one an order', async () => {
+    expect(await goods.purchase('phone')).toEqual({ orderId: 1, goodsNo: 'phone', stock: 2 });
+    expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
+  });
+
+  it('are oversold by two buyers at once without a lock', async () => {
+    await Promise.all([goods.purchase('phone'), goods.purchase('phone')]);
+    expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 2 });
+  });
+
+  it('are refused where unknown, not on sale or sold out', async () => {
+    await expect(goods.purchase('car')).rejects.toMatchObject({ status: 404 });
+    await expect(goods.purchase('camera')).rejects.toMatchObject({ status: 410 });
+    await expect(goods.purchase('gone')).rejects.toMatchObject({ status: 409 });
+    await expect(goods.find('car')).rejects.toMatchObject({ status: 404 });
+    await expect(goods.reset('car', 1, TOKEN)).rejects.toMatchObject({ status: 404 });
+  });
+
+  it('are told sold out before any delay', async () => {
+    settings.delay = [3_600_000, 3_600_000];
+    await expect(goods.purchase('gone')).rejects.toMatchObject({ status: 409 });
+  });
+
+  it('keep the fencing token to its last bit', async () => {
+    await goods.purchase('phone', TOKEN);
+    expect(await fence()).toBe(TOKEN);
+  });
+
+  it.each([TOKEN, TOKEN - 1n])(
+    'refuse the write of a holder whose token %s does not exceed the last',
+    async (token) => {
+      await goods.purchase('phone', TOKEN);
+      await expect(goods.purchase('phone', token)).rejects.toMatchObject({ status: 412 });
+      expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
+      expect(await fence()).toBe(TOKEN);
+    },
+  );
+
+  it('refuse the write of a late holder also where the next one has not written yet', async () => {
+    settings.delay = [1_000, 1_000];
+    const late = goods.purchase('phone', TOKEN);
+    await expect.poll(fence, { interval: 5 }).toBe(TOKEN);
+    // It reads before the late one writes, and writes after it.
+    settings.delay = [1_100, 1_100];
+    const next = goods.purchase('phone', TOKEN + 1n);
+    await expect(late).rejects.toMatchObject({ status: 412 });
+    await next;
+    expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
+  });
+
+  it('take the write of the next holder', async () => {
+    await goods.purchase('phone', TOKEN);
+    await goods.purchase('phone', TOKEN + 1n);
+    expect(await goods.find('phone')).toMatchObject({ stock: 1, orders: 2 });
+  });
+
+  it('are put back without turning the fence back', async () => {
+    await goods.purchase('phone', TOKEN);
+    expect(await goods.reset('phone', 50, TOKEN + 1n)).toMatchObject({ stock: 50, orders: 0 });
+    expect(await fence()).toBe(TOKEN + 1n);
+    await expect(goods.purchase('phone', TOKEN)).rejects.toMatchObject({ status: 412 });
+  });
+
+  it('stay as they are when a second instance prepares the same database', async () => {
+    await goods.purchase('phone', TOKEN);
+    await prepareDatabase(settings, [{ goodsNo: 'phone', stock: 100 }]);
+    expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
+    expect(await fence()).toBe(TOKEN);
+  });
+
+  it('survive a transaction that fails: the next one is not behind it for ever', async () => {
+    await goods.purchase('phone', TOKEN);
+    const results = await Promise.allSettled([
+      goods.purchase('phone', TOKEN - 1n),
+      goods.purchase('phone', TOKEN + 1n),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+  });
+
+  it('are seen as they are by an instance that found the database locked', async () => {
+    const other = new sqlite(settings.database);
+    const write = (stock: number) => other.exec(`UPDATE goods_stock SET stock = ${stock}`);
+    other.exec('BEGIN IMMEDIATE');
+    write(50);
+    await expect(goods.purchase('phone', TOKEN)).rejects.toThrow('database is locked');
+    other.exec('COMMIT');
+    expect(await goods.find('phone')).toMatchObject({ stock: 50 });
+    write(40);
+    expect(await goods.find('phone')).toMatchObject({ stock: 40, orders: 0 });
+    await goods.purchase('phone', TOKEN);
+    expect(await goods.find('phone')).toMatchObject({ stock: 39, orders: 1 });
+    other.close();
+  });
+});

@@ -1,0 +1,101 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { fireBuyers } from '../../../sample-app/seckill/load.js';
+
+/** Milliseconds: where an answer comes, it comes in time. */
+const PATIENCE = 60_000;
+
+const servers: http.Server[] = [];
+
+async function serve(handler: http.RequestListener): Promise<string> {
+  const server = http.createServer(handler);
+  servers.push(server);
+  await once(server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }), 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.close();
+    server.closeAllConnections();
+  }
+});
+
+const answer = (status: number) => (_: http.IncomingMessage, response: http.ServerResponse) =>
+  response.writeHead(status).end();
+
+describe('the buyers', () => {
+  it('ask exactly once each, spread evenly over the instances', async () => {
+    const asked = [0, 0, 0];
+    const urls = await Promise.all(
+      asked.map((_, i) =>
+        serve((_request, response) => {
+          asked[i] += 1;
+          response.writeHead(201).end();
+        }),
+      ),
+    );
+    const result = await fireBuyers({ urls, buyers: 1500, patience: PATIENCE });
+    expect(asked).toEqual([500, 500, 500]);
+    expect(result).toMatchObject({ requests: 1500, errors: 0 });
+  });
+
+  it('take "sold out" for an answer and anything else for an error', async () => {
+    const urls = await Promise.all(
+      [201, 409, 503, 412, 500].map((status) => serve(answer(status))),
+    );
+    let last = {};
+    const result = await fireBuyers({
+      urls,
+      buyers: 50,
+      patience: PATIENCE,
+      onProgress: (tally) => (last = { ...tally }),
+    });
+    expect(result.errors).toBe(30);
+    expect(last).toEqual({ sold: 10, soldOut: 10, refused: 30 });
+  });
+
+  it.each([
+    ['in good order', (request: http.IncomingMessage) => request.socket.end()],
+    ['with a reset', (request: http.IncomingMessage) => request.socket.resetAndDestroy()],
+  ])('fail where their instance hangs up %s, and do not ask again', async (_, hangUp) => {
+    let asked = 0;
+    const dying = await serve((request) => {
+      asked += 1;
+      hangUp(request);
+    });
+    const urls = [dying, await serve(answer(201))];
+    expect(await fireBuyers({ urls, buyers: 20, patience: PATIENCE })).toMatchObject({
+      errors: 10,
+    });
+    expect(asked).toBe(10);
+  });
+
+  it('fail where nobody listens, and where no answer comes in time', async () => {
+    const closed = await serve(answer(201));
+    servers.pop()!.close();
+    const silent = await serve(() => undefined);
+    const urls = [closed, silent, await serve(answer(201))];
+    expect(await fireBuyers({ urls, buyers: 30, patience: 4_000 })).toMatchObject({ errors: 20 });
+  });
+
+  it('measure one p99 over all instances, not one of each', async () => {
+    const slow = await serve((_, response) => {
+      setTimeout(() => response.writeHead(201).end(), 300);
+    });
+    const fast = await serve(answer(201));
+    const { p50, p99 } = await fireBuyers({ urls: [fast, slow], buyers: 10, patience: PATIENCE });
+    expect(p50).toBeLessThan(p99);
+    expect(p99).toBeGreaterThanOrEqual(299);
+  });
+
+  it('stop when told to', async () => {
+    const urls = [await serve(() => undefined)];
+    const interrupt = new AbortController();
+    const run = fireBuyers({ urls, buyers: 10, patience: 60_000, signal: interrupt.signal });
+    interrupt.abort(new Error('enough'));
+    await expect(run).rejects.toThrow('enough');
+  });
+});

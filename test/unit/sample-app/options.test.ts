@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { parseOptions, UsageError } from '../../../sample-app/seckill/options.js';
+
+describe('the flags of the seckill', () => {
+  it('have the defaults of the article', () => {
+    expect(parseOptions([])).toEqual({
+      instances: 3,
+      buyers: 1500,
+      items: 100,
+      delay: [0, 20],
+      zookeeper: undefined,
+      database: undefined,
+      json: false,
+    });
+  });
+
+  it('are all taken', () => {
+    const line =
+      '--instances 2 --buyers 50 --items 7 --delay 5-9 --zookeeper a:2181,[::1]:2182/x --database postgres://u:p@h/shop --json';
+    expect(parseOptions(line.split(' '))).toEqual({
+      instances: 2,
+      buyers: 50,
+      items: 7,
+      delay: [5, 9],
+      zookeeper: 'a:2181,[::1]:2182/x',
+      database: 'postgres://u:p@h/shop',
+      json: true,
+    });
+  });
+
+  it('take one number for a fixed delay', () => {
+    expect(parseOptions(['--delay', '15'])).toMatchObject({ delay: [15, 15] });
+  });
+
+  it.each([
+    ['--nonsense', "Unknown option '--nonsense'"],
+    ['stray', "Unexpected argument 'stray'"],
+    ['--buyers', "Option '--buyers <value>' argument missing"],
+    ['--buyers many', "--buyers must be a whole number from 1 to 20000, but is 'many'"],
+    ['--buyers 1e3', "--buyers must be a whole number from 1 to 20000, but is '1e3'"],
+    ['--instances 0', "--instances must be a whole number from 1 to 64, but is '0'"],
+    ['--items 1501', '--items (1501) must not exceed --buyers (1500): nothing would sell out'],
+    ['--buyers 2 --items 1', '--instances (3) must not exceed --buyers (2)'],
+    [
+      '--delay 20-0',
+      "--delay must be milliseconds such as 0-20, rising and at most 10000, but is '20-0'",
+    ],
+    ['--delay 0-99999', '--delay must be'],
+    [
+      '--zookeeper localhost',
+      "--zookeeper must be host:port[,host:port…][/chroot], but is 'localhost'",
+    ],
+    ['--zookeeper a:0', '--zookeeper must be'],
+    ['--zookeeper a:1,,b:2', '--zookeeper must be'],
+    ['--database sqlite.db', '--database must be a URL'],
+    ['--database mysql://host', '--database must be a URL'],
+    ['--database redis://host/shop', '--database must be a URL'],
+  ])('refuse %s in one line', (line, message) => {
+    const parse = () => parseOptions(line.split(' '));
+    expect(parse).toThrow(UsageError);
+    expect(parse).toThrow(message);
+    expect(parse).not.toThrow('\n');
+  });
+
+  it('never show the password of a database URL that is refused', () => {
+    expect(() => parseOptions(['--database', 'oracle://me:secret@host/shop'])).not.toThrow(
+      'secret',
+    );
+  });
+});

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { figures, outcome, soldExactly, table } from '../../../sample-app/seckill/report.js';
+
+const load = { requests: 1500, errors: 0, throughput: 812, p50: 900, p99: 1800 };
+const report = {
+  unlocked: figures(load, { orders: 1437, stock: 12, items: 100 }),
+  locked: figures(load, { orders: 100, stock: 0, items: 100 }),
+};
+
+describe('the report of the seckill', () => {
+  it('has the fields of its JSON in their order', () => {
+    expect(JSON.stringify(report.unlocked)).toBe(
+      '{"requests":1500,"orders":1437,"stockLeft":12,"oversold":1337,"errors":0,"throughput":812,"p50":900,"p99":1800}',
+    );
+  });
+
+  it('aligns its table', () => {
+    expect(table(report)).toBe(
+      [
+        '          requests  orders  stock left  oversold  throughput     p50       p99  errors',
+        'unlocked     1,500   1,437          12     1,337       812/s  900 ms  1,800 ms       0',
+        'locked       1,500     100           0         0       812/s  900 ms  1,800 ms       0',
+      ].join('\n'),
+    );
+  });
+
+  it('says what happened', () => {
+    expect(outcome(report, 100)).toBe(
+      'Without a lock the shop took 1,437 orders for 100 items: 1,337 too many. With @DistributedLock it sold exactly the 100 there were.',
+    );
+  });
+
+  it.each([
+    { orders: 101, stock: 0 },
+    { orders: 99, stock: 0 },
+    { orders: 100, stock: 1 },
+    { orders: 99, stock: 1 },
+  ])('takes nothing but the exact stock for exact: $orders orders, $stock left', (state) => {
+    const locked = figures(load, { ...state, items: 100 });
+    expect(soldExactly(locked, 100)).toBe(false);
+    expect(outcome({ ...report, locked }, 100)).toContain('NOT exactly');
+  });
+});

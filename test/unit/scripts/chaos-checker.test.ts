@@ -1,0 +1,297 @@
+import { describe, expect, it } from 'vitest';
+import {
+  assemble,
+  check,
+  ended,
+  type Event,
+  fault,
+  lease,
+  place,
+  SETTING,
+  stored,
+  violations,
+  write,
+} from '../../support/chaos-events.js';
+
+describe("the chaos run's checker", () => {
+  it('has nothing against leases that follow each other', () => {
+    expect(
+      violations(
+        ...lease('a1', 1, 0, 10),
+        write('a1', 5),
+        stored('a1', 1),
+        place('a1', 0),
+        ...lease('b1', 2, 12, 20),
+        write('b1', 13),
+        stored('b1', 2),
+        place('b1', 1),
+        // It came to the store late.
+        stored('a1', 1, false),
+      ),
+    ).toEqual({});
+  });
+
+  it('reads events in any order', () => {
+    expect(
+      violations(...[...lease('a1', 1, 0, 10), ...lease('b1', 2, 12, 20)].toReversed()),
+    ).toEqual({});
+  });
+
+  describe('two leases at a time', () => {
+    const name = 'no two leases overlap';
+
+    it('are found', () => {
+      expect(violations(...lease('a1', 1, 0, 10), ...lease('b1', 2, 8.5, 20))).toEqual({
+        [name]: ['a1 and b1 both held till for 1.5 ms'],
+      });
+    });
+
+    it('are found where the first has no end', () => {
+      expect(violations(...lease('a1', 1, 0, undefined), ...lease('b1', 2, 8, 20))).toHaveProperty([
+        name,
+      ]);
+    });
+
+    it('are found behind many others', () => {
+      const others = Array.from({ length: 200 }, (_, index) =>
+        lease(`b${index}`, 2 + index, 10 + 2 * index, 11 + 2 * index),
+      );
+      expect(violations(...lease('a1', 1, 0, 400), ...others.flat())[name]).toHaveLength(195);
+    });
+
+    it('are found between a reader and a writer, and are none between readers', () => {
+      const pages = { key: 'pages', mode: 'read' as const };
+      const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 1, 2, 9, pages)];
+      expect(violations(...readers)).toEqual({});
+      const writer = lease('c1', 2, 9.5, 20, { key: 'pages', mode: 'write' });
+      expect(violations(...readers, ...writer)).toEqual({
+        [name]: ['a1 and c1 both held pages for 0.5 ms'],
+      });
+    });
+
+    it('are none where the first one was told, or its process was killed', () => {
+      const second = lease('b1', 2, 8, 20);
+      const cut = fault('cut', 'a', 0, 1_500);
+      expect(violations(...lease('a1', 1, 0, 7, { end: 'told' }), ...second, cut)).toEqual({});
+      const exited: Event = { type: 'exited', worker: 'a', life: 1, at: 7 };
+      expect(violations(...lease('a1', 1, 0, undefined), exited, ...second)).toEqual({});
+    });
+
+    it.each(['stop', 'block'])('are none where the first one stood still: %s', (kind) => {
+      const pause = fault(kind, 'a', 5, 3_000);
+      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+      expect(violations(pause, ...late, ...lease('b1', 2, 2_100, 2_200))).toEqual({});
+      // It ran all the time until then, or went on long after.
+      expect(violations(pause, ...late, ...lease('b1', 2, 4, 2_200))).toHaveProperty([name]);
+      const blind = lease('a1', 1, 0, 3_300, { end: 'told' });
+      expect(violations(pause, ...blind, ...lease('b1', 2, 2_100, 2_200))).toHaveProperty([name]);
+      expect(
+        violations({ ...pause, worker: 'c' }, ...late, ...lease('b1', 2, 2_100, 2_200)),
+      ).toHaveProperty([name]);
+    });
+
+    it('are none until its own clock tells one whose session was ended behind its back', () => {
+      const expiry = fault('expire', 'a', 5, 6);
+      const next = lease('b1', 2, 10, 20);
+      const until = (at: number) =>
+        violations(expiry, ...lease('a1', 1, 0, at, { end: 'told' }), ...next);
+      expect(until(1_500)).toEqual({});
+      expect(until(1_800)).toHaveProperty([name]);
+    });
+
+    it('are none where one was lost before its holder had it', () => {
+      const stillborn = lease('a1', 1, 0, 10, { held: false });
+      expect(violations(...stillborn, ...lease('b1', 2, 5, 20))).toEqual({});
+    });
+  });
+
+  it('finds more permits than there are', () => {
+    const seats = { key: 'seats', mode: 'permit' as const };
+    const three = [
+      ...lease('a1', 1, 0, 10, { ...seats, count: 2 }),
+      ...lease('b1', 2, 1, 10, seats),
+    ];
+    expect(violations(...three)).toEqual({});
+    expect(violations(...three, ...lease('c1', 3, 10, 12, { ...seats, count: 2 }))).toEqual({});
+    expect(violations(...three, ...lease('c1', 3, 9, 12, seats))).toEqual({
+      'permits are never exceeded': ['4 permits of seats were taken with c1'],
+    });
+  });
+
+  describe('work on an old lease', () => {
+    const name = 'no work begins on a lease that another one followed';
+    const next = lease('b1', 2, 2_100, 2_200);
+
+    it('is found, whatever pause there was', () => {
+      const pause = fault('stop', 'a', 5, 3_000);
+      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+      expect(violations(pause, ...late, write('a1', 4), ...next)).toEqual({});
+      expect(violations(pause, ...late, write('a1', 3_000.5), ...next)).toEqual({
+        [name]: ['a1 worked on till 900.5 ms after the grant of b1'],
+      });
+    });
+
+    it('is found where a lease was still said to be held after the pause', () => {
+      const pause = fault('block', 'a', 5, 3_000);
+      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+      const woke = (held: boolean): Event => {
+        return {
+          type: 'woke',
+          worker: 'a',
+          id: 'a1',
+          held,
+          aborted: true,
+          abortedThen: true,
+          at: 3_000,
+        };
+      };
+      expect(violations(pause, ...late, woke(false), ...next)).toEqual({});
+      expect(violations(pause, ...late, woke(true), ...next)).toHaveProperty([name]);
+    });
+
+    it('is none where the session was ended behind its back', () => {
+      const expiry = fault('expire', 'a', 2_000, 2_001);
+      const late = lease('a1', 1, 0, 2_150, { end: 'told' });
+      expect(violations(expiry, ...late, write('a1', 2_140), ...next)).toEqual({});
+    });
+  });
+
+  it('finds a stale write that was accepted', () => {
+    const leases = [...lease('a1', 1, 0, 10), ...lease('b1', 2, 12, 20)];
+    expect(violations(...leases, stored('b1', 2), stored('a1', 1, false))).toEqual({});
+    expect(violations(...leases, stored('b1', 2), stored('a1', 1))).toEqual({
+      'no stale write is accepted': ['a write of a1 to till under 1 was accepted after 2'],
+    });
+  });
+
+  it('finds a write that was refused for the token of an earlier lease', () => {
+    const found = violations(
+      ...lease('a1', 2, 0, 10),
+      ...lease('b1', 1, 12, 20),
+      stored('a1', 2),
+      stored('b1', 1, false),
+    );
+    expect(found).toHaveProperty(['no write of a later lease is refused']);
+  });
+
+  it('finds tokens that tie or fall', () => {
+    const name = 'tokens rise';
+    expect(violations(...lease('a1', 1, 0, 10), ...lease('b1', 1, 12, 20))).toEqual({
+      [name]: ['a1 and b1 have the same token for till'],
+    });
+    expect(violations(...lease('a1', 2, 0, 10), ...lease('b1', 1, 12, 20))).toMatchObject({
+      [name]: ["the token of b1 for till fell below a1's"],
+    });
+  });
+
+  describe('the order of arrival', () => {
+    const name = 'grants are in the order of arrival';
+    const two = [...lease('a1', 1, 0, 10), ...lease('b1', 2, 12, 20)];
+
+    it('is that of the znodes', () => {
+      expect(violations(...two, place('a1', 3), place('b1', 4))).toEqual({});
+      expect(violations(...two, place('a1', 4), place('b1', 3))).toEqual({
+        [name]: ['b1 was granted till after a lease that was requested later'],
+      });
+    });
+
+    it('begins anew in a new directory', () => {
+      expect(violations(...two, place('a1', 4, 1), place('b1', 0, 2))).toEqual({});
+    });
+
+    it('is none among readers, and is one between readers and writers', () => {
+      const pages = { key: 'pages', mode: 'read' as const };
+      const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 2, 5, 10, pages)];
+      const placed = [place('a1', 4), place('b1', 3)];
+      expect(violations(...readers, ...placed)).toEqual({});
+      const writer = lease('c1', 3, 12, 20, { key: 'pages', mode: 'write' });
+      expect(violations(...readers, ...placed, ...writer, place('c1', 2))).toHaveProperty([name]);
+    });
+  });
+
+  it('finds a worker that was granted less than its part in the quiet', () => {
+    const name = 'every worker is granted leases';
+    const quiet: Event = { type: 'quiet', from: 0, until: 1_000, disturbed: false };
+    const round: Event = { type: 'round', waited: 0, healed: { a: null } };
+    const grants = (count: number) =>
+      Array.from({ length: count }, (_, index) =>
+        lease(`a${index}`, index, 10 * index, 10 * index + 5),
+      ).flat();
+    expect(violations(round, quiet, ...grants(3))).toEqual({});
+    expect(violations(round, quiet, ...grants(2))).toEqual({
+      [name]: ['a had 2 grants in 1000.0 ms'],
+    });
+    expect(violations(round, { ...quiet, disturbed: true }, ...grants(2))).toEqual({});
+    const killed = (worker: string, from: number) =>
+      violations(round, quiet, ...grants(2), fault('kill', worker, from, from + 500));
+    expect(killed('a', -800)).toEqual({});
+    expect(killed('b', -800)).toHaveProperty([name]);
+    expect(killed('a', -8_000)).toHaveProperty([name]);
+    expect(killed('a', 2_000)).toHaveProperty([name]);
+  });
+
+  it('finds a lease that a short interruption ended', () => {
+    const name = 'no short interruption ends a lease';
+    const lost = lease('a1', 1, 0, 1_600, { end: 'told' });
+    expect(violations(...lost, fault('stall', 'a', 100, 1_200))).toEqual({});
+    expect(violations(...lost, fault('stall', 'a', 300, 1_200))).toHaveProperty([name]);
+    expect(violations(...lost, fault('stall', 'b', 100, 1_200))).toHaveProperty([name]);
+    expect(violations(...lost)).toEqual({
+      [name]: ['a1 ended without an interruption that explains it: it is lost'],
+    });
+    // A server's fault is everybody's; two short ones without time in between are a long one.
+    expect(violations(...lost, fault('no-quorum', undefined, 100, 1_200))).toEqual({});
+    const both = [fault('stall', 'a', 100, 600), fault('cut', 'a', 800, 1_400)];
+    expect(violations(...lost, ...both)).toEqual({});
+    expect(violations(...lost, fault('delay', 'a', 100, 1_500))).toHaveProperty([name]);
+  });
+
+  it('finds a worker that did not work again in time', () => {
+    const name = 'every worker recovers in time';
+    const round = (waited: number): Event => {
+      return { type: 'round', waited, healed: { a: 1_000, b: null } };
+    };
+    const after = (milliseconds: number) => lease('a1', 1, 1_000 + milliseconds, 9_000);
+    expect(violations(round(0), ...after(3_166))).toEqual({});
+    expect(violations(round(0), ...after(3_200))).toEqual({
+      [name]: ['a recovered after 3200.0 ms, more than 3166.7 ms'],
+    });
+    // The machine kept it waiting.
+    expect(violations(round(50), ...after(3_200))).toEqual({});
+    expect(violations(round(0), ...lease('a1', 1, 900, 950))).toHaveProperty([name]);
+  });
+
+  it('finds a deadlock that was told, and counts the waits that were looked into for one', () => {
+    const name = 'no deadlock is reported where there is none';
+    const nested = (from: number, at: number): Event => {
+      return { type: 'nested', worker: 'a', from, at };
+    };
+    const waits = [nested(0, 400), nested(0, 800), nested(1_000, 4_000)];
+    expect(violations(...waits)).toEqual({});
+    expect(check(assemble(waits), SETTING)).toContainEqual({ name, made: 2, violations: [] });
+    const told: Event = {
+      type: 'deadlock',
+      worker: 'a',
+      message: 'deadlock: "room" is held',
+      at: 900,
+    };
+    expect(violations(...waits, told)).toEqual({
+      [name]: ['a reported a deadlock: "room" is held'],
+    });
+  });
+
+  it('finds znodes that are left, and that nobody looked for any', () => {
+    const name = 'no ephemeral znode is left';
+    const left = { ...ended, orphans: ['/chaos/till/x-lock-0000000001'] };
+    expect(violations(left)).toEqual({ [name]: ['/chaos/till/x-lock-0000000001 is left'] });
+    const [broken] = check(assemble([]), SETTING).filter((made) => made.name === name);
+    expect(broken!.violations).toEqual(['the run ended before the znodes were listed']);
+  });
+
+  it('finds errors that are none of the library', () => {
+    const broken: Event = { type: 'broken', worker: 'a', why: 'TypeError: x', at: 5 };
+    expect(violations(broken)).toEqual({
+      "no error but the library's own": ['a: TypeError: x'],
+    });
+  });
+});

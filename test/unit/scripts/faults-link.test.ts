@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PlainLink } from '../../support/harness.js';
+
+/** Answers each line with "<line>!". */
+let server: net.Server;
+let link: PlainLink;
+let arrived: string[];
+const sockets: net.Socket[] = [];
+
+beforeEach(async () => {
+  arrived = [];
+  server = net.createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      for (const line of chunk.toString().split('\n').filter(Boolean)) {
+        arrived.push(line);
+        socket.write(`${line}!\n`);
+      }
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  link = await PlainLink.to((server.address() as net.AddressInfo).port);
+});
+afterEach(() => {
+  link.close();
+  for (const socket of sockets.splice(0)) socket.destroy();
+  server.close();
+});
+
+async function connect() {
+  const [, port] = link.connectString.split(':');
+  const socket = net.connect(Number(port), '127.0.0.1').setNoDelay();
+  sockets.push(socket);
+  const client = { heard: '', closed: false, say: (line: string) => socket.write(`${line}\n`) };
+  socket.on('data', (chunk) => (client.heard += chunk.toString()));
+  socket.on('close', () => (client.closed = true)).on('error', () => {});
+  await once(socket, 'connect');
+  client.say('hello');
+  await expect.poll(() => client.heard).toBe('hello!\n');
+  return client;
+}
+
+describe('the network between a client and its server', () => {
+  it('loses an answer after the request went through, and breaks', async () => {
+    const client = await connect();
+    link.dropReply();
+    client.say('create');
+    await expect.poll(() => client.closed).toBe(true);
+    expect(arrived).toEqual(['hello', 'create']);
+    expect(client.heard).toBe('hello!\n');
+    await connect();
+  });
+
+  it('loses what the server says, and not what the client says', async () => {
+    const client = await connect();
+    link.deafen();
+    client.say('one');
+    await expect.poll(() => arrived).toContain('one');
+    expect(client.heard).toBe('hello!\n');
+    // New connections are well, unless it is to last.
+    await connect();
+    link.speak();
+    await expect.poll(() => client.heard).toBe('hello!\none!\n');
+  });
+
+  it('loses what the client says, and not what the server says', async () => {
+    const client = await connect();
+    link.mute();
+    client.say('one');
+    const other = await connect();
+    expect(arrived).not.toContain('one');
+    expect(other.closed).toBe(false);
+    link.speak();
+    await expect.poll(() => arrived).toContain('one');
+  });
+
+  it('keeps the order of what it delays, also when it becomes faster', async () => {
+    const client = await connect();
+    link.latency = 50;
+    client.say('slow');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    link.latency = 0;
+    client.say('fast');
+    await expect.poll(() => arrived).toEqual(['hello', 'slow', 'fast']);
+    await expect.poll(() => client.heard).toBe('hello!\nslow!\nfast!\n');
+  });
+});

@@ -1,0 +1,395 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { failureText, toFailure } from '../../../scripts/simulation/failure.js';
+import { Figures } from '../../../scripts/simulation/figures.js';
+import { checkLibrary } from '../../../scripts/simulation/library.js';
+import { parseCommand } from '../../../scripts/simulation/options.js';
+import { runSeeds, type Runner } from '../../../scripts/simulation/run-seeds.js';
+import {
+  failedReport,
+  reportSeed,
+  type SeedReport,
+} from '../../../scripts/simulation/seed-report.js';
+import { SeedWorker } from '../../../scripts/simulation/seed-worker.js';
+import { shrink } from '../../../scripts/simulation/shrink.js';
+import { handOvers } from '../../../scripts/simulation/trace-page.js';
+import type { Acquire, Fault, Library, Report } from '../../../scripts/simulation/types.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'simulate-command-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+const PROPERTY = 'no two leases overlap';
+
+/** Returns the report of a seed, with a violation if `fails` returns true for the faults. */
+function report(
+  seed: number,
+  faults: readonly number[],
+  fails: (faults: readonly number[]) => boolean,
+): SeedReport {
+  return {
+    seed,
+    digest: 'd',
+    duration: 10_000,
+    events: 100,
+    grants: 50,
+    faults: faults.map(toFault),
+    violations: fails(faults) ? [{ property: PROPERTY, message: `with ${faults}`, at: 7 }] : [],
+  };
+}
+
+function toFault(index: number): Fault {
+  return { index, kind: 'cut', target: 'p1', from: index * 100, until: index * 100 + 50 };
+}
+
+describe('the options of npm run simulate', () => {
+  const parse = (text: string) => parseCommand(text === '' ? [] : text.split(' '));
+
+  it('select 100 seeds, a random first seed and the build in dist by default', () => {
+    const command = parse('');
+    const defaults = { kind: 'seeds', seeds: 100, minutes: undefined, lib: 'dist', json: false };
+    expect(command).toMatchObject(defaults);
+    expect(parse('')).not.toEqual(command);
+  });
+
+  it('select the seeds, the faults and the mode', () => {
+    expect(parse('--seeds 7 --from 12 --workers 3 --json')).toMatchObject({
+      seeds: 7,
+      from: 12,
+      workers: 3,
+      json: true,
+    });
+    expect(parse('--minutes 0.5')).toMatchObject({ minutes: 0.5, seeds: Infinity });
+    const single = { kind: 'seed', seed: 42, faults: undefined, trace: undefined };
+    expect(parse('--seed 42')).toMatchObject(single);
+    expect(parse('--seed 42 --faults 1,4')).toMatchObject({ faults: [1, 4] });
+    expect(parse('--seed 42 --faults=')).toMatchObject({ faults: [] });
+    expect(parseCommand(['--seed', '42', '--faults', ''])).toMatchObject({ faults: [] });
+    expect(parse('--mutants')).toMatchObject({ kind: 'mutants', names: [] });
+    expect(parse('--mutants one two')).toMatchObject({ names: ['one', 'two'] });
+    expect(parse('--help')).toEqual({ kind: 'help' });
+  });
+
+  it.each([
+    ['--seeds 0', '--seeds must be a whole number from 1 to 100000000, but is 0'],
+    ['--seeds -3', '--seeds must be a whole number from 1 to 100000000, but is -3'],
+    ['--seeds 1.5', '--seeds must be a whole number from 1 to 100000000, but is 1.5'],
+    ['--seeds', '--seeds needs a value'],
+    ['--seeds=', '--seeds must be a whole number from 1 to 100000000, but is '],
+    ['--minutes -1', '--minutes must be a number from 0.001 to 10080, but is -1'],
+    ['--minutes NaN', '--minutes must be a number from 0.001 to 10080, but is NaN'],
+    ['--minutes 0', '--minutes must be a number from 0.001 to 10080, but is 0'],
+    ['--workers 0', '--workers must be a whole number from 1 to 256, but is 0'],
+    ['--seed -1', '--seed must be a whole number from 0 to 4294967295, but is -1'],
+    ['--seed 4294967296', '--seed must be a whole number from 0 to 4294967295, but is 4294967296'],
+    ['--from x', '--from must be a whole number from 0 to 4294967295, but is x'],
+    ['--from 4294967295 --seeds 2', '--from 4294967295 with --seeds 2 exceeds'],
+    ['--seed 1 --faults 1,x', '--faults must be a list of whole numbers such as 1,4, but is 1,x'],
+    ['--seed 1 --faults 1,', '--faults must be a list of whole numbers such as 1,4, but is 1,'],
+    ['--seed 1 --trace .', '--trace must name a file, but is .'],
+    ['--seed 1 --trace none/x.html', '--trace none/x.html: its directory does not exist'],
+    ['--seed 1 --seeds 2', '--seeds 2 cannot be combined with --seed'],
+    ['--seed 1 --minutes 2', '--minutes 2 cannot be combined with --seed'],
+    ['--seed 1 --from 2', '--from 2 cannot be combined with --seed'],
+    ['--seed 1 --workers 2', '--workers 2 cannot be combined with --seed'],
+    ['--seeds 1 --minutes 2', '--seeds 1 cannot be combined with --minutes'],
+    ['--mutants --seeds 5', '--seeds 5 cannot be combined with --mutants'],
+    ['--mutants --lib x', '--lib x cannot be combined with --mutants'],
+    ['--faults 1', '--faults 1 needs --seed'],
+    ['--trace x.html', '--trace x.html needs --seed'],
+    ['--json=yes', '--json takes no value, but got yes'],
+    ['--seeds 1 --seeds 2', '--seeds 2 is given a second time'],
+    ['--loud', 'unknown option --loud'],
+    ['--loud=3', 'unknown option --loud'],
+    ['-x', 'unknown option -x'],
+    ['5', 'unexpected argument 5'],
+  ])('are rejected: %s', (text, message) => {
+    expect(() => parse(text)).toThrow(message);
+    expect(() => parse(text)).not.toThrow('\n');
+  });
+
+  it('must name a directory with a build of the library', () => {
+    checkLibrary('dist');
+    expect(() => checkLibrary(directory)).toThrow(
+      `--lib ${directory} is not a build of the library: it has no index.js`,
+    );
+  });
+});
+
+describe('shrinking', () => {
+  const limits = { runs: 200, milliseconds: 60_000 };
+  const all = [0, 1, 2, 3, 4, 5, 6, 7];
+
+  async function shrinkWith(fails: (faults: readonly number[]) => boolean, options = limits) {
+    const run = vi.fn(async (faults: readonly number[]) => report(1, faults, fails));
+    const shrunk = await shrink(report(1, all, fails), run, options);
+    return { ...shrunk, indexes: shrunk.faults.map(({ index }) => index), runs: run.mock.calls };
+  }
+
+  it('keeps the faults that the violation needs', async () => {
+    const { indexes, violation } = await shrinkWith((faults) =>
+      [1, 4].every((n) => faults.includes(n)),
+    );
+    expect(indexes).toEqual([1, 4]);
+    expect(violation.message).toBe('with 1,4');
+  });
+
+  it('needs one run to find that the violation needs no fault', async () => {
+    const { indexes, runs } = await shrinkWith(() => true);
+    expect(indexes).toEqual([]);
+    expect(runs).toHaveLength(1);
+  });
+
+  it('finds the shortest failing prefix, even if a longer prefix passes', async () => {
+    const { indexes } = await shrinkWith(({ length }) => length === 3 || length === 8);
+    expect(indexes).toEqual([0, 1, 2]);
+  });
+
+  it('accepts a shorter list only after a run with it has failed', async () => {
+    const { indexes, runs } = await shrinkWith(({ length }) => length === 8);
+    expect(indexes).toEqual(all);
+    expect(runs.length).toBeGreaterThan(8);
+  });
+
+  it('rejects a list that violates another property', async () => {
+    const run = async (faults: readonly number[]) => failedReport(1, 'another', `with ${faults}`);
+    const shrunk = await shrink(
+      report(1, all, () => true),
+      run,
+      limits,
+    );
+    expect(shrunk).toMatchObject({ faults: { length: 8 }, violation: { property: PROPERTY } });
+  });
+
+  it('ends at the limit of runs, at the time limit and at an abort', async () => {
+    const needsFour = (faults: readonly number[]) => faults.includes(4);
+    const few = await shrinkWith(needsFour, { ...limits, runs: 6 });
+    expect(few.runs).toHaveLength(6);
+    expect(few.indexes).toEqual([0, 1, 2, 3, 4]);
+    const late = await shrinkWith(needsFour, { ...limits, milliseconds: -1 });
+    expect(late).toMatchObject({ runs: { length: 0 }, indexes: all });
+    const aborted = { ...limits, signal: AbortSignal.abort() };
+    expect(await shrinkWith(needsFour, aborted)).toMatchObject({ runs: { length: 0 } });
+  });
+});
+
+describe('runSeeds', () => {
+  class FakeRunner implements Runner {
+    readonly ran: number[] = [];
+    closed = 0;
+
+    constructor(private readonly fails: (seed: number) => boolean) {}
+
+    async run({ seed, faults = [0, 1] }: { seed: number; faults?: readonly number[] }) {
+      if (!this.ran.includes(seed)) this.ran.push(seed);
+      await new Promise(setImmediate);
+      return report(seed, faults, () => this.fails(seed));
+    }
+
+    async close() {
+      this.closed++;
+    }
+  }
+
+  async function run(
+    fails: (seed: number) => boolean,
+    onSeed: () => void = () => {},
+    signal = neverAborted(),
+  ) {
+    const runners = [new FakeRunner(fails), new FakeRunner(fails)];
+    const figures = new Figures(2);
+    const failures: ReturnType<typeof toFailure>[] = [];
+    await runSeeds({
+      seeds: [10, 11, 12, 13, 14, 15, 16, 17].values(),
+      runners,
+      figures,
+      lib: 'dist',
+      signal,
+      onSeed,
+      onFailure: (failure) => void failures.push(failure),
+    });
+    expect(runners.every(({ closed }) => closed > 0)).toBe(true);
+    return { ran: runners.flatMap(({ ran }) => ran), figures, failures };
+  }
+
+  it('runs each seed once, on one of the runners', async () => {
+    const { ran, figures, failures } = await run(() => false);
+    expect(ran.toSorted()).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
+    expect(figures).toMatchObject({ seeds: 8, grants: 400, violations: 0, duration: 80_000 });
+    expect(failures).toEqual([]);
+  });
+
+  it('shrinks the first three failures and reports all failures', async () => {
+    const { failures, figures } = await run((seed) => seed > 12);
+    expect(failures).toHaveLength(5);
+    expect(figures).toMatchObject({ seeds: 8, grants: 400, violations: 5 });
+    expect(failures.filter(({ command }) => command.endsWith(' --faults='))).toHaveLength(3);
+    expect(failures.filter(({ faults }) => faults.length === 2)).toHaveLength(2);
+  });
+
+  it('ends at an abort and keeps the figures of the seeds that have run', async () => {
+    const stop = new AbortController();
+    const { figures } = await run(
+      () => false,
+      () => stop.abort(),
+      stop.signal,
+    );
+    expect(figures.seeds).toBe(1);
+  });
+
+  it('rejects with the error of a runner', async () => {
+    const broken: Runner = {
+      run: () => Promise.reject(new Error('no library')),
+      close: async () => {},
+    };
+    const running = runSeeds({
+      seeds: [1, 2].values(),
+      runners: [broken, new FakeRunner(() => false)],
+      figures: new Figures(2),
+      lib: 'dist',
+      signal: neverAborted(),
+      onSeed: () => {},
+      onFailure: () => {},
+    });
+    await expect(running).rejects.toThrow('no library');
+  });
+
+  function neverAborted(): AbortSignal {
+    return new AbortController().signal;
+  }
+});
+
+describe('a worker process', () => {
+  /** @param code the code that handles a message with the variable `seed` */
+  function workerOf(code: string, timeout?: number, ready = `process.send('ready')`): SeedWorker {
+    const file = join(directory, `worker-${Math.random()}.mjs`);
+    writeFileSync(file, `process.on('message', ({ seed }) => { ${code} });\n${ready};\n`);
+    const worker = new SeedWorker('some/lib', timeout, file);
+    onTestFinished(() => worker.close());
+    return worker;
+  }
+
+  it('replies with reports', async () => {
+    const worker = workerOf('process.send({ seed, argument: process.argv[2] })');
+    expect(await worker.run({ seed: 1 })).toEqual({ seed: 1, argument: 'some/lib' });
+    expect(await worker.run({ seed: 2 })).toMatchObject({ seed: 2 });
+  });
+
+  it('is reported as a violation if it dies, and is replaced for the next seed', async () => {
+    const worker = workerOf('if (seed === 1) process.exit(7); process.send({ seed })');
+    expect(await worker.run({ seed: 1 })).toMatchObject({
+      seed: 1,
+      violations: [
+        { property: 'the run of a seed ends', message: 'its process ended with exit code 7' },
+      ],
+    });
+    expect(await worker.run({ seed: 2 })).toEqual({ seed: 2 });
+  });
+
+  it('is reported as a violation if it does not reply, even in an endless loop', async () => {
+    const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 1_000);
+    expect(await worker.run({ seed: 1 })).toMatchObject({
+      seed: 1,
+      violations: [{ message: 'its process did not reply within 1 s' }],
+    });
+  });
+
+  it('makes run() reject if it cannot load the library', async () => {
+    const worker = workerOf('', undefined, 'process.exit(1)');
+    await expect(worker.run({ seed: 1 })).rejects.toThrow(
+      '--lib some/lib cannot be loaded: its process ended with exit code 1',
+    );
+  });
+});
+
+describe('the report of a seed', () => {
+  const library = {} as Library;
+  const full: Report = { ...report(5, [0, 1], () => false), acquires: [], processes: ['p1'] };
+
+  it('contains an error of the simulator as a violation', async () => {
+    const failing = async () => {
+      throw Object.assign(new Error('seed 5 failed', { cause: new Error('no I/O') }), {
+        digest: 'abc',
+      });
+    };
+    const { digest, violations } = await reportSeed(failing, library, { seed: 5 });
+    expect(digest).toBe('abc');
+    expect(violations[0]!.message).toMatch(/^seed 5 failed\nError: no I\/O\n +at /);
+  });
+
+  it('contains the selected faults only', async () => {
+    const run = async () => full;
+    const some = await reportSeed(run, library, { seed: 5, faults: [1] });
+    expect(some.faults.map(({ index }) => index)).toEqual([1]);
+    await expect(reportSeed(run, library, { seed: 5, faults: [1, 9] })).rejects.toThrow(
+      '--faults: seed 5 has no fault 9',
+    );
+  });
+});
+
+describe('a failure', () => {
+  const failed = report(42, [0, 1, 2], () => true);
+
+  it('is printed with the command that replays it', () => {
+    const { violations } = failed;
+    const shrunk = { faults: failed.faults.slice(1), violation: violations[0]! };
+    expect(toFailure(failed, 'dist').command).toBe('npm run simulate -- --seed 42');
+    expect(toFailure(failed, "it's/dist", shrunk).command).toBe(
+      `npm run simulate -- --seed 42 --faults=1,2 --lib 'it'\\''s/dist'`,
+    );
+    expect(failureText(toFailure(failed, 'dist', shrunk))).toBe(
+      [
+        `VIOLATION with seed 42 after 7.000 ms: ${PROPERTY}`,
+        '  with 0,1,2',
+        '  faults:',
+        '    1: cut, p1, 100.000 ms to 150.000 ms',
+        '    2: cut, p1, 200.000 ms to 250.000 ms',
+        '  replay: npm run simulate -- --seed 42 --faults=1,2',
+      ].join('\n'),
+    );
+  });
+});
+
+it('figures contain the grants per second of one core and the seeds per hour of all cores', () => {
+  const figures = new Figures(2);
+  figures.add(report(1, [], () => false));
+  figures.add(report(2, [], () => true));
+  expect(figures.summary(0.5)).toEqual({
+    seeds: 2,
+    grants: 100,
+    violations: 1,
+    grantsPerSecond: 100,
+    seedsPerHour: 14_400,
+    virtualSeconds: 20,
+    seconds: 0.5,
+    workers: 2,
+  });
+});
+
+it('handOvers() returns the grants that waited for the end of a lease of another process', () => {
+  const acquire = (
+    process: string,
+    asked: number,
+    granted: number | undefined,
+    ended: number,
+  ): Acquire => ({
+    process,
+    key: 'a',
+    mode: 'exclusive',
+    asked,
+    granted,
+    token: undefined,
+    ended,
+    outcome: granted === undefined ? 'timed out' : 'released',
+  });
+  const acquires = [
+    acquire('p1', 0, 1, 10),
+    acquire('p2', 5, 11, 20), // waited for the first acquire
+    acquire('p3', 6, undefined, 15),
+    acquire('p2', 7, 21, 30), // waited for the same process
+    acquire('p3', 40, 41, 50), // did not wait for a lease
+    { ...acquire('p1', 45, 51, 60), key: 'b' },
+  ];
+  expect(handOvers(acquires)).toEqual([[0, 1]]);
+});

@@ -1,0 +1,103 @@
+import fc from 'fast-check';
+import { BadOptionError } from 'nestjs-zookeeper';
+import { describe, expect, it } from 'vitest';
+import {
+  checkKey,
+  checkKeys,
+  encodeKey,
+  lockPath,
+  semaphorePath,
+} from '../../../lib/services/keys.js';
+
+describe('the znode of a key', () => {
+  it('is the key itself under <namespace>/locks where nothing stands in the way', () => {
+    expect(lockPath('/shop', 'goods:42 (réservé) 商品')).toBe(
+      '/shop/locks/goods:42 (réservé) 商品',
+    );
+    expect(lockPath('', 'stock')).toBe('/locks/stock');
+    expect(semaphorePath('/shop', 'a/b')).toBe('/shop/semaphores/a%2Fb');
+  });
+
+  it('does not leave its directory, whatever the key', () => {
+    expect(encodeKey('../../zookeeper/config')).toBe('..%2F..%2Fzookeeper%2Fconfig');
+    expect(encodeKey('.')).toBe('%2E');
+    expect(encodeKey('..')).toBe('%2E%2E');
+    expect(encodeKey('...')).toBe('...');
+    expect(encodeKey('/')).toBe('%2F');
+  });
+
+  it('does not take an encoded key for the one it encodes', () => {
+    expect(encodeKey('a%2Fb')).toBe('a%252Fb');
+    expect(encodeKey('%2E')).toBe('%252E');
+  });
+
+  it('has no character that ZooKeeper refuses', () => {
+    expect(encodeKey('a\nb\u007f\u0085')).toBe('a%0Ab%7F%C2%85');
+    expect(encodeKey('\ue000\uffff')).toBe('%EE%80%80%EF%BF%BF');
+    expect(encodeKey('🛒')).toBe('%F0%9F%9B%92');
+    expect(encodeKey('\ud800')).toBe('%ED%A0%80');
+  });
+
+  const key = fc
+    .string({ unit: 'binary', minLength: 1, maxLength: 40 })
+    .filter((k) => !k.includes('\0'));
+
+  it('differs from that of every other key', () => {
+    const awkward = fc.string({
+      unit: fc.constantFrom('.', '/', '%', '2', 'E', 'F', 'a', '\u0001', '\ud83d', '\uded2'),
+      minLength: 1,
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(fc.oneof(key, awkward), fc.oneof(key, awkward), (one, other) => {
+        expect(encodeKey(one) === encodeKey(other)).toBe(one === other);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('is one name that ZooKeeper accepts', () => {
+    fc.assert(
+      fc.property(key, (k) => {
+        const name = encodeKey(k);
+        // oxlint-disable-next-line no-control-regex
+        expect(name).not.toMatch(/[/\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/);
+        expect(['', '.', '..']).not.toContain(name);
+      }),
+    );
+  });
+});
+
+describe('a key', () => {
+  it.each([
+    ['', '""'],
+    ['a\0b', 'NUL'],
+    [undefined, 'undefined'],
+    [42, '42'],
+    [null, 'null'],
+    [['a'], 'array'],
+  ])('is refused if it is %j', (key, said) => {
+    expect(() => checkKey(key)).toThrow(BadOptionError);
+    expect(() => checkKey(key)).toThrow(said);
+  });
+
+  it('may have 1,024 characters and no more', () => {
+    expect(() => checkKey('x'.repeat(1024))).not.toThrow();
+    expect(() => checkKey('x'.repeat(1025))).toThrow(BadOptionError);
+  });
+});
+
+describe('a list of keys', () => {
+  it('names at least one, and none twice', () => {
+    expect(() => checkKeys([])).toThrow(/at least one key/);
+    expect(() => checkKeys(['a', 'b', 'a'])).toThrow(/list once, but is "a"/);
+    expect(() => checkKeys(['a', '%61', 'A'])).not.toThrow();
+  });
+
+  it('is of keys', () => {
+    expect(() => checkKeys(['a', ''])).toThrow(BadOptionError);
+    expect(() => checkKeys(['a', ['b']])).toThrow(BadOptionError);
+    expect(() => checkKeys('a')).not.toThrow();
+    expect(() => checkKeys(undefined)).toThrow(BadOptionError);
+  });
+});

@@ -1,0 +1,190 @@
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  currentLease,
+  DistributedLock,
+  LeaderOnly,
+  LeaderService,
+  LeaseLostError,
+  LockBusyError,
+  LockService,
+  ZkClient,
+  ZkModule,
+} from 'nestjs-zookeeper';
+import { LeaderLatch, Mutex, Semaphore } from 'nestjs-zookeeper/recipes';
+import { TestZooKeeper } from 'nestjs-zookeeper/testing';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { queued } from '../../support/recipe-nodes.js';
+
+@Injectable()
+class Stock {
+  left = 5;
+
+  @DistributedLock('stock', { wait: 60_000 })
+  async take(): Promise<bigint> {
+    const { left } = this;
+    await new Promise((resolve) => setImmediate(resolve));
+    this.left = left - 1;
+    return currentLease()!.fencingToken;
+  }
+
+  @LeaderOnly('stock')
+  async count(): Promise<number | undefined> {
+    return this.left;
+  }
+}
+
+const KINDS = {
+  'in process': async () => TestZooKeeper.inProcess(),
+  'on the embedded server': () => TestZooKeeper.embedded(),
+};
+
+describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) => {
+  let zookeeper: TestZooKeeper;
+  let close: (() => Promise<void>)[];
+
+  beforeEach(async () => {
+    zookeeper = await start();
+    close = [];
+  });
+
+  afterEach(async () => {
+    await Promise.all(close.map((end) => end()));
+    await zookeeper.stop();
+  });
+
+  async function application(options = {}) {
+    const builder = Test.createTestingModule({
+      imports: [
+        ZkModule.forRoot({
+          connectString: 'production.example:2181',
+          namespace: 'shop',
+          ...options,
+        }),
+      ],
+      providers: [Stock],
+    });
+    const module = await zookeeper.override(builder).compile();
+    const app = module.createNestApplication({ logger: ['error'] });
+    await app.init();
+    close.push(() => app.close());
+    return app;
+  }
+
+  async function client() {
+    const connected = await zookeeper.client();
+    close.push(() => connected.close());
+    return connected;
+  }
+
+  it('locks its methods, over all its instances', async () => {
+    const apps = [await application(), await application()];
+    const stock = apps[0]!.get(Stock);
+    const tokens = await Promise.all([stock.take(), stock.take(), stock.take()]);
+    expect(stock.left).toBe(2);
+    expect(tokens).toEqual(tokens.toSorted((a, b) => (a < b ? -1 : 1)));
+    const [one, two] = apps.map((app) => app.get(LockService));
+    const lease = await one!.acquire('stock');
+    expect(lease.path).toBe('/shop/locks/stock');
+    await expect(two!.acquire('stock', { wait: 0 })).rejects.toThrow(LockBusyError);
+    await lease.release();
+  });
+
+  it('has one leader, and another when the first one stops', async () => {
+    const one = await application();
+    await expect.poll(() => one.get(LeaderService).isLeader('stock')).toBe(true);
+    const two = await application();
+    expect(await Promise.all([one, two].map((app) => app.get(Stock).count()))).toEqual([
+      5,
+      undefined,
+    ]);
+    await one.close();
+    await expect.poll(() => two.get(Stock).count()).toBe(5);
+  });
+
+  it('loses its session when the test says so, and has another one', async () => {
+    const app = await application();
+    const zk = app.get(ZkClient);
+    const { id } = await zk.session();
+    const lease = await app.get(LockService).acquire('stock');
+    await zookeeper.expireSession(zk);
+    expect(lease.held).toBe(false);
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+    expect((await zk.session()).id).not.toBe(id);
+    await app.get(Stock).take();
+  });
+
+  it('loses its connection when the test says so, and keeps its session', async () => {
+    const app = await application();
+    const zk = app.get(ZkClient);
+    const { id } = await zk.session();
+    const lease = await app.get(LockService).acquire('stock');
+    await zookeeper.dropConnection(zk);
+    expect(zk.state).not.toBe('CONNECTED');
+    expect((await zk.session()).id).toBe(id);
+    expect(lease.held).toBe(true);
+    await lease.release();
+  });
+
+  it('meets the faults that the test wants', async () => {
+    const zk = await client();
+    const mutex = new Mutex(zk, '/fault');
+    await mutex.withLock(() => {});
+    await zookeeper.faults.dropReply({ op: 'create' });
+    await mutex.withLock(async ({ held }) => expect(held).toBe(true));
+    await queued(zk, '/fault', 0);
+  });
+
+  it.each([
+    { faked: ['Date'] as const, held: false },
+    { faked: [], held: true },
+  ])('needs no timer but setImmediate, and a clock that does not leap: $faked', async (clock) => {
+    const stock = (await application()).get(Stock);
+    const lease = await new Mutex(await client(), '/held').acquire();
+    vi.useFakeTimers({
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', ...clock.faked],
+    });
+    try {
+      const first = await stock.take();
+      vi.advanceTimersByTime(3_600_000);
+      expect(await stock.take()).toBeGreaterThan(first);
+      expect(lease.held).toBe(clock.held);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('runs its recipes without Nest too', async () => {
+    const [one, two] = [await client(), await client()];
+    const semaphores = [one, two].map((zk) => new Semaphore(zk, '/permits', { permits: 2 }));
+    const leases = [await semaphores[0]!.acquire(), await semaphores[1]!.acquire()];
+    expect(await semaphores[0]!.tryAcquire()).toBeUndefined();
+    const third = semaphores[0]!.acquire();
+    await leases[1]!.release();
+    await (await third).release();
+    await leases[0]!.release();
+
+    const latches = [one, two].map((zk, index) => new LeaderLatch(zk, '/led', { id: `${index}` }));
+    latches[0]!.start();
+    await latches[0]!.await();
+    latches[1]!.start();
+    await expect.poll(() => latches[0]!.participants()).toHaveLength(2);
+    await zookeeper.expireSession(one);
+    await latches[1]!.await();
+    expect((await latches[0]!.leader())!.id).toBe('1');
+    await Promise.all(latches.map((latch) => latch.close()));
+  });
+
+  it('has the time of the server leap', async () => {
+    const zk = await client();
+    const session = await zk.session();
+    await zookeeper.skipClock(120_000);
+    await expect.poll(() => session.alive).toBe(false);
+    await zk.session();
+  });
+
+  it(`is ${kind === 'in process' ? 'not ' : ''}reached by others`, () => {
+    if (kind === 'in process') expect(zookeeper.connectString).toBeUndefined();
+    else expect(zookeeper.connectString).toMatch(/^127\.0\.0\.1:\d+$/);
+  });
+});
