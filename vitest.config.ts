@@ -3,9 +3,14 @@ import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-// Integration files run on the embedded server and a real ZooKeeper, over the native and the wire
-// transport. test/support/servers.ts reads ZK_SERVER, and an omitted option `transport` means what
-// the other variable says; scripts/test.mjs says which run when.
+/** Files of these projects mostly wait for a server or a clock: more of them run at a time than there are cores. */
+const waiting = { maxWorkers: 4, sequence: { groupOrder: 0 } };
+/** Files of these projects start processes that keep the cores busy. They run after the others. */
+const busy = { maxWorkers: 2, sequence: { groupOrder: 1 } };
+
+// An integration file runs on the embedded server or a real ZooKeeper, over the native or the wire transport.
+// test/support/servers.ts reads ZK_SERVER; a client without the option `transport` reads the other variable.
+// scripts/test.mjs chooses which of these projects run a file.
 const over = (
   transport: 'native' | 'wire',
   name: string,
@@ -13,17 +18,23 @@ const over = (
   files: { include: string[]; exclude?: string[] },
 ) => ({
   extends: true as const,
-  test: { name, ...files, env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport } },
+  test: {
+    name,
+    ...waiting,
+    ...files,
+    env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport },
+    globalSetup: server === 'real' ? ['test/support/shared-servers.ts'] : [],
+  },
 });
 
 const integration = ['test/integration/**/*.test.ts'];
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
-/** Of the wire transport alone. */
+/** Tests of the wire transport alone. */
 const wireOnly = ['test/integration/client/transport/wire-*.test.ts'];
-/** No client of ours takes part. */
+/** A test without a client of ours: the transport makes no difference. */
 const withoutClient = ['test/integration/embedded/parity-with-zookeeper.test.ts'];
-/** Our client beside Curator's; the others are strangers' clients on the embedded server. */
+/** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
 const besideCurator = ['test/interop/curator.test.ts', 'test/interop/leader.test.ts'];
 
 export default defineConfig({
@@ -32,31 +43,25 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       {
-        find: /^nestjs-zookeeper\/(recipes|embedded|opentelemetry|terminus|testing)$/,
+        find: /^nestjs-zookeeper\/(recipes|embedded|opentelemetry|terminus|testing|teaching)$/,
         replacement: source('lib/$1/index.ts'),
-      },
-      {
-        find: /^nestjs-zookeeper\/teaching$/,
-        replacement: source('lib/teaching/index.ts'),
       },
     ],
   },
   test: {
-    // The native client cannot live in worker threads: one process a file.
+    // The native client cannot live in worker threads: each file has a process.
     pool: 'forks',
-    // Most of the time they wait for a server or a clock.
-    maxWorkers: 2,
-    // Generous: a test waits for an event, and its machine may be busy with others.
+    // Generous limits: a test waits for an event, and the machine may be busy.
     expect: { poll: { timeout: 60_000 } },
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    // On CI, whose machine may stand still past any limit; scripts/test.mjs names whoever needed it. The chaos
-    // and failover runs, the seckill under load and the property tests have none.
+    // A CI machine may stand still past any limit. scripts/test.mjs names each test that needed a second try. The
+    // chaos and failover runs, the seckill under load and the property tests have no second try.
     retry: process.env.CI ? 1 : 0,
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
-      { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'] } },
-      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
+      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], ...waiting } },
+      { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...busy } },
+      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...busy } },
       over('native', 'faults', 'real', { include: faults }),
       over('wire', 'faults-wire', 'real', { include: faults }),
       over('native', 'interop', 'real', { include: interop }),

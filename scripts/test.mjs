@@ -1,24 +1,40 @@
-// The README's test command: builds, then runs the Vitest projects that this machine can run. What runs on a
-// server and over a transport runs on both servers and over both transports: on a real ZooKeeper over the
-// native one, on the embedded server over the wire. With --all also the other way round.
-import { execFileSync } from 'node:child_process';
-import { parseArgs } from 'node:util';
-import { startVitest } from 'vitest/node';
+// npm test, npm run test:slow, npm run test:all [-- FILE...]
+// Builds, then runs the Vitest projects whose programs this machine has.
+//
+// npm test is the quick part. What depends on the server runs on a real ZooKeeper over the native transport; what
+// depends on the transport also runs on the embedded server over the wire transport; everything else runs there
+// once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, and
+// the integration tests on the other one of those two servers. test:all runs both parts, and the integration tests
+// also with the servers and transports swapped.
+import { execFile, execFileSync } from 'node:child_process';
+import { relative } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { createVitest } from 'vitest/node';
 import { CHROMIUM } from './browser.mjs';
 import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
 
+const SLOWEST = 10;
+
 const { values, positionals: files } = parseArgs({
-  options: { all: { type: 'boolean', default: false } },
+  options: {
+    slow: { type: 'boolean', default: false },
+    all: { type: 'boolean', default: false },
+    'no-build': { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
   allowPositionals: true,
 });
+if (values.help) {
+  console.log(`Usage: node scripts/test.mjs [--slow | --all] [--no-build] [FILE...]
+  --slow      run the slow tests instead of the quick ones
+  --all       run both, and the integration tests with each transport on each server
+  --no-build  use dist, dist-sample and dist-scripts as they are
+  FILE        run the tests whose path contains FILE, quick or slow`);
+  process.exit();
+}
 
-// The embedded server's worker runs from dist, the sample's instances from dist-sample, the simulation from
-// dist-scripts.
-execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
-execFileSync('npm', ['run', '--silent', 'build:sample'], { stdio: 'inherit' });
-execFileSync('npm', ['run', '--silent', 'build:scripts'], { stdio: 'inherit' });
+if (!values['no-build']) await build();
 
-const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
 const leftOut = [];
 const native = await import('zookeeper').then(
   () => true,
@@ -27,8 +43,10 @@ const native = await import('zookeeper').then(
 if (!native) {
   leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
 }
+const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
 add(['java'], ZOOKEEPER_JARS, 'real', 'the integration tests on a real ZooKeeper');
-if (native && (values.all || !projects.includes('real'))) projects.push('embedded');
+const real = projects.find((project) => project.startsWith('real'));
+if (native && (values.all || real !== 'real')) projects.push('embedded');
 add(['java'], ZOOKEEPER_JARS, 'faults', 'the tests on an ensemble');
 add(['java', 'javac'], CURATOR_JARS, 'interop', 'the tests beside Apache Curator');
 if (CHROMIUM) projects.push('browser');
@@ -39,20 +57,57 @@ if (process.env.CI && leftOut.length > 0) {
   process.exit(1);
 }
 
-const vitest = await startVitest('test', files, { project: projects, watch: false });
-const tests = vitest.state.getTestModules().flatMap((module) => [...module.children.allTests()]);
+const vitest = await createVitest('test', { project: projects, watch: false });
+await vitest.standalone();
+const found = await vitest.globTestSpecifications(files);
+const chosen = found.filter(
+  (specification) =>
+    values.all || files.length > 0 || isQuick(placeOf(specification)) !== values.slow,
+);
+if (chosen.length === 0) {
+  console.error(`No test file matches ${files.join(', ')}.`);
+  process.exit(1);
+}
+const { testModules, unhandledErrors } = await vitest.runTestSpecifications(chosen);
+const tests = testModules.flatMap((module) => [...module.children.allTests()]);
 const count = (state) => tests.filter((test) => test.result().state === state).length;
+const passed = unhandledErrors.length === 0 && testModules.every((module) => module.ok());
 await vitest.close();
 
+console.log('\nThe slowest files, in seconds:');
+const bySeconds = testModules
+  .map((module) => ({ module, seconds: module.diagnostic().duration / 1000 }))
+  .sort((a, b) => b.seconds - a.seconds);
+for (const { module, seconds } of bySeconds.slice(0, SLOWEST)) {
+  console.log(`${seconds.toFixed(1).padStart(7)}  ${module.project.name} ${module.relativeModuleId}`);
+}
 for (const what of leftOut) console.log(`Left out: ${what}.`);
-for (const test of tests.filter((test) => test.diagnostic()?.flaky)) {
+const retried = tests.filter((test) => test.diagnostic()?.flaky);
+for (const test of retried) {
   const { fullName, module, project } = test;
   console.log(`Passed at the second try: ${project.name} ${module.relativeModuleId} > ${fullName}`);
   for (const { message } of test.result().errors) console.log(`  ${message}`);
 }
-console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
+console.log(
+  `${count('passed')} passed, ${retried.length} of them at the second try, ${count('failed')} failed, ${count('skipped')} skipped`,
+);
+process.exitCode = passed ? 0 : 1;
 
-/** A project that needs programs, and jars of Debian's packages. */
+/** The project of a test file, and its path below the folder test. */
+function placeOf({ project, moduleId }) {
+  return { project: project.name, path: relative('test', moduleId).replaceAll('\\', '/') };
+}
+
+function isQuick({ project, path }) {
+  if (path.includes('.slow.test.')) return false;
+  if (project === 'unit' || project === 'e2e') return true;
+  if (project === real) return /^integration\/(client|embedded|recipes)\//.test(path);
+  if (project !== 'embedded-wire') return false;
+  // The property tests run on the embedded server alone.
+  return !real || !/^integration\/recipes\/(?!property-)/.test(path);
+}
+
+/** Adds a project that needs programs, and jars of Debian's packages. */
 function add(programs, jars, project, what) {
   const missing = [...programs.filter((program) => !runs(program)), missingJar(jars)].filter(
     Boolean,
@@ -69,5 +124,16 @@ function runs(program) {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Builds what tests start: the embedded server's worker, the sample's instances, the simulation. */
+async function build() {
+  const scripts = ['build', 'build:sample', 'build:scripts'];
+  const running = scripts.map((script) => promisify(execFile)('npm', ['run', '--silent', script]));
+  for (const result of await Promise.allSettled(running)) {
+    if (result.status === 'fulfilled') continue;
+    console.error(`${result.reason.stdout}${result.reason.stderr}`);
+    process.exit(1);
   }
 }

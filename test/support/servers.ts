@@ -1,6 +1,7 @@
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, inject } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
+import { portOfSharedServer } from './shared-servers.js';
 
 type ServerKind = 'embedded' | 'real';
 
@@ -8,8 +9,9 @@ export interface TestServer {
   readonly kind: ServerKind;
   readonly port: number;
   readonly connectString: string;
-  /** Only a real server has a process to stop and continue. */
+  /** The process of a real server that the file has for itself. */
   readonly pid: number | undefined;
+  // These three need a server that the file has for itself.
   stop(): Promise<void>;
   start(): Promise<void>;
   restart(): Promise<void>;
@@ -19,45 +21,62 @@ export interface TestServer {
   watchCount(): Promise<number>;
 }
 
-/** Starts one server of the project's kind for the test file that calls it, and stops it after its tests. */
-export function useServer(): TestServer {
+interface ServerOptions {
+  /** Whether the file stops, restarts or pauses its server, and so cannot share it. Default: false. */
+  own?: boolean;
+}
+
+/**
+ * Gives the test file that calls it one server of the project's kind: a real one that the next file of the same
+ * worker uses too, or one that stops after the tests of the file.
+ */
+export function useServer({ own = false }: ServerOptions = {}): TestServer {
   const kind = (process.env.ZK_SERVER ?? 'embedded') as ServerKind;
-  let real: RealZooKeeper | undefined;
-  let embedded: EmbeddedZooKeeper | undefined;
+  let server: RealZooKeeper | EmbeddedZooKeeper | undefined;
+  let port: number | undefined;
   let paths = 0;
 
   beforeAll(async () => {
-    if (kind === 'real') real = await RealZooKeeper.start();
-    else embedded = await EmbeddedZooKeeper.start({ tickTime: 500, minSessionTimeout: 1000 });
+    if (kind === 'embedded') {
+      server = await EmbeddedZooKeeper.start({ tickTime: 500, minSessionTimeout: 1000 });
+    } else if (own) server = await RealZooKeeper.start();
+    else port = await portOfSharedServer(inject('sharedServers'));
   });
   afterAll(async () => {
-    await real?.dispose();
-    await embedded?.stop();
+    if (server instanceof RealZooKeeper) await server.dispose();
+    else await server?.stop();
   });
 
-  const running = () => {
-    const server = real ?? embedded;
-    if (!server) throw new Error('the server starts in beforeAll: use it inside a test or hook');
+  const portOf = () => {
+    const known = server?.port ?? port;
+    if (!known) throw new Error('the server starts in beforeAll: use it inside a test or hook');
+    return known;
+  };
+  const owned = () => {
+    if (!server) throw new Error('other files use this server too: call useServer({ own: true })');
     return server;
   };
 
   return {
     kind,
     get port() {
-      return running().port;
+      return portOf();
     },
     get connectString() {
-      return `127.0.0.1:${running().port}`;
+      return `127.0.0.1:${portOf()}`;
     },
     get pid() {
-      return real?.pid;
+      return server instanceof RealZooKeeper ? server.pid : undefined;
     },
-    stop: async () => running().stop(),
-    start: async () => (real ? real.start() : embedded!.restart()),
-    restart: async () => running().restart(),
+    stop: async () => owned().stop(),
+    start: async () => {
+      const stopped = owned();
+      await (stopped instanceof RealZooKeeper ? stopped.start() : stopped.restart());
+    },
+    restart: async () => owned().restart(),
     path: (name) => `/test-${process.pid}-${++paths}-${name}`,
     watchCount: async () => {
-      const answer = await fourLetterWord(running().port, 'wchs');
+      const answer = await fourLetterWord(portOf(), 'wchs');
       return Number(/Total watches:(\d+)/.exec(answer)?.[1] ?? Number.NaN);
     },
   };

@@ -14,7 +14,7 @@ import { aborted, useClients } from '../../support/clients.js';
 import { queued } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
-const server = useServer();
+const server = useServer({ own: true });
 const connect = useClients(server);
 const PROGRAM = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
 

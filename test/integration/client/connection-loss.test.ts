@@ -10,7 +10,7 @@ import { type Link, useLinks } from '../../support/link.js';
 import { useServer } from '../../support/servers.js';
 import { credentialsOf, expire, history } from '../../support/sessions.js';
 
-const zk = useServer();
+const zk = useServer({ own: true });
 // Before the clients, so that its hook runs after theirs.
 const newLink = useLinks(zk);
 const connect = useClients(zk);

@@ -6,7 +6,7 @@ import { Link } from '../../support/link.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
-const server = useServer();
+const server = useServer({ own: true });
 const connect = useClients(server);
 
 describe('a session that expires', () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { useClients } from '../../../support/clients.js';
 import { useServer } from '../../../support/servers.js';
 
-const zk = useServer();
+const zk = useServer({ own: true });
 const connect = useClients(zk);
 
 test.runIf(zk.kind === 'real')(

@@ -5,7 +5,7 @@ import { useClients } from '../../../support/clients.js';
 import { useServer } from '../../../support/servers.js';
 import { credentialsOf, history } from '../../../support/sessions.js';
 
-const zk = useServer();
+const zk = useServer({ own: true });
 const connect = useClients(zk);
 
 test('a server that is behind the latest transaction seen does not get the session', async () => {
