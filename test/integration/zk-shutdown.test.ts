@@ -106,15 +106,15 @@ describe('an application that shuts down', () => {
 
   it('has one time for all that it waits for', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-    const app = await apps.start({}, { shutdownTimeout: 4_000 });
+    const app = await apps.start({}, { shutdownTimeout: 2_000 });
     const [leading, holding] = [new Gate(), new Gate()];
     app.get(LeaderService).select('job', () => leading.pass());
     const held = app.get(LockService).withLock('goods', () => holding.pass());
     await Promise.all([leading.reached, holding.reached]);
     const began = performance.now();
     await app.close();
-    expect(performance.now() - began).toBeLessThan(7_900);
-    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/released 1 lease.*4000 ms.*goods/));
+    expect(performance.now() - began).toBeLessThan(3_900);
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/released 1 lease.*2000 ms.*goods/));
     leading.open();
     holding.open();
     await held;

@@ -39,6 +39,7 @@ describe('a server that falls silent', () => {
     const [one, other] = await Promise.all([newLink(), newLink()]);
     const client = await connect({
       connectString: `${one.connectString},${other.connectString}`,
+      sessionTimeout: 6000,
     });
     const log = history(client);
     const session = await client.session();
@@ -224,7 +225,7 @@ describe('a session that the ensemble ends', () => {
   });
 
   test('takes its requests along', async () => {
-    const { link, session } = await behindLink();
+    const { link, session } = await behindLink({ sessionTimeout: 4000 });
     await link.deafen();
     const loss = lossOf(session);
     const requests = Promise.allSettled([session.exists('/'), session.create(zk.path('x'))]);
@@ -235,7 +236,7 @@ describe('a session that the ensemble ends', () => {
 });
 
 describe('a client that hears nothing', () => {
-  const T = 4000;
+  const T = 3000;
 
   test.each([
     ['because nothing listens any more', (link: Link) => link.down()],
@@ -280,17 +281,17 @@ describe('a client that hears nothing', () => {
   });
 
   test('keeps an idle session for longer than its timeout while it does hear', async () => {
-    const { session, log } = await behindLink({ sessionTimeout: 6000 });
-    expect(session.timeout).toBe(6000);
-    await delay(8000);
+    const { session, log } = await behindLink({ sessionTimeout: 3000 });
+    expect(session.timeout).toBe(3000);
+    await delay(4000);
     expect(session.alive).toBe(true);
     expect(log.states).toEqual([]);
   });
 
   test('finds its session lost at the first look after its own long pause', async () => {
-    const { session, log } = await behindLink({ sessionTimeout: 4000 });
+    const { session, log } = await behindLink({ sessionTimeout: 2000 });
     expect(session.alive).toBe(true);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3200);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1600);
     expect(session.alive).toBe(false);
     expect(log.states).toEqual(['LOST']);
     await expect(session.create('/x')).rejects.toBeInstanceOf(SessionExpiredError);

@@ -21,7 +21,7 @@ describe('a locked message handler', () => {
       return [id, currentLease()?.key];
     }
 
-    @DistributedLock((id) => id, { wait: 3_000 })
+    @DistributedLock((id) => id, { wait: 1_000 })
     @MessagePattern('argument')
     async argument(@Payload() id: string) {
       return [id, currentLease()?.key];

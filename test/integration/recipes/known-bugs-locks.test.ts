@@ -509,17 +509,17 @@ describe('multi-lock', () => {
     const held = await Promise.all(all.map((path) => new Mutex(other, path).acquire()));
     const start = performance.now();
     const multi = new MultiLock(all.map((path) => new Mutex(client, path)));
-    const waiting = failureOf(multi.acquire({ wait: 5_000 }));
+    const waiting = failureOf(multi.acquire({ wait: 3_000 }));
     await queued(client, all[0]!, 2);
-    await delay(2_500);
+    await delay(1_500);
     await held[0]!.release();
     await queued(client, all[1]!, 2);
     await held[1]!.release();
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
     const elapsed = performance.now() - start;
-    expect(elapsed).toBeGreaterThanOrEqual(4_999);
-    // With a time of its own the third lock would have been waited for until 7,500.
-    expect(elapsed).toBeLessThan(7_400);
+    expect(elapsed).toBeGreaterThanOrEqual(2_999);
+    // With a time of its own the third lock would have been waited for until 4,500.
+    expect(elapsed).toBeLessThan(4_400);
     await held[2]!.release();
     await nothingLeft(server, client, ...all);
   });

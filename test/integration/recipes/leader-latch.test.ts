@@ -646,7 +646,7 @@ describe('a connection that breaks', () => {
   it('for longer than the session ends the leadership before another latch has it', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, sessionTimeout: 4000 });
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
     const [a, b] = await latchesIn(path, client, await connect());
     const term = await a!.await();
     let both: boolean | undefined;

@@ -462,7 +462,7 @@ describe('a session that is lost', () => {
   it('by a connection that broke aborts the signal before the next one leads', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, sessionTimeout: 4000 });
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
     const [a, b] = await selectorsIn(path, [client, await connect()], { obeys: false });
     const term = await a!.leads();
     let both: boolean | undefined;

@@ -29,12 +29,12 @@ describe('a session that expires', () => {
     const path = server.path('remaining');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
-    const waiting = failureOf(new Mutex(waiter, path).acquire({ wait: 3000 }));
-    await delay(1500);
+    const waiting = failureOf(new Mutex(waiter, path).acquire({ wait: 2000 }));
+    await delay(1000);
     await expire(waiter, server);
     // A new wait would end after this timer, whatever holds up both.
     let late = false;
-    const timer = setTimeout(() => (late = true), 2900);
+    const timer = setTimeout(() => (late = true), 1900);
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
     expect(late).toBe(false);
     clearTimeout(timer);

@@ -201,7 +201,7 @@ describe('SemaphoreService', () => {
       wait: 30_000,
     });
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await one.withPermit('job', { permits: 1, holdAtLeast: 3_000 }, () => {});
+    await one.withPermit('job', { permits: 1, holdAtLeast: 1_500 }, () => {});
     expect(await other.tryAcquire('job', { permits: 1 })).toBeUndefined();
     await using _later = await other.acquire('job', { permits: 1, wait: 30_000 });
   });

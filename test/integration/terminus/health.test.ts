@@ -74,7 +74,7 @@ describe('the health of an application', () => {
   it('is degraded while suspended, down when lost, and up again with the next session', async () => {
     const link = await Link.to(zk.port);
     onTestFinished(() => link[Symbol.asyncDispose]());
-    const app = await start({ connectString: link.connectString });
+    const app = await start({ connectString: link.connectString, sessionTimeout: 3000 });
     const { id: session } = await app.client.session();
     const seen = history(app.client);
 

@@ -145,7 +145,7 @@ describe('On purpose, the embedded server', () => {
     });
 
     test('from a client, whose session then expires: it is told', async () => {
-      const unheard = await connect({ timeout: 3000 });
+      const unheard = await connect({ timeout: 1500 });
       await create(unheard, '/e', CreateFlag.ephemeral);
       await exists(witness, '/e', true);
       await server.faults.cut('requests', { session: unheard.sessionIdHex });

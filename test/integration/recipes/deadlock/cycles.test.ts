@@ -192,7 +192,7 @@ describe('a deadlock', () => {
     const told = deadlocksTold();
     const before = Date.now();
     const planted = plant(
-      { locks: [one!.mutex('a'), one!.mutex('b')], options: { wait: 10_000 } },
+      { locks: [one!.mutex('a'), one!.mutex('b')], options: { wait: 4_000 } },
       { locks: [two!.mutex('b'), two!.mutex('a')] },
     );
     const results = await Promise.allSettled(planted);
@@ -201,8 +201,8 @@ describe('a deadlock', () => {
     expect(told.length).toBeGreaterThan(0);
     const [timed] = told[0]!.cycle.filter(({ endsAt }) => endsAt !== undefined);
     expect(timed).toMatchObject({ key: 'a', waitsFor: 'b' });
-    expect(timed!.endsAt!.getTime()).toBeGreaterThan(before + 9900);
-    expect(timed!.endsAt!.getTime()).toBeLessThan(before + 20_000);
+    expect(timed!.endsAt!.getTime()).toBeGreaterThan(before + 3900);
+    expect(timed!.endsAt!.getTime()).toBeLessThan(before + 14_000);
     expect(told[0]!.message).toContain(' until ');
   });
 
