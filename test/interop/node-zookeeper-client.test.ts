@@ -41,7 +41,7 @@ const ask = (call: (callback: Callback) => void): Promise<unknown[]> =>
 const named = (name: string) => expect.objectContaining({ name });
 
 describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that serves', () => {
-  const server = useServer();
+  const server = useServer({ own: true });
   const clients: Client[] = [];
 
   const connect = async () => {
