@@ -29,7 +29,7 @@ const recipes: [string, (client: ZkClient, path: string) => Lock, string][] = [
 ];
 
 describe.each(recipes)('holdAtLeast on a %s', (_name, make, queue) => {
-  it('keeps its node after an early release, for that long from the grant', async () => {
+  it('keeps the node after an early release until that long after the grant', async () => {
     const path = server.path('at-least');
     const client = await connect();
     const lease = await make(client, path).acquire({ holdAtLeast: 500 });
@@ -45,7 +45,7 @@ describe.each(recipes)('holdAtLeast on a %s', (_name, make, queue) => {
 });
 
 describe('holdAtLeast', () => {
-  it('keeps others out, of this process too, and lets the next one in when it is over', async () => {
+  it('blocks other callers, in this process too, and admits the next one when the time is over', async () => {
     const path = server.path('others');
     const [client, other] = await Promise.all([connect(), connect()]);
     const granted = performance.now();
@@ -57,7 +57,7 @@ describe('holdAtLeast', () => {
     expect(performance.now() - granted).toBeGreaterThanOrEqual(1_495);
   });
 
-  it('does not keep a lock that was held for longer', async () => {
+  it('has no effect on a lock that was held for longer', async () => {
     const path = server.path('longer');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire({ holdAtLeast: 20 });
@@ -66,7 +66,7 @@ describe('holdAtLeast', () => {
     expect(await nodesUnder(client, path)).toEqual([]);
   });
 
-  it('ends with the session, also for those who wait in the same process', async () => {
+  it('ends with the session, also for waiters of the same process', async () => {
     const path = server.path('expired');
     const [client, other] = await Promise.all([connect(), connect()]);
     await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 3_600_000 });
@@ -84,7 +84,7 @@ describe('holdAtLeast', () => {
     await (await new Mutex(other, path).acquire({ wait: 60_000 })).release();
   });
 
-  it('ends where somebody deletes the node, for everybody', async () => {
+  it('ends for every waiter when the node is deleted', async () => {
     const path = server.path('operator');
     const [client, operator] = await Promise.all([connect(), connect()]);
     await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 3_600_000 });
@@ -95,7 +95,7 @@ describe('holdAtLeast', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('keeps all locks of a multi-lock, and none that was given back for want of the others', async () => {
+  it('keeps all locks of a multi-lock, but none that was released because another was busy', async () => {
     const [a, b] = [server.path('multi-a'), server.path('multi-b')];
     const [client, other] = await Promise.all([connect(), connect()]);
     const multi = new MultiLock([new Mutex(client, a), new Mutex(client, b)]);
@@ -110,7 +110,7 @@ describe('holdAtLeast', () => {
 });
 
 describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
-  it('takes the lease away with the reason, and gives the lock up', async () => {
+  it('ends the lease with a reason, and frees the lock', async () => {
     const path = server.path('at-most');
     const client = await connect();
     const start = performance.now();
@@ -126,7 +126,7 @@ describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
 });
 
 describe('holdAtMost', () => {
-  it('lets the next one in while the holder hangs', async () => {
+  it('admits the next waiter while the holder hangs', async () => {
     const path = server.path('hangs');
     const [client, other] = await Promise.all([connect(), connect()]);
     let wake!: () => void;
@@ -148,7 +148,7 @@ describe('holdAtMost', () => {
     await next.release();
   });
 
-  it('does nothing to a lease that was released before', async () => {
+  it('has no effect on a lease that was released before', async () => {
     const path = server.path('in-time');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire({ holdAtMost: 30 });
@@ -171,7 +171,7 @@ describe('holdAtMost', () => {
     },
   );
 
-  it('loses a multi-lock as a whole', async () => {
+  it('ends a multi-lock as a whole', async () => {
     const [a, b] = [server.path('multi-a'), server.path('multi-b')];
     const client = await connect();
     const multi = new MultiLock([new Mutex(client, a), new Mutex(client, b)]);
@@ -181,7 +181,7 @@ describe('holdAtMost', () => {
     await nothingLeft(server, client, a, b);
   });
 
-  it('takes all leases of acquireEach() that are still there', async () => {
+  it('ends all leases of acquireEach() that are still held', async () => {
     const path = server.path('each');
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
@@ -192,7 +192,7 @@ describe('holdAtMost', () => {
     await nothingLeft(server, client, `${path}/leases`);
   });
 
-  it('goes together with holdAtLeast', async () => {
+  it('can be combined with holdAtLeast', async () => {
     const path = server.path('both');
     const client = await connect();
     const options = { holdAtLeast: 30, holdAtMost: 60 };
@@ -206,7 +206,7 @@ describe('holdAtMost', () => {
   });
 });
 
-describe('bounds that cannot be meant', () => {
+describe('invalid holdAtLeast and holdAtMost', () => {
   const bad: AcquireOptions[] = [
     { holdAtLeast: -1 },
     { holdAtLeast: Number.NaN },
@@ -219,7 +219,7 @@ describe('bounds that cannot be meant', () => {
     { holdAtMost: null as unknown as number },
     { holdAtLeast: 20, holdAtMost: 10 },
   ];
-  it.each(bad)('%o are refused by every lock, before anything is made', async (options) => {
+  it.each(bad)('%o are rejected by every lock before any request is sent', async (options) => {
     const path = server.path('bad');
     const client = await connect();
     const locks = recipes.map(([, make]) => make(client, path));

@@ -26,7 +26,7 @@ async function closeAll(...latches: LeaderLatch[]): Promise<void> {
 }
 
 describe('leader latch', () => {
-  it('CURATOR-604, 696: does not lead by the node of the session before', async () => {
+  it('CURATOR-604, 696: does not lead by a node of the previous session', async () => {
     const path = server.path('curator-604');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await latchesIn(path, other, client);
@@ -43,7 +43,7 @@ describe('leader latch', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('CURATOR-696: does not lead by its own old node that is still there', async () => {
+  it('CURATOR-696: does not lead by its own old node that still exists', async () => {
     const path = server.path('curator-696');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, sessionTimeout: 6000 });
@@ -67,7 +67,7 @@ describe('leader latch', () => {
     await client.close();
   });
 
-  it('CURATOR-653: interleaved resignations make neither two leaders nor a wrong state', async () => {
+  it('CURATOR-653: interleaved resignations cause neither two leaders nor a wrong state', async () => {
     const path = server.path('curator-653');
     const clients = await Promise.all([connect(), connect()]);
     const latches = await latchesIn(path, ...clients, ...clients);
@@ -91,7 +91,7 @@ describe('leader latch', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('CURATOR-645: nodes that go under everybody are made once more, not over and over', async () => {
+  it('CURATOR-645: deleted nodes are created once more, not repeatedly', async () => {
     const path = server.path('curator-645');
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
     // No container: it may stand empty for a moment, and is to go on counting.
@@ -137,7 +137,7 @@ describe('leader latch', () => {
     },
   );
 
-  it('CURATOR-724: is not stuck where its path vanishes under its eyes', async () => {
+  it('CURATOR-724: continues when its path is deleted concurrently', async () => {
     const path = server.path('curator-724-connected');
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
     const latches = await latchesIn(path, ...clients);
@@ -151,7 +151,7 @@ describe('leader latch', () => {
     await nothingLeft(server, operator!, path);
   });
 
-  it('CURATOR-45, 79: leaves no second node where the answer to a create was lost', async () => {
+  it('CURATOR-45, 79: leaves no second node when the reply to a create is lost', async () => {
     const path = server.path('curator-45');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -170,7 +170,7 @@ describe('leader latch', () => {
     await client.close();
   });
 
-  it('CURATOR-18: leaves no node where it was closed while the create was under way', async () => {
+  it('CURATOR-18: leaves no node when it is closed during the create', async () => {
     const path = server.path('curator-18');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -189,7 +189,7 @@ describe('leader latch', () => {
 });
 
 describe('leader selector', () => {
-  it('CURATOR-518: queues up again by itself, however often it is interrupted', async () => {
+  it('CURATOR-518: queues again by itself, however often it is interrupted', async () => {
     const path = server.path('curator-518');
     const client = await connect();
     const [leader] = await selectorsIn(path, [client], { autoRequeue: true });

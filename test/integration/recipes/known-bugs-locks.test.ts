@@ -82,7 +82,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await nothingLeft(server, client, path + held, path + queue);
   });
 
-  it('CURATOR-604, 696: leaves no grant on the node of the session before', async () => {
+  it('CURATOR-604, 696: is not granted by a node of the previous session', async () => {
     const path = server.path('curator-604');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const first = await make(holder, path).acquire();
@@ -101,7 +101,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await nothingLeft(server, holder, path + held, path + queue);
   });
 
-  it('etcd 11456: is held by no session that ended as it was granted', async () => {
+  it('etcd 11456: is not held by a session that ended during the grant', async () => {
     const path = server.path('etcd-11456');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const first = await make(holder, path).acquire();
@@ -122,7 +122,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await nothingLeft(server, holder, path + held, path + queue);
   });
 
-  it('ShedLock: a late holder does not free the lock of the next one', async () => {
+  it('ShedLock: a late holder does not release the lock of the next holder', async () => {
     const path = server.path('shedlock');
     const [slow, other] = await Promise.all([connect(), connect()]);
     const late = await make(slow, path).acquire({ holdAtMost: 30 });
@@ -156,7 +156,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await nothingLeft(server, holder, path + held, path + queue);
   });
 
-  it('CURATOR-678, 486: a release while the connection is away leaves no node', async () => {
+  it('CURATOR-678, 486: a release during a connection loss leaves no node', async () => {
     const path = server.path('curator-678');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -171,7 +171,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await client.close();
   });
 
-  it('kazoo 563: makes its directories again as often as they vanish', async () => {
+  it('kazoo 563: creates its directories again each time they are deleted', async () => {
     const path = server.path('kazoo-563');
     const [client, reaper] = await Promise.all([connect(), connect()]);
     const vanish = async () => {
@@ -186,7 +186,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     }
   });
 
-  it('kazoo 732: does not turn a try that failed for want of a connection into a holder', async () => {
+  it('kazoo 732: an attempt that failed without a connection never becomes a holder', async () => {
     const path = server.path('kazoo-732');
     await using link = await Link.to(server.port);
     const client = await connect({
@@ -204,7 +204,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await client.close();
   });
 
-  it('node-redlock 309: does not spin where the connection breaks under a request', async () => {
+  it('node-redlock 309: does not spin when the connection breaks during a request', async () => {
     const path = server.path('redlock-309');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, sessionTimeout: 20_000 });
@@ -226,7 +226,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await client.close();
   });
 
-  it('a watch left after a timed-out wait: none is, in the client either', async () => {
+  it('a wait that timed out leaves no watch, on the server or in the client', async () => {
     const path = server.path('watch-left');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await make(holder, path).acquire();
@@ -240,7 +240,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
 });
 
 describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
-  it('go-zookeeper: does not take the absence of its own node for a grant', async () => {
+  it('go-zookeeper: does not treat the absence of its own node as a grant', async () => {
     const path = server.path('own-node-gone');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [holder, waiter, behind] = clients.map((client) => make(client, path));
@@ -260,7 +260,7 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('CURATOR-107: leaves no watch on a node that went before it was watched', async () => {
+  it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
     const path = server.path('curator-107');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await make(holder, path).acquire();
@@ -374,7 +374,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     return { acquiring, controller };
   }
 
-  it('CURATOR-45, 79: leaves no second node where the answer to a create was lost', async () => {
+  it('CURATOR-45, 79: leaves no second node when the reply to a create is lost', async () => {
     const path = server.path('curator-45');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -388,7 +388,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await client.close();
   });
 
-  it('CURATOR-190: leaves no node where the wait ended before the lost answer was made good', async () => {
+  it('CURATOR-190: leaves no node when the wait ends before a lost create is found', async () => {
     const path = server.path('curator-190');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -403,7 +403,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await client.close();
   });
 
-  it('retries that ran out after a lost answer: leaves no node', async () => {
+  it('leaves no node when the retries end after a lost reply', async () => {
     const path = server.path('retries-ran-out');
     await using link = await Link.to(server.port);
     const client = await connect({
@@ -428,7 +428,7 @@ const reentrant: [string, (client: ZkClient, path: string) => Lock][] = [
 ];
 
 describe.each(reentrant)('%s', (_name, make) => {
-  it('CURATOR-206: lets nobody enter again on the lock it lost', async () => {
+  it('CURATOR-206: rejects re-entry on a lost lock', async () => {
     const path = server.path('curator-206');
     const client = await connect();
     const lock = make(client, path);
@@ -465,7 +465,7 @@ describe('read/write lock', () => {
 });
 
 describe('semaphore', () => {
-  it('CURATOR-75: a raise of the permits wakes all who have room', async () => {
+  it('CURATOR-75: raising the permits notifies every waiter that can be granted', async () => {
     const path = server.path('curator-75');
     const [one, two, operator] = await Promise.all([connect(), connect(), connect()]);
     const count = (client: ZkClient) => new SharedCount(client, `${path}-count`);
@@ -482,7 +482,7 @@ describe('semaphore', () => {
     await Promise.all([held, ...leases].map((lease) => lease.release()));
   });
 
-  it('permits taken one by one: two clients that want several do not deadlock', async () => {
+  it('two clients that want several permits do not deadlock', async () => {
     const path = server.path('one-by-one');
     const clients = await Promise.all([connect(), connect()]);
     let taken = 0;
@@ -502,7 +502,7 @@ describe('semaphore', () => {
 });
 
 describe('multi-lock', () => {
-  it('the full timeout for each lock: all of them share one', async () => {
+  it('all locks share one timeout', async () => {
     const base = server.path('full-timeout');
     const all = ['a', 'b', 'c'].map((name) => `${base}/${name}`);
     const [client, other] = await Promise.all([connect(), connect()]);
@@ -525,7 +525,7 @@ describe('multi-lock', () => {
   });
 });
 
-describe('kazoo 730: a sequence that is used up', () => {
+describe('kazoo 730: exhausted sequence numbers', () => {
   const LAST = 2 ** 31 - 1;
   const locks: [string, (client: ZkClient, path: string) => Lock, string][] = [
     ['mutex', (client, path) => new Mutex(client, path), ''],
@@ -562,7 +562,7 @@ describe('kazoo 730: a sequence that is used up', () => {
     },
   );
 
-  it('does not turn the order where only another node has the last number', async () => {
+  it('keeps the order when only another node has the last number', async () => {
     const path = server.path('kazoo-730-other');
     const client = await connect();
     await client.ensureContainers(path);

@@ -7,7 +7,7 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-it('leaves an election with the answer to the deletion, though it never led', async () => {
+it('close() of a latch that never led resolves with the reply to the delete', async () => {
   const path = server.path('election');
   const leader = new LeaderLatch(await connect(), path);
   leader.start();

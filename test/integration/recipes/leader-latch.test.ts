@@ -37,7 +37,7 @@ function heard(latch: LeaderLatch): string[] {
   return words;
 }
 
-describe('a leader latch', () => {
+describe('LeaderLatch', () => {
   it('names its node as Curator does, with its id as the data, under a container', async () => {
     const path = server.path('layout');
     const client = await connect();
@@ -54,7 +54,7 @@ describe('a leader latch', () => {
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
-  it('hands the leadership on in the order of arrival, to one at a time', async () => {
+  it('grants the leadership in the order of arrival, to one candidate at a time', async () => {
     const path = server.path('order');
     const clients = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const latches = await latchesIn(path, ...clients);
@@ -71,7 +71,7 @@ describe('a leader latch', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('tells its term whose it is, of what and since when', async () => {
+  it('gives the term its participant id, election and start time', async () => {
     const path = server.path('term');
     const client = await connect();
     const latch = new LeaderLatch(client, path, { id: 'me', key: 'billing' });
@@ -92,7 +92,7 @@ describe('a leader latch', () => {
     await closed;
   });
 
-  it('that resigns queues up again behind the others', async () => {
+  it('queues again behind the others after it resigns', async () => {
     const path = server.path('resign');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const first = await a!.await();
@@ -110,7 +110,7 @@ describe('a leader latch', () => {
     await nothingLeft(server, a!.client, path);
   });
 
-  it('that does not lead has nothing to resign', async () => {
+  it('rejects resign() while it does not lead', async () => {
     const path = server.path('resign-nothing');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const term = await a!.await();
@@ -123,7 +123,7 @@ describe('a leader latch', () => {
     expect(await failureOf(latent.resign())).toBeInstanceOf(IllegalStateError);
   });
 
-  it('that is alone leads again after it resigned, in a term of its own', async () => {
+  it('leads again in a new term when it resigns as the only candidate', async () => {
     const path = server.path('alone');
     const [latch] = await latchesIn(path, await connect());
     const first = await latch!.await();
@@ -146,14 +146,14 @@ describe('a leader latch', () => {
     await client.close();
   });
 
-  it('takes the host and the process for its id where it is given none', async () => {
+  it('uses the host and process as its id by default', async () => {
     const [latch] = [new LeaderLatch(await connect(), server.path('id'))];
     expect(latch.id).toMatch(new RegExp(`:${process.pid}$`));
   });
 });
 
 describe('the participants of an election', () => {
-  it('are listed in the order in which they lead, with their ids', async () => {
+  it('are listed in the order in which they will lead, with their ids', async () => {
     const path = server.path('participants');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const latches = await latchesIn(path, ...clients);
@@ -170,7 +170,7 @@ describe('the participants of an election', () => {
     expect(await latches[1]!.leader()).toEqual(first);
   });
 
-  it('are none where nobody takes part, and nobody leads', async () => {
+  it('are an empty list when there are no candidates, and there is no leader', async () => {
     const client = await connect();
     const path = server.path('nobody');
     const latch = new LeaderLatch(client, path);
@@ -181,7 +181,7 @@ describe('the participants of an election', () => {
     expect(await latch.leader()).toBeUndefined();
   });
 
-  it('may be of Curator: the number decides, not the name before it', async () => {
+  it('may be nodes of Curator: the sequence number decides, not the name before it', async () => {
     const path = server.path('curator-like');
     const client = await connect();
     await client.ensureContainers(path);
@@ -194,7 +194,7 @@ describe('the participants of an election', () => {
     expect(await latch.leader()).toMatchObject({ id: 'Zoë', path: `${path}/${zoë}` });
   });
 
-  it('do not count one that goes while they are read', async () => {
+  it('skip one that leaves while the list is read', async () => {
     const path = server.path('goes');
     const [reader, other] = await Promise.all([connect(), connect()]);
     const [first, second] = await latchesIn(path, other, other);
@@ -208,8 +208,8 @@ describe('the participants of an election', () => {
   });
 });
 
-describe('the wait to lead', () => {
-  it('ends at its deadline, and the candidacy goes on', async () => {
+describe('LeaderLatch: await()', () => {
+  it('times out at its deadline, and the candidate stays in the queue', async () => {
     const path = server.path('deadline');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const start = performance.now();
@@ -222,7 +222,7 @@ describe('the wait to lead', () => {
     await b!.await();
   });
 
-  it('ends when its signal aborts, with the reason as the cause', async () => {
+  it('rejects when its signal aborts, with the reason as the cause', async () => {
     const path = server.path('cancel');
     const [, b] = await latchesIn(path, await connect(), await connect());
     const controller = new AbortController();
@@ -236,7 +236,7 @@ describe('the wait to lead', () => {
     );
   });
 
-  it('ends when the latch is closed', async () => {
+  it('rejects when the latch is closed', async () => {
     const path = server.path('closed');
     const [, b] = await latchesIn(path, await connect(), await connect());
     const waiting = failureOf(b!.await());
@@ -245,14 +245,14 @@ describe('the wait to lead', () => {
     expect(await waiting).toMatchObject({ code: 'ILLEGAL_STATE', key: path });
   });
 
-  it('does not begin where the latch is not started', async () => {
+  it('rejects when the latch was not started', async () => {
     const latch = new LeaderLatch(await connect(), server.path('latent'));
     const error = await failureOf(latch.await());
     expect(error).toBeInstanceOf(IllegalStateError);
     expect((error as Error).message).toContain('not started');
   });
 
-  it('is open to many at a time', async () => {
+  it('may be called several times at once', async () => {
     const path = server.path('many');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const warnings: Error[] = [];
@@ -266,7 +266,7 @@ describe('the wait to lead', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('fails with what keeps the latch out, and is tried again all the same', async () => {
+  it('rejects with the error that blocks the latch, which still retries', async () => {
     const path = server.path('no-connection');
     await using link = await Link.to(server.port);
     const client = await connect({
@@ -286,7 +286,7 @@ describe('the wait to lead', () => {
     await client.close();
   });
 
-  it('fails where the znode is not open to this client', async () => {
+  it('rejects when the ACL of the znode excludes this client', async () => {
     const path = server.path('not-authorized');
     const client = await connect();
     await client.ensureContainers(path);
@@ -300,7 +300,7 @@ describe('the wait to lead', () => {
     await expect.poll(() => latch.hasLeadership).toBe(true);
   });
 
-  it('fails beside the nodes of another recipe, and leaves nothing there', async () => {
+  it('rejects on a path with nodes of another recipe, and leaves nothing there', async () => {
     const path = server.path('foreign');
     const client = await connect();
     await client.ensureContainers(path);
@@ -314,7 +314,7 @@ describe('the wait to lead', () => {
     await expect.poll(() => latch.hasLeadership).toBe(true);
   });
 
-  it('does not mind an onError that throws', async () => {
+  it('ignores an onError that throws', async () => {
     const path = server.path('bad-on-error');
     const client = await connect();
     await client.ensureContainers(path);
@@ -332,8 +332,8 @@ describe('the wait to lead', () => {
   });
 });
 
-describe('a listener of a latch', () => {
-  it('hears of each change in its order, until it is taken away', async () => {
+describe('a listener of a LeaderLatch', () => {
+  it('is called for each change in order, until it is removed', async () => {
     const [latch] = [new LeaderLatch(await connect(), server.path('listener'))];
     const words = heard(latch);
     let calls = 0;
@@ -348,7 +348,7 @@ describe('a listener of a latch', () => {
     expect(calls).toBe(1);
   });
 
-  it('that throws harms neither the others nor the latch', async () => {
+  it('that throws affects neither the other listeners nor the latch', async () => {
     const latch = new LeaderLatch(await connect(), server.path('throws'));
     const warning = once(process, 'warning');
     latch.onChange(() => {
@@ -362,7 +362,7 @@ describe('a listener of a latch', () => {
     expect(term.active).toBe(true);
   });
 
-  it('that resigns keeps the term from those behind it, in whole', async () => {
+  it('that resigns hides the whole term from the listeners behind it', async () => {
     const path = server.path('listener-resigns');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     b!.onChange((term) => void (term && b!.resign()));
@@ -388,7 +388,7 @@ describe('a listener of a latch', () => {
     }
   });
 
-  it('hears nothing of a close that ends no leadership', async () => {
+  it('is not called for a close that ends no leadership', async () => {
     const path = server.path('notify-nothing');
     const [, b] = await latchesIn(path, await connect(), await connect());
     const words = heard(b!);
@@ -397,8 +397,8 @@ describe('a listener of a latch', () => {
   });
 });
 
-describe('the close of a latch', () => {
-  it('that starts leaves no node', async () => {
+describe('LeaderLatch: close()', () => {
+  it('leaves no node when the latch is starting', async () => {
     const path = server.path('close-starting');
     const [client, other] = await Promise.all([connect(), connect()]);
     await client.ensureContainers(path);
@@ -416,7 +416,7 @@ describe('the close of a latch', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('at any moment between the answer that it leads and its term leaves no term', async () => {
+  it('leaves no term at any moment between the reply that it leads and the term', async () => {
     const path = server.path('close-elected');
     const client = await connect();
     await client.ensureContainers(path);
@@ -469,7 +469,7 @@ describe('the close of a latch', () => {
     await client.close();
   });
 
-  it('may come twice, or before the start, and is the end', async () => {
+  it('may be called twice or before start(), and is final', async () => {
     const path = server.path('close-twice');
     const client = await connect();
     const [latch] = await latchesIn(path, client);
@@ -487,7 +487,7 @@ describe('the close of a latch', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('does not wait for a server that is away', async () => {
+  it('does not wait for an unreachable server', async () => {
     const path = server.path('close-away');
     await using link = await Link.to(server.port);
     const client = await connect({
@@ -512,7 +512,7 @@ describe('the close of a latch', () => {
     await client.close();
   });
 
-  it('of its client is the close of the latch, whether it leads or waits', async () => {
+  it('follows from the close of its client, whether it leads or waits', async () => {
     const path = server.path('client-close');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await latchesIn(path, client, client);
@@ -529,7 +529,7 @@ describe('the close of a latch', () => {
   });
 });
 
-describe('a latch that is started', () => {
+describe('a started LeaderLatch', () => {
   it('cannot be started again', async () => {
     const [latch] = await latchesIn(server.path('twice'), await connect());
     expect(() => latch!.start()).toThrow(IllegalStateError);
@@ -539,7 +539,7 @@ describe('a latch that is started', () => {
   });
 });
 
-describe('what a latch is given', () => {
+describe('the options of a LeaderLatch', () => {
   it.each([
     ['id', { id: 'x'.repeat(4097) }],
     ['id', { id: 'ä'.repeat(2049) }],
@@ -566,14 +566,14 @@ describe('what a latch is given', () => {
     },
   );
 
-  it('is refused by close and await too', async () => {
+  it('are checked by close() and await() too', async () => {
     const latch = new LeaderLatch(await connect(), server.path('bad'));
     expect(await failureOf(latch.close('loud' as 'silent'))).toBeInstanceOf(BadOptionError);
     expect(latch.state).toBe('latent');
     expect(await failureOf(latch.await({ wait: -1 }))).toBeInstanceOf(BadOptionError);
   });
 
-  it('may be an id of 4,096 bytes, or none at all', async () => {
+  it('accept an id of 4,096 bytes, and an empty id', async () => {
     const path = server.path('longest');
     const client = await connect();
     for (const id of ['ä'.repeat(2048), '']) {
@@ -586,8 +586,8 @@ describe('what a latch is given', () => {
   });
 });
 
-describe('a connection that breaks', () => {
-  it('leaves the leadership as it was under the policy "session"', async () => {
+describe('a LeaderLatch whose connection breaks', () => {
+  it('keeps the leadership under the policy "session"', async () => {
     const path = server.path('session-policy');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -605,7 +605,7 @@ describe('a connection that breaks', () => {
     await client.close();
   });
 
-  it('ends the leadership at once under the policy "standard"; the latch queues up again', async () => {
+  it('loses the leadership at once under the policy "standard" and queues again', async () => {
     const path = server.path('standard-policy');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
@@ -628,7 +628,7 @@ describe('a connection that breaks', () => {
     await client.close();
   });
 
-  it('does not cost a waiting latch its place', async () => {
+  it('keeps its place in the queue while it waits', async () => {
     const path = server.path('place');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
@@ -643,7 +643,7 @@ describe('a connection that breaks', () => {
     await client.close();
   });
 
-  it('for longer than the session ends the leadership before another latch has it', async () => {
+  it('for longer than the session loses the leadership before another latch gets it', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
@@ -659,8 +659,8 @@ describe('a connection that breaks', () => {
   });
 });
 
-describe('a session that expires', () => {
-  it('ends the term, and the next one is in a new session', async () => {
+describe('a LeaderLatch whose session expires', () => {
+  it('ends its term, and leads next in a new session', async () => {
     const path = server.path('expired');
     const client = await connect();
     const [latch] = await latchesIn(path, client);
@@ -681,8 +681,8 @@ describe('a session that expires', () => {
   });
 });
 
-describe('an operator who deletes', () => {
-  it('the node of the leader makes another one lead, and the leader queue up again', async () => {
+describe('when an operator deletes', () => {
+  it('the node of the leader, another latch leads and the leader queues again', async () => {
     const path = server.path('node-by-hand');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const term = await a!.await();
@@ -696,7 +696,7 @@ describe('an operator who deletes', () => {
     await a!.await();
   });
 
-  it('the node of a waiting latch makes it queue up again', async () => {
+  it('the node of a waiting latch, the latch queues again', async () => {
     const path = server.path('waiting-by-hand');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const [, second] = await a!.participants();

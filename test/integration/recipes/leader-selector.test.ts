@@ -25,7 +25,7 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-describe('a leader selector', () => {
+describe('LeaderSelector', () => {
   it('names its node as Curator does, a mutex with its id as the data', async () => {
     const path = server.path('layout');
     const client = await connect();
@@ -41,7 +41,7 @@ describe('a leader selector', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('leads in the order of arrival, one at a time, and relinquishes when it returns', async () => {
+  it('leads in the order of arrival, one at a time, until takeLeadership returns', async () => {
     const path = server.path('order');
     const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
     const leaders = await selectorsIn(path, clients);
@@ -62,7 +62,7 @@ describe('a leader selector', () => {
     expect(leaders.map(({ terms }) => terms.length)).toEqual([1, 1, 1, 1]);
   });
 
-  it('queues up again after each term with autoRequeue, behind the others', async () => {
+  it('queues again behind the others after each term with autoRequeue', async () => {
     const path = server.path('auto');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { autoRequeue: true });
@@ -77,7 +77,7 @@ describe('a leader selector', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('excludes a mutex on its path, as Curator has it', async () => {
+  it('excludes a mutex on its path, as in Curator', async () => {
     const path = server.path('mutex');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire();
@@ -91,7 +91,7 @@ describe('a leader selector', () => {
     expect(await new Mutex(client, path).tryAcquire()).toBeUndefined();
   });
 
-  it('tells its listeners', async () => {
+  it('calls its listeners', async () => {
     const leader = new Leader(await connect(), server.path('listeners'), {});
     const words: string[] = [];
     leader.selector.onChange((term) => void words.push(term ? 'leads' : 'not'));
@@ -122,7 +122,7 @@ describe('a leader selector', () => {
 });
 
 describe('the term of a takeLeadership', () => {
-  it('is the current term of its call chain, and of nobody else', async () => {
+  it('is the current term of its own call chain only', async () => {
     const client = await connect();
     const seen: (Term | undefined)[] = [];
     const done = new Promise<Term>((resolve) => {
@@ -150,7 +150,7 @@ describe('the term of a takeLeadership', () => {
     expect(currentTerm()).toBeUndefined();
   });
 
-  it('is still told when it is over', async () => {
+  it('is still returned by currentTerm() when it is over', async () => {
     const client = await connect();
     const late = new Promise<Term | undefined>((resolve) => {
       const selector = new LeaderSelector(client, server.path('late'), (term) => {
@@ -161,7 +161,7 @@ describe('the term of a takeLeadership', () => {
     expect(await late).toMatchObject({ active: false });
   });
 
-  it('holds nothing of what the starter of the selector holds', async () => {
+  it('does not inherit the leases of the caller that started the selector', async () => {
     const client = await connect();
     const path = server.path('detached');
     const held = new Promise<unknown>((resolve) => {
@@ -177,7 +177,7 @@ describe('the term of a takeLeadership', () => {
     expect(await held).toBeUndefined();
   });
 
-  it('of an election is not that of another whose leader started the selector', async () => {
+  it('is not the term of the election whose leader started the selector', async () => {
     const client = await connect();
     const path = server.path('nested');
     const seen = new Promise<unknown[]>((resolve) => {
@@ -194,7 +194,7 @@ describe('the term of a takeLeadership', () => {
 });
 
 describe('requeue', () => {
-  it('asks for one term more: not while queued, but while leading and when done', async () => {
+  it('requests one more term while leading or done, not while queued', async () => {
     const path = server.path('requeue');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await selectorsIn(path, [client, other]);
@@ -216,7 +216,7 @@ describe('requeue', () => {
     expect([a!.terms.length, b!.terms.length]).toEqual([2, 2]);
   });
 
-  it('may be asked for by takeLeadership itself', async () => {
+  it('may be called by takeLeadership itself', async () => {
     const path = server.path('requeue-inside');
     const client = await connect();
     let terms = 0;
@@ -231,7 +231,7 @@ describe('requeue', () => {
     expect(terms).toBe(5);
   });
 
-  it('is refused with autoRequeue, before the start and after the close', async () => {
+  it('is rejected with autoRequeue, before start() and after close()', async () => {
     const path = server.path('requeue-refused');
     const leader = new Leader(await connect(), path, { autoRequeue: true, key: 'jobs' });
     expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
@@ -268,14 +268,14 @@ describe('interruptLeadership', () => {
     expect(a!.terms).toHaveLength(1);
   });
 
-  it('before the start does nothing', async () => {
+  it('does nothing before start()', async () => {
     const leader = new Leader(await connect(), server.path('interrupt-latent'), {});
     expect(leader.selector.interruptLeadership()).toBe(false);
   });
 });
 
-describe('the resignation of a selector', () => {
-  it('is through when takeLeadership has settled and the node is gone, and it may queue up again', async () => {
+describe('LeaderSelector: resign()', () => {
+  it('resolves when takeLeadership has settled and the node is deleted, and the selector may queue again', async () => {
     const path = server.path('resign');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { obeys: false });
@@ -298,7 +298,7 @@ describe('the resignation of a selector', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('is refused before the start and after the close', async () => {
+  it('is rejected before start() and after close()', async () => {
     const leader = new Leader(await connect(), server.path('resign-closed'), {});
     await expect(leader.selector.resign()).rejects.toThrow(/latent/);
     await leader.selector.close();
@@ -378,7 +378,7 @@ describe('a takeLeadership that fails', () => {
     expect(errors).toEqual([]);
   });
 
-  it('of something else while its signal is aborted is reported', async () => {
+  it('with an unrelated error while its signal is aborted is reported', async () => {
     const path = server.path('told-not');
     const errors: unknown[] = [];
     const take = async (term: Term) => {
@@ -394,7 +394,7 @@ describe('a takeLeadership that fails', () => {
     expect(errors).toEqual([boom]);
   });
 
-  it('is relinquished though onError throws too', async () => {
+  it('ends the leadership even when onError throws too', async () => {
     const path = server.path('on-error');
     const client = await connect();
     const warning = once(process, 'warning');
@@ -408,7 +408,7 @@ describe('a takeLeadership that fails', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('is a process warning where there is no onError', async () => {
+  it('emits a process warning when there is no onError', async () => {
     const warning = once(process, 'warning');
     const client = await connect();
     new LeaderSelector(client, server.path('warning'), () => Promise.reject(boom)).start();
@@ -416,8 +416,8 @@ describe('a takeLeadership that fails', () => {
   });
 });
 
-describe('what keeps a selector from leading', () => {
-  it('is reported, and it is tried again all the same, also without autoRequeue', async () => {
+describe('an error that keeps a selector from leading', () => {
+  it('is reported, and the selector retries, even without autoRequeue', async () => {
     const path = server.path('foreign');
     const client = await connect();
     await client.ensureContainers(path);
@@ -433,7 +433,7 @@ describe('what keeps a selector from leading', () => {
 });
 
 describe('a session that is lost', () => {
-  it('aborts the signal first; takeLeadership may still run when the next one leads', async () => {
+  it('aborts the signal first; takeLeadership may still run when the next selector leads', async () => {
     const path = server.path('lost');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { obeys: false, autoRequeue: true });
@@ -459,7 +459,7 @@ describe('a session that is lost', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('by a connection that broke aborts the signal before the next one leads', async () => {
+  it('by a broken connection aborts the signal before the next selector leads', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
@@ -476,7 +476,7 @@ describe('a session that is lost', () => {
   });
 });
 
-describe('a connection that breaks', () => {
+describe('a LeaderSelector whose connection breaks', () => {
   it.each(['session', 'standard'] as const)('under the policy %j', async (policy) => {
     const path = server.path(policy);
     await using link = await Link.to(server.port);
@@ -496,7 +496,7 @@ describe('a connection that breaks', () => {
   });
 });
 
-describe('the close of a selector', () => {
+describe('LeaderSelector: close()', () => {
   it('aborts the signal, and waits for takeLeadership to return', async () => {
     const path = server.path('close');
     const clients = [await connect(), await connect()];
@@ -519,7 +519,7 @@ describe('the close of a selector', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('by takeLeadership itself does not wait for itself', async () => {
+  it('called by takeLeadership itself does not wait for itself', async () => {
     const path = server.path('close-inside');
     const client = await connect();
     let through = false;
@@ -538,7 +538,7 @@ describe('the close of a selector', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('while it waits or starts leaves no node, and takes no leadership', async () => {
+  it('leaves no node and takes no leadership while the selector waits or starts', async () => {
     const path = server.path('close-waiting');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await selectorsIn(path, [client, other]);
@@ -551,7 +551,7 @@ describe('the close of a selector', () => {
     expect([b!.terms, starting.terms]).toEqual([[], []]);
   });
 
-  it('may come twice, or before the start, and is the end', async () => {
+  it('may be called twice or before start(), and is final', async () => {
     const client = await connect();
     const leader = new Leader(client, server.path('close-twice'), {});
     leader.selector.start();
@@ -566,7 +566,7 @@ describe('the close of a selector', () => {
     }
   });
 
-  it.each(['leads', 'waits'])('comes with that of its client while it %s', async (when) => {
+  it.each(['leads', 'waits'])('follows from the close of its client while it %s', async (when) => {
     const path = server.path('client-close');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [first] = await selectorsIn(path, [other]);
@@ -584,7 +584,7 @@ describe('the close of a selector', () => {
     expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
   });
 
-  it('comes with the next requeue where its client was closed meanwhile', async () => {
+  it('follows from the next requeue when its client was closed meanwhile', async () => {
     const path = server.path('client-closed');
     const [client, other] = await Promise.all([connect(), connect()]);
     const leader = new Leader(client, path, {});
@@ -601,7 +601,7 @@ describe('the close of a selector', () => {
   });
 });
 
-describe('what a selector is given', () => {
+describe('the options of a LeaderSelector', () => {
   it.each([
     ['takeLeadership', 'run', {}],
     ['takeLeadership', undefined, {}],
@@ -621,7 +621,7 @@ describe('what a selector is given', () => {
     expect(make).toThrow(expect.objectContaining({ option }));
   });
 
-  it('is refused where the path is bad', async () => {
+  it('are rejected when the path is invalid', async () => {
     const client = await connect();
     expect(() => new LeaderSelector(client, 'election', () => {})).toThrow(BadOptionError);
   });

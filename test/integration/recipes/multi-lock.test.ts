@@ -45,8 +45,8 @@ function stub(path: string, acquire: () => Promise<Partial<Lease>>): Lock {
   return { path, key: path, acquire, enter: acquire } as unknown as Lock;
 }
 
-describe('a multi-lock', () => {
-  it('is held with all of its locks, whose tokens it has in the order they were named', async () => {
+describe('MultiLock', () => {
+  it('holds all of its locks, and lists their tokens in the order in which they were named', async () => {
     const [a, b, c] = paths('all') as [string, string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new MultiLock(mutexes(client, [c, a, b])).acquire();
@@ -69,7 +69,7 @@ describe('a multi-lock', () => {
     await nothingLeft(server, client, a, b, c);
   });
 
-  it('takes its locks in the order of their bytes, so that opposite lists never deadlock', async () => {
+  it('acquires its locks in the byte order of their paths, so that opposite lists never deadlock', async () => {
     const all = paths('order');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let inside = 0;
@@ -104,7 +104,7 @@ describe('a multi-lock', () => {
     expect(taken).toEqual(['Z', 'a', 'a/b', 'b', 'é', '\uffee', '\u{1f600}']);
   });
 
-  it('begins again where it lost one while it waited for another', async () => {
+  it('starts again when it loses one lock while it waits for another', async () => {
     const [a, b] = paths('lost-while-waiting') as [string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const blocking = await new Mutex(other, b).acquire();
@@ -125,7 +125,7 @@ describe('a multi-lock', () => {
     await nothingLeft(server, other, a, b);
   });
 
-  it('stops at the first failure and gives back what it had taken', async () => {
+  it('stops at the first failure and releases the locks that it had acquired', async () => {
     const [a, b, c] = paths('stop') as [string, string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(other, b).acquire();
@@ -137,7 +137,7 @@ describe('a multi-lock', () => {
     await (await multi.acquire({ wait: 0 })).release();
   });
 
-  it('says that the time ran out where the first lock took all of it, and for what', async () => {
+  it('names the locks in its timeout error when the first lock used up the wait', async () => {
     const [a, b] = paths('no-time-left') as [string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(other, b, { permits: 1 }).acquire();
@@ -156,7 +156,7 @@ describe('a multi-lock', () => {
     await held.release();
   });
 
-  it('says why it failed, and tells the process where giving back fails too', async () => {
+  it('rejects with the cause, and emits a process warning when the release fails too', async () => {
     const why = new Error('the last one fails');
     const stays = new Error('it stays');
     const warning = once(process, 'warning');
@@ -170,7 +170,7 @@ describe('a multi-lock', () => {
     expect(told.cause).toBe(why);
   });
 
-  it('gives up when its signal aborts, and leaves nothing', async () => {
+  it('rejects when its signal aborts, and leaves nothing behind', async () => {
     const [a, b] = paths('cancel') as [string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(other, b).acquire();
@@ -184,7 +184,7 @@ describe('a multi-lock', () => {
     await nothingLeft(server, client, a, b);
   });
 
-  it('is of any mixture of locks', async () => {
+  it('accepts any mixture of locks', async () => {
     const base = server.path('mixture');
     const [client, other] = await Promise.all([connect(), connect()]);
     const of = (zk: ZkClient) => [
@@ -213,12 +213,12 @@ describe('a multi-lock', () => {
 });
 
 describe('a list of locks', () => {
-  it('that is empty is refused', () => {
+  it('is rejected when it is empty', () => {
     expect(() => new MultiLock([])).toThrow(BadOptionError);
     expect(() => new MultiLock(undefined as unknown as Lock[])).toThrow(BadOptionError);
   });
 
-  it('that names one path twice is refused, whatever the recipe', async () => {
+  it('is rejected when it names one path twice, whatever the recipes', async () => {
     const client = await connect();
     const [a] = paths('twice') as [string];
     const { read, write } = new ReadWriteLock(client, a);
@@ -228,7 +228,7 @@ describe('a list of locks', () => {
     }
   });
 
-  it.each([-1, Number.NaN, '5'])('with a wait of %s is refused', async (wait) => {
+  it.each([-1, Number.NaN, '5'])('is rejected with a wait of %s', async (wait) => {
     const all = paths('bad-wait');
     const client = await connect();
     const multi = new MultiLock(mutexes(client, all));
@@ -238,7 +238,7 @@ describe('a list of locks', () => {
 });
 
 describe('a call chain that holds a multi-lock', () => {
-  it('enters all and each of its locks again', async () => {
+  it('re-enters all of its locks and each of them', async () => {
     const all = paths('again');
     const client = await connect();
     const multi = new MultiLock(mutexes(client, all));
@@ -258,7 +258,7 @@ describe('a call chain that holds a multi-lock', () => {
     await nothingLeft(server, client, ...all);
   });
 
-  it('is refused where one of them is not reentrant, and keeps what it had', async () => {
+  it('gets an error when one of the locks is not reentrant, and keeps its leases', async () => {
     const [a, b] = paths('strict') as [string, string];
     const client = await connect();
     const multi = new MultiLock([new Mutex(client, a), new NonReentrantMutex(client, b)]);
@@ -294,7 +294,7 @@ describe('the lease of a multi-lock', () => {
     await nothingLeft(server, one, a, b);
   });
 
-  it('is asked for with any of its locks', async () => {
+  it('receives a revocation request made for any of its locks', async () => {
     const [a, b] = paths('revoked') as [string, string];
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new MultiLock(mutexes(client, [a, b])).acquire();
@@ -306,7 +306,7 @@ describe('the lease of a multi-lock', () => {
     await lease.release();
   });
 
-  it('is given back in the opposite order, to the last whatever fails, and tells all failures', async () => {
+  it('releases in the opposite order, tries every lock, and reports all failures', async () => {
     const released: string[] = [];
     const locks = ['/a', '/b', '/c'].map((path) =>
       stub(path, async () => ({

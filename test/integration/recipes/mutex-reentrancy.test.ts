@@ -18,7 +18,7 @@ const server = useServer();
 const connect = useClients(server);
 
 describe('a call chain that holds the mutex', () => {
-  it('enters again without a new node, and holds until its outermost call ends', async () => {
+  it('re-enters without a new node, and holds the lock until its outermost call ends', async () => {
     const path = server.path('again');
     const client = await connect();
     const mutex = new Mutex(client, path);
@@ -35,7 +35,7 @@ describe('a call chain that holds the mutex', () => {
     await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
   });
 
-  it('does not enter again what a pause may have lost', async () => {
+  it('does not re-enter a lock that may have been lost during a pause', async () => {
     const client = await connect({ sessionTimeout: 1_000 });
     const mutex = new Mutex(client, server.path('paused'));
     let entered = false;
@@ -48,7 +48,7 @@ describe('a call chain that holds the mutex', () => {
     expect(entered).toBe(false);
   });
 
-  it('is told when it asks with acquire(), which could only wait for itself', async () => {
+  it('gets an error from acquire(), which would wait for its own chain', async () => {
     const path = server.path('acquire');
     const mutex = new Mutex(await connect(), path);
     await mutex.withLock(async () => {
@@ -56,7 +56,7 @@ describe('a call chain that holds the mutex', () => {
     });
   });
 
-  it('is told when the mutex is not reentrant', async () => {
+  it('gets an error when the mutex is not reentrant', async () => {
     const path = server.path('strict');
     const mutex = new Mutex(await connect(), path, { reentrant: false });
     await mutex.withLock(async () => {
@@ -64,7 +64,7 @@ describe('a call chain that holds the mutex', () => {
     });
   });
 
-  it('keeps another chain of the same process out', async () => {
+  it('excludes another call chain of the same process', async () => {
     const path = server.path('chains');
     const mutex = new Mutex(await connect(), path);
     const order: string[] = [];
@@ -80,7 +80,7 @@ describe('a call chain that holds the mutex', () => {
     expect(order).toEqual(['a in', 'a out', 'b in', 'b out']);
   });
 
-  it('lets its own parallel branches in together, and holds until the last of them is out', async () => {
+  it('admits its own parallel branches together, and holds the lock until the last one ends', async () => {
     const path = server.path('branches');
     const client = await connect();
     const mutex = new Mutex(client, path);
@@ -95,7 +95,7 @@ describe('a call chain that holds the mutex', () => {
     await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
   });
 
-  it('holds nothing once its lease is released, however long it goes on', async () => {
+  it('holds nothing after its lease is released, even if it continues to run', async () => {
     const path = server.path('outlives');
     const mutex = new Mutex(await connect(), path);
     let goOn!: () => void;
@@ -111,7 +111,7 @@ describe('a call chain that holds the mutex', () => {
     expect(await later).toBeTypeOf('bigint');
   });
 
-  it('carries its lease into a pool it started, unless the pool was started detached', async () => {
+  it('passes its lease to a pool that it starts, unless the pool is started with runDetached', async () => {
     const path = server.path('pool');
     const mutex = new Mutex(await connect(), path);
     let lazy!: AsyncResource;
@@ -126,8 +126,8 @@ describe('a call chain that holds the mutex', () => {
   });
 });
 
-describe('an entry that was released while an outer lease on the same lock is held', () => {
-  it('gives another call chain no right', async () => {
+describe('an inner lease that was released while the outer lease is held', () => {
+  it('gives other call chains no access', async () => {
     const mutex = new Mutex(await connect(), server.path('stale-entry'));
     let finish!: () => void;
     const finished = new Promise<void>((resolve) => (finish = resolve));
@@ -167,7 +167,7 @@ describe('an entry that was released while an outer lease on the same lock is he
     });
   });
 
-  it('does so for a multi-lock and for a read lock, too', async () => {
+  it('behaves the same for a multi-lock and a read lock', async () => {
     const client = await connect();
     const path = server.path('stale-multi');
     const { read, write } = new ReadWriteLock(client, path);
@@ -185,7 +185,7 @@ describe('an entry that was released while an outer lease on the same lock is he
 });
 
 describe('currentLease', () => {
-  it('is the innermost lease, or the innermost of a key', async () => {
+  it('returns the innermost lease, or the innermost lease of a key', async () => {
     const client = await connect();
     const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
     const inner = new Mutex(client, server.path('inner'), { key: 'inner' });

@@ -9,8 +9,8 @@ import { useServer } from '../../support/servers.js';
 const server = useServer({ own: true });
 const connect = useClients(server);
 
-describe('a session that expires', () => {
-  it('ends the lease: the signal aborts with the reason, the next in line gets the lock', async () => {
+describe('when a session expires', () => {
+  it('the signal of the lease aborts with the reason, and the next waiter gets the lock', async () => {
     const path = server.path('expired');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
@@ -25,7 +25,7 @@ describe('a session that expires', () => {
     await next.release();
   });
 
-  it('leaves a waiter only what remains of its wait', async () => {
+  it('a waiter queues again with the remaining part of its wait', async () => {
     const path = server.path('remaining');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
@@ -42,8 +42,8 @@ describe('a session that expires', () => {
   });
 });
 
-describe('a connection that breaks', () => {
-  it('leaves the lease as it was when the session comes back', async () => {
+describe('when a connection breaks', () => {
+  it('the lease is still held once the session is restored', async () => {
     const path = server.path('broken');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -58,7 +58,7 @@ describe('a connection that breaks', () => {
     await client.close();
   });
 
-  it('ends the lease at once under the policy "standard", and its node is deleted after the reconnect', async () => {
+  it('the policy "standard" ends the lease at once, and its node is deleted after the reconnect', async () => {
     const path = server.path('standard');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
@@ -99,7 +99,7 @@ describe('a connection that breaks', () => {
     },
   );
 
-  it('ends the lease before the ensemble can give it to another', async () => {
+  it('the lease ends before the ensemble can grant the lock to another client', async () => {
     const path = server.path('partition');
     await using link = await Link.to(server.port);
     const cutOff = await connect({ connectString: link.connectString, sessionTimeout: 1500 });
@@ -118,8 +118,8 @@ describe('a connection that breaks', () => {
   });
 });
 
-describe('a server that restarts', () => {
-  it('keeps the holder in and the waiter waiting', async () => {
+describe('when a server restarts', () => {
+  it('the holder keeps its lease and the waiter keeps waiting', async () => {
     const path = server.path('restart');
     const [holder, waiter] = await Promise.all([
       connect({ sessionTimeout: 20_000 }),

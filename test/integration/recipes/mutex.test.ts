@@ -17,8 +17,8 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-describe('a mutex between clients', () => {
-  it('lets one holder in at a time', async () => {
+describe('Mutex', () => {
+  it('admits one holder at a time', async () => {
     const path = server.path('exclusion');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let inside = 0;
@@ -42,7 +42,7 @@ describe('a mutex between clients', () => {
     expect(await nodesUnder(clients[0]!, path)).toEqual([]);
   });
 
-  it('is granted in the order of arrival', async () => {
+  it('grants in the order of arrival', async () => {
     const path = server.path('fifo');
     const [observer, ...clients] = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const first = await new Mutex(observer!, path).acquire();
@@ -57,7 +57,7 @@ describe('a mutex between clients', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  it('is granted in the order of the calls inside one process', async () => {
+  it('grants in the order of the calls inside one process', async () => {
     const path = server.path('local-fifo');
     const client = await connect();
     const order: number[] = [];
@@ -69,7 +69,7 @@ describe('a mutex between clients', () => {
     expect(order).toEqual(Array.from({ length: 50 }, (_, index) => index));
   });
 
-  it('admits strict callers in the order of their arrival over all processes', async () => {
+  it('grants callers with strict fairness in the order of arrival across processes', async () => {
     const path = server.path('turns');
     const [busy, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(busy, path).acquire();
@@ -103,7 +103,7 @@ describe('a mutex between clients', () => {
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
-  it('gives every grant a higher fencing token, also after its path was deleted', async () => {
+  it('gives every grant a higher fencing token, even after its path was deleted', async () => {
     const path = server.path('tokens');
     const clients = await Promise.all([connect(), connect()]);
     const tokens: bigint[] = [];
@@ -122,8 +122,8 @@ describe('a mutex between clients', () => {
   });
 });
 
-describe('a wait for the mutex', () => {
-  it('of 0 only tries, and leaves nothing behind', async () => {
+describe('Mutex: waiting', () => {
+  it('makes a single attempt with wait: 0 and leaves nothing behind', async () => {
     const path = server.path('try');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
@@ -138,7 +138,7 @@ describe('a wait for the mutex', () => {
     expect(await nodesUnder(holder, path)).toEqual([]);
   });
 
-  it('of n milliseconds ends then, and leaves neither node nor watch', async () => {
+  it('times out after the given milliseconds and leaves neither node nor watch', async () => {
     const path = server.path('timeout');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
@@ -154,7 +154,7 @@ describe('a wait for the mutex', () => {
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
-  it('ends when its signal aborts, with the reason as the cause', async () => {
+  it('rejects when the signal aborts, with its reason as the cause', async () => {
     const path = server.path('cancel');
     const [holder, other] = await Promise.all([connect(), connect()]);
     await using _lease = await new Mutex(holder, path).acquire();
@@ -168,7 +168,7 @@ describe('a wait for the mutex', () => {
     await queued(holder, path, 1);
   });
 
-  it('does not begin with a signal that has aborted', async () => {
+  it('rejects at once when the signal has already aborted', async () => {
     const client = await connect();
     const path = server.path('cancelled');
     await expect(new Mutex(client, path).acquire({ signal: AbortSignal.abort() })).rejects.toThrow(
@@ -177,7 +177,7 @@ describe('a wait for the mutex', () => {
     expect(await client.exists(path)).toBeUndefined();
   });
 
-  it('outlives the waits before it that ended', async () => {
+  it('continues when waiters ahead of it give up', async () => {
     const path = server.path('inherit');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();
@@ -188,7 +188,7 @@ describe('a wait for the mutex', () => {
     await (await long).release();
   });
 
-  it.each([-1, Number.NaN, '5', null])('of %s is refused', async (wait) => {
+  it.each([-1, Number.NaN, '5', null])('rejects a wait of %s', async (wait) => {
     const client = await connect();
     await expect(
       new Mutex(client, server.path('bad')).acquire({ wait: wait as number }),
@@ -196,8 +196,8 @@ describe('a wait for the mutex', () => {
   });
 });
 
-describe('a lease', () => {
-  it('is no longer held when release() has been called, and may be released again', async () => {
+describe('Mutex: lease', () => {
+  it('is not held once release() was called, and may be released again', async () => {
     const path = server.path('release');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire();
@@ -209,7 +209,7 @@ describe('a lease', () => {
     expect(lease.signal.aborted).toBe(false);
   });
 
-  it('of a released lock does not free the next holder', async () => {
+  it('does not release the next holder when it is released a second time', async () => {
     const path = server.path('late');
     const client = await connect();
     const first = await new Mutex(client, path).acquire();
@@ -222,13 +222,13 @@ describe('a lease', () => {
   });
 });
 
-describe('a path', () => {
-  it.each(['', 'orders', '/orders/', '/a//b', '/nul\0'])('%j is refused', async (path) => {
+describe('Mutex: path', () => {
+  it.each(['', 'orders', '/orders/', '/a//b', '/nul\0'])('%j is rejected', async (path) => {
     const client = await connect();
     expect(() => new Mutex(client, path)).toThrow(BadOptionError);
   });
 
-  it('with options that a lock does not have is refused', async () => {
+  it('is rejected with options that a lock does not have', async () => {
     const client = await connect();
     for (const Recipe of [Mutex, ReadLock, WriteLock, ReadWriteLock]) {
       const make = () => new Recipe(client, '/orders', { rentrant: false } as never);
@@ -237,7 +237,7 @@ describe('a path', () => {
   });
 
   it.each(['__WRIT__', 'x__lock__', 'latch-'])(
-    'with nodes of another recipe (%s) is refused, and nothing is left on it',
+    'with nodes of another recipe (%s) is rejected, and nothing is left on it',
     async (foreign) => {
       const path = server.path('foreign');
       const client = await connect();
@@ -248,7 +248,7 @@ describe('a path', () => {
     },
   );
 
-  it('with nodes of nobody we know is none the worse for them', async () => {
+  it('works beside nodes with unknown names', async () => {
     const path = server.path('unknown');
     const client = await connect();
     await client.ensureContainers(path);
@@ -257,8 +257,8 @@ describe('a path', () => {
   });
 });
 
-describe('a holder whose node somebody deletes by hand', () => {
-  it('is told, since the next in the queue has the lock by then', async () => {
+describe('Mutex: node deleted by hand', () => {
+  it('loses its lease, because the next waiter has the lock by then', async () => {
     const path = server.path('by-hand');
     const [holder, operator] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(holder, path).acquire();

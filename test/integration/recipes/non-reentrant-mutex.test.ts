@@ -17,8 +17,8 @@ const connect = useClients(server);
 
 const queues = (path: string) => [`${path}/locks`, `${path}/leases`];
 
-describe('a non-reentrant mutex', () => {
-  it('lets one holder in at a time', async () => {
+describe('NonReentrantMutex', () => {
+  it('admits one holder at a time', async () => {
     const path = server.path('exclusion');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let inside = 0;
@@ -41,7 +41,7 @@ describe('a non-reentrant mutex', () => {
     await nothingLeft(server, clients[0]!, ...queues(path));
   });
 
-  it('is granted in the order of the calls inside one process', async () => {
+  it('grants in the order of the calls inside one process', async () => {
     const path = server.path('order');
     const client = await connect();
     const order: number[] = [];
@@ -53,7 +53,7 @@ describe('a non-reentrant mutex', () => {
     expect(order).toEqual(Array.from({ length: 20 }, (_, index) => index));
   });
 
-  it('keeps to the layout of a semaphore of one permit, as Curator does', async () => {
+  it('uses the znode layout of a semaphore with one permit, as Curator does', async () => {
     const path = server.path('layout');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new NonReentrantMutex(client, path, { key: 'gold' }).acquire();
@@ -79,7 +79,7 @@ describe('a non-reentrant mutex', () => {
     }
   });
 
-  it('ends a wait at its deadline, and leaves neither node nor watch', async () => {
+  it('times out at the deadline and leaves neither node nor watch', async () => {
     const path = server.path('timeout');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new NonReentrantMutex(holder, path).acquire();
@@ -95,7 +95,7 @@ describe('a non-reentrant mutex', () => {
     await nothingLeft(server, holder, ...queues(path));
   });
 
-  it('passes on when the session of its holder ends', async () => {
+  it('is granted to the next waiter when the session of the holder ends', async () => {
     const path = server.path('expired');
     const [holder, other] = await Promise.all([connect(), connect()]);
     await new NonReentrantMutex(holder, path).acquire();
@@ -106,16 +106,16 @@ describe('a non-reentrant mutex', () => {
   });
 });
 
-describe('the options of a non-reentrant mutex', () => {
-  it('are those that it knows', async () => {
+describe('the options of NonReentrantMutex', () => {
+  it('reject unknown names', async () => {
     const client = await connect();
     const make = () => new NonReentrantMutex(client, '/door', { reentrant: true } as never);
     expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'reentrant' }));
   });
 });
 
-describe('a call chain that holds a non-reentrant mutex', () => {
-  it('is refused when it asks again in any way, instead of waiting for itself', async () => {
+describe('a call chain that holds a NonReentrantMutex', () => {
+  it('gets an error from every further acquire instead of waiting for itself', async () => {
     const path = server.path('again');
     const client = await connect();
     const mutex = new NonReentrantMutex(client, path, { key: 'gold' });
@@ -132,7 +132,7 @@ describe('a call chain that holds a non-reentrant mutex', () => {
     await nothingLeft(server, client, ...queues(path));
   });
 
-  it('may wait for it where it does not count as the holder', async () => {
+  it('may wait for it in a detached part that does not count as the holder', async () => {
     const path = server.path('detached');
     const mutex = new NonReentrantMutex(await connect(), path);
     let waiting!: Promise<string>;

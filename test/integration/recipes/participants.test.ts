@@ -18,7 +18,7 @@ const server = useServer();
 const connect = useClients(server);
 
 describe('the participants of a mutex', () => {
-  it('are none where nobody is, or nothing', async () => {
+  it('are an empty list when the path is empty or missing', async () => {
     const path = server.path('nobody');
     const client = await connect();
     expect(await new Mutex(client, path).participants()).toEqual([]);
@@ -26,7 +26,7 @@ describe('the participants of a mutex', () => {
     expect(await new Mutex(client, path).participants()).toEqual([]);
   });
 
-  it('are the holder and those who wait, in their order, with all that they say', async () => {
+  it('are the holder and the waiters in order, with their details', async () => {
     const path = server.path('order');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const details: HolderDetails[] = [
@@ -63,7 +63,7 @@ describe('the participants of a mutex', () => {
     for (const lease of leases) await (await lease).release();
   });
 
-  it('say nothing but host and process where no details were given', async () => {
+  it('have only a host and pid when no details were given', async () => {
     const path = server.path('plain');
     const client = await connect();
     await using _lease = await new Mutex(client, path).acquire();
@@ -72,7 +72,7 @@ describe('the participants of a mutex', () => {
     expect(Object.values(holder!.details ?? {}).filter((value) => value !== undefined)).toEqual([]);
   });
 
-  it('show one entry for a process whose callers queue inside of it', async () => {
+  it('have one entry for a process whose callers queue locally', async () => {
     const path = server.path('local');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire({ details: { name: 'first' } });
@@ -95,7 +95,7 @@ describe('the participants of a mutex', () => {
     await (await waiting[1]!).release();
   });
 
-  it('show who holds where the one that the node was made for has left', async () => {
+  it('show the present holder when the caller that created the node has left', async () => {
     const path = server.path('left');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(client, path).acquire();
@@ -139,7 +139,7 @@ describe('the participants of a mutex', () => {
 });
 
 describe('the participants of a read/write lock', () => {
-  it('are those of both locks, readers together up to the first writer', async () => {
+  it('are those of both locks, with the readers up to the first writer as holders', async () => {
     const path = server.path('rw');
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const locks = clients.map((client) => new ReadWriteLock(client, path));
@@ -164,7 +164,7 @@ describe('the participants of a read/write lock', () => {
     await (await visits[3]!).release();
   });
 
-  it('show a writer that reads too as both', async () => {
+  it('show a writer that also reads as both', async () => {
     const path = server.path('beside');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new ReadWriteLock(client, path);
@@ -187,7 +187,7 @@ describe('the participants of a read/write lock', () => {
 });
 
 describe('the participants of a semaphore', () => {
-  it('are a holder for each permit, the one who asks, and those who wait to ask', async () => {
+  it('are a holder for each permit, the caller at the head, and the waiters behind it', async () => {
     const path = server.path('semaphore');
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 3 });
@@ -217,7 +217,7 @@ describe('the participants of a semaphore', () => {
     expect(await of(0).participants()).toEqual([]);
   });
 
-  it('tell who waits at the door what they are', async () => {
+  it('tell waiters at the head of the queue that they wait', async () => {
     const path = server.path('door-details');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 1 });
@@ -232,7 +232,7 @@ describe('the participants of a semaphore', () => {
     await (await second).release();
   });
 
-  it('go on holding where the shared number was lowered', async () => {
+  it('keep holding when the shared number of permits is lowered', async () => {
     const path = server.path('lowered');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -249,7 +249,7 @@ describe('the participants of a semaphore', () => {
     await (await waiting).release();
   });
 
-  it('wait with all that they ask for, though there is room for some of it', async () => {
+  it('wait for all of their permits, even when some are free', async () => {
     const path = server.path('all-or-nothing');
     const [client, other] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(client, path, { permits: 3 });
@@ -268,7 +268,7 @@ describe('the participants of a semaphore', () => {
     await (await waiting).release();
   });
 
-  it('are holders as soon as they have been served, though the door is not closed yet', async () => {
+  it('are holders as soon as they are granted, even before they leave the head of the queue', async () => {
     const path = server.path('door-open');
     const [client, other] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(other, path, { permits: 1 });
@@ -287,7 +287,7 @@ describe('the participants of a semaphore', () => {
     await client.delete(lease);
   });
 
-  it('of a non-reentrant mutex are the holder and those who wait', async () => {
+  it('of a non-reentrant mutex are the holder and the waiters', async () => {
     const path = server.path('single');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new NonReentrantMutex(client, path).acquire({ details: { name: 'me' } });

@@ -77,7 +77,7 @@ function all(look: Partial<Look>, seen: Record<string, Look>) {
 }
 
 describe.each(['native', 'wire'])('over %s', (transport) => {
-  it('a stopped process holds nothing in the first code that runs when it goes on', async () => {
+  it('a stopped process holds nothing in the first code that runs after it continues', async () => {
     const root = server.path(`stopped-${transport}`);
     const { child, tokens } = await holder(transport, root);
     const other = await connect();
@@ -94,7 +94,7 @@ describe.each(['native', 'wire'])('over %s', (transport) => {
     for (const [kind, token] of Object.entries(tokens)) expect(next[kind]).toBeGreaterThan(token);
   });
 
-  it('a process whose event loop was blocked holds nothing in the next line', async () => {
+  it('a process whose event loop was blocked holds nothing in the next statement', async () => {
     const root = server.path(`blocked-${transport}`);
     const { child, tokens } = await holder(transport, root);
     const other = await connect();
@@ -108,7 +108,7 @@ describe.each(['native', 'wire'])('over %s', (transport) => {
     for (const [kind, token] of Object.entries(tokens)) expect(next[kind]).toBeGreaterThan(token);
   });
 
-  it('a pause within the session costs nothing', async () => {
+  it('a pause shorter than the session loses nothing', async () => {
     const root = server.path(`short-${transport}`);
     const { child } = await holder(transport, root, LONG_TIMEOUT);
     const seen = await child.ask<Record<string, Look>>('block', LONG_TIMEOUT / 4);

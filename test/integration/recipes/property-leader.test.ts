@@ -24,5 +24,6 @@ describe.each<[string, (...entry: ConstructorParameters<typeof LeaderLatch>) => 
 ])('any schedule of %s', { retry: 0 }, (_name, enter) => {
   const schedules = useElections(server, (client, path, id) => enter(client, path, { id }));
 
-  it('has one leader at a time, lets everybody lead and leaves nothing', () => schedules());
+  it('has one leader at a time, lets every candidate lead and leaves nothing behind', () =>
+    schedules());
 });

@@ -23,8 +23,8 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-describe('a read/write lock between clients', () => {
-  it('lets readers in together and a writer alone', async () => {
+describe('ReadWriteLock', () => {
+  it('admits readers together and a writer alone', async () => {
     const path = server.path('exclusion');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let readers = 0;
@@ -61,7 +61,7 @@ describe('a read/write lock between clients', () => {
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('has readers of several clients and of one client at once', async () => {
+  it('admits readers of several clients and several readers of one client at once', async () => {
     const path = server.path('shared');
     const [one, two] = await Promise.all([connect(), connect()]);
     const leases = [
@@ -77,7 +77,7 @@ describe('a read/write lock between clients', () => {
     await (await new ReadWriteLock(two, path).write.acquire({ wait: 0 })).release();
   });
 
-  it('admits in the order of arrival, several waiters of one process included', async () => {
+  it('grants in the order of arrival, also among waiters of one process', async () => {
     const path = server.path('fair');
     const [observer, a, b] = await Promise.all([connect(), connect(), connect()]);
     const held = await new ReadWriteLock(observer, path).write.acquire();
@@ -124,7 +124,7 @@ describe('a read/write lock between clients', () => {
     await nothingLeft(server, observer, path);
   });
 
-  it('lets no reader past a waiting writer, who would starve', async () => {
+  it('lets no reader overtake a waiting writer, which would starve', async () => {
     const path = server.path('starve');
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
@@ -138,7 +138,7 @@ describe('a read/write lock between clients', () => {
     await (await new ReadWriteLock(late, path).read.acquire({ wait: 0 })).release();
   });
 
-  it('lets readers pass where the writer before them has given up', async () => {
+  it('admits readers when the writer ahead of them has given up', async () => {
     const path = server.path('given-up');
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
@@ -190,8 +190,8 @@ describe('a read/write lock between clients', () => {
   });
 });
 
-describe('a crowd of waiters', () => {
-  it('has one watch each, and a release wakes one writer alone', async () => {
+describe('many waiters', () => {
+  it('set one watch each, and a release notifies one writer only', async () => {
     const path = server.path('herd');
     const clients = await Promise.all(Array.from({ length: 8 }, () => connect()));
     const [holder, ...others] = clients;
@@ -218,7 +218,7 @@ describe('a crowd of waiters', () => {
     await nothingLeft(server, holder!, path);
   });
 
-  it('of readers watches the last writer before it, and is not woken by other readers', async () => {
+  it('that read watch the last writer before them, and other readers do not notify them', async () => {
     const path = server.path('reader-watch');
     const [writer, impatient, ...readers] = await Promise.all(
       Array.from({ length: 6 }, () => connect()),
@@ -242,9 +242,9 @@ describe('a crowd of waiters', () => {
   });
 });
 
-describe('a wait for a read/write lock', () => {
+describe('ReadWriteLock: waiting', () => {
   it.each(['read', 'write'] as const)(
-    'to %s ends at its deadline, and leaves neither node nor watch',
+    'to %s times out at the deadline and leaves neither node nor watch',
     async (mode) => {
       const path = server.path('timeout');
       const [holder, other] = await Promise.all([connect(), connect()]);
@@ -261,7 +261,7 @@ describe('a wait for a read/write lock', () => {
     },
   );
 
-  it('does not begin with a signal that has aborted', async () => {
+  it('rejects at once when the signal has already aborted', async () => {
     const path = server.path('cancelled');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
@@ -274,8 +274,8 @@ describe('a wait for a read/write lock', () => {
   });
 });
 
-describe('a call chain that holds a read/write lock', () => {
-  it('reads again inside of its reading, also where a writer waits', async () => {
+describe('a call chain that holds a ReadWriteLock', () => {
+  it('re-enters the read lock, even while a writer waits', async () => {
     const path = server.path('read-again');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -292,7 +292,7 @@ describe('a call chain that holds a read/write lock', () => {
     await writing;
   });
 
-  it('writes again inside of its writing', async () => {
+  it('re-enters the write lock', async () => {
     const path = server.path('write-again');
     const client = await connect();
     const { write } = new ReadWriteLock(client, path);
@@ -302,7 +302,7 @@ describe('a call chain that holds a read/write lock', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('reads inside of its writing by a read node with the number of its write node', async () => {
+  it('acquires the read lock inside the write lock, by a read node with the number of its write node', async () => {
     const path = server.path('read-in-write');
     const client = await connect();
     // Persistent: a container may be reaped in between, and counts from the beginning.
@@ -321,7 +321,7 @@ describe('a call chain that holds a read/write lock', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('goes on reading after its writing, with no writer in between', async () => {
+  it('keeps the read lock after it releases the write lock, with no writer in between', async () => {
     const path = server.path('downgrade-chain');
     const [client, other, third] = await Promise.all([connect(), connect(), connect()]);
     const { read, write } = new ReadWriteLock(client, path);
@@ -342,7 +342,7 @@ describe('a call chain that holds a read/write lock', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('lets waiting readers in beside it once it only reads', async () => {
+  it('admits waiting readers once it holds only the read lock', async () => {
     const path = server.path('downgrade-readers');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new ReadWriteLock(client, path);
@@ -356,7 +356,7 @@ describe('a call chain that holds a read/write lock', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('is refused, with an explanation, when it wants to write while it reads', async () => {
+  it('gets an error that explains why a reader cannot acquire the write lock', async () => {
     const path = server.path('upgrade');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path, { key: 'gold' });
@@ -374,7 +374,7 @@ describe('a call chain that holds a read/write lock', () => {
     await write.withLock(() => undefined, { wait: 0 });
   });
 
-  it('is told when it asks with acquire(), which could only wait for itself', async () => {
+  it('gets an error from acquire(), which would wait for its own chain', async () => {
     const path = server.path('acquire');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
@@ -386,7 +386,7 @@ describe('a call chain that holds a read/write lock', () => {
     );
   });
 
-  it('holds neither once both are released, however long it goes on', async () => {
+  it('holds neither lock after both are released, even if it continues to run', async () => {
     const path = server.path('outlives');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
@@ -410,7 +410,7 @@ describe('downgrade()', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('refuses what is no write lease on its path', async () => {
+  it('rejects a lease that is not a write lease on its path', async () => {
     const [path, elsewhere] = [server.path('not-a-write'), server.path('elsewhere')];
     const client = await connect();
     const lock = new ReadWriteLock(client, path);
@@ -427,7 +427,7 @@ describe('downgrade()', () => {
     await nothingLeft(server, client, path, elsewhere);
   });
 
-  it('is refused for a lease that was released or lost, and leaves nothing', async () => {
+  it('rejects a lease that was released or lost, and leaves nothing behind', async () => {
     const path = server.path('too-late');
     const client = await connect();
     const lock = new ReadWriteLock(client, path);
@@ -442,8 +442,8 @@ describe('downgrade()', () => {
   });
 });
 
-describe('a session that ends', () => {
-  it('ends its readings and lets the waiting writer in', async () => {
+describe('when a session ends', () => {
+  it('its read leases end and the waiting writer is admitted', async () => {
     const path = server.path('reader-expired');
     const [reader, writer] = await Promise.all([connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
@@ -456,7 +456,7 @@ describe('a session that ends', () => {
     await reading.release();
   });
 
-  it('queues its waiters again', async () => {
+  it('its waiters queue again', async () => {
     const path = server.path('waiter-expired');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const held = await new ReadWriteLock(holder, path).write.acquire();
@@ -480,7 +480,7 @@ describe('a session that ends', () => {
     await nothingLeft(server, holder, path);
   });
 
-  it('lets nobody read inside of a writing that it ended', async () => {
+  it('nobody can acquire the read lock inside the lost write lock', async () => {
     const path = server.path('lost-inside');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);

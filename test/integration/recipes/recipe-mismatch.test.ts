@@ -45,28 +45,33 @@ async function everythingUnder(client: ZkClient, path: string): Promise<string[]
 }
 
 describe('a path that one recipe uses', () => {
-  it.each(pairs)('by a %s is refused to a %s, and nothing is left on it', async (first, second) => {
-    const path = server.path('mismatch');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const lease = await makers[first]!(client, path).acquire();
-    // A semaphore's door closes behind the holder.
-    await expect
-      .poll(async () => (await everythingUnder(client, path)).filter((name) => /\d$/.test(name)))
-      .toHaveLength(1);
-    const before = await everythingUnder(client, path);
-    for (const zk of [client, other]) {
-      const lock = makers[second]!(zk, path);
-      const error = await failureOf(lock.acquire());
-      expect(error).toBeInstanceOf(ForeignNodeError);
-      expect((error as Error).message).toContain(path);
-      await expect(lock.tryAcquire()).rejects.toThrow(ForeignNodeError);
-      await expect(lock.withLock(() => 'never', { wait: 5000 })).rejects.toThrow(ForeignNodeError);
-      await expect(lock.participants()).rejects.toThrow(ForeignNodeError);
-    }
-    await expect.poll(() => everythingUnder(client, path)).toEqual(before);
-    expect(lease.held).toBe(true);
-    await lease.release();
-  });
+  it.each(pairs)(
+    'by a %s is rejected by a %s, which leaves nothing on it',
+    async (first, second) => {
+      const path = server.path('mismatch');
+      const [client, other] = await Promise.all([connect(), connect()]);
+      const lease = await makers[first]!(client, path).acquire();
+      // A semaphore's door closes behind the holder.
+      await expect
+        .poll(async () => (await everythingUnder(client, path)).filter((name) => /\d$/.test(name)))
+        .toHaveLength(1);
+      const before = await everythingUnder(client, path);
+      for (const zk of [client, other]) {
+        const lock = makers[second]!(zk, path);
+        const error = await failureOf(lock.acquire());
+        expect(error).toBeInstanceOf(ForeignNodeError);
+        expect((error as Error).message).toContain(path);
+        await expect(lock.tryAcquire()).rejects.toThrow(ForeignNodeError);
+        await expect(lock.withLock(() => 'never', { wait: 5000 })).rejects.toThrow(
+          ForeignNodeError,
+        );
+        await expect(lock.participants()).rejects.toThrow(ForeignNodeError);
+      }
+      await expect.poll(() => everythingUnder(client, path)).toEqual(before);
+      expect(lease.held).toBe(true);
+      await lease.release();
+    },
+  );
 
   it.each(['__lock__', '__rlock__', 'latch-', '_c_x-latch-'])(
     'by a %s of somebody else is refused to all of ours',
@@ -111,7 +116,7 @@ describe('two recipes that start on a fresh path at the same time', () => {
     },
   );
 
-  it.each(pairs)('are not both let in: a %s and a %s', async (first, second) => {
+  it.each(pairs)('are not both granted: a %s and a %s', async (first, second) => {
     const [client, other] = await Promise.all([connect(), connect()]);
     for (let turns = 0; turns < 12; turns++) {
       const path = server.path('same-time');
@@ -131,8 +136,8 @@ describe('two recipes that start on a fresh path at the same time', () => {
   });
 });
 
-describe('a path that nobody uses any more', () => {
-  it('is free for another recipe', async () => {
+describe('a path that is no longer used', () => {
+  it('is available to another recipe', async () => {
     const path = server.path('free-again');
     const client = await connect();
     await new Mutex(client, path).withLock(() => undefined);

@@ -15,8 +15,8 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-describe('a request for revocation', () => {
-  it('tells the holder who listens, and takes nothing from it', async () => {
+describe('a revocation request', () => {
+  it('aborts the revocation signal of the holder, which keeps the lock', async () => {
     const path = server.path('told');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
@@ -34,7 +34,7 @@ describe('a request for revocation', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('that came before the holder listened is told too', async () => {
+  it('reaches a holder that reads its revocation signal later', async () => {
     const path = server.path('before');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
@@ -43,7 +43,7 @@ describe('a request for revocation', () => {
     await lease.release();
   });
 
-  it('is one request, however often it is made', async () => {
+  it('is reported once, however often it is made', async () => {
     const path = server.path('often');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
@@ -56,7 +56,7 @@ describe('a request for revocation', () => {
     await lease.release();
   });
 
-  it('of one who waits is told when its turn comes', async () => {
+  it('of a waiter is reported when the waiter is granted the lock', async () => {
     const path = server.path('waiting');
     const [client, other] = await Promise.all([connect(), connect()]);
     for (const lock of [new Mutex(client, path), new ReadWriteLock(client, `${path}-rw`).write]) {
@@ -77,7 +77,7 @@ describe('a request for revocation', () => {
     }
   });
 
-  it('of one whose first waiter left is not overwritten by the next', async () => {
+  it('of a node whose first waiter left is not overwritten by the next waiter', async () => {
     const path = server.path('inherited');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(client, path).acquire();
@@ -95,7 +95,7 @@ describe('a request for revocation', () => {
     await lease.release();
   });
 
-  it('of a participant that is gone is no error', async () => {
+  it('of a participant that has left is not an error', async () => {
     const path = server.path('gone');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
@@ -108,7 +108,7 @@ describe('a request for revocation', () => {
     expect(await nodesUnder(other, path)).toEqual([]);
   });
 
-  it('reaches the one asked alone, or all who hold, and none who wait', async () => {
+  it('reaches one participant, or all holders, and no waiters', async () => {
     const path = server.path('readers');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, writer] = clients.map((client) => new ReadWriteLock(client, path));
@@ -144,7 +144,7 @@ describe('a request for revocation', () => {
     }
   });
 
-  it('is seen by whoever looks, and by the call that entered again', async () => {
+  it('is visible in participants() and to a re-entered call', async () => {
     const path = server.path('seen');
     const [client, other] = await Promise.all([connect(), connect()]);
     const mutex = new Mutex(client, path);
@@ -178,7 +178,7 @@ describe('a request for revocation', () => {
     expect([revocation.aborted, lost.revocation.aborted]).toEqual([false, false]);
   });
 
-  it('may be made by anything that writes Curator\u2019s word into the node', async () => {
+  it('may be made by any client that writes Curator\u2019s __REVOKE__ into the node', async () => {
     const path = server.path('word');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
@@ -192,8 +192,8 @@ describe('a request for revocation', () => {
   });
 });
 
-describe('a holder who gives way', () => {
-  it('hands the lock to the one who asked', async () => {
+describe('a holder that releases on request', () => {
+  it('hands the lock to the requester', async () => {
     const path = server.path('give-way');
     const [client, other] = await Promise.all([connect(), connect()]);
     const job = new Mutex(client, path).withLock(async ({ revocation }) => {

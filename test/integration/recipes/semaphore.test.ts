@@ -38,8 +38,8 @@ const asking = async (client: ZkClient, path: string, leases: number) => {
   await queued(client, `${path}/leases`, leases);
 };
 
-describe('a semaphore between clients', () => {
-  it('never has more permits out than there are, whatever their callers want', async () => {
+describe('Semaphore', () => {
+  it('never grants more permits than there are, however many each caller asks for', async () => {
     const path = server.path('permits');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let out = 0;
@@ -64,7 +64,7 @@ describe('a semaphore between clients', () => {
     await nothingLeft(server, clients[0]!, ...queues(path));
   });
 
-  it('has all its permits out at once', async () => {
+  it('grants all of its permits at the same time', async () => {
     const path = server.path('all');
     const [one, two] = await Promise.all([connect(), connect()]);
     const first = new Semaphore(one, path, { permits: 3 });
@@ -100,7 +100,7 @@ describe('a semaphore between clients', () => {
     await (await waiting).release();
   });
 
-  it('admits in the order of arrival', async () => {
+  it('grants in the order of arrival', async () => {
     const path = server.path('order');
     const [observer, ...clients] = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const held = await new Semaphore(observer!, path, { permits: 1 }).acquire();
@@ -117,21 +117,26 @@ describe('a semaphore between clients', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  it.each([0, 1, 2])('admits the next waiter when holder %i of three releases', async (which) => {
-    const path = server.path('any-release');
-    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
-    const [a, b, c, waiter] = clients.map((client) => new Semaphore(client, path, { permits: 3 }));
-    const held = [await a!.acquire(), await b!.acquire(), await c!.acquire()];
-    const waiting = waiter!.acquire();
-    await asking(clients[0]!, path, 4);
-    await held[which]!.release();
-    const lease = await waiting;
-    expect(lease.held).toBe(true);
-    await releaseAll([...held, lease]);
-    await nothingLeft(server, clients[0]!, ...queues(path));
-  });
+  it.each([0, 1, 2])(
+    'grants to the next waiter when holder %i of three releases',
+    async (which) => {
+      const path = server.path('any-release');
+      const clients = await Promise.all([connect(), connect(), connect(), connect()]);
+      const [a, b, c, waiter] = clients.map(
+        (client) => new Semaphore(client, path, { permits: 3 }),
+      );
+      const held = [await a!.acquire(), await b!.acquire(), await c!.acquire()];
+      const waiting = waiter!.acquire();
+      await asking(clients[0]!, path, 4);
+      await held[which]!.release();
+      const lease = await waiting;
+      expect(lease.held).toBe(true);
+      await releaseAll([...held, lease]);
+      await nothingLeft(server, clients[0]!, ...queues(path));
+    },
+  );
 
-  it('has one watch for all who wait behind the first, and it is not woken by their coming', async () => {
+  it('sets one watch for all waiters behind the first, which new waiters do not trigger', async () => {
     const path = server.path('herd');
     const clients = await Promise.all(Array.from({ length: 6 }, () => connect()));
     const held = await new Semaphore(clients[0]!, path, { permits: 1 }).acquire();
@@ -150,7 +155,7 @@ describe('a semaphore between clients', () => {
 });
 
 describe('several permits', () => {
-  it('come all together or not at all, and no small request overtakes', async () => {
+  it('are granted all together or not at all, and no smaller request overtakes', async () => {
     const path = server.path('together');
     const [one, two, three] = await Promise.all([connect(), connect(), connect()]);
     const semaphores = [one, two, three].map(
@@ -168,7 +173,7 @@ describe('several permits', () => {
     await nothingLeft(server, one, ...queues(path));
   });
 
-  it('of one lease go back together', async () => {
+  it('of one lease are returned together', async () => {
     const path = server.path('back-together');
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 5 });
@@ -178,7 +183,7 @@ describe('several permits', () => {
     expect(await semaphore.available()).toBe(5);
   });
 
-  it('go back one by one from acquireEach()', async () => {
+  it('from acquireEach() are returned one by one', async () => {
     const path = server.path('each');
     const [one, two] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(one, path, { permits: 3, key: 'beds' });
@@ -198,7 +203,7 @@ describe('several permits', () => {
     await nothingLeft(server, one, ...queues(path));
   });
 
-  it('of acquireEach() are all or none too, and its bad options are refused', async () => {
+  it('from acquireEach() are granted all or none, and bad options are rejected', async () => {
     const path = server.path('each-none');
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
@@ -210,7 +215,7 @@ describe('several permits', () => {
     await held.release();
   });
 
-  it('are lost together where somebody deletes one of their nodes', async () => {
+  it('are lost together when one of their nodes is deleted', async () => {
     const path = server.path('one-deleted');
     const client = await connect();
     const lease = await new Semaphore(client, path, { permits: 3 }).acquire({ count: 2 });
@@ -221,9 +226,9 @@ describe('several permits', () => {
   });
 });
 
-describe('a number of permits', () => {
+describe('the number of permits', () => {
   it.each([0, -1, 1.5, Number.NaN, Infinity, 4, 2 ** 53, '2', null])(
-    'of %s to take out of three is refused before anything is made',
+    'rejects an acquire of %s permits out of three before any request is sent',
     async (count) => {
       const path = server.path('bad-count');
       const client = await connect();
@@ -239,7 +244,7 @@ describe('a number of permits', () => {
   );
 
   it.each([0, -3, 2.5, Number.NaN, Infinity, '2', null, undefined])(
-    'of %s in all is refused',
+    'rejects a total of %s',
     async (permits) => {
       const client = await connect();
       expect(() => new Semaphore(client, '/bad', { permits: permits as number })).toThrow(
@@ -248,14 +253,14 @@ describe('a number of permits', () => {
     },
   );
 
-  it('by another name is refused', async () => {
+  it('is rejected under another option name', async () => {
     const client = await connect();
     const make = () => new Semaphore(client, '/bad', { permits: 3, permit: 5 } as never);
     expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option: 'permit' }));
     expect(make).toThrow('did you mean permits?');
   });
 
-  it('that differs from the one in use in this process is refused', async () => {
+  it('is rejected when this process already uses another number', async () => {
     const path = server.path('disagree');
     const client = await connect();
     const lease = await new Semaphore(client, path, { permits: 3 }).acquire();
@@ -272,7 +277,7 @@ describe('a number of permits', () => {
     await nothingLeft(server, client, ...queues(path));
   });
 
-  it('that another process says is another one is refused, and nothing is left behind', async () => {
+  it('is rejected when another process uses another number, and nothing is left behind', async () => {
     const path = server.path('disagree-elsewhere');
     const [one, two] = await Promise.all([connect(), connect()]);
     const lease = await new Semaphore(one, path, { permits: 3 }).acquire();
@@ -285,7 +290,7 @@ describe('a number of permits', () => {
   });
 
   it.each(['10.0.0.7', '', '{"permits":"many"}', 'null', '17', '__REVOKE__'])(
-    'is not looked for in a node of others that says %j',
+    'is not read from a foreign node with the data %j',
     async (data) => {
       const path = server.path('curator');
       const client = await connect();
@@ -302,8 +307,8 @@ describe('a number of permits', () => {
   );
 });
 
-describe('permits shared in a znode', () => {
-  it('are as many as it says, and their lowering takes none away', async () => {
+describe('permits whose number is shared in a znode', () => {
+  it('are as many as the znode contains, and a lower number revokes none', async () => {
     const path = server.path('shared');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -321,7 +326,7 @@ describe('permits shared in a znode', () => {
     await queued(client, `${path}/leases`, 0);
   });
 
-  it('hold everybody back at 0, until they are raised', async () => {
+  it('block every caller at 0 until the number is raised', async () => {
     const path = server.path('zero');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -334,7 +339,7 @@ describe('permits shared in a znode', () => {
     await (await waiting).release();
   });
 
-  it('must be set before, in the right format', async () => {
+  it('are an error when the znode is missing or has another format', async () => {
     const path = server.path('unset');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -348,7 +353,7 @@ describe('permits shared in a znode', () => {
     await nothingLeft(server, client, ...queues(path));
   });
 
-  it('whose znode goes away under a waiter end its wait, and leave no watch', async () => {
+  it('end a wait when their znode is deleted, and leave no watch', async () => {
     const path = server.path('vanished');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -364,8 +369,8 @@ describe('permits shared in a znode', () => {
   });
 });
 
-describe('a shared count', () => {
-  it('is four bytes, big-endian, as Curator keeps it', async () => {
+describe('SharedCount', () => {
+  it('stores four bytes, big-endian, as Curator does', async () => {
     const path = server.path('count');
     const client = await connect();
     const count = new SharedCount(client, `${path}/deep`);
@@ -376,7 +381,7 @@ describe('a shared count', () => {
     expect((await count.get())?.value).toBe(-2);
   });
 
-  it('is read without a watch', async () => {
+  it('reads without a watch', async () => {
     const path = server.path('unwatched');
     const client = await connect();
     const permits = new SharedCount(client, path);
@@ -386,7 +391,7 @@ describe('a shared count', () => {
     expect(await server.watchCount()).toBe(0);
   });
 
-  it('is set by one of two that saw the same version', async () => {
+  it('lets one of two writers that read the same version set it', async () => {
     const path = server.path('versioned');
     const client = await connect();
     const count = new SharedCount(client, path);
@@ -397,7 +402,7 @@ describe('a shared count', () => {
     expect(await count.get()).toEqual({ value: 2, version: version + 1 });
   });
 
-  it('is made once where two set it first', async () => {
+  it('is created once when two clients set it first', async () => {
     const path = server.path('first');
     const [one, two] = await Promise.all([connect(), connect()]);
     await Promise.all([
@@ -414,8 +419,8 @@ describe('a shared count', () => {
   });
 });
 
-describe('a try for a permit', () => {
-  it('succeeds while permits are left, also when others are just asking', async () => {
+describe('tryAcquire() of a permit', () => {
+  it('succeeds while permits are left, even while others are asking', async () => {
     const path = server.path('try');
     const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
     const tries = clients.flatMap((client) =>
@@ -426,7 +431,7 @@ describe('a try for a permit', () => {
     await releaseAll(leases.map((lease) => lease!));
   });
 
-  it('of more tries than permits succeeds as often as there are permits', async () => {
+  it('called more often than there are permits succeeds once for each permit', async () => {
     const path = server.path('try-all');
     const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
     const tries = clients.flatMap((client) =>
@@ -464,7 +469,7 @@ describe('a try for a permit', () => {
     link.close();
   });
 
-  it('fails as soon as none is left, also where it stands at the door', async () => {
+  it('fails as soon as no permit is left, even after it entered the queue', async () => {
     const path = server.path('try-gone');
     const [client, other] = await Promise.all([connect(), connect()]);
     const door = await new Mutex(other, `${path}/locks`).acquire();
@@ -481,7 +486,7 @@ describe('a try for a permit', () => {
     await nothingLeft(server, other, ...queues(path));
   });
 
-  it('fails at once when none is left, and leaves nothing behind', async () => {
+  it('fails at once when no permit is left, and leaves nothing behind', async () => {
     const path = server.path('try-none');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits: 2 }).acquire({ count: 2 });
@@ -498,8 +503,8 @@ describe('a try for a permit', () => {
   });
 });
 
-describe('a wait for a permit', () => {
-  it('ends at its deadline, and leaves neither node nor watch', async () => {
+describe('waiting for a permit', () => {
+  it('times out at the deadline and leaves neither node nor watch', async () => {
     const path = server.path('timeout');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
@@ -521,7 +526,7 @@ describe('a wait for a permit', () => {
     await nothingLeft(server, holder, ...queues(path));
   });
 
-  it('ends when its signal aborts, and leaves neither node nor watch', async () => {
+  it('rejects when the signal aborts and leaves neither node nor watch', async () => {
     const path = server.path('cancel');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits: 2 }).acquire();
@@ -539,7 +544,7 @@ describe('a wait for a permit', () => {
     await nothingLeft(server, holder, ...queues(path));
   });
 
-  it('does not begin with a signal that has aborted', async () => {
+  it('rejects at once when the signal has already aborted', async () => {
     const path = server.path('cancelled');
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 1 });
@@ -549,33 +554,30 @@ describe('a wait for a permit', () => {
     expect(await client.exists(path)).toBeUndefined();
   });
 
-  it.each(['locks', 'leases'])(
-    'goes on where somebody deletes its node under %s',
-    async (queue) => {
-      const path = server.path('deleted');
-      const [holder, waiter] = await Promise.all([connect(), connect()]);
-      const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
-      const before = await nodesUnder(holder, `${path}/${queue}`);
-      const waiting = new Semaphore(waiter, path, { permits: 1 }).acquire();
-      await asking(holder, path, 2);
-      const after = await nodesUnder(holder, `${path}/${queue}`);
-      const made = after.find((name) => !before.includes(name))!;
-      await holder.delete(`${path}/${queue}/${made}`);
-      await expect
-        .poll(async () => {
-          const now = await nodesUnder(holder, `${path}/${queue}`);
-          return now.length === after.length && !now.includes(made);
-        })
-        .toBe(true);
-      await held.release();
-      await (await waiting).release();
-      await nothingLeft(server, holder, ...queues(path));
-    },
-  );
+  it.each(['locks', 'leases'])('queues again when its node under %s is deleted', async (queue) => {
+    const path = server.path('deleted');
+    const [holder, waiter] = await Promise.all([connect(), connect()]);
+    const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
+    const before = await nodesUnder(holder, `${path}/${queue}`);
+    const waiting = new Semaphore(waiter, path, { permits: 1 }).acquire();
+    await asking(holder, path, 2);
+    const after = await nodesUnder(holder, `${path}/${queue}`);
+    const made = after.find((name) => !before.includes(name))!;
+    await holder.delete(`${path}/${queue}/${made}`);
+    await expect
+      .poll(async () => {
+        const now = await nodesUnder(holder, `${path}/${queue}`);
+        return now.length === after.length && !now.includes(made);
+      })
+      .toBe(true);
+    await held.release();
+    await (await waiting).release();
+    await nothingLeft(server, holder, ...queues(path));
+  });
 });
 
 describe('a session that ends', () => {
-  it('gives its permits to those who wait', async () => {
+  it('frees its permits for the waiters', async () => {
     const path = server.path('holder-expired');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new Semaphore(holder, path, { permits: 2 }).acquire({ count: 2 });
@@ -589,7 +591,7 @@ describe('a session that ends', () => {
     await nothingLeft(server, other, ...queues(path));
   });
 
-  it('is granted nothing, even between the last two answers', async () => {
+  it('is granted nothing, even between the last two replies', async () => {
     const path = server.path('last-answers');
     const client = await connect();
     const before = await client.session();
@@ -615,7 +617,7 @@ describe('a session that ends', () => {
     await nothingLeft(server, client, ...queues(path));
   });
 
-  it('has its waiters ask again, the first of them and those behind', async () => {
+  it('has its waiters queue again, the first one and those behind it', async () => {
     const path = server.path('waiter-expired');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
@@ -632,8 +634,8 @@ describe('a session that ends', () => {
   });
 });
 
-describe('a call chain that has a permit', () => {
-  it('takes another one when it asks again', async () => {
+describe('a call chain that holds a permit', () => {
+  it('gets another permit when it acquires again', async () => {
     const path = server.path('again');
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });

@@ -19,8 +19,8 @@ function said({ key, path, fencingToken }: Lease, held: boolean) {
   return { key, path, held, fencingToken: String(fencingToken) };
 }
 
-describe('as JSON, with its token as text,', () => {
-  it('stands the lease of a lock, held and released', async () => {
+describe('toJSON(), with the token as text,', () => {
+  it('represents the lease of a lock, held and released', async () => {
     const mutex = new Mutex(await connect(), server.path('json'), { key: 'gold' });
     const lease = await mutex.withLock((held) => {
       expect(logged(held)).toEqual(said(held, true));
@@ -30,7 +30,7 @@ describe('as JSON, with its token as text,', () => {
     expect(logged(lease)).toEqual(said(lease, false));
   });
 
-  it('stands the lease of several locks', async () => {
+  it('represents the lease of several locks', async () => {
     const client = await connect();
     const path = server.path('json-all');
     const locks = ['a', 'b'].map((key) => new Mutex(client, `${path}/${key}`, { key }));
@@ -38,7 +38,7 @@ describe('as JSON, with its token as text,', () => {
     expect(logged(lease)).toEqual({ ...said(lease, true), key: 'a, b' });
   });
 
-  it('stands the lease of a service', async () => {
+  it('represents the lease of a service', async () => {
     const locks = (await apps.start({})).get(LockService);
     await using lease = await locks.acquire('gold');
     expect(logged(lease)).toEqual({ ...said(lease, true), key: 'gold' });
@@ -46,13 +46,13 @@ describe('as JSON, with its token as text,', () => {
     expect(logged(both)).toEqual({ ...said(both, true), key: 'silver, tin' });
   });
 
-  it('stands the lease of a teaching lock', async () => {
+  it('represents the lease of a teaching lock', async () => {
     const lock = new SingleNodeLock(await connect(), server.path('json-single'));
     await using lease = await lock.acquire();
     expect(logged(lease)).toEqual(said(lease, true));
   });
 
-  it('stands a term', async () => {
+  it('represents a term', async () => {
     const path = server.path('json-term');
     const latch = new LeaderLatch(await connect(), path, { key: 'billing' });
     latch.start();

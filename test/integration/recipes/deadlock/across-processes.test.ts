@@ -38,32 +38,36 @@ async function holder(root: string, key: string) {
   return { child, key, told, cross };
 }
 
-describe('of a deadlock between processes', () => {
-  it.each([2, 3])('all %i are told within two seconds, by key and holder', TIMED, async (count) => {
-    const root = server.path('processes');
-    const keys = ['a', 'b', 'c'].slice(0, count);
-    const holders = await Promise.all(keys.map((key) => holder(root, key)));
-    for (const [index, { cross }] of holders.entries()) {
-      cross(keys[(index + 1) % count]!).catch(() => {});
-    }
-    for (const { told } of holders) await expect.poll(() => told.length).toBe(1);
-    const expected = keys.map((key, index) => `${key} -> ${keys[(index + 1) % count]}`);
-    const closed = Math.max(...holders.map(({ told }) => told[0]!.since));
-    for (const { child, key, told } of holders) {
-      const [{ at, cycle, message }] = told as [Told];
-      expect(at - closed).toBeLessThan(TOLD_WITHIN);
-      expect(edges({ cycle })).toEqual(expected);
-      expect(cycle.find(({ here }) => here)?.key).toBe(key);
-      for (const member of cycle) {
-        const name = `holder of ${member.key}`;
-        expect(member.holder).toMatchObject({ state: 'holding', details: { name } });
-        expect(member.here).toBe(member.holder.pid === child.pid);
-        expect(message).toContain(name);
+describe('a deadlock between processes', () => {
+  it.each([2, 3])(
+    'is reported to all %i within two seconds, with keys and holders',
+    TIMED,
+    async (count) => {
+      const root = server.path('processes');
+      const keys = ['a', 'b', 'c'].slice(0, count);
+      const holders = await Promise.all(keys.map((key) => holder(root, key)));
+      for (const [index, { cross }] of holders.entries()) {
+        cross(keys[(index + 1) % count]!).catch(() => {});
       }
-    }
-  });
+      for (const { told } of holders) await expect.poll(() => told.length).toBe(1);
+      const expected = keys.map((key, index) => `${key} -> ${keys[(index + 1) % count]}`);
+      const closed = Math.max(...holders.map(({ told }) => told[0]!.since));
+      for (const { child, key, told } of holders) {
+        const [{ at, cycle, message }] = told as [Told];
+        expect(at - closed).toBeLessThan(TOLD_WITHIN);
+        expect(edges({ cycle })).toEqual(expected);
+        expect(cycle.find(({ here }) => here)?.key).toBe(key);
+        for (const member of cycle) {
+          const name = `holder of ${member.key}`;
+          expect(member.holder).toMatchObject({ state: 'holding', details: { name } });
+          expect(member.here).toBe(member.holder.pid === child.pid);
+          expect(message).toContain(name);
+        }
+      }
+    },
+  );
 
-  it('exactly one is refused, and the others go on', async () => {
+  it('rejects exactly one of them, and the others continue', async () => {
     const root = server.path('refused');
     const keys = ['a', 'b', 'c'];
     const holders = await Promise.all(keys.map((key) => holder(root, key)));
@@ -73,7 +77,7 @@ describe('of a deadlock between processes', () => {
     expect((await Promise.all(ends)).sort()).toEqual(['DEADLOCK', 'done', 'done']);
   });
 
-  it('who came first is told of who came later', TIMED, async () => {
+  it('is reported to the process that waited first, too', TIMED, async () => {
     const root = server.path('later');
     const [one, two] = await Promise.all([holder(root, 'a'), holder(root, 'b')]);
     one.cross('b').catch(() => {});

@@ -37,7 +37,7 @@ async function broken(clients: ZkClient[], planted: Promise<unknown>[]): Promise
 }
 
 describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (fairness) => {
-  it('of two chains of one client is told once, with keys and holders', async () => {
+  it('of two call chains of one client is reported once, with keys and holders', async () => {
     const root = server.path('local');
     const client = await connect();
     const told = deadlocksTold();
@@ -59,7 +59,7 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
     await broken([client], planted);
   });
 
-  it('of two clients is refused to one of them, and the other goes on', async () => {
+  it('of two clients rejects one of them, and the other continues', async () => {
     const root = server.path('refused');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -83,7 +83,7 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
 });
 
 describe('a deadlock', () => {
-  it('of three clients is told with all of them', async () => {
+  it('of three clients is reported with all of them', async () => {
     const root = server.path('three');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, three] = clients.map((client) => locksOf(client, root));
@@ -98,7 +98,7 @@ describe('a deadlock', () => {
     await broken(clients, planted);
   });
 
-  it('through a chain that waits inside its process is told with every step', async () => {
+  it('through a call chain that waits inside its process is reported with every step', async () => {
     const root = server.path('mixed');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -114,7 +114,7 @@ describe('a deadlock', () => {
     await broken(clients, planted);
   });
 
-  it('of a reader behind a writer that waits for another reader is told', async () => {
+  it('of a reader behind a writer that waits for another reader is reported', async () => {
     const root = server.path('readers');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, three] = clients.map((client) => locksOf(client, root));
@@ -139,7 +139,7 @@ describe('a deadlock', () => {
     await broken(clients, [first, writer, second]);
   });
 
-  it('of a multi-lock with nested locks is told, also of what the multi-lock has so far', async () => {
+  it('of a multi-lock with nested locks is reported, with the locks that it has so far', async () => {
     const root = server.path('multi');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -159,7 +159,7 @@ describe('a deadlock', () => {
     await broken(clients, [nested, multi]);
   });
 
-  it('of a reader that another one brought to the queue is its own', async () => {
+  it('of a reader that queues behind a shared node belongs to that reader', async () => {
     const root = server.path('readers');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -185,7 +185,7 @@ describe('a deadlock', () => {
     await broken(clients, asked);
   });
 
-  it('with a wait that ends by itself says when', async () => {
+  it('with a wait that times out contains the time', async () => {
     const root = server.path('timed');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -206,7 +206,7 @@ describe('a deadlock', () => {
     expect(told[0]!.message).toContain(' until ');
   });
 
-  it('is refused to a wait that may be refused, not to one that may not', async () => {
+  it('rejects a wait with onDeadlock: refuse, not one without it', async () => {
     const root = server.path('one-of-two');
     const client = await connect();
     const { mutex } = locksOf(client, root);
@@ -218,7 +218,7 @@ describe('a deadlock', () => {
     await expect(patient).resolves.toBe('done');
   });
 
-  it('of one chain that comes back by another connection is told', async () => {
+  it('of one call chain that uses two connections is reported', async () => {
     const root = server.path('self');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -227,8 +227,8 @@ describe('a deadlock', () => {
   });
 });
 
-describe('no deadlock is told', () => {
-  it('of chains that wait for one that goes on', async () => {
+describe('no deadlock is reported', () => {
+  it('for call chains that wait for one that makes progress', async () => {
     const root = server.path('queue');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -243,7 +243,7 @@ describe('no deadlock is told', () => {
     expect(told).toEqual([]);
   });
 
-  it('of leases that no call chain holds, whoever waits', async () => {
+  it('for leases that no call chain holds', async () => {
     const root = server.path('leases');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -256,7 +256,7 @@ describe('no deadlock is told', () => {
     for (const lease of await Promise.all(waiting)) await lease.release();
   });
 
-  it('of a permit, which others may give back', async () => {
+  it('for a permit, which others may release', async () => {
     const root = server.path('permits');
     const clients = await Promise.all([connect(), connect()]);
     const told = deadlocksTold();
@@ -281,7 +281,7 @@ describe('no deadlock is told', () => {
     await Promise.all(chains);
   });
 
-  it('of a lock that lingers, which is given up for whoever asks', async () => {
+  it('for a lingering lock, which is released on demand', async () => {
     const root = server.path('linger');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -299,8 +299,8 @@ describe('no deadlock is told', () => {
   });
 });
 
-describe('what a waiter said', () => {
-  it('is no longer said when it has the lock, and the lock is handed on', async () => {
+describe('what a waiter writes into its node', () => {
+  it('is removed when it has the lock, and the lock is handed over', async () => {
     const root = server.path('said');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));

@@ -45,8 +45,8 @@ function numbers(seed: number): () => number {
   };
 }
 
-describe('of chains that keep the order', () => {
-  it('no deadlock is told, but the one that was planted among them', async () => {
+describe('call chains that lock in one order', () => {
+  it('cause no report except for the one deadlock that the test creates', async () => {
     const root = server.path('ordered');
     const clients = await Promise.all(Array.from({ length: CLIENTS }, () => connect()));
     const told = deadlocksTold();
