@@ -6,10 +6,11 @@
 // once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, and
 // the integration tests on the other one of those two servers. test:all runs both parts, and the integration tests
 // also with the servers and transports swapped.
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { relative } from 'node:path';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
 import { createVitest } from 'vitest/node';
+import { build } from './build.mjs';
 import { CHROMIUM } from './browser.mjs';
 import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
 
@@ -19,21 +20,20 @@ const { values, positionals: files } = parseArgs({
   options: {
     slow: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
-    'no-build': { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   },
   allowPositionals: true,
 });
 if (values.help) {
-  console.log(`Usage: node scripts/test.mjs [--slow | --all] [--no-build] [FILE...]
-  --slow      run the slow tests instead of the quick ones
-  --all       run both, and the integration tests with each transport on each server
-  --no-build  use dist, dist-sample and dist-scripts as they are
-  FILE        run the tests whose path contains FILE, quick or slow`);
+  console.log(`Usage: node scripts/test.mjs [--slow | --all] [FILE...]
+  --slow  run the slow tests instead of the quick ones
+  --all   run both, and the integration tests with each transport on each server
+  FILE    run the tests whose path contains FILE, quick or slow`);
   process.exit();
 }
 
-if (!values['no-build']) await build();
+// Tests start the embedded server's worker, the sample's instances and the scripts.
+build('lib', 'sample', 'scripts');
 
 const leftOut = [];
 const native = await import('zookeeper').then(
@@ -132,16 +132,5 @@ function runs(program) {
     return true;
   } catch {
     return false;
-  }
-}
-
-/** Builds what tests start: the embedded server's worker, the sample's instances, the simulation. */
-async function build() {
-  const scripts = ['build', 'build:sample', 'build:scripts'];
-  const running = scripts.map((script) => promisify(execFile)('npm', ['run', '--silent', script]));
-  for (const result of await Promise.allSettled(running)) {
-    if (result.status === 'fulfilled') continue;
-    console.error(`${result.reason.stdout}${result.reason.stderr}`);
-    process.exit(1);
   }
 }

@@ -345,7 +345,9 @@ class Run {
   /** Whoever holds, by its own account, in a session that is not known to have ended. */
   #counts({ state, lease }: Visit): boolean {
     return (
-      state === 'inside' && lease!.held && !this.#ended.has(grantOf(lease!)!.ownership.position.session)
+      state === 'inside' &&
+      lease!.held &&
+      !this.#ended.has(grantOf(lease!)!.ownership.position.session)
     );
   }
 

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { type Event, type FaultKind, judge as judgeHistory } from '../../../scripts/failover/judge.js';
+import {
+  type Event,
+  type FaultKind,
+  judge as judgeHistory,
+} from '../../../scripts/failover/judge.js';
 
 const judge = (...history: Event[]) =>
   judgeHistory(history, { sessionTimeout: 2_000, tickTime: 500, creates: [9, 10, 30] });
