@@ -23,12 +23,12 @@ const MAY_IMPORT = {
   decorators: ['tokens', 'services', 'recipes', 'vocabulary', 'client'],
   embedded: ['protocol'],
   module: ['tokens', 'decorators', 'services', 'recipes', 'diagnostics', 'client', 'embedded'],
-  index: ['module', 'tokens', 'decorators', 'services', 'recipes'],
+  index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
   teaching: ['recipes', 'internals', 'vocabulary', 'client'],
   cli: ['services', 'recipes', 'internals', 'vocabulary', 'client'],
   terminus: ['tokens', 'services', 'client'],
   opentelemetry: ['diagnostics', 'client'],
-  testing: ['tokens', 'client', 'embedded', 'protocol'],
+  testing: ['module', 'tokens', 'client', 'embedded', 'protocol'],
 } as const satisfies Record<string, readonly string[]>;
 type Part = keyof typeof MAY_IMPORT;
 
@@ -36,11 +36,11 @@ type Part = keyof typeof MAY_IMPORT;
 const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 
 // The present numbers. They may only fall: lower them with the code, to 0, 0, 0, 150 and 17,000.
-const MAX_WRONG_IMPORTS = 13;
-const MAX_FILES_IN_CIRCLES = 35;
+const MAX_WRONG_IMPORTS = 2;
+const MAX_FILES_IN_CIRCLES = 4;
 const MAX_LONG_FILES = 1;
-const MAX_FILES = 168;
-const MAX_LINES = 18_400;
+const MAX_FILES = 162;
+const MAX_LINES = 18_160;
 
 const MAX_LINES_OF_FILE = 300;
 
