@@ -444,7 +444,7 @@ describe('@DistributedSemaphore', () => {
     }
     await expect(new Reports().print()).rejects.toThrow(MisuseError);
     await expect(new Reports().print()).rejects.toThrow(
-      /Reports\.print has a @DistributedSemaphore.*no SemaphoreService/,
+      /Reports\.print has a @DistributedSemaphore.*no injected SemaphoreService/,
     );
   });
 });

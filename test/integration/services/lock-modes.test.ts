@@ -61,7 +61,7 @@ describe('a lock for readers and writers', () => {
     for (const mode of ['read', 'write'] as const) {
       const late = other.acquire('stock', { mode, wait: 0 });
       await expect(late).rejects.toThrow(ForeignNodeError);
-      await expect(late).rejects.toThrow(/either exclusively or with mode 'read' and 'write'/);
+      await expect(late).rejects.toThrow(/either exclusively, or with mode 'read' and 'write'/);
     }
     await expect(other.participants('stock', { mode: 'read' })).rejects.toThrow(ForeignNodeError);
     await using _read = await other.acquire('goods', { mode: 'read' });

@@ -5,7 +5,10 @@ import { HostProvider } from '../../../lib/client/host-provider.js';
 import { Listeners } from '../../../lib/client/listeners.js';
 import { isAnswer, SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
 import { replyError } from '../../../lib/client/reply-errors.js';
-import { ConnectionStateMachine, type ConnectionEvent } from '../../../lib/client/connection-state.js';
+import {
+  ConnectionStateMachine,
+  type ConnectionEvent,
+} from '../../../lib/client/connection-state.js';
 import { WatchRegistry } from '../../../lib/client/watch-registry.js';
 
 describe('the session deadline', () => {
