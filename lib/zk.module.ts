@@ -18,10 +18,9 @@ import {
   getZkClientToken,
 } from './services/tokens.js';
 import { ZkConnection } from './zk.connection.js';
+import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
-  type Ensemble,
   settingsOf,
-  ZK_ENSEMBLE,
   ZK_OPTIONS,
   type ZkModuleAsyncOptions,
   type ZkModuleExtras,
@@ -114,13 +113,7 @@ function providersOf(name: string): Provider[] {
     { provide: ZK_ENSEMBLE, useValue: undefined },
     {
       provide: ZkConnection,
-      inject: [
-        MODULE_OPTIONS_TOKEN,
-        ModulesContainer,
-        DiscoveryService,
-        MetadataScanner,
-        ZK_ENSEMBLE,
-      ],
+      inject: [MODULE_OPTIONS_TOKEN, ModulesContainer, DiscoveryService, MetadataScanner],
       useFactory: (
         options: ZkModuleOptions,
         modules: ModulesContainer,

@@ -2,7 +2,6 @@ import type { ConfigurableModuleAsyncOptions, Type } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
-import type { Connect } from './client/transport/transport.js';
 import { checkKnownOptions } from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
@@ -226,13 +225,3 @@ function embeddedOptions(
   }
   return embedded === true ? {} : embedded;
 }
-
-/** Replaces the `connectString` of all connections of an application. */
-export interface Ensemble {
-  readonly connectString: string;
-  /** Replaces the client's transports. */
-  readonly connect?: Connect;
-}
-
-/** The token of an {@link Ensemble}. Only tests override its value, which is undefined. */
-export const ZK_ENSEMBLE = Symbol('ZkEnsemble');

@@ -7,6 +7,9 @@ export interface TypedChannel<Message> extends Pick<Channel<unknown, Message>, '
   unsubscribe(listener: (message: Message) => void): void;
 }
 
+/** The name of the channel of connection messages. */
+export const CONNECTION_CHANNEL = 'nestjs-zookeeper:connection';
+
 export function typedChannel<Message>(name: string): TypedChannel<Message> {
   return channel(name) as unknown as TypedChannel<Message>;
 }

@@ -1,6 +1,6 @@
 import type { StateChange } from './connection-state.js';
 import { AclContainerCreator, ensureContainers } from './containers.js';
-import { typedChannel } from './diagnostics.js';
+import { CONNECTION_CHANNEL, typedChannel } from './diagnostics.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import {
@@ -31,7 +31,7 @@ export interface ConnectionMessage extends StateChange {
   readonly client: ZkClient;
 }
 
-export const connections = typedChannel<ConnectionMessage>('nestjs-zookeeper:connection');
+export const connections = typedChannel<ConnectionMessage>(CONNECTION_CHANNEL);
 
 export function publishConnection(client: ZkClient, change: StateChange): void {
   if (connections.hasSubscribers) connections.publish({ client, ...change });

@@ -1,7 +1,7 @@
 import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
-import { listen } from '../client/diagnostics.js';
-import { connections } from '../client/zk-client.js';
+import { CONNECTION_CHANNEL, listen, typedChannel } from '../client/diagnostics.js';
+import type { ConnectionMessage } from '../client/zk-client.js';
 import { holds, leaders, waits } from '../recipes/diagnostics.js';
 import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
 import {
@@ -117,7 +117,7 @@ function countConnections(meter: Meter): () => void {
     }
   };
   count.addCallback(observe);
-  const stop = listen(connections, ({ client, state }) => {
+  const stop = listen(typedChannel<ConnectionMessage>(CONNECTION_CHANNEL), ({ client, state }) => {
     if (state === 'CLOSED') return void states.delete(client);
     seen.add(state);
     states.set(client, state);
