@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { checkImportsReplaced } from './builtin-modules.js';
 import { separateChannels } from './channels.js';
 import { replaceGlobals } from './environment.js';
 import { loadLazyModules } from './lazy-modules.js';
@@ -144,6 +145,18 @@ async function run<T>(
   const restoreChannels = separateChannels(current, (process) => process === world?.scenario);
   const restoreErrorListeners = captureErrors(fail);
   const realIo = new RealIoDetector(scheduler);
+  const restore = () => {
+    realIo.disable();
+    restoreErrorListeners();
+    restoreChannels();
+    restoreGlobals();
+  };
+  try {
+    checkImportsReplaced();
+  } catch (error) {
+    restore();
+    throw error;
+  }
   try {
     const created = (world = new World(options, random, scheduler, contexts));
     created.at(0, () => {
@@ -174,10 +187,7 @@ async function run<T>(
     if (error !== found.error) found.error.cause = error;
     throw wrap(found.error, found.at);
   } finally {
-    realIo.disable();
-    restoreErrorListeners();
-    restoreChannels();
-    restoreGlobals();
+    restore();
     scheduler.clear();
     // Otherwise Node 20 would copy the store into every promise that is created from now on.
     contexts.disable();
