@@ -25,3 +25,8 @@ export class ProcessState<T> {
 export function separateProcesses(current: (() => object) | undefined): void {
   currentProcess = current;
 }
+
+/** Returns whether the running code belongs to a simulated process. */
+export function isSimulated(): boolean {
+  return currentProcess !== undefined;
+}

@@ -1,4 +1,5 @@
 import { BadOptionError } from '../errors.js';
+import { isSimulated } from '../process-state.js';
 import { loadBinding } from './native-binding.js';
 import { connectNative } from './native-transport.js';
 import { openTls } from './byte-stream.js';
@@ -29,12 +30,18 @@ let defaultName: Promise<TransportName> | undefined;
  * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire,
  * with a process warning.
  *
- * @throws BadOptionError if `'native'` is given and its package cannot be loaded
+ * @throws BadOptionError if `'native'` is given and its package cannot be loaded; Error in a simulated process, whose
+ *   clients get their connections from the simulation
  */
 export async function chooseTransport(
   name: TransportName | undefined,
   tls: TlsOptions | undefined,
 ): Promise<ChosenTransport> {
+  if (isSimulated()) {
+    throw new Error(
+      'a simulated process cannot connect to real servers; connect a ZkModule by process.override(), and get a ZkClient from process.client()',
+    );
+  }
   const chosen = name ?? (tls ? 'wire' : await (defaultName ??= findDefault()));
   if (chosen === 'wire') {
     return { name: 'wire', connect: connectWire(tls && openTls(tls)) };

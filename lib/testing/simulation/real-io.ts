@@ -1,4 +1,6 @@
 import { createHook } from 'node:async_hooks';
+import { Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import type { Scheduler } from './scheduler.js';
 
 /**
@@ -15,7 +17,27 @@ const RESOURCES: readonly [prefix: RegExp, name: string][] = [
   [/^(GETADDRINFO|GETNAMEINFO|QUERY)/, 'a name look-up'],
   [/^PROCESS/, 'a child process'],
   [/^WORKER/, 'a worker thread'],
+  [/^MESSAGEPORT/, 'a message port'],
+  [/^(Timeout|Immediate)$/, 'a timer of the real event loop'],
 ];
+
+/** Calls that use a resource from before the simulation, and so do not create one. */
+const CALLS: readonly [prototype: object, method: string, name: string][] = [
+  [Socket.prototype, 'write', 'a socket'],
+  [Socket.prototype, 'end', 'a socket'],
+  [Worker.prototype, 'postMessage', 'a worker thread'],
+];
+
+/** A line in the stack of output to a console. A test runner may pass the output on by a real timer. */
+const CONSOLE_FRAME = /\(node:internal\/console\//;
+
+/**
+ * The lines in the stack of an immediate that a module of Node starts. Immediates run in the same order in each run, so
+ * those of Node, such as of a `PerformanceObserver`, are allowed.
+ */
+const NODE_IMMEDIATE = /setImmediate \(node:timers.*\n.*\(node:/;
+
+const STACK_FRAMES = 30;
 
 /** Detects operations of the code under test that complete in real time. */
 export class RealIoDetector {
@@ -23,17 +45,34 @@ export class RealIoDetector {
   // Without hooks for promises Node 24 is faster. Node 20 ignores the option.
   readonly #hook = createHook({
     init: (_id: number, type: string) => {
-      if (type === 'PROMISE' || this.#found || !this.scheduler.active) return;
+      if (type === 'PROMISE') return;
       const resource = RESOURCES.find(([prefix]) => prefix.test(type));
-      if (resource)
-        this.#found = { error: realIoError(resource[1], type), at: this.scheduler.time };
+      if (resource) this.#started(resource[1], type);
     },
     ...{ trackPromises: false },
   });
+  readonly #restoreCalls: () => void;
 
   constructor(private readonly scheduler: Scheduler) {
     // Node opens these streams on first use, which must not count as I/O of the code under test.
-    void [process.stdout, process.stderr];
+    const output = new Set<unknown>([process.stdout, process.stderr]);
+    const restoreFunctions = CALLS.map(([prototype, method, name]) => {
+      const before = Reflect.getOwnPropertyDescriptor(prototype, method);
+      const original = Reflect.get(prototype, method) as (...args: unknown[]) => unknown;
+      const started = () => this.#started(name, `${method}()`);
+      const value = function (this: unknown, ...args: unknown[]) {
+        if (!output.has(this)) started();
+        return Reflect.apply(original, this, args);
+      };
+      Object.defineProperty(prototype, method, { value, configurable: true, writable: true });
+      return () => {
+        if (before) Object.defineProperty(prototype, method, before);
+        else Reflect.deleteProperty(prototype, method);
+      };
+    });
+    this.#restoreCalls = () => {
+      for (const restore of restoreFunctions) restore();
+    };
     this.#hook.enable();
   }
 
@@ -56,11 +95,30 @@ export class RealIoDetector {
 
   disable(): void {
     this.#hook.disable();
+    this.#restoreCalls();
+  }
+
+  #started(name: string, type: string): void {
+    if (this.#found || !this.scheduler.active) return;
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = STACK_FRAMES;
+    const error = realIoError(name, type);
+    Error.stackTraceLimit = stackTraceLimit;
+    const stack = error.stack ?? '';
+    if (CONSOLE_FRAME.test(stack) || (type === 'Immediate' && NODE_IMMEDIATE.test(stack))) return;
+    this.#found = { error, at: this.scheduler.time };
   }
 }
 
 function realIoError(name: string, type: string): Error {
   return new Error(
-    `the code under test started real I/O, ${name} (${type}), which virtual time cannot wait for; load modules and files before the simulation, and replace other services by fakes`,
+    `the code under test started real I/O, ${name} (${type}), which virtual time cannot wait for; ${remedy(name)}`,
   );
+}
+
+function remedy(name: string): string {
+  if (name === 'a timer of the real event loop') {
+    return 'it called a timer function that was stored in a variable before the simulation, as vi.waitFor() and expect.poll() do; let it read the function from globalThis, node:timers or node:timers/promises at each call';
+  }
+  return 'load modules and files before the simulation, and replace other services by fakes';
 }

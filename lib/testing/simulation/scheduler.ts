@@ -214,7 +214,7 @@ export class Scheduler {
       if (event.at > limit) {
         const names = pausedNames();
         throw new Error(
-          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a real timer or a dynamic import()` +
+          `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a worker thread or a dynamic import()` +
             (names.length > 0 ? `; paused processes and servers: ${names.join(', ')}` : ''),
         );
       }

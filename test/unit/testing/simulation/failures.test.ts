@@ -1,16 +1,19 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { readFileSync, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { performance, PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { ZkClient } from 'nestjs-zookeeper';
 import { simulate, SimulationError, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
-const realTimeout = globalThis.setTimeout;
+const { setTimeout: realTimeout, setImmediate: realImmediate } = globalThis;
 
 async function failure(
   scenario: (world: World) => unknown,
@@ -138,12 +141,63 @@ describe('a simulation that fails', () => {
       /a worker thread \(WORKER\)/,
       () => new Promise((resolve) => new Worker('', { eval: true }).on('exit', resolve)),
     ],
+    [
+      'a message port',
+      /a message port \(MESSAGEPORT\)/,
+      () => void new MessageChannel().port1.close(),
+    ],
+    [
+      'a real timer',
+      /a timer of the real event loop \(Timeout\)/,
+      () => new Promise((resolve) => realTimeout(resolve, 1)),
+    ],
+    [
+      'a real immediate',
+      /a timer of the real event loop \(Immediate\)/,
+      () => new Promise((resolve) => realImmediate(resolve)),
+    ],
   ])('names %s, and the code that started it', async (_, what, start) => {
     const error = await failure((world) => world.process('a').run(start));
     expect(error.message).toMatch(
       new RegExp(`the code under test started real I/O, ${what.source}, which virtual time cannot`),
     );
     expect((error.cause as Error).stack).toContain('failures.test.ts');
+  });
+
+  it('names a socket and a worker that were opened before the simulation', async () => {
+    const server = createServer((socket) => socket.pipe(socket)).listen(0);
+    await once(server, 'listening');
+    const socket = connect((server.address() as AddressInfo).port);
+    await once(socket, 'connect');
+    const worker = new Worker('setInterval(() => {}, 1000)', { eval: true });
+    await once(worker, 'online');
+    const written = await failure(() => void socket.write('hello'));
+    expect(written.message).toContain('real I/O, a socket (write()), which');
+    const posted = await failure(() => worker.postMessage('hello'));
+    expect(posted.message).toContain('real I/O, a worker thread (postMessage()), which');
+    await worker.terminate();
+    socket.destroy();
+    server.close();
+  });
+
+  it('says how to connect if a client would use a real server', async () => {
+    const error = await failure((world) =>
+      world.process('a').run(() => new ZkClient({ connectString: '127.0.0.1:9' }).connect()),
+    );
+    expect(error.message).toMatch(
+      /virtual ms: .*connect a ZkModule by process.override\(\), and get a ZkClient from/,
+    );
+  });
+
+  it('allows output to the console, and immediates of Node itself', async () => {
+    const observer = new PerformanceObserver(() => {});
+    observer.observe({ entryTypes: ['mark'] });
+    await simulate({ seed: 77 }, () => {
+      console.log('output of a simulation');
+      process.stdout.write('');
+      performance.mark('a mark');
+    });
+    observer.disconnect();
   });
 
   it('detects real I/O that starts at the end of the scenario', async () => {
@@ -189,13 +243,10 @@ describe('a simulation that fails', () => {
     expect(value).toContain('nestjs-zookeeper');
   });
 
-  it.each<[string, () => unknown]>([
-    ['a promise that never settles', () => never],
-    ['a real timer', () => new Promise((resolve) => realTimeout(resolve, 60_000).unref())],
-  ])('ends at its limit if it waits for %s', async (_, wait) => {
-    const error = await failure(wait, { limit: 60_000 });
+  it('ends at its limit if it waits for a promise that never settles', async () => {
+    const error = await failure(() => never, { limit: 60_000 });
     expect(error.message).toContain('did not end within its limit of 60000 virtual milliseconds');
-    expect(error.message).toContain('such as a real timer or a dynamic import()');
+    expect(error.message).toContain('such as a worker thread or a dynamic import()');
     expect(error.message).not.toContain('paused');
   });
 
