@@ -1,5 +1,5 @@
 /** Identifies the running process while the simulator runs several of them in one; otherwise undefined. */
-let currentProcess: (() => object) | undefined;
+let currentProcess: (() => object | undefined) | undefined;
 
 /** State that exists once per process, such as a timer that all locks share. */
 export class ProcessState<T> {
@@ -9,8 +9,8 @@ export class ProcessState<T> {
   constructor(private readonly create: () => T) {}
 
   get current(): T {
-    if (!currentProcess) return (this.#only ??= this.create());
-    const process = currentProcess();
+    const process = currentProcess?.();
+    if (!process) return (this.#only ??= this.create());
     let state = this.#byProcess.get(process);
     if (!state) this.#byProcess.set(process, (state = this.create()));
     return state;
@@ -20,13 +20,14 @@ export class ProcessState<T> {
 /**
  * Gives each simulated process its own state.
  *
- * @param current returns the process whose code is running; undefined ends the separation
+ * @param current returns the process whose code is running, or undefined for code that is not simulated; undefined ends
+ *   the separation
  */
-export function separateProcesses(current: (() => object) | undefined): void {
+export function separateProcesses(current: (() => object | undefined) | undefined): void {
   currentProcess = current;
 }
 
 /** Returns whether the running code belongs to a simulated process. */
 export function isSimulated(): boolean {
-  return currentProcess !== undefined;
+  return currentProcess?.() !== undefined;
 }

@@ -17,32 +17,38 @@ import { findTimer, toDelay, VirtualTimer } from './virtual-timer.js';
 type Callback = (...args: unknown[]) => unknown;
 type Replacements = Record<PropertyKey, unknown>;
 
+/** The simulation, as the replaced functions see it. */
+export interface RunningCode {
+  /** Returns the process whose code is running. */
+  current(): SimulatedProcess;
+  /** Returns whether the running code is not part of any simulation, such as the code of a test runner. */
+  isOutside(): boolean;
+  /** Returns the number of the event that is running. */
+  eventNumber(): number;
+}
+
 /**
- * Replaces the timers, clocks and random numbers.
+ * Replaces the timers, clocks and random numbers. Code outside of the simulation still gets the original functions.
  *
- * @param current returns the process whose code is running
- * @param eventNumber returns the number of the event that is running
  * @returns a function that restores the original functions
  */
 export function replaceGlobals(
-  current: () => SimulatedProcess,
+  { current, isOutside, eventNumber }: RunningCode,
   random: Random,
-  eventNumber: () => number,
 ): () => void {
   const undo: (() => void)[] = [];
+  const define = (target: object, name: PropertyKey, value: unknown) => {
+    const before = Reflect.getOwnPropertyDescriptor(target, name);
+    const enumerable = before?.enumerable ?? true;
+    Object.defineProperty(target, name, { value, configurable: true, writable: true, enumerable });
+    undo.push(() => {
+      if (before) Object.defineProperty(target, name, before);
+      else Reflect.deleteProperty(target, name);
+    });
+  };
   const replace = (target: object, replacements: Replacements) => {
     for (const name of Reflect.ownKeys(replacements)) {
-      const before = Reflect.getOwnPropertyDescriptor(target, name);
-      Object.defineProperty(target, name, {
-        value: replacements[name],
-        configurable: true,
-        writable: true,
-        enumerable: before?.enumerable ?? true,
-      });
-      undo.push(() => {
-        if (before) Object.defineProperty(target, name, before);
-        else Reflect.deleteProperty(target, name);
-      });
+      define(target, name, insideOnly(replacements[name], Reflect.get(target, name), isOutside));
     }
   };
 
@@ -52,7 +58,9 @@ export function replaceGlobals(
   replace(timersPromises, virtualTimerPromises(current));
   replace(AbortSignal, { timeout: virtualAbortTimeout(current), any: abortSignalAny });
   replace(performance, virtualPerformance(current));
-  replace(globalThis, { Date: virtualDate(current) });
+  const date = virtualDate(current, isOutside);
+  define(globalThis, 'Date', date);
+  define(Date.prototype, 'constructor', date);
   replace(process, {
     hrtime: virtualHrtime(current),
     uptime: () => current().monotonicTime() / 1000,
@@ -69,13 +77,32 @@ export function replaceGlobals(
     getRandomValues: (array: NodeJS.ArrayBufferView) => fillRandom(bytes, array),
   });
   syncBuiltinESMExports();
-  separateProcesses(current);
+  separateProcesses(() => (isOutside() ? undefined : current()));
 
   return () => {
     separateProcesses(undefined);
     for (const restore of undo.toReversed()) restore();
     syncBuiltinESMExports();
   };
+}
+
+/**
+ * Returns a value with the functions of `replacement`. Code outside of the simulation calls those of `original` instead.
+ */
+function insideOnly(replacement: unknown, original: unknown, isOutside: () => boolean): unknown {
+  const isFunction = typeof replacement === 'function' && typeof original === 'function';
+  if (!isFunction && (typeof replacement !== 'object' || replacement === null)) return replacement;
+  const result = isFunction
+    ? function (this: unknown, ...args: unknown[]): unknown {
+        return Reflect.apply(isOutside() ? original : replacement, this, args);
+      }
+    : {};
+  for (const name of Reflect.ownKeys(replacement as object)) {
+    if (name === 'length' || name === 'name' || name === 'prototype') continue;
+    const [inner, outer] = [replacement, original].map((each) => Reflect.get(each as object, name));
+    Reflect.set(result, name, insideOnly(inner, outer, isOutside));
+  }
+  return result;
 }
 
 function virtualTimerFunctions(current: () => SimulatedProcess): Replacements {
@@ -200,9 +227,10 @@ function virtualPerformance(current: () => SimulatedProcess): Replacements {
   };
 }
 
-function virtualDate(current: () => SimulatedProcess): DateConstructor {
-  const now = () => current().wallTime();
-  return new Proxy(Date, {
+function virtualDate(current: () => SimulatedProcess, isOutside: () => boolean): DateConstructor {
+  const RealDate = Date;
+  const now = () => (isOutside() ? RealDate.now() : current().wallTime());
+  return new Proxy(RealDate, {
     apply: (target) => new target(now()).toString(),
     construct: (target, args: [], newTarget) =>
       Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget) as Date,

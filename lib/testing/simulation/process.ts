@@ -104,6 +104,15 @@ export class SimulatedProcess {
   }
 
   /**
+   * Whether its simulation has ended.
+   *
+   * @internal
+   */
+  get ended(): boolean {
+    return this.context.scheduler.ended;
+  }
+
+  /**
    * Runs `fn` in this process and resolves with its result.
    *
    * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws

@@ -82,6 +82,7 @@ export class Scheduler {
   readonly digest = new Digest();
   readonly #heap: Event[] = [];
   readonly #salt: number;
+  #ended = false;
   #sequence = 0;
   /** Virtual milliseconds that the current event has taken so far. */
   #elapsed = 0;
@@ -93,6 +94,11 @@ export class Scheduler {
 
   constructor(private readonly random: Random) {
     this.#salt = random.whole(0, 2 ** 32 - 1);
+  }
+
+  /** Whether the simulation has ended. */
+  get ended(): boolean {
+    return this.#ended;
   }
 
   /** The process whose event is running. */
@@ -190,8 +196,12 @@ export class Scheduler {
     });
   }
 
-  /** Removes all events. An abort signal that Node never frees may refer to this object. */
-  clear(): void {
+  /**
+   * Removes all events, and ignores those that are scheduled later. Code of the simulation may still run, such as after
+   * real I/O, and Node may never free an abort signal that refers to this object.
+   */
+  end(): void {
+    this.#ended = true;
     this.#heap.length = 0;
   }
 
@@ -250,6 +260,7 @@ export class Scheduler {
   }
 
   #push(event: Event): void {
+    if (this.#ended) return;
     const heap = this.#heap;
     let index = heap.push(event) - 1;
     while (index > 0) {

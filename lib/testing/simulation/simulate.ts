@@ -70,6 +70,9 @@ function lastEntries(trace: readonly TraceEntry[], until: number): string[] {
 
 let running = false;
 
+/** The process that each piece of code belongs to. Code of an ended simulation keeps its process. */
+const contexts = new AsyncLocalStorage<SimulatedProcess>();
+
 /**
  * Runs a scenario in virtual time: several processes, a network with faults and an ensemble of servers, in one
  * Node process and one event at a time. The seed decides every latency, every random number and the order of
@@ -123,10 +126,11 @@ async function run<T>(
 ): Promise<SimulationResult<T>> {
   const random = new Random(seed);
   const scheduler = new Scheduler(random.fork());
-  const contexts = new AsyncLocalStorage<SimulatedProcess>();
   let world: World | undefined;
   const current = () =>
     contexts.getStore() ?? (scheduler.running as SimulatedProcess | undefined) ?? world!.scenario;
+  // Between two batches of events, the real event loop runs the code of others, such as of the test runner.
+  const isOutside = () => !scheduler.active && contexts.getStore() === undefined;
 
   let failure: { error: unknown } | undefined;
   let outcome: { value: T } | undefined;
@@ -141,9 +145,13 @@ async function run<T>(
       { cause: error },
     );
 
-  const restoreGlobals = replaceGlobals(current, random.fork(), () => scheduler.events);
+  const code = { current, isOutside, eventNumber: () => scheduler.events };
+  const restoreGlobals = replaceGlobals(code, random.fork());
   const restoreChannels = separateChannels(current, (process) => process === world?.scenario);
-  const restoreErrorListeners = captureErrors(fail);
+  const restoreErrorListeners = captureErrors(
+    fail,
+    () => contexts.getStore()?.ended ?? isOutside(),
+  );
   const realIo = new RealIoDetector(scheduler);
   const restore = () => {
     realIo.disable();
@@ -188,22 +196,32 @@ async function run<T>(
     throw wrap(found.error, found.at);
   } finally {
     restore();
-    scheduler.clear();
+    scheduler.end();
     // Otherwise Node 20 would copy the store into every promise that is created from now on.
     contexts.disable();
   }
 }
 
 /**
- * Passes unhandled errors to `fail` instead of the existing listeners. Returns a function that restores the
- * listeners.
+ * Passes unhandled errors to `fail` instead of the existing listeners, except those of other code. Returns a function
+ * that restores the listeners.
+ *
+ * @param isOtherCode returns whether the code that failed is not part of this simulation, given the number of existing
+ *   listeners
  */
-function captureErrors(fail: (error: unknown) => void): () => void {
+function captureErrors(
+  fail: (error: unknown) => void,
+  isOtherCode: (otherListeners: number) => boolean,
+): () => void {
   const restoreFunctions = (['unhandledRejection', 'uncaughtException'] as const).map((event) => {
     const others = process.listeners(event as 'uncaughtException');
-    process.removeAllListeners(event).on(event, fail);
+    const listener = (error: Error, origin: NodeJS.UncaughtExceptionOrigin) => {
+      if (!isOtherCode(others.length)) return fail(error);
+      for (const other of others) other.call(process, error, origin);
+    };
+    process.removeAllListeners(event).on(event as 'uncaughtException', listener);
     return () => {
-      process.off(event, fail);
+      process.off(event, listener);
       for (const other of others) process.on(event, other);
     };
   });

@@ -291,6 +291,7 @@ export class World {
   }
 
   #note(process: string, event: string): void {
+    if (this.#scheduler.ended) return;
     const at = this.now;
     this.trace.push({ at, process, event });
     this.#scheduler.digest.addNumber(at);

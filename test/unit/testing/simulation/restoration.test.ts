@@ -5,6 +5,7 @@ import nodeCrypto, {
   randomInt,
   randomUUID,
 } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { performance as nodePerformance } from 'node:perf_hooks';
 import timers, { setTimeout as startTimer } from 'node:timers';
 import timersPromises, { scheduler, setTimeout as pause } from 'node:timers/promises';
@@ -81,4 +82,78 @@ it('clears real timers during a simulation, and simulated timers after it', asyn
   clearTimeout(left.value);
   await pause(20);
   expect(fired).toBe(false);
+});
+
+const { setTimeout: realTimeout } = globalThis;
+
+/** Runs a simulation of a few timers, long enough for real I/O to complete meanwhile. */
+function digestOfTimers(): Promise<string> {
+  const waits = async () => {
+    for (let step = 0; step < 5_000; step++) await pause(1);
+  };
+  return simulate({ seed: 5 }, (world) => world.process('a').run(waits)).then((run) => run.digest);
+}
+
+it.each<[string, () => unknown]>([
+  ['a file', () => readFile('package.json')],
+  ['a real timer', () => new Promise((resolve) => realTimeout(resolve, 1))],
+])(
+  'ignores code of an ended simulation that continues in the next one after %s',
+  async (_, wait) => {
+    const digest = await digestOfTimers();
+    let continued = false;
+    const leftover = async () => {
+      await wait();
+      continued = true;
+      setInterval(() => {}, 1);
+      for (;;) await pause(1);
+    };
+    const run = simulate({ seed: 4 }, (world) => world.process('a').run(() => void leftover()));
+    await expect(run).rejects.toThrow('real I/O');
+    expect(await digestOfTimers()).toBe(digest);
+    expect(continued).toBe(true);
+  },
+);
+
+it('passes errors of an ended simulation to the listeners of the test runner', async () => {
+  const event = 'unhandledRejection';
+  const listeners = process.listeners(event);
+  const errors: unknown[] = [];
+  process.removeAllListeners(event).on(event, (error) => errors.push(error));
+  try {
+    const run = simulate({ seed: 4 }, (world) =>
+      world.process('a').run(() => void readFile('/no such file')),
+    );
+    await expect(run).rejects.toThrow('real I/O');
+    await digestOfTimers();
+  } finally {
+    process.removeAllListeners(event);
+    for (const listener of listeners) process.on(event, listener);
+  }
+  expect(errors).toMatchObject([{ code: 'ENOENT' }]);
+});
+
+it('leaves the original functions to code outside of the simulation', async () => {
+  const digest = await digestOfTimers();
+  const years = new Set<number>();
+  let fired = 0;
+  const timer = setInterval(() => {
+    years.add(new Date(Date.now()).getFullYear());
+    setTimeout(() => fired++, 0);
+  }, 1);
+  expect(await digestOfTimers()).toBe(digest);
+  clearInterval(timer);
+  expect(years).toEqual(new Set([new Date().getFullYear()]));
+  expect(fired).toBeGreaterThan(0);
+});
+
+it('makes dates whose constructor is Date', async () => {
+  const realDate = Date;
+  const { value } = await simulate({ seed: 1 }, () => new Date());
+  expect(value.constructor).toBe(realDate);
+  await simulate({ seed: 1 }, () => {
+    expect(new Date().constructor).toBe(Date);
+    expect(value).toBeInstanceOf(Date);
+    expect(new Date()).toBeInstanceOf(realDate);
+  });
 });
