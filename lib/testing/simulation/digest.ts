@@ -20,6 +20,19 @@ export class Digest {
     this.#high = mix(this.#high ^ this.#low);
   }
 
+  /** @param end the index after the last byte to add */
+  addBytes(bytes: Buffer, start: number, end: number): void {
+    let low = this.#low;
+    let index = start;
+    for (; index + 4 <= end; index += 4) {
+      low = Math.imul(low ^ bytes.readInt32LE(index), 0x85ebca6b);
+      low ^= low >>> 15;
+    }
+    for (; index < end; index++) low = Math.imul(low ^ bytes[index]!, 0x01000193);
+    this.#low = low;
+    this.#high = mix(this.#high ^ low);
+  }
+
   /** Returns the digest as sixteen hexadecimal digits. */
   toString(): string {
     const hex = (half: number) => (half >>> 0).toString(16).padStart(8, '0');

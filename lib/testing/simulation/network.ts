@@ -1,4 +1,5 @@
 import type { Link } from './link.js';
+import { addReplies, addRequests } from './message-digest.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
@@ -91,7 +92,9 @@ class Connection {
   ) {
     this.#toServer = new Channel(host.scheduler, process.link, 'requests');
     this.#toClient = new Channel(host.scheduler, process.link, 'replies');
+    const { digest } = host.scheduler;
     this.client = this.#createStream(process, (packet) => {
+      if (typeof packet === 'object') addRequests(digest, packet.bytes);
       if (this.#earlyPackets) this.#earlyPackets.push(packet);
       else this.#sendToServer(packet);
     });
@@ -146,7 +149,8 @@ class Connection {
     const process = this.#serverProcess!;
     const server = (this.#server = this.#createStream(process, (packet) => {
       // The ensemble may end a session while the server of the connection is paused.
-      const { time } = scheduler;
+      const { digest, time } = scheduler;
+      if (typeof packet === 'object') addReplies(digest, packet.bytes);
       const send = () => this.#sendToClient(packet);
       if (process.paused) scheduler.schedule(process, time, 'message', send);
       else send();

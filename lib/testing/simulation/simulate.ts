@@ -4,6 +4,7 @@ import { separateChannels } from './channels.js';
 import { replaceGlobals } from './environment.js';
 import { loadLazyModules } from './lazy-modules.js';
 import { checkOptions, type SimulationOptions } from './options.js';
+import { messageOf, plainData } from './outcome.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { RealIoDetector } from './real-io.js';
@@ -20,7 +21,11 @@ const MAX_ENTRIES_IN_MESSAGE = 8;
  */
 export interface SimulationResult<T> {
   readonly seed: number;
-  /** Sixteen hexadecimal digits. Two runs with the same events at the same times have the same digest. */
+  /**
+   * Sixteen hexadecimal digits. Two runs have the same digest if they had the same events at the same times in the same
+   * processes, the same requests and replies except for the data of znodes, the same trace, and the same outcome: the
+   * message of the error, or the return value as far as it is plain data.
+   */
   readonly digest: string;
   /** Virtual milliseconds that passed. */
   readonly duration: number;
@@ -135,15 +140,15 @@ async function run<T>(
   let failure: { error: unknown } | undefined;
   let outcome: { value: T } | undefined;
   const fail = (error: unknown) => (failure ??= { error });
-  const wrap = (error: unknown, at: number) =>
-    new SimulationError(
-      error instanceof Error ? error.message : String(error),
-      seed,
-      at,
-      scheduler.digest.toString(),
-      world?.trace ?? [],
-      { cause: error },
-    );
+  const digestWith = (result: string) => {
+    scheduler.digest.addText(result);
+    return scheduler.digest.toString();
+  };
+  const wrap = (error: unknown, at: number) => {
+    const message = messageOf(error);
+    const digest = digestWith(`failed: ${message}`);
+    return new SimulationError(message, seed, at, digest, world?.trace ?? [], { cause: error });
+  };
 
   const code = { current, isOutside, eventNumber: () => scheduler.events };
   const restoreGlobals = replaceGlobals(code, random.fork());
@@ -182,7 +187,7 @@ async function run<T>(
     realIo.check();
     return {
       seed,
-      digest: scheduler.digest.toString(),
+      digest: digestWith(`returned: ${plainData(outcome!.value)}`),
       duration: scheduler.time,
       events: scheduler.events,
       trace: created.trace,

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LockTimeoutError } from 'nestjs-zookeeper';
 import { Mutex } from 'nestjs-zookeeper/recipes';
-import { simulate, type World } from 'nestjs-zookeeper/testing';
+import { simulate, type SimulationError, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
 /** Runs three processes that compete for a lock while faults happen. Returns their actions in order. */
@@ -107,5 +107,44 @@ describe('the seed of a simulation', () => {
     expect(second).toEqual(first);
     for (const [index, drawn] of other.entries()) expect(drawn).not.toBe(first[index]);
     expect(first[1]).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+  });
+});
+
+describe('the digest of a run', () => {
+  const digestOf = async (scenario: (world: World) => unknown) =>
+    simulate({ seed: 1 }, scenario).then(
+      (run) => run.digest,
+      (error: SimulationError) => error.digest,
+    );
+
+  const locking = (name: string) => async (world: World) => {
+    const process = world.process('a');
+    const client = await process.client();
+    await process.run(() => new Mutex(client, `/locks/${name}`).withLock(async () => {}));
+  };
+
+  it('depends on the paths of requests', async () => {
+    expect(await digestOf(locking('x'))).not.toBe(await digestOf(locking('y')));
+    expect(await digestOf(locking('x'))).toBe(await digestOf(locking('x')));
+  });
+
+  it.each<[string, () => unknown, () => unknown]>([
+    ['the return value', () => ({ sold: [1, 2n] }), () => ({ sold: [1, 3n] })],
+    [
+      'the error',
+      () => Promise.reject(new Error('first')),
+      () => Promise.reject(new Error('second')),
+    ],
+    ['success or failure', () => 'done', () => Promise.reject(new Error('done'))],
+  ])('depends on %s', async (_, first, second) => {
+    expect(await digestOf(first)).not.toBe(await digestOf(second));
+    expect(await digestOf(first)).toBe(await digestOf(first));
+  });
+
+  it('does not depend on returned objects that are not plain data', async () => {
+    const cycle: unknown[] = [];
+    cycle.push(cycle);
+    expect(await digestOf(() => cycle)).toMatch(/^[\da-f]{16}$/);
+    expect(await digestOf((world) => ({ world }))).toBe(await digestOf(() => ({})));
   });
 });
