@@ -46,6 +46,7 @@ export class Network implements ConnectionHost {
   connect(process: SimulatedProcess, address: string): SimulatedStream {
     const server = this.servers.find((each) => each.address === address);
     if (!server) throw new Error(`no simulated server listens at ${address}`);
+    process.checkNotCrashed();
     const connection = new Connection(this, process, server);
     this.#connections.add(connection);
     return connection.client;
@@ -127,7 +128,7 @@ class Connection {
 
   /** Called when the first packet of the handshake arrives at the machine of the server. */
   #onSyn(): void {
-    if (this.client.destroyed) return;
+    if (this.client.closed) return;
     const { address, state } = this.server;
     if (state === 'unreachable') {
       this.#retransmit(() => this.#onSyn());
@@ -144,7 +145,7 @@ class Connection {
    * connection.
    */
   #onSynAck(): void {
-    if (this.client.destroyed) return;
+    if (this.client.closed) return;
     const { scheduler } = this.host;
     const process = this.#serverProcess!;
     const server = (this.#server = this.#createStream(process, (packet) => {
@@ -179,7 +180,7 @@ class Connection {
    * Called when a packet of the client arrives at the machine of the server after the process of the server crashed.
    */
   #onUnknownConnection(): void {
-    if (this.client.destroyed) return;
+    if (this.client.closed) return;
     if (this.server.state === 'unreachable') this.#retransmit(() => this.#onUnknownConnection());
     else this.#sendToClient('reset');
   }
@@ -195,8 +196,9 @@ class Connection {
     return new SimulatedStream({
       send,
       closed: () => {
-        if (this.client.destroyed && this.#server?.destroyed !== false) this.host.remove(this);
+        if (this.client.closed && this.#server?.closed !== false) this.host.remove(this);
       },
+      checkOwner: () => owner.checkNotCrashed(),
       timer: (ms, fire) => {
         const { scheduler } = this.host;
         const event = scheduler.schedule(owner, scheduler.time + ms, 'timer', fire);

@@ -176,7 +176,8 @@ export class SimulatedProcess {
 
   /**
    * Pauses the process, as SIGSTOP or a long garbage collection does. Its clocks continue. Replies and timers that come
-   * due during the pause are handled after {@link resume}.
+   * due during the pause are handled after {@link resume}. If the process calls this method itself, the pause begins at
+   * the end of the present event.
    */
   pause(): void {
     if (this.#paused || this.#crashed) return;
@@ -214,7 +215,8 @@ export class SimulatedProcess {
   }
 
   /**
-   * Ends the process at once. None of its code runs again, not even a `finally`. Its connections break. With `silently`
+   * Ends the process. None of its code runs again, not even a `finally`, with one exception: if the process calls this
+   * method itself, its code runs until the end of the present event, that is until it waits for a timer or a reply. Its connections break. With `silently`
    * the servers are not notified of that, as when a machine loses power. To replace the process, start another process
    * with the same name.
    */
@@ -262,6 +264,22 @@ export class SimulatedProcess {
    */
   hold(event: Event): void {
     this.#heldEvents.push(event);
+  }
+
+  /**
+   * Throws if this process has crashed and the running code belongs to another process. Code of this process itself may
+   * still run until the end of the event in which the process crashed.
+   *
+   * @throws ProcessCrashedError
+   * @internal
+   */
+  checkNotCrashed(): void {
+    const { contexts, scheduler } = this.context;
+    const current = contexts.getStore() ?? scheduler.running;
+    if (!this.#crashed || current === this) return;
+    throw new ProcessCrashedError(
+      `a client of the process ${this.name} was used after the process had crashed; use it in run() of this process only`,
+    );
   }
 
   /** @internal */

@@ -11,6 +11,12 @@ interface StreamHost {
   send(packet: Packet): void;
   /** Called once, when this end closes. */
   closed(): void;
+  /**
+   * Called when the owner of a closed end asks whether it is closed.
+   *
+   * @throws ProcessCrashedError if other code uses the end of a process that has crashed
+   */
+  checkOwner(): void;
   /** Starts a timer in the process of this end. Returns the function that stops the timer. */
   timer(ms: number, fire: () => void): () => void;
 }
@@ -22,7 +28,7 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   /** Bytes are sent at once, so a writer never has to wait. */
   readonly writableNeedDrain = false;
   readonly writableLength = 0;
-  destroyed = false;
+  #closed = false;
   #paused = false;
   #received: Packet[] = [];
   #stopTimer: () => void = () => {};
@@ -31,20 +37,30 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
     super();
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Whether this end is closed, for its owner. */
+  get destroyed(): boolean {
+    if (this.#closed) this.host.checkOwner();
+    return this.#closed;
+  }
+
   write(bytes: Buffer): boolean {
-    if (!this.destroyed) this.host.send({ bytes });
+    if (!this.#closed) this.host.send({ bytes });
     return true;
   }
 
   end(bytes?: Buffer | string, done?: () => void): this {
     if (bytes !== undefined) this.write(Buffer.from(bytes));
-    if (!this.destroyed) this.host.send('end');
+    if (!this.#closed) this.host.send('end');
     if (done) process.nextTick(done);
     return this;
   }
 
   destroy(error?: Error): this {
-    if (this.destroyed) return this;
+    if (this.#closed) return this;
     this.host.send('end');
     return this.#close(error);
   }
@@ -54,19 +70,19 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
   }
 
   resetAndDestroy(): this {
-    if (this.destroyed) return this;
+    if (this.#closed) return this;
     this.host.send('reset');
     return this.#close();
   }
 
   /** Closes this end with an error. The other end is not notified. */
   fail(error: Error): void {
-    if (!this.destroyed) this.#close(error);
+    if (!this.#closed) this.#close(error);
   }
 
   /** Closes this end and emits no events. The other end is not notified. */
   closeSilently(): void {
-    this.destroyed = true;
+    this.#closed = true;
     this.#received = [];
     this.#stopTimer();
     this.host.closed();
@@ -96,7 +112,7 @@ export class SimulatedStream extends EventEmitter implements ClientStream, ByteS
 
   /** Handles a packet of the other end. */
   receive(packet: Packet): void {
-    if (this.destroyed) return;
+    if (this.#closed) return;
     if (this.#paused) {
       this.#received.push(packet);
     } else if (packet === 'end') {
