@@ -5,7 +5,8 @@ import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
 import { separateProcesses } from '../../client/process-state.js';
 import { type SimulatedProcess, WALL_CLOCK_START } from './process.js';
-import { EventRandom, type Random } from './random.js';
+import type { Random } from './random.js';
+import { randomFunctions } from './random-functions.js';
 import { findTimer, toDelay, VirtualTimer } from './virtual-timer.js';
 
 /*
@@ -65,17 +66,10 @@ export function replaceGlobals(
     hrtime: virtualHrtime(current),
     uptime: () => current().monotonicTime() / 1000,
   });
-  // Each function has a source of its own. A library may keep a pool of random bytes from an earlier simulation, so it
-  // draws fewer bytes in this one, which must not change the numbers of other functions.
-  const source = () => new EventRandom(random.next() * 2 ** 32, eventNumber);
-  const [floats, bytes, uuids, integers] = [source(), source(), source(), source()];
-  replace(Math, { random: () => floats.next() });
-  const cryptoFunctions = randomFunctions({ bytes, uuids, integers }, current);
-  replace(crypto, cryptoFunctions);
-  replace(globalThis.crypto, {
-    randomUUID: cryptoFunctions.randomUUID,
-    getRandomValues: (array: NodeJS.ArrayBufferView) => fillRandom(bytes, array),
-  });
+  const { next, nodeCrypto, webCrypto } = randomFunctions(random, eventNumber, current);
+  replace(Math, { random: next });
+  replace(crypto, nodeCrypto);
+  replace(globalThis.crypto, webCrypto);
   syncBuiltinESMExports();
   separateProcesses(() => (isOutside() ? undefined : current()));
 
@@ -164,8 +158,31 @@ function virtualTimerPromises(current: () => SimulatedProcess) {
   const sleep = <T>(delay?: unknown, value?: T, options?: WaitOptions) =>
     wait(toDelay(delay), value, options);
   const nextTurn = <T>(value?: T, options?: WaitOptions) => wait(undefined, value, options);
-  async function* repeat<T>(delay?: unknown, value?: T, options?: WaitOptions) {
-    for (;;) yield await sleep(delay, value, options);
+  // As in Node, the interval continues while the consumer is busy, and the consumer gets the missed values at once.
+  async function* repeat<T>(delay?: unknown, value?: T, { signal }: WaitOptions = {}) {
+    if (signal?.aborted) throw abortError(signal);
+    let due = 0;
+    let wake = () => {};
+    const fired = () => {
+      due++;
+      wake();
+    };
+    const timer = new VirtualTimer(current(), fired, [], toDelay(delay), true);
+    const onAbort = () => {
+      timer.close();
+      wake();
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      while (!signal?.aborted) {
+        if (due === 0) await new Promise<void>((resolve) => (wake = resolve));
+        for (; due > 0; due--) yield value;
+      }
+      throw abortError(signal);
+    } finally {
+      timer.close();
+      signal?.removeEventListener('abort', onAbort);
+    }
   }
   return {
     setTimeout: sleep,
@@ -184,7 +201,10 @@ function abortError({ reason }: AbortSignal): Error {
 }
 
 function virtualAbortTimeout(current: () => SimulatedProcess) {
+  const realTimeout = AbortSignal.timeout.bind(AbortSignal);
   return (delay: number) => {
+    // Node's function throws the error.
+    if (!(Number.isInteger(delay) && delay >= 0 && delay < 2 ** 32)) return realTimeout(delay);
     const controller = new AbortController();
     const abort = () => {
       const message = 'The operation was aborted due to timeout';
@@ -245,59 +265,4 @@ function virtualHrtime(current: () => SimulatedProcess) {
     return [Number(time / 10n ** 9n), Number(time % 10n ** 9n)];
   };
   return Object.assign(hrtime, { bigint: nanoseconds });
-}
-
-function randomFunctions(
-  { bytes, uuids, integers }: Record<'bytes' | 'uuids' | 'integers', Random>,
-  current: () => SimulatedProcess,
-) {
-  const callInNextTurn = (callback: Callback, ...args: unknown[]) =>
-    void new VirtualTimer(current(), callback, args, undefined, false);
-  return {
-    randomUUID: () => randomUuid(uuids),
-    randomBytes: (size: number, callback?: Callback) => {
-      const filled = fillRandom(bytes, Buffer.alloc(size));
-      return callback ? callInNextTurn(callback, null, filled) : filled;
-    },
-    randomFill: (array: NodeJS.ArrayBufferView, ...rest: (number | Callback)[]) => {
-      const [offset, size] = rest.filter((each) => typeof each === 'number');
-      callInNextTurn(rest.at(-1) as Callback, null, fillRandom(bytes, array, offset, size));
-    },
-    randomFillSync: (array: NodeJS.ArrayBufferView, offset?: number, size?: number) =>
-      fillRandom(bytes, array, offset, size),
-    randomInt: (low: number, high?: number | Callback, callback?: Callback) => {
-      const [from, to] = typeof high === 'number' ? [low, high] : [0, low];
-      const done = typeof high === 'function' ? high : callback;
-      const number = integers.whole(from, to - 1);
-      return done ? callInNextTurn(done, null, number) : number;
-    },
-  };
-}
-
-/**
- * Fills an array with random bytes.
- *
- * @param offset the index of the first element to fill
- * @param size the number of elements to fill. Default: all elements from `offset` on
- */
-function fillRandom<T extends NodeJS.ArrayBufferView>(
-  random: Random,
-  array: T,
-  offset = 0,
-  size?: number,
-): T {
-  const width = 'BYTES_PER_ELEMENT' in array ? Number(array.BYTES_PER_ELEMENT) : 1;
-  const length = size === undefined ? array.byteLength - offset * width : size * width;
-  const bytes = new Uint8Array(array.buffer, array.byteOffset + offset * width, length);
-  for (let index = 0; index < bytes.length; index++) bytes[index] = random.whole(0, 255);
-  return array;
-}
-
-function randomUuid(random: Random): string {
-  const bytes = fillRandom(random, Buffer.alloc(16));
-  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  const hex = bytes.toString('hex');
-  const groups = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20)];
-  return [...groups, hex.slice(20)].join('-');
 }

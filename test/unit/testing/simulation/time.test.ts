@@ -1,3 +1,4 @@
+import { randomFillSync, randomInt } from 'node:crypto';
 import {
   setImmediate as nextTurn,
   setInterval as every,
@@ -157,6 +158,47 @@ describe('time in a simulation', () => {
       expect(await nextTurn('y')).toBe('y');
       expect(performance.now()).toBeGreaterThan(80);
       expect(performance.now()).toBeLessThan(90);
+    });
+  });
+
+  it('has promised intervals that fire at multiples of the interval, however slow the consumer is', async () => {
+    const { value } = await simulate({ seed: 1 }, async () => {
+      const start = performance.now();
+      const times: number[] = [];
+      for await (const item of every(100, 'x')) {
+        expect(item).toBe('x');
+        await pause(times.length === 1 ? 250 : 30);
+        if (times.push(Math.round(performance.now() - start)) === 5) break;
+      }
+      const controller = new AbortController();
+      setTimeout(() => controller.abort(new Error('enough')), 25);
+      const aborted = async () => {
+        const { signal } = controller;
+        for await (const item of every(10, 'y', { signal })) times.push(item.length);
+      };
+      await expect(aborted()).rejects.toMatchObject({
+        name: 'AbortError',
+        cause: { message: 'enough' },
+      });
+      return times;
+    });
+    // The values of 300 ms and 400 ms are waiting when the slow consumer is ready at 450 ms.
+    expect(value).toEqual([130, 450, 480, 510, 540, 1, 1]);
+  });
+
+  it('passes invalid arguments to the functions of Node, which throw', async () => {
+    await simulate({ seed: 1 }, () => {
+      expect(() => randomInt(5, 3)).toThrow('out of range');
+      expect(() => randomInt('x' as never)).toThrow('safe integer');
+      expect(() => randomFillSync(new Uint8Array(4), 5)).toThrow('out of range');
+      expect(() => randomFillSync('x' as never)).toThrow('must be an instance of');
+      expect(() => AbortSignal.timeout(-1)).toThrow('out of range');
+      expect(() => crypto.getRandomValues(new Uint8Array(65_537))).toThrow('65,536');
+      expect(() => crypto.getRandomValues(new Float32Array(1) as never)).toThrow('integer');
+      const buffer = new ArrayBuffer(8);
+      randomFillSync(buffer as never);
+      expect(new Uint8Array(buffer)).not.toEqual(new Uint8Array(8));
+      expect(randomInt(3, 4)).toBe(3);
     });
   });
 
