@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+
 /**
  * Options of a simulation.
  *
@@ -40,13 +42,7 @@ const MAX_MILLISECONDS = Number.MAX_SAFE_INTEGER;
  * @throws TypeError or RangeError that names the option and its value
  */
 export function checkOptions(options: SimulationOptions, randomSeed: number): CheckedOptions {
-  if (typeof options !== 'object' || options === null) {
-    throw new TypeError(`simulate: options must be an object, got ${formatValue(options)}`);
-  }
-  for (const name of Object.keys(options)) {
-    if (!OPTION_NAMES.has(name))
-      throw new TypeError(`simulate: unknown option ${formatValue(name)}`);
-  }
+  checkNames('simulate()', options, OPTION_NAMES);
   const { seed = randomSeed, limit = 3_600_000, servers = 1, tickTime = 500 } = options;
   const { latency = [0.1, 1], lag = [0, 20] } = options;
   checkWholeNumber('seed', seed, 0, MAX_SEED);
@@ -101,7 +97,51 @@ export function checkBounds(name: string, value: unknown): void {
   checkNumber(`${name}[1]`, value[1], value[0] as number, 60_000);
 }
 
-/** Formats a value for a message. Strings are quoted. */
+/**
+ * Checks that an object has no other options than these.
+ *
+ * @param owner the function that takes the options, as the message names it
+ * @throws TypeError that names the option
+ */
+export function checkNames(owner: string, options: unknown, names: ReadonlySet<string>): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(
+      `simulate: the options of ${owner} must be an object, got ${formatValue(options)}`,
+    );
+  }
+  for (const name of Object.keys(options)) {
+    if (names.has(name)) continue;
+    const known = [...names].join(', ');
+    throw new TypeError(
+      `simulate: unknown option ${formatValue(name)} of ${owner}; the options are ${known}`,
+    );
+  }
+}
+
+/**
+ * Checks that a value is a string.
+ *
+ * @throws TypeError with the name and the value
+ */
+export function checkString(name: string, value: unknown): void {
+  if (typeof value === 'string') return;
+  throw new TypeError(`simulate: ${name} must be a string, got ${formatValue(value)}`);
+}
+
+/**
+ * Checks that a value is a function.
+ *
+ * @throws TypeError with the name and the value
+ */
+export function checkFunction(name: string, value: unknown): void {
+  if (typeof value === 'function') return;
+  throw new TypeError(`simulate: ${name} must be a function, got ${formatValue(value)}`);
+}
+
+/** Formats a value for a message in one line. Strings are quoted. */
 export function formatValue(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value) : String(value);
+  if (typeof value === 'string') return JSON.stringify(value);
+  return typeof value === 'object'
+    ? inspect(value, { depth: 0, breakLength: Infinity })
+    : String(value);
 }

@@ -1,3 +1,5 @@
+// This file has more than 300 lines because of the documentation of its public methods.
+
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
 import { connectWire } from '../../client/transport/wire-transport.js';
@@ -5,7 +7,7 @@ import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import type { Network } from './network.js';
 import { Link } from './link.js';
-import { checkNumber } from './options.js';
+import { checkFunction, checkNumber } from './options.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
@@ -115,9 +117,11 @@ export class SimulatedProcess {
   /**
    * Runs `fn` in this process and resolves with its result.
    *
-   * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws
+   * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws; TypeError if
+   *   `fn` is not a function
    */
   run<T>(fn: () => T | Promise<T>): Promise<T> {
+    checkFunction('the argument of run()', fn);
     const { scheduler, contexts } = this.context;
     const caller = contexts.getStore() ?? scheduler.running!;
     const result = new Promise<T>((resolve, reject) => {

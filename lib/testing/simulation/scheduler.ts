@@ -68,8 +68,8 @@ interface RunOptions {
   isDone(): boolean;
   /** Called after each batch, before the real event loop continues. An error that it throws ends the run. */
   afterBatch(): void;
-  /** Returns the names of the paused processes and servers for the message of an error. */
-  pausedNames(): string[];
+  /** Returns the processes and servers that are paused or busy, for the message of an error. */
+  stoppedNames(): string[];
 }
 
 export class Scheduler {
@@ -161,7 +161,7 @@ export class Scheduler {
   }
 
   /** Runs events until `isDone` returns true. */
-  run({ limit, isDone, afterBatch, pausedNames }: RunOptions): Promise<void> {
+  run({ limit, isDone, afterBatch, stoppedNames }: RunOptions): Promise<void> {
     return new Promise((resolve, reject) => {
       let over = false;
       const finish = (settle: () => void) => {
@@ -173,7 +173,7 @@ export class Scheduler {
         this.active = true;
         try {
           if (isDone()) finish(resolve);
-          else this.#step(limit, pausedNames);
+          else this.#step(limit, stoppedNames);
         } catch (error) {
           finish(() => reject(error));
         }
@@ -206,7 +206,7 @@ export class Scheduler {
   }
 
   /** Runs the next event. There is always a next event, because the ensemble schedules its next tick. */
-  #step(limit: number, pausedNames: RunOptions['pausedNames']): void {
+  #step(limit: number, stoppedNames: RunOptions['stoppedNames']): void {
     this.#endEvent();
     for (;;) {
       const event = this.#pop()!;
@@ -222,10 +222,10 @@ export class Scheduler {
         continue;
       }
       if (event.at > limit) {
-        const names = pausedNames();
+        const names = stoppedNames();
         throw new Error(
           `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a worker thread or a dynamic import()` +
-            (names.length > 0 ? `; paused processes and servers: ${names.join(', ')}` : ''),
+            (names.length > 0 ? `; these are paused or busy: ${names.join(', ')}` : ''),
         );
       }
       this.#simultaneousEvents = event.at > this.now ? 0 : this.#simultaneousEvents + 1;

@@ -3,7 +3,7 @@ import { checkImportsReplaced } from './builtin-modules.js';
 import { separateChannels } from './channels.js';
 import { replaceGlobals } from './environment.js';
 import { loadLazyModules } from './lazy-modules.js';
-import { checkOptions, type SimulationOptions } from './options.js';
+import { checkFunction, checkOptions, type SimulationOptions } from './options.js';
 import { messageOf, plainData } from './outcome.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
@@ -107,9 +107,7 @@ export async function simulate<T>(
   scenario: (world: World) => T | Promise<T>,
 ): Promise<SimulationResult<T>> {
   const checked = checkOptions(options, Math.floor(Math.random() * 2 ** 32));
-  if (typeof scenario !== 'function') {
-    throw new TypeError(`simulate: the scenario must be a function, got ${String(scenario)}`);
-  }
+  checkFunction('the scenario', scenario);
   if (running) {
     throw new Error(
       'simulate: another simulation is still running in this Node process, such as that of a test that timed out; run one simulation at a time',
@@ -181,7 +179,7 @@ async function run<T>(
       limit: options.limit,
       isDone,
       afterBatch: () => realIo.check(),
-      pausedNames: () => created.pausedNames,
+      stoppedNames: () => created.stoppedNames,
     });
     if (failure) throw (failure as { error: unknown }).error;
     realIo.check();

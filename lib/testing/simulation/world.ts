@@ -1,11 +1,21 @@
+// This file has more than 300 lines because of the documentation of its public methods.
+
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
 import { ActiveFaults } from '../../embedded/faults.js';
 import type { Connection } from '../../embedded/connection.js';
-import { parseSessionId, resolveOptions } from '../../embedded/options.js';
+import { resolveOptions } from '../../embedded/options.js';
 import { OpCode } from '../../protocol/index.js';
+import { checkProcessName, sessionOf } from './arguments.js';
 import { Network } from './network.js';
-import { type CheckedOptions, checkNumber, formatValue } from './options.js';
+import {
+  type CheckedOptions,
+  checkFunction,
+  checkNames,
+  checkNumber,
+  checkString,
+  formatValue,
+} from './options.js';
 import { type ProcessContext, SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
@@ -32,6 +42,10 @@ export interface ProcessOptions {
   /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
   clockRate?: number;
 }
+
+const PROCESS_OPTIONS: ReadonlySet<string> = new Set([
+  'clockRate',
+] satisfies (keyof ProcessOptions)[]);
 
 /**
  * The world of a simulation: its processes, its servers, the network between them, and virtual time.
@@ -121,17 +135,20 @@ export class World {
    * Starts a process.
    *
    * @param name a name that no running process has
-   * @throws Error if a process of this name is running; RangeError for a clock rate out of range
+   * @throws Error if a process of this name is running; TypeError for an empty or reserved name or an unknown option;
+   *   RangeError for a clock rate out of range
    */
-  process(name: string, { clockRate = 1 }: ProcessOptions = {}): SimulatedProcess {
+  process(name: string, options: ProcessOptions = {}): SimulatedProcess {
+    const servers = this.servers.map(({ address }) => address);
+    checkProcessName(name, [this.scenario.name, ...servers]);
+    checkNames('process()', options, PROCESS_OPTIONS);
+    const { clockRate = 1 } = options;
     const running = this.#processes.get(name);
     if (running && !running.crashed)
       throw new Error(
         `simulate: a process named "${name}" is already running; choose another name or crash it first`,
       );
-    if (!(clockRate >= 0.5 && clockRate <= 2)) {
-      throw new RangeError(`simulate: clockRate must be from 0.5 to 2, got ${clockRate}`);
-    }
+    checkNumber('clockRate', clockRate, 0.5, 2);
     const process = this.#newProcess(name, clockRate);
     process.link.latency = this.#options.latency;
     this.#network.attachLink(process, (event) => this.#note(name, event));
@@ -148,15 +165,19 @@ export class World {
   /** Calls `fn` at a virtual time, outside of all processes. A time in the past means now. */
   at(time: number, fn: () => void): void {
     checkNumber('the time of at()', time, 0);
-    if (typeof fn !== 'function')
-      throw new TypeError(`simulate: the callback of at() must be a function, got ${String(fn)}`);
+    checkFunction('the callback of at()', fn);
     this.#scheduler.schedule(this.scenario, Math.max(time, this.now), 'call', () =>
       this.#contexts.run(this.scenario, fn),
     );
   }
 
-  /** Adds an entry to the trace, with the process whose code calls this method. The entry changes the digest. */
+  /**
+   * Adds an entry to the trace, with the process whose code calls this method. The entry changes the digest.
+   *
+   * @throws TypeError if `event` is not a string
+   */
   note(event: string): void {
+    checkString('the text of note()', event);
     this.#note(this.#current.name, event);
   }
 
@@ -164,14 +185,10 @@ export class World {
    * Ends the session of a client on the servers. They notify the client as soon as the network allows.
    *
    * @param client the client, or the id of its session in hexadecimal
-   * @throws Error if the client has no session or its session has ended
+   * @throws Error if the client has no session or its session has ended; TypeError for an id that is not hexadecimal
    */
   expireSession(client: ZkClient | string): void {
-    const session = sessionIdOf(client);
-    const id = session === undefined ? undefined : parseSessionId(session);
-    if (id === undefined) {
-      throw new Error('simulate: the client has no session, because it is not connected');
-    }
+    const { session, id } = sessionOf(client, 'expireSession');
     if (!this.#store.committed.sessions.get(id)) {
       throw new Error(
         `simulate: the servers have no session 0x${session}; it has expired or was closed`,
@@ -186,6 +203,8 @@ export class World {
    *
    * @param op the name of the operation in ZooKeeper
    * @param client the client that sends the request, or the id of its session in hexadecimal. Default: any client
+   * @throws TypeError if ZooKeeper has no such operation, or for an id that is not hexadecimal; Error if the client has
+   *   no session
    */
   loseReply(
     op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
@@ -195,8 +214,7 @@ export class World {
       throw new TypeError(
         `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got ${formatValue(op)}`,
       );
-    const id = client === undefined ? undefined : sessionIdOf(client);
-    const session = id === undefined ? undefined : parseSessionId(id);
+    const session = client === undefined ? undefined : sessionOf(client, 'loseReply').id;
     this.#faults.add(++this.#lastFaultId, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
   }
@@ -234,13 +252,16 @@ export class World {
   }
 
   /**
-   * The names of the processes and servers that are paused.
+   * The names of the processes and servers that are paused or busy.
    *
    * @internal
    */
-  get pausedNames(): string[] {
+  get stoppedNames(): string[] {
     const processes = [...this.#processes.values(), ...this.servers.map(({ process }) => process)];
-    return processes.filter(({ paused, crashed }) => paused && !crashed).map(({ name }) => name);
+    const isBusy = (process: SimulatedProcess) => process.busyUntil > this.#options.limit;
+    return processes
+      .filter((process) => !process.crashed && (process.paused || isBusy(process)))
+      .map(({ name }) => name);
   }
 
   get #current(): SimulatedProcess {
@@ -297,8 +318,4 @@ export class World {
     this.#scheduler.digest.addNumber(at);
     this.#scheduler.digest.addText(`${process} ${event}`);
   }
-}
-
-function sessionIdOf(client: ZkClient | string): string | undefined {
-  return typeof client === 'string' ? client : client.sessionId;
 }

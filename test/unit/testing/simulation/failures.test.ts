@@ -5,7 +5,8 @@ import { Resolver } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { readFileSync, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { type AddressInfo, connect, createServer, Socket } from 'node:net';
 import { performance, PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
@@ -189,13 +190,14 @@ describe('a simulation that fails', () => {
     );
   });
 
-  it('allows output to the console, and immediates of Node itself', async () => {
+  it('allows output to the console, and timers of Node itself', async () => {
     const observer = new PerformanceObserver(() => {});
     observer.observe({ entryTypes: ['mark'] });
     await simulate({ seed: 77 }, () => {
       console.log('output of a simulation');
       process.stdout.write('');
       performance.mark('a mark');
+      new ServerResponse(new IncomingMessage(new Socket())).writeHead(200);
     });
     observer.disconnect();
   });
@@ -250,6 +252,25 @@ describe('a simulation that fails', () => {
     expect(error.message).not.toContain('paused');
   });
 
+  it.each<[string, unknown, string]>([
+    ['an object without a prototype', Object.assign(Object.create(null), { a: 1 }), '{ a: 1 }'],
+    ['an object', { code: 'SOLD_OUT' }, "{ code: 'SOLD_OUT' }"],
+    ['nothing', undefined, 'undefined'],
+    ['a symbol', Symbol('odd'), 'Symbol(odd)'],
+  ])('has the seed if the scenario throws %s', async (_, thrown, shown) => {
+    const error = await failure(() => {
+      throw thrown;
+    });
+    expect(error.message).toMatch(/^simulation with seed 77 failed after /);
+    expect(error.message).toContain(shown);
+    expect(error.cause).toBe(thrown);
+  });
+
+  it('names a process that is busy at its limit', async () => {
+    const error = await failure((world) => world.process('a').block(1e9) ?? never, { limit: 1000 });
+    expect(error.message).toContain('; these are paused or busy: a\n');
+  });
+
   it('names the processes and servers that are paused at its limit', async () => {
     const error = await failure(
       async (world) => {
@@ -265,7 +286,7 @@ describe('a simulation that fails', () => {
       },
       { limit: 60_000 },
     );
-    expect(error.message).toContain('; paused processes and servers: a, b, c, d, 10.0.0.1:2181\n');
+    expect(error.message).toContain('; these are paused or busy: a, b, c, d, 10.0.0.1:2181\n');
   });
 
   it('ends if immediates start one another in an endless loop', async () => {

@@ -19,7 +19,7 @@ describe('invalid arguments of a simulation', () => {
     [{ latency: [-1, 1] }, 'simulate: latency[0] must be from 0 to 60000, got -1'],
     [{ latency: [2, 1] }, 'simulate: latency[1] must be from 2 to 60000, got 1'],
     [{ lag: [0, Infinity] }, 'simulate: lag[1] must be from 0 to 60000, got Infinity'],
-    [null, 'simulate: options must be an object, got null'],
+    [null, 'simulate: the options of simulate() must be an object, got null'],
   ])('are reported with the name and the value of the option: %j', async (options, message) => {
     await expect(simulate(options as object, nothing)).rejects.toThrow(message);
   });
@@ -62,6 +62,28 @@ describe('invalid arguments of a simulation', () => {
       );
       expect(() => world.process('b', { clockRate: 3 })).toThrow(
         'simulate: clockRate must be from 0.5 to 2, got 3',
+      );
+      expect(() => world.process('b', { clockrate: 1 } as object)).toThrow(
+        'simulate: unknown option "clockrate" of process(); the options are clockRate',
+      );
+      expect(() => world.process('')).toThrow('simulate: the name of a process must not be empty');
+      expect(() => world.process(undefined as never)).toThrow(
+        'simulate: the name of a process must be a string, got undefined',
+      );
+      for (const name of ['scenario', '10.0.0.1:2181']) {
+        expect(() => world.process(name)).toThrow(`simulate: the name "${name}" is reserved`);
+      }
+      expect(() => process.run(5 as never)).toThrow(
+        'simulate: the argument of run() must be a function, got 5',
+      );
+      expect(() => world.note({ order: 1 } as never)).toThrow(
+        'simulate: the text of note() must be a string, got { order: 1 }',
+      );
+      expect(() => world.expireSession('zz')).toThrow(
+        'simulate: the client of expireSession() must be a ZkClient or the id of a session in hexadecimal, got "zz"',
+      );
+      expect(() => world.loseReply('create', {} as never)).toThrow(
+        'simulate: the client of loseReply() must be a ZkClient',
       );
       expect(() => setTimeout('code' as never, 1)).toThrow(
         'The "callback" argument must be of type function. Received code',

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { Mutex } from 'nestjs-zookeeper/recipes';
 import { ProcessCrashedError, simulate } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -159,6 +160,17 @@ describe('a simulated process', () => {
         expect(world.watchCount).toBe(0);
       });
     }
+  });
+
+  it('cannot be used by other code after its crash', async () => {
+    await simulate({ seed: 1, limit: 60_000 }, async (world) => {
+      const process = world.process('a');
+      const client = await process.client();
+      process.crash();
+      await expect(new Mutex(client, '/locks/one').withLock(async () => {})).rejects.toThrow(
+        'a client of the process a was used after the process had crashed; use it in run()',
+      );
+    });
   });
 
   it('can be replaced by another process with the same name only after a crash', async () => {

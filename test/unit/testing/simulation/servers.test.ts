@@ -120,10 +120,22 @@ describe('a simulated server', () => {
       const closed = await process.client();
       await process.run(() => closed.close());
       expect(() => world.expireSession(closed)).toThrow(
-        'simulate: the client has no session, because it is not connected',
+        'simulate: the client of expireSession() has no session, because it is closed or not yet connected',
       );
       await world.sleep(100);
       expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
+    });
+  });
+
+  it('loses no reply of a client without a session', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const process = world.process('a');
+      const client = await process.client();
+      await process.run(() => client.close());
+      expect(() => world.loseReply('create', client)).toThrow(
+        'simulate: the client of loseReply() has no session, because it is closed or not yet connected',
+      );
+      expect(world.trace).toEqual([]);
     });
   });
 
