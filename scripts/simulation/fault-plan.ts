@@ -57,19 +57,27 @@ const BEYOND_SESSION: LengthRange = [1.3, 1.6];
 const MAX_FAULTS = 9;
 /** The probability that a fault is a fault of a server. */
 const SERVER_FAULT_PROBABILITY = 0.2;
+/** The minimum lag, in milliseconds, at which a server often lags behind for longer than a client needs to reconnect. */
+const LONG_LAG = 100;
+/**
+ * The probability that a fault of a process loses replies to creates, if the lag is long. The client then reconnects to a
+ * server that has probably not applied the create. A server refuses a client that has seen later writes than the
+ * server, so this rarely happens unless such faults are frequent.
+ */
+const LOST_CREATE_PROBABILITY = 0.6;
 /** The earliest start of a fault in virtual milliseconds. */
 const EARLIEST_FAULT = 300;
 
 /** Draws the faults of a run from random numbers of the seed. Returns them in the order of their start times. */
 export function planFaults(setting: Setting, random: Random): PlannedFault[] {
-  const { faultsUntil, sessionTimeout, processes, servers } = setting;
+  const { faultsUntil, sessionTimeout, processes, servers, lag } = setting;
   if (faultsUntil === 0) return [];
   const planned = Array.from({ length: random.whole(1, MAX_FAULTS) }, () => {
     const from = random.between(EARLIEST_FAULT, faultsUntil);
     const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
-    const kind: FaultKind = isServerFault
-      ? random.pick(SERVER_FAULTS)
-      : random.pick(PROCESS_FAULTS);
+    const losesCreate = lag[1] >= LONG_LAG && random.chance(LOST_CREATE_PROBABILITY);
+    const processFault = losesCreate ? 'lose create reply' : random.pick(PROCESS_FAULTS);
+    const kind: FaultKind = isServerFault ? random.pick(SERVER_FAULTS) : processFault;
     const lengths =
       kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
     const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));

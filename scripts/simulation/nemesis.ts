@@ -23,6 +23,11 @@ const LOST_REPLIES = {
   'lose sync reply': 'sync',
 } as const;
 
+type LostOperation = (typeof LOST_REPLIES)[keyof typeof LOST_REPLIES];
+
+/** The virtual milliseconds after which the next reply is lost while a fault loses replies. */
+const LOSS_INTERVAL = 50;
+
 /** Injects the faults of a plan, each at its time. */
 export class Nemesis {
   constructor(
@@ -95,20 +100,25 @@ export class Nemesis {
       }
       case 'lose create reply and refuse connections': {
         if (session === undefined) return noop;
-        this.world.loseReply('create', session);
-        return link.refuseConnections();
+        const cancel = this.world.loseReply('create', session);
+        const accept = link.refuseConnections();
+        return () => {
+          cancel();
+          accept();
+        };
       }
       case 'delay replies, then cut requests':
         return this.#delayRepliesThenCutRequests(link, from, until);
       case 'lose create reply':
       case 'lose delete reply':
       case 'lose listing reply':
-      case 'lose sync reply':
+      case 'lose sync reply': {
         // Without a session, the fault would apply to the client of another process.
         if (session === undefined) return noop;
-        this.world.loseReply(LOST_REPLIES[kind], session);
+        const cancel = this.#loseReplies(LOST_REPLIES[kind], session);
         if (kind === 'lose sync reply') link.reset();
-        return noop;
+        return cancel;
+      }
       case 'expire session':
         if (session !== undefined) this.#expire(session);
         return noop;
@@ -174,6 +184,23 @@ export class Nemesis {
     return () => {
       deliver();
       heal();
+    };
+  }
+
+  /** Loses a reply to a session, and then another one every `LOSS_INTERVAL`, until the returned function is called. */
+  #loseReplies(op: LostOperation, session: string): () => void {
+    let over = false;
+    let cancel = () => {};
+    const lose = () => {
+      cancel();
+      if (over) return;
+      cancel = this.world.loseReply(op, session);
+      this.world.at(this.world.now + LOSS_INTERVAL, lose);
+    };
+    lose();
+    return () => {
+      over = true;
+      cancel();
     };
   }
 

@@ -23,6 +23,14 @@ const CLOCK_RATES: readonly (readonly [number, number])[] = [
   [0.8, 1.15],
 ];
 
+/** The lags of the servers of an ensemble, as in `Setting.lag`. */
+const LAGS: readonly (readonly [number, number])[] = [
+  [0, 1],
+  [0, 20],
+  [0, 200],
+  [0, 400],
+];
+
 /** The parameters of a run, which are drawn from the seed before the run starts. */
 export interface Setting {
   readonly processes: readonly ProcessSetting[];
@@ -90,7 +98,7 @@ export function drawSetting(random: Random): Setting {
     servers,
     sessionTimeout: random.pick([1_000, 1_500, 2_000]),
     latency: slow ? [5, 50] : random.pick([[0.1, 1], [0.2, 5] as [number, number]]),
-    lag: servers > 1 ? random.pick([[0, 1], [0, 20], [0, 400] as [number, number]]) : [0, 0],
+    lag: servers > 1 ? random.pick(LAGS) : [0, 0],
     faultsUntil: random.chance(0.2) ? 0 : 3_500,
     policy: random.chance(0.15) ? 'standard' : 'session',
     lingerProbability: random.pick([0, 0.2, 0.8]),

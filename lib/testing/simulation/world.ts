@@ -200,6 +200,7 @@ export class World {
 
   /**
    * Loses one reply: the servers apply the next request of this kind, but break its connection instead of replying.
+   * Returns the function that cancels the fault if there has been no such request yet.
    *
    * @param op the name of the operation in ZooKeeper
    * @param client the client that sends the request, or the id of its session in hexadecimal. Default: any client
@@ -209,14 +210,16 @@ export class World {
   loseReply(
     op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
     client?: ZkClient | string,
-  ): void {
+  ): () => void {
     if (!Object.hasOwn(OpCode, op))
       throw new TypeError(
         `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got ${formatValue(op)}`,
       );
     const session = client === undefined ? undefined : sessionOf(client, 'loseReply').id;
-    this.#faults.add(++this.#lastFaultId, { kind: 'dropReply', op: OpCode[op], session });
+    const id = ++this.#lastFaultId;
+    this.#faults.add(id, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
+    return () => this.#faults.lift(id);
   }
 
   /** Returns the znodes below a path, shorter paths first. Default: all znodes except ZooKeeper's own. */
