@@ -49,15 +49,51 @@ const IMPORT_FRAME = /\(node:internal\/modules\/esm\//;
 
 const STACK_FRAMES = 30;
 
+/**
+ * The types of resources that belong to synchronous functions too, such as `gzipSync`. The property is a function once an
+ * asynchronous operation has started.
+ */
+const THREAD_POOL_RESOURCES: readonly [
+  type: RegExp,
+  name: string,
+  callback: keyof ThreadPoolResource,
+][] = [
+  [/^ZLIB$/, 'compression', 'cb'],
+  [/REQUEST$/, 'cryptography', 'ondone'],
+];
+
+interface ThreadPoolResource {
+  cb?: unknown;
+  ondone?: unknown;
+}
+
+interface RealIo {
+  /** Its stack shows the code that started the I/O. */
+  readonly error: Error;
+  /** The virtual time at which the I/O started. */
+  readonly at: number;
+}
+
 /** Detects operations of the code under test that complete in real time. */
 export class RealIoDetector {
-  #found: { readonly error: Error; readonly at: number } | undefined;
+  #found: RealIo | undefined;
+  /** Resources that may be synchronous. A zlib stream starts when the code writes to it. */
+  #undecided: {
+    readonly resource: WeakRef<ThreadPoolResource>;
+    readonly callback: keyof ThreadPoolResource;
+    readonly io: RealIo;
+  }[] = [];
   // Without hooks for promises Node 24 is faster. Node 20 ignores the option.
   readonly #hook = createHook({
-    init: (_id: number, type: string) => {
-      if (type === 'PROMISE') return;
-      const resource = RESOURCES.find(([prefix]) => prefix.test(type));
-      if (resource) this.#started(resource[1], type);
+    init: (_id: number, type: string, _trigger: number, resource: object) => {
+      if (type === 'PROMISE' || this.#found || !this.scheduler.active) return;
+      const known = RESOURCES.find(([prefix]) => prefix.test(type));
+      if (known) return this.#started(known[1], type);
+      for (const [pattern, name, callback] of THREAD_POOL_RESOURCES) {
+        if (!pattern.test(type)) continue;
+        const io = { error: realIoError(name, type), at: this.scheduler.time };
+        this.#undecided.push({ resource: new WeakRef(resource), callback, io });
+      }
     },
     ...{ trackPromises: false },
   });
@@ -86,11 +122,14 @@ export class RealIoDetector {
     this.#hook.enable();
   }
 
-  /**
-   * The first real I/O that was started, if any: an error whose stack shows the code that started it, and the virtual
-   * time at which it was started.
-   */
-  get found(): { readonly error: Error; readonly at: number } | undefined {
+  /** The first real I/O that was started, if any. */
+  get found(): RealIo | undefined {
+    this.#undecided = this.#undecided.filter(({ resource, callback, io }) => {
+      const started = typeof resource.deref()?.[callback] === 'function';
+      if (started) this.#found ??= io;
+      // A cryptographic operation starts at once.
+      return !started && callback === 'cb' && resource.deref() !== undefined;
+    });
     return this.#found;
   }
 
@@ -100,7 +139,8 @@ export class RealIoDetector {
    * @throws Error that names the real I/O
    */
   check(): void {
-    if (this.#found) throw this.#found.error;
+    const { found } = this;
+    if (found) throw found.error;
   }
 
   disable(): void {

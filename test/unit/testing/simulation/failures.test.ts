@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { createHash, generateKeyPair, pbkdf2, pbkdf2Sync } from 'node:crypto';
 import { once } from 'node:events';
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
@@ -9,7 +10,9 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, Socket } from 'node:net';
 import { performance, PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { createGzip, gunzipSync, gzip, gzipSync } from 'node:zlib';
 import { ZkClient } from 'nestjs-zookeeper';
 import { simulate, SimulationError, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
@@ -157,6 +160,32 @@ describe('a simulation that fails', () => {
       /a timer of the real event loop \(Immediate\)/,
       () => new Promise((resolve) => realImmediate(resolve)),
     ],
+    ['compression', /compression \(ZLIB\)/, () => promisify(gzip)('text')],
+    [
+      'compression by a stream',
+      /compression \(ZLIB\)/,
+      async () => {
+        const stream = createGzip();
+        await pause(10);
+        stream.end('text');
+        await never;
+      },
+    ],
+    [
+      'key derivation',
+      /cryptography \(PBKDF2REQUEST\)/,
+      () => promisify(pbkdf2)('password', 'salt', 1, 20, 'sha1'),
+    ],
+    [
+      'a key pair',
+      /cryptography \(KEYPAIRGENREQUEST\)/,
+      () => promisify(generateKeyPair)('ed25519'),
+    ],
+    [
+      'a digest of Web Crypto',
+      /cryptography \(HASHREQUEST\)/,
+      () => crypto.subtle.digest('SHA-256', Buffer.from('text')),
+    ],
   ])('names %s, and the code that started it', async (_, what, start) => {
     const error = await failure((world) => world.process('a').run(start));
     expect(error.message).toMatch(
@@ -238,6 +267,17 @@ describe('a simulation that fails', () => {
     });
     expect(error.message).toContain('started real I/O');
     expect(error.cause).toMatchObject({ cause: other });
+  });
+
+  it('allows synchronous compression and cryptography', async () => {
+    const { value } = await simulate({ seed: 77 }, async (world) => {
+      const packed = gzipSync('text');
+      const key = pbkdf2Sync('password', 'salt', 1, 20, 'sha1');
+      createHash('sha1').update(key).digest();
+      await world.sleep(10);
+      return gunzipSync(packed).toString();
+    });
+    expect(value).toBe('text');
   });
 
   it('allows synchronous reads', async () => {
