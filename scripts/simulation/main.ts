@@ -22,6 +22,15 @@ const VIOLATED = 1;
 const NOT_RUN = 2;
 const INTERRUPTED = 130;
 
+let outputClosed = false;
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  // The reader of the output has ended, such as `head`. A command with workers cleans up as after an interrupt.
+  if (outputClosed) return;
+  outputClosed = true;
+  if (!process.emit('SIGTERM', 'SIGTERM')) process.exit(INTERRUPTED);
+});
+
 const command = readCommand();
 try {
   process.exitCode = await run(command);
@@ -99,7 +108,7 @@ async function manySeeds({ from, seeds, minutes, lib, ...options }: ManySeeds): 
   const interrupted = stop.signal.aborted;
   output.summary(figures, { from, interrupted });
   if (interrupted) {
-    console.error('interrupted');
+    if (!outputClosed) console.error('interrupted');
     return INTERRUPTED;
   }
   return figures.violations > 0 ? VIOLATED : PASSED;

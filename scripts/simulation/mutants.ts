@@ -5,24 +5,9 @@ import { buildMutant, checkBuild, Compiler, removeBuild } from './mutants/build.
 import { MUTANTS } from './mutants/index.js';
 import type { Mutant } from './mutants/mutant.js';
 import { type Search, searchViolation } from './mutants/search.js';
-import { UsageError } from './options.js';
+import { type ManyMutants, UsageError } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import { SeedWorker } from './seed-worker.js';
-
-export { MUTANTS };
-
-export interface MutantsOptions {
-  /** Whether to print one JSON object as the last line. */
-  readonly json: boolean;
-  /** The number of processes that run seeds at the same time. */
-  readonly workers: number;
-  /** The names of the mutants to search for. Default, also for an empty list: all mutants. */
-  readonly names?: readonly string[];
-  /** The first seed for each mutant. Default 1. */
-  readonly from?: number;
-  /** Milliseconds of real time to search for each mutant. Default 120,000. */
-  readonly limit?: number;
-}
 
 /** The root directory of the project, whether this file runs in scripts/ or in dist-scripts/. */
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -30,8 +15,6 @@ const DIST = join(ROOT, 'dist');
 
 const SURVIVED = 1;
 const INTERRUPTED = 130;
-/** The default of `MutantsOptions.limit`. */
-const SEARCH_LIMIT = 120_000;
 /** Milliseconds of real time that one seed may take. With some mutants a run never ends. */
 const SEED_LIMIT = 30_000;
 /**
@@ -46,8 +29,8 @@ const MAX_BASELINE_FAILURES = 3;
  * @throws UsageError if a name is unknown, a mutant cannot be planted into the current source, the build is not up to
  *   date, or the unmodified library fails too many seeds
  */
-export async function runMutants(options: MutantsOptions): Promise<number> {
-  const mutants = selectMutants(options.names ?? []);
+export async function runMutants(options: ManyMutants): Promise<number> {
+  const mutants = selectMutants(options.names);
   const compiler = new Compiler(ROOT);
   for (const mutant of mutants) checkBuild(ROOT, compiler, mutant);
   const { stop, forget } = stopAtInterrupt();
@@ -89,7 +72,7 @@ async function searchMutant(
   mutant: Mutant,
   compiler: Compiler,
   baseline: Baseline,
-  { workers, from = 1, limit = SEARCH_LIMIT }: MutantsOptions,
+  { workers, from, minutes }: ManyMutants,
   signal: AbortSignal,
 ): Promise<Search> {
   const directory = buildMutant(ROOT, compiler, mutant);
@@ -97,7 +80,7 @@ async function searchMutant(
     return await searchViolation({
       workers,
       from,
-      limit,
+      limit: minutes * 60_000,
       signal,
       start: () => new SeedWorker(directory, SEED_LIMIT),
       confirm: async ({ seed }) => {

@@ -22,6 +22,9 @@ One seed, in the process of the command, so that a debugger can attach:
 
 Mutation testing:
   --mutants [NAME…]  check that the simulation finds these planted bugs (default: all planted bugs)
+  --from SEED        first seed for each bug (default 1)
+  --minutes M        search for each bug for M minutes (default 2)
+  --workers N        as above
 
 Common options:
   --lib DIR        directory of the build of the library to test (default dist)
@@ -39,13 +42,22 @@ export { UsageError };
 /** A command line that has been checked. */
 export type Command =
   | { readonly kind: 'help' }
-  | ({ readonly kind: 'mutants'; readonly names: readonly string[] } & Workers)
+  | ({ readonly kind: 'mutants' } & ManyMutants)
   | ({ readonly kind: 'seed' } & SingleSeed)
   | ({ readonly kind: 'seeds' } & ManySeeds & Workers);
 
 interface Workers {
   readonly workers: number;
   readonly json: boolean;
+}
+
+export interface ManyMutants extends Workers {
+  /** Empty for all mutants. */
+  readonly names: readonly string[];
+  /** The first seed for each mutant. */
+  readonly from: number;
+  /** How long to search for each mutant. */
+  readonly minutes: number;
 }
 
 export interface SingleSeed {
@@ -85,14 +97,16 @@ export const MAX_SEED = 2 ** 32 - 1;
 const MAX_SEEDS = 100_000_000;
 const MAX_MINUTES = 7 * 24 * 60;
 const MIN_MINUTES = 0.001;
+/** The default of `--minutes` with `--mutants`. */
+const MUTANT_MINUTES = 2;
 const MAX_WORKERS = 256;
 const MAX_FAULT = 1_000_000;
 
 /** Options that select a mode of the command, and the options that can be combined with each of them. */
 const COMBINABLE: Partial<Record<Name, readonly Name[]>> = {
-  mutants: ['workers', 'json'],
+  mutants: ['from', 'minutes', 'workers', 'json'],
   seed: ['faults', 'trace', 'lib', 'json'],
-  minutes: ['from', 'workers', 'lib', 'json'],
+  minutes: ['from', 'workers', 'lib', 'json', 'mutants'],
 };
 
 /**
@@ -113,7 +127,14 @@ export function parseCommand(args: readonly string[]): Command {
   const text = (name: Name) => values.get(name);
   const json = values.has('json');
   const workers = wholeNumber('workers', text('workers') ?? `${coreCount()}`, 1, MAX_WORKERS);
-  if (values.has('mutants')) return { kind: 'mutants', names, workers, json };
+  const limit = text('minutes');
+  const minutes =
+    limit === undefined ? undefined : number('minutes', limit, MIN_MINUTES, MAX_MINUTES);
+  const first = (text: string) => wholeNumber('from', text, 0, MAX_SEED);
+  if (values.has('mutants')) {
+    const from = first(text('from') ?? '1');
+    return { kind: 'mutants', names, from, minutes: minutes ?? MUTANT_MINUTES, workers, json };
+  }
   if (names.length > 0) throw new UsageError(`unexpected argument ${names[0]}`);
 
   const lib = text('lib') ?? DEFAULT_LIB;
@@ -131,13 +152,9 @@ export function parseCommand(args: readonly string[]): Command {
   for (const name of ['faults', 'trace'] as const) {
     if (values.has(name)) throw new UsageError(`${formatOption(name, text(name)!)} needs --seed`);
   }
-  const limit = text('minutes');
-  const minutes =
-    limit === undefined ? undefined : number('minutes', limit, MIN_MINUTES, MAX_MINUTES);
   const seeds =
     minutes === undefined ? wholeNumber('seeds', text('seeds') ?? '100', 1, MAX_SEEDS) : Infinity;
-  const first = text('from') ?? `${randomInt(2 ** 31)}`;
-  const from = wholeNumber('from', first, 0, MAX_SEED);
+  const from = first(text('from') ?? `${randomInt(2 ** 31)}`);
   if (minutes === undefined && from + seeds - 1 > MAX_SEED) {
     throw new UsageError(
       `--from ${from} with --seeds ${seeds} exceeds the largest seed, ${MAX_SEED}`,

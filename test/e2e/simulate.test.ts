@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,6 +55,12 @@ describe('npm run simulate', () => {
     expect(stdout).toMatch(/^seeds +1$/m);
     expect(stdout).toMatch(/^grants per second and core +[\d,]+$/m);
     expect(code).toBe(/^violations +0$/m.test(stdout) ? 0 : 1);
+  });
+
+  it('ends quietly if the reader of its output ends', () => {
+    const command = 'node dist-scripts/simulation/main.js --from 5 --seeds 2 --workers 1 | head -1';
+    const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' });
+    expect({ stdout, stderr }).toEqual({ stdout: 'from seed 5, workers: 1\n', stderr: '' });
   });
 
   it('replays a seed in its own process with the same digest, and writes a trace', async () => {

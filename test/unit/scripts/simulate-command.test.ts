@@ -66,8 +66,9 @@ describe('the options of npm run simulate', () => {
     expect(parse('--seed 42 --faults 1,4')).toMatchObject({ faults: [1, 4] });
     expect(parse('--seed 42 --faults=')).toMatchObject({ faults: [] });
     expect(parseCommand(['--seed', '42', '--faults', ''])).toMatchObject({ faults: [] });
-    expect(parse('--mutants')).toMatchObject({ kind: 'mutants', names: [] });
+    expect(parse('--mutants')).toMatchObject({ kind: 'mutants', names: [], from: 1, minutes: 2 });
     expect(parse('--mutants one two')).toMatchObject({ names: ['one', 'two'] });
+    expect(parse('--mutants --from 9 --minutes 0.5')).toMatchObject({ from: 9, minutes: 0.5 });
     expect(parse('--help')).toEqual({ kind: 'help' });
   });
 

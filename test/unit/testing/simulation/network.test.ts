@@ -182,4 +182,20 @@ describe('the network of a simulation', () => {
       await process.run(() => client.create('/again'));
     });
   });
+
+  it('loses no reply after the function that loseReply() returned was called', async () => {
+    await simulate({ seed: 8 }, async (world) => {
+      const { process, client } = await connected(world);
+      const cancel = world.loseReply('create', client);
+      cancel();
+      await process.run(() => client.create('/node'));
+    });
+  });
+
+  it('loses no reply for a client without a session', async () => {
+    await simulate({ seed: 8 }, async (world) => {
+      const client = { sessionId: undefined } as ZkClient;
+      expect(() => world.loseReply('create', client)).toThrow('the client has no session');
+    });
+  });
 });
