@@ -34,7 +34,9 @@ const SERVER_FAULTS = [
   'crash all servers',
 ] as const;
 
-export type FaultKind = (typeof PROCESS_FAULTS)[number] | (typeof SERVER_FAULTS)[number];
+type ProcessFault = (typeof PROCESS_FAULTS)[number];
+
+export type FaultKind = ProcessFault | (typeof SERVER_FAULTS)[number];
 
 export interface PlannedFault extends Fault {
   readonly kind: FaultKind;
@@ -59,25 +61,25 @@ const MAX_FAULTS = 9;
 const SERVER_FAULT_PROBABILITY = 0.2;
 /** The minimum lag, in milliseconds, at which a server often lags behind for longer than a client needs to reconnect. */
 const LONG_LAG = 100;
-/**
- * The probability that a fault of a process loses replies to creates, if the lag is long. The client then reconnects to a
- * server that has probably not applied the create. A server refuses a client that has seen later writes than the
- * server, so this rarely happens unless such faults are frequent.
- */
-const LOST_CREATE_PROBABILITY = 0.6;
+/** The maximum clock rate at which a client notices late that its session has expired. */
+const SLOW_CLOCK = 0.8;
+/** The probability that a fault of a process is one of those that suit the setting. */
+const SUITABLE_FAULT_PROBABILITY = 0.45;
 /** The earliest start of a fault in virtual milliseconds. */
 const EARLIEST_FAULT = 300;
 
 /** Draws the faults of a run from random numbers of the seed. Returns them in the order of their start times. */
 export function planFaults(setting: Setting, random: Random): PlannedFault[] {
-  const { faultsUntil, sessionTimeout, processes, servers, lag } = setting;
+  const { faultsUntil, sessionTimeout, processes, servers } = setting;
   if (faultsUntil === 0) return [];
+  const suitable = suitableFaults(setting);
   const planned = Array.from({ length: random.whole(1, MAX_FAULTS) }, () => {
     const from = random.between(EARLIEST_FAULT, faultsUntil);
     const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
-    const losesCreate = lag[1] >= LONG_LAG && random.chance(LOST_CREATE_PROBABILITY);
-    const processFault = losesCreate ? 'lose create reply' : random.pick(PROCESS_FAULTS);
-    const kind: FaultKind = isServerFault ? random.pick(SERVER_FAULTS) : processFault;
+    const isSuitable = suitable.length > 0 && random.chance(SUITABLE_FAULT_PROBABILITY);
+    const kind: FaultKind = isServerFault
+      ? random.pick(SERVER_FAULTS)
+      : random.pick(isSuitable ? suitable : PROCESS_FAULTS);
     const lengths =
       kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
     const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));
@@ -87,4 +89,16 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
     return { kind, target, from, until: Math.min(from + length, faultsUntil + sessionTimeout) };
   });
   return planned.sort((a, b) => a.from - b.from).map((fault, index) => ({ index, ...fault }));
+}
+
+/** Returns the faults that show bugs only in such a setting, and would be too rare there otherwise. */
+function suitableFaults({ lag, processes }: Setting): ProcessFault[] {
+  const faults: ProcessFault[] = [];
+  // The client reconnects to a server that has perhaps not applied the create. Most of the time that server refuses the
+  // client, because the client has seen later writes.
+  if (lag[1] >= LONG_LAG) faults.push('lose create reply');
+  if (processes.some(({ clockRate }) => clockRate <= SLOW_CLOCK)) {
+    faults.push('cut until the session expires');
+  }
+  return faults;
 }

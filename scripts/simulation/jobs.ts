@@ -4,6 +4,11 @@ import type { History, LeaseLike, LeaseRecord, Mode, Request, RequestedLock } fr
 import type { JobContext, Program } from './workload.js';
 import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS } from './setting.js';
 
+/*
+ * The jobs that processes without Nest run. They are in one file although it is long, because they share the functions
+ * that record requests and leases in the history.
+ */
+
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
 type Lock = import('nestjs-zookeeper/recipes').Lock;

@@ -6,6 +6,11 @@ import { ROOT } from './jobs.js';
 import type { Member, Workload } from './workload.js';
 import { notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
 
+/*
+ * The properties that are checked at the end of a run. They are in one file although it is long, because they share the
+ * rules for the times in which a fault excuses a violation.
+ */
+
 type World = import('nestjs-zookeeper/testing').World;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 

@@ -1,6 +1,7 @@
 import { ZkClient } from '../../client/index.js';
 import { parseSessionId } from '../../embedded/options.js';
 import { checkString, formatValue } from './options.js';
+import { toHex } from './simulated-znode.js';
 
 /**
  * Checks the name of a new process.
@@ -39,5 +40,6 @@ export function sessionOf(
       `simulate: the client of ${method}() must be a ZkClient or the id of a session in hexadecimal, got ${formatValue(client)}`,
     );
   }
-  return { session, id: parseSessionId(session)! };
+  const id = parseSessionId(session);
+  return { id, session: `0x${toHex(id)}` };
 }

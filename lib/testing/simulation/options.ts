@@ -29,6 +29,12 @@ export interface SimulationOptions {
   lag?: readonly [min: number, max: number];
 }
 
+/** Options of one process of a simulation. */
+export interface ProcessOptions {
+  /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
+  clockRate?: number;
+}
+
 export type CheckedOptions = Readonly<Required<SimulationOptions>>;
 
 const OPTION_NAMES = new Set(['seed', 'limit', 'servers', 'tickTime', 'latency', 'lag']);

@@ -15,6 +15,7 @@ import {
   checkNumber,
   checkString,
   formatValue,
+  type ProcessOptions,
 } from './options.js';
 import { type ProcessContext, SimulatedProcess } from './process.js';
 import { Random } from './random.js';
@@ -35,12 +36,6 @@ export interface TraceEntry {
   readonly process: string;
   /** Describes the fault, or is the text of the note. */
   readonly event: string;
-}
-
-/** Options of one process of a simulation. */
-export interface ProcessOptions {
-  /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
-  clockRate?: number;
 }
 
 const PROCESS_OPTIONS: ReadonlySet<string> = new Set([
@@ -188,13 +183,11 @@ export class World {
    * @throws Error if the client has no session or its session has ended; TypeError for an id that is not hexadecimal
    */
   expireSession(client: ZkClient | string): void {
-    const { session, id } = sessionOf(client, 'expireSession');
+    const { id, session } = sessionOf(client, 'expireSession');
     if (!this.#store.committed.sessions.get(id)) {
-      throw new Error(
-        `simulate: the servers have no session 0x${session}; it has expired or was closed`,
-      );
+      throw new Error(`simulate: the servers have no session ${session}; it expired or was closed`);
     }
-    this.#note(this.#current.name, `session 0x${session} expired`);
+    this.#note(this.#current.name, `session ${session} expired`);
     this.#expire(id);
   }
 
@@ -250,8 +243,7 @@ export class World {
 
   /** The ids of the sessions that exist on the servers, in hexadecimal. */
   get sessionIds(): string[] {
-    const { sessions } = this.#store.committed;
-    return sessions.save().map(({ id }) => toHex(id));
+    return this.#store.committed.sessions.save().map(({ id }) => toHex(id));
   }
 
   /**

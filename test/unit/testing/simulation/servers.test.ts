@@ -115,7 +115,7 @@ describe('a simulated server', () => {
       world.expireSession(client);
       expect(world.znodes()).toEqual([]);
       expect(() => world.expireSession(client)).toThrow(
-        `simulate: the servers have no session 0x${client.sessionId}; it has expired or was closed`,
+        `simulate: the servers have no session 0x${client.sessionId}; it expired or was closed`,
       );
       const closed = await process.client();
       await process.run(() => closed.close());
