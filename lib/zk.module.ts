@@ -113,7 +113,13 @@ function providersOf(name: string): Provider[] {
     { provide: ZK_ENSEMBLE, useValue: undefined },
     {
       provide: ZkConnection,
-      inject: [MODULE_OPTIONS_TOKEN, ModulesContainer, DiscoveryService, MetadataScanner],
+      inject: [
+        MODULE_OPTIONS_TOKEN,
+        ModulesContainer,
+        DiscoveryService,
+        MetadataScanner,
+        ZK_ENSEMBLE,
+      ],
       useFactory: (
         options: ZkModuleOptions,
         modules: ModulesContainer,
