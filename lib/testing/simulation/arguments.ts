@@ -1,4 +1,4 @@
-import { ZkClient } from '../../client/index.js';
+import type { ZkClient } from '../../client/index.js';
 import { parseSessionId } from '../../embedded/options.js';
 import { checkString, formatValue } from './options.js';
 import { toHex } from './simulated-znode.js';
@@ -30,7 +30,7 @@ export function sessionOf(
   method: string,
 ): { session: string; id: bigint } {
   const session: unknown = typeof client === 'string' ? client : client?.sessionId;
-  if (session === undefined && client instanceof ZkClient) {
+  if (session === undefined && client instanceof Object && 'sessionId' in client) {
     throw new Error(
       `simulate: the client of ${method}() has no session, because it is closed or not yet connected`,
     );

@@ -195,7 +195,9 @@ describe('the network of a simulation', () => {
   it('loses no reply for a client without a session', async () => {
     await simulate({ seed: 8 }, async (world) => {
       const client = { sessionId: undefined } as ZkClient;
-      expect(() => world.loseReply('create', client)).toThrow('the client has no session');
+      expect(() => world.loseReply('create', client)).toThrow(
+        'the client of loseReply() has no session',
+      );
     });
   });
 });
