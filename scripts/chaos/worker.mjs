@@ -244,7 +244,7 @@ function end(id, event) {
 
 /** Records the sequence numbers of a lease's znodes, and the czxid of their parent. */
 async function locate(id, lease) {
-  const { nodes } = grantOf(lease).tenure.place;
+  const { nodes } = grantOf(lease).ownership.position;
   const directory = nodes[0].slice(0, nodes[0].lastIndexOf('/'));
   const stat = await client.exists(directory).catch(() => undefined);
   // If the lease was lost meanwhile, the parent may have been created anew.
