@@ -2,6 +2,7 @@ import { ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
 import type { Lease, Lock } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
+import { MAX_SPARE_CONTROLLERS, spareControllers } from '../recipes/internals/waiter.js';
 import { partsOf } from './tracked-lease.js';
 
 /** What the tracker must know about an acquire. */
@@ -48,7 +49,7 @@ export class LeaseTracker {
     if (this.refusal && !admission.reenters) throw refused(admission, this.refusal);
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.
-    const cancel = new AbortController();
+    const cancel = spareControllers.pop() ?? new AbortController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
@@ -72,6 +73,9 @@ export class LeaseTracker {
       throw admission.explain ? admission.explain(error) : error;
     } finally {
       settle();
+      if (!cancel.signal.aborted && spareControllers.length < MAX_SPARE_CONTROLLERS) {
+        spareControllers.push(cancel);
+      }
     }
   }
 

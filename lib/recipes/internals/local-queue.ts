@@ -11,7 +11,16 @@ import { withLingerMark } from './linger-mark.js';
 import type { NodeData } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
 import { type QueuePosition, Tries, waitInQueue } from './queue.js';
-import { busy, cancelled, NOBODY_WAITS, type Request, Waiter, type Wanted } from './waiter.js';
+import {
+  MAX_SPARE_CONTROLLERS,
+  spareControllers,
+  busy,
+  cancelled,
+  NOBODY_WAITS,
+  type Request,
+  Waiter,
+  type Wanted,
+} from './waiter.js';
 
 /*
  * All callers of this process that want one lock. They wait here, first in, first out, behind a znode that the process
@@ -131,7 +140,8 @@ export class LocalQueue {
 
   private async serve(): Promise<void> {
     for (let first; (first = this.waiters.first);) {
-      const { signal } = (this.acquiring = new AbortController());
+      const acquiring = spareControllers.pop() ?? new AbortController();
+      const { signal } = (this.acquiring = acquiring);
       this.acquiredCount = first.request.count;
       try {
         const position = await this.spec.acquire(first, {
@@ -140,6 +150,9 @@ export class LocalQueue {
           onBlocked: (node) => (this.blockedNode = node),
         });
         this.acquiring = undefined;
+        if (!signal.aborted && spareControllers.length < MAX_SPARE_CONTROLLERS) {
+          spareControllers.push(acquiring);
+        }
         const handover = this.handOut(position, first.request);
         if (!this.spec.permits) await handover?.closed;
       } catch (error) {
