@@ -5,6 +5,7 @@ import type { Setting } from './setting.js';
 const PROCESS_FAULTS = [
   'pause',
   'block',
+  'block a holder',
   'crash',
   'crash silently',
   'shut down',
@@ -54,6 +55,11 @@ const LONG: LengthRange = [1.1, 1.6];
  * Every session ends, although servers expire sessions at whole ticks and a client with a slow clock notices it late.
  */
 const BEYOND_SESSION: LengthRange = [1.3, 1.6];
+/** The lengths of faults that show nothing unless sessions end. The length of any other fault has one of three ranges. */
+const LENGTHS: Partial<Record<FaultKind, LengthRange>> = {
+  'cut until the session expires': BEYOND_SESSION,
+  'block a holder': BEYOND_SESSION,
+};
 
 /** The greatest number of faults in a run. */
 const MAX_FAULTS = 9;
@@ -64,7 +70,7 @@ const LONG_LAG = 100;
 /** The maximum clock rate at which a client notices late that its session has expired. */
 const SLOW_CLOCK = 0.8;
 /** The probability that a fault of a process is one of those that suit the setting. */
-const SUITABLE_FAULT_PROBABILITY = 0.45;
+const SUITABLE_FAULT_PROBABILITY = 0.4;
 /** The earliest start of a fault in virtual milliseconds. */
 const EARLIEST_FAULT = 300;
 
@@ -80,9 +86,8 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
     const kind: FaultKind = isServerFault
       ? random.pick(SERVER_FAULTS)
       : random.pick(isSuitable ? suitable : PROCESS_FAULTS);
-    const lengths =
-      kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
-    const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));
+    const range = LENGTHS[kind] ?? random.pick<LengthRange>([SHORT, MEDIUM, LONG]);
+    const length = sessionTimeout * random.between(...range);
     const target = isServerFault
       ? `server ${random.whole(1, servers)}`
       : random.pick(processes).name;
@@ -91,14 +96,17 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
   return planned.sort((a, b) => a.from - b.from).map((fault, index) => ({ index, ...fault }));
 }
 
-/** Returns the faults that show bugs only in such a setting, and would be too rare there otherwise. */
-function suitableFaults({ lag, processes }: Setting): ProcessFault[] {
+/** Returns the faults that show some bugs only in such a setting, where they would be too rare otherwise. */
+function suitableFaults({ lag, processes, jobs }: Setting): ProcessFault[] {
   const faults: ProcessFault[] = [];
+  if (processes.some(({ nest }) => nest)) return faults;
   // The client reconnects to a server that has perhaps not applied the create. Most of the time that server refuses the
   // client, because the client has seen later writes.
   if (lag[1] >= LONG_LAG) faults.push('lose create reply');
   if (processes.some(({ clockRate }) => clockRate <= SLOW_CLOCK)) {
     faults.push('cut until the session expires');
   }
+  if (jobs.includes('long hold')) faults.push('delete node');
+  if (jobs.includes('burst on a mutex')) faults.push('block a holder');
   return faults;
 }

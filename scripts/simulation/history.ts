@@ -35,6 +35,10 @@ export interface Incarnation {
    * `client.sessionId` reads the clock of the process that calls it.
    */
   session: string | undefined;
+  /**
+   * The time until which its next burst holder blocks the event loop, without a look at the lease afterwards; 0 for none.
+   */
+  holderBlocksUntil: number;
   /** When its shutdown started; Infinity until then. */
   shutdownStarted: number;
   /** Whether its shutdown waits until held leases are released. */

@@ -183,19 +183,30 @@ class Jobs {
 
   /** Acquires a lock by many callers of this process at the same time. */
   async #burst(lock: Lock, mode: Mode): Promise<void> {
-    const { random } = this.context;
+    const { random, incarnation } = this.context;
     const callers = Array.from({ length: random.whole(...BURST_CALLERS) }, async () => {
       const options = { ...this.#options(mode, lock.key), wait: 5_000, holdAtLeast: undefined };
       const requested = this.#requestedLock(lock, mode, options);
       try {
         await this.#withLock(lock, requested, options, async (record) => {
-          if (random.chance(0.02)) await this.#work(record);
+          if (incarnation.holderBlocksUntil > 0) await this.#blockAsHolder();
+          else if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
         this.#checkError(error);
       }
     });
     await Promise.all(callers);
+  }
+
+  /** Blocks the event loop, as a long computation does. */
+  async #blockAsHolder(): Promise<void> {
+    const { incarnation, process, world } = this.context;
+    const until = incarnation.holderBlocksUntil;
+    incarnation.holderBlocksUntil = 0;
+    // Callers that were granted another lock in the same turn of the event loop start before.
+    await sleep(1);
+    if (world.now < until) process.block(until - world.now);
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {

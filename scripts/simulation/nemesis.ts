@@ -72,6 +72,9 @@ export class Nemesis {
           this.workload.checkHeldLeases(member);
         });
         return noop;
+      case 'block a holder':
+        incarnation.holderBlocksUntil = until;
+        return () => (incarnation.holderBlocksUntil = 0);
       case 'crash':
       case 'crash silently':
         this.workload.crash(member, kind === 'crash silently');
@@ -210,7 +213,10 @@ export class Nemesis {
       .znodes(ROOT)
       .filter((znode) => znode.session === session && LOCK_NODE.test(znode.path));
     if (own.length === 0) return;
-    const { path } = this.world.random.pick(own);
+    const { random } = this.world;
+    // The oldest node is probably held; most of the others wait.
+    const oldest = own.reduce((a, b) => (b.created < a.created ? b : a));
+    const { path } = random.chance(0.5) ? oldest : random.pick(own);
     const at = this.world.now;
     const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
     this.history.deletions.push({ at, key, session });

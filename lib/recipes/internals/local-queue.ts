@@ -150,7 +150,9 @@ export class LocalQueue {
           onBlocked: (node) => (this.blockedNode = node),
         });
         this.acquiring = undefined;
-        if (!signal.aborted && spareControllers.length < MAX_SPARE_CONTROLLERS) {
+        // The signal of a request for permits may still have dependent signals of AbortSignal.any().
+        const reusable = !signal.aborted && !this.spec.permits;
+        if (reusable && spareControllers.length < MAX_SPARE_CONTROLLERS) {
           spareControllers.push(acquiring);
         }
         const handover = this.handOut(position, first.request);

@@ -9,7 +9,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/recipes/internals/handover.ts',
         search: 'if (this.spec.shared) {',
-        replace: "if (this.spec.shared && this.recipe !== 'read') {",
+        replace: `if (this.spec.shared) return undefined;
+    if (this.spec.shared) {`,
       },
     ],
   },
