@@ -5,7 +5,6 @@ import type { Setting } from './setting.js';
 const PROCESS_FAULTS = [
   'pause',
   'block',
-  'block a holder',
   'crash',
   'crash silently',
   'shut down',
@@ -25,6 +24,7 @@ const PROCESS_FAULTS = [
   'expire session',
   'delete node',
   'step clock forward',
+  'step clock of a holder',
   'step clock back',
 ] as const;
 
@@ -55,11 +55,6 @@ const LONG: LengthRange = [1.1, 1.6];
  * Every session ends, although servers expire sessions at whole ticks and a client with a slow clock notices it late.
  */
 const BEYOND_SESSION: LengthRange = [1.3, 1.6];
-/** The lengths of faults that show nothing unless sessions end. The length of any other fault has one of three ranges. */
-const LENGTHS: Partial<Record<FaultKind, LengthRange>> = {
-  'cut until the session expires': BEYOND_SESSION,
-  'block a holder': BEYOND_SESSION,
-};
 
 /** The greatest number of faults in a run. */
 const MAX_FAULTS = 9;
@@ -79,34 +74,45 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
   const { faultsUntil, sessionTimeout, processes, servers } = setting;
   if (faultsUntil === 0) return [];
   const suitable = suitableFaults(setting);
+  const processNames = processes.map(({ name }) => name);
+  const serverNames = Array.from({ length: servers }, (_, index) => `server ${index + 1}`);
   const planned = Array.from({ length: random.whole(1, MAX_FAULTS) }, () => {
     const from = random.between(EARLIEST_FAULT, faultsUntil);
     const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
     const isSuitable = suitable.length > 0 && random.chance(SUITABLE_FAULT_PROBABILITY);
-    const kind: FaultKind = isServerFault
-      ? random.pick(SERVER_FAULTS)
-      : random.pick(isSuitable ? suitable : PROCESS_FAULTS);
-    const range = LENGTHS[kind] ?? random.pick<LengthRange>([SHORT, MEDIUM, LONG]);
-    const length = sessionTimeout * random.between(...range);
-    const target = isServerFault
-      ? `server ${random.whole(1, servers)}`
-      : random.pick(processes).name;
+    const { kind, targets } = isServerFault
+      ? { kind: random.pick(SERVER_FAULTS), targets: serverNames }
+      : isSuitable
+        ? random.pick(suitable)
+        : { kind: random.pick(PROCESS_FAULTS), targets: processNames };
+    const lengths =
+      kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
+    const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));
+    const target = random.pick(targets);
     return { kind, target, from, until: Math.min(from + length, faultsUntil + sessionTimeout) };
   });
   return planned.sort((a, b) => a.from - b.from).map((fault, index) => ({ index, ...fault }));
 }
 
-/** Returns the faults that show some bugs only in such a setting, where they would be too rare otherwise. */
-function suitableFaults({ lag, processes, jobs }: Setting): ProcessFault[] {
-  const faults: ProcessFault[] = [];
-  if (processes.some(({ nest }) => nest)) return faults;
+/** A fault that shows some bugs only in such a setting, where it would be too rare otherwise, and its targets. */
+interface SuitableFault {
+  readonly kind: ProcessFault;
+  readonly targets: readonly string[];
+}
+
+function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
+  if (processes.some(({ nest }) => nest)) return [];
+  const targets = processes.map(({ name }) => name);
+  const faults: SuitableFault[] = [];
   // The client reconnects to a server that has perhaps not applied the create. Most of the time that server refuses the
   // client, because the client has seen later writes.
-  if (lag[1] >= LONG_LAG) faults.push('lose create reply');
-  if (processes.some(({ clockRate }) => clockRate <= SLOW_CLOCK)) {
-    faults.push('cut until the session expires');
+  if (lag[1] >= LONG_LAG) faults.push({ kind: 'lose create reply', targets });
+  const slow = processes.filter(({ clockRate }) => clockRate <= SLOW_CLOCK);
+  if (slow.length > 0) {
+    const names = slow.map(({ name }) => name);
+    faults.push({ kind: 'cut until the session expires', targets: names });
   }
-  if (jobs.includes('long hold')) faults.push('delete node');
-  if (jobs.includes('burst on a mutex')) faults.push('block a holder');
+  if (jobs.includes('long hold')) faults.push({ kind: 'delete node', targets });
+  if (jobs.includes('burst on a mutex')) faults.push({ kind: 'step clock of a holder', targets });
   return faults;
 }

@@ -10,7 +10,7 @@ const CONNECTION_FAULTS: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'lose sync reply',
 ]);
 
-const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block', 'block a holder']);
+const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block']);
 
 /** Faults in which another client ends a lease. The holder is notified later. */
 const REMOTE_LOSSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['expire session', 'delete node']);

@@ -35,10 +35,8 @@ export interface Incarnation {
    * `client.sessionId` reads the clock of the process that calls it.
    */
   session: string | undefined;
-  /**
-   * The time until which its next burst holder blocks the event loop, without a look at the lease afterwards; 0 for none.
-   */
-  holderBlocksUntil: number;
+  /** The milliseconds by which the wall clock moves while the next caller of a burst holds its lock; 0 for none. */
+  clockStepOfHolder: number;
   /** When its shutdown started; Infinity until then. */
   shutdownStarted: number;
   /** Whether its shutdown waits until held leases are released. */

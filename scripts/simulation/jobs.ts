@@ -177,7 +177,7 @@ class Jobs {
   async #longHold(lock: Lock): Promise<void> {
     const options = { ...this.#options('exclusive', lock.key), holdAtMost: undefined };
     const requested = this.#requestedLock(lock, 'exclusive', options);
-    const longest = 2 * this.context.setting.sessionTimeout;
+    const longest = 3 * this.context.setting.sessionTimeout;
     await this.#withLock(lock, requested, options, (record) => this.#work(record, longest));
   }
 
@@ -189,7 +189,7 @@ class Jobs {
       const requested = this.#requestedLock(lock, mode, options);
       try {
         await this.#withLock(lock, requested, options, async (record) => {
-          if (incarnation.holderBlocksUntil > 0) await this.#blockAsHolder();
+          if (incarnation.clockStepOfHolder > 0) await this.#stepClockAsHolder();
           else if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
@@ -199,14 +199,14 @@ class Jobs {
     await Promise.all(callers);
   }
 
-  /** Blocks the event loop, as a long computation does. */
-  async #blockAsHolder(): Promise<void> {
-    const { incarnation, process, world } = this.context;
-    const until = incarnation.holderBlocksUntil;
-    incarnation.holderBlocksUntil = 0;
-    // Callers that were granted another lock in the same turn of the event loop start before.
+  /** Returns after the machine has been asleep for so long that the session may have ended. */
+  async #stepClockAsHolder(): Promise<void> {
+    const { incarnation, process } = this.context;
+    const step = incarnation.clockStepOfHolder;
+    incarnation.clockStepOfHolder = 0;
+    // Callers that were granted another lock in the same turn of the event loop start first.
     await sleep(1);
-    if (world.now < until) process.block(until - world.now);
+    process.stepClock(step);
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {

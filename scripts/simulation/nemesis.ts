@@ -72,9 +72,6 @@ export class Nemesis {
           this.workload.checkHeldLeases(member);
         });
         return noop;
-      case 'block a holder':
-        incarnation.holderBlocksUntil = until;
-        return () => (incarnation.holderBlocksUntil = 0);
       case 'crash':
       case 'crash silently':
         this.workload.crash(member, kind === 'crash silently');
@@ -131,6 +128,9 @@ export class Nemesis {
       case 'step clock forward':
         process.stepClock(this.setting.sessionTimeout * 0.6);
         return noop;
+      case 'step clock of a holder':
+        incarnation.clockStepOfHolder = this.setting.sessionTimeout;
+        return () => (incarnation.clockStepOfHolder = 0);
       case 'step clock back':
         process.stepClock(-3_600_000);
         return noop;

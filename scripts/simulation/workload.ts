@@ -92,7 +92,7 @@ export class Workload {
         name,
         clockRate,
         session: undefined,
-        holderBlocksUntil: 0,
+        clockStepOfHolder: 0,
         shutdownStarted: Infinity,
         waitsForHolders: nest,
         ended: Infinity,
