@@ -7,7 +7,7 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { checkKnownOptions } from './client/validation.js';
+import { checkOptions } from './client/validation.js';
 import { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import {
   connectionName,
@@ -18,9 +18,10 @@ import {
   getZkClientToken,
 } from './services/tokens.js';
 import { ZkConnection } from './zk.connection.js';
-import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
+  type Ensemble,
   settingsOf,
+  ZK_ENSEMBLE,
   ZK_OPTIONS,
   type ZkModuleAsyncOptions,
   type ZkModuleExtras,
@@ -60,7 +61,7 @@ export class ZkModule extends ConfigurableModuleClass {
    * @throws BadOptionError for an unknown option
    */
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
-    checkKnownOptions('options of ZkModule.forRoot', options, [...ZK_OPTIONS, ...EXTRAS]);
+    checkOptions(options, [...ZK_OPTIONS, ...EXTRAS], 'options of ZkModule.forRoot');
     return super.forRoot(options);
   }
 
@@ -71,7 +72,7 @@ export class ZkModule extends ConfigurableModuleClass {
    *   `useClass` and `useExisting`
    */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
-    checkKnownOptions('options of ZkModule.forRootAsync', options, ASYNC_OPTIONS);
+    checkOptions(options, ASYNC_OPTIONS, 'options of ZkModule.forRootAsync');
     const { useFactory, useClass, useExisting } = options;
     if ([useFactory, useClass, useExisting].filter(Boolean).length !== 1) {
       throw new BadOptionError(

@@ -2,7 +2,8 @@ import type { ConfigurableModuleAsyncOptions, Type } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
-import { checkKnownOptions } from './client/validation.js';
+import type { Connect } from './client/transport/transport.js';
+import { checkOptions } from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {
@@ -132,6 +133,16 @@ export type ZkModuleAsyncOptions = Pick<
     useExisting?: Type<ZkOptionsFactory>;
   };
 
+/** Replaces the `connectString` of all connections of an application. */
+export interface Ensemble {
+  readonly connectString: string;
+  /** Replaces the client's transports. */
+  readonly connect?: Connect;
+}
+
+/** The token of an {@link Ensemble}. Only tests override its value, which is undefined. */
+export const ZK_ENSEMBLE = Symbol('ZkEnsemble');
+
 /** The checked options with their defaults. ZkClient checks those in `client`. */
 export interface ZkSettings {
   readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
@@ -147,7 +158,7 @@ export interface ZkSettings {
 }
 
 export function settingsOf(options: ZkModuleOptions): ZkSettings {
-  checkKnownOptions('options of ZkModule', options, ZK_OPTIONS);
+  checkOptions(options, ZK_OPTIONS, 'options of ZkModule');
   const {
     defaults = {},
     elections = [],
@@ -193,7 +204,7 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
 }
 
 function overdueLimits(warnAfter: WarnAfter): OverdueLimits {
-  checkKnownOptions('warnAfter', warnAfter, ['wait', 'hold']);
+  checkOptions(warnAfter, ['wait', 'hold'], 'warnAfter');
   const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
   for (const [option, value] of Object.entries({ wait, hold })) {
     if (typeof value !== 'number' || !(value > 0)) {

@@ -21,7 +21,7 @@ export class LiveSession extends ManagedSession implements Session {
   async create(
     path: string,
     data?: string | Uint8Array,
-    options?: { mode?: CreateMode },
+    options: { mode?: CreateMode } = {},
   ): Promise<string> {
     const { mode } = checkOptions(options, ['mode']);
     const content = checkData(data);
@@ -143,7 +143,7 @@ export class LiveSession extends ManagedSession implements Session {
     operation: string,
     kind: WatchKind,
     path: string,
-    options: { watch?: boolean } | undefined,
+    options: { watch?: boolean } = {},
     send: (transport: Transport, full: string, watch: boolean, reply: Reply<T>) => boolean,
     convert: (result: T, watch: Watch | undefined) => R,
   ): Promise<R> {

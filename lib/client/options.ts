@@ -4,14 +4,7 @@ import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.j
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
-import {
-  checkAcl,
-  checkAuth,
-  checkMilliseconds,
-  checkNames,
-  checkPath,
-  isRecord,
-} from './validation.js';
+import { checkAcl, checkAuth, checkMilliseconds, checkOptions, checkPath } from './validation.js';
 
 /**
  * Options of a ZkClient. The constructor checks them; an unknown name is an error.
@@ -98,9 +91,8 @@ const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
 export const CLIENT_OPTIONS: readonly string[] = Object.keys(NAMES);
 
 /** @throws BadOptionError */
-export function normalizeOptions(options: unknown): NormalizedOptions {
-  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
-  checkNames(options, CLIENT_OPTIONS);
+export function normalizeOptions(given: unknown): NormalizedOptions {
+  const options = checkOptions(given as Record<string, unknown>, CLIENT_OPTIONS);
   const { sessionTimeout = 30_000, connectTimeout = 5000, auth = [], policy = 'session' } = options;
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");

@@ -187,44 +187,33 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
   throw new BadOptionError(option, signal, 'an AbortSignal');
 }
 
-/** Refuses unknown names of options. */
-export function checkNames(options: object, known: readonly string[]): void {
+/**
+ * Checks that options are an object with known names only.
+ *
+ * @param what names the options in errors
+ */
+export function checkOptions<T>(options: T, known: readonly string[], what = 'options'): T {
+  if (!isRecord(options)) throw new BadOptionError(what, options, 'an object of options');
   for (const name of Object.keys(options)) {
-    if (!known.includes(name)) throw unknownName(name, options, known);
+    if (known.includes(name)) continue;
+    const meant = known.find((candidate) => looksLike(candidate, name));
+    const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
+    const expected = `left out, because it is unknown in ${what} (${hint})`;
+    // The value is withheld, because a misspelled option may hold a password.
+    throw new BadOptionError(name, withheld(options[name]), expected);
   }
+  return options;
 }
 
-/** Suggests a known name that differs only in case or punctuation. */
-function unknownName(name: string, options: object, known: readonly string[]): BadOptionError {
-  const meant = known.find((candidate) => looksLike(candidate, name));
-  const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
-  // The value is withheld, because a misspelled option may hold a password.
-  const value = withheld((options as Record<string, unknown>)[name]);
-  return new BadOptionError(name, value, `left out, because no option has this name (${hint})`);
-}
-
+/** Whether two names differ only in case, punctuation or a plural. */
 function looksLike(known: string, name: string): boolean {
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z]|s$/g, '');
   return plain(known) === plain(name);
 }
 
-/** Checks that the options of a call are an object with known names only. */
-export function checkOptions<T extends object>(
-  options: T | undefined,
-  known: readonly (keyof T & string)[],
-): Partial<T> {
-  if (options === undefined) return {};
-  checkRecord(options);
-  for (const name of Object.keys(options)) {
-    if (!(known as readonly string[]).includes(name)) throw unknownName(name, options, known);
-  }
-  return options;
-}
-
 /** Checks that options are an object. */
 export function checkRecord(options: unknown): void {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
-  throw new BadOptionError('options', options, 'an object of options');
+  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
 }
 
 export function checkFunction(fn: unknown, option: string): void {
@@ -248,22 +237,5 @@ function isDetached(data: Uint8Array): boolean {
     return false;
   } catch {
     return true;
-  }
-}
-
-/**
- * Checks that `options` is an object whose properties are all in `known`.
- *
- * @param what name of the options in error messages
- */
-export function checkKnownOptions(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
-  }
-  for (const [option, value] of Object.entries(options)) {
-    if (!known.includes(option)) {
-      const expected = `left out, since the known ${what} are ${known.join(', ')}`;
-      throw new BadOptionError(option, value, expected);
-    }
   }
 }

@@ -131,7 +131,7 @@ export class ZkClient {
    *
    * @throws ConnectionError, WaitCancelledError if the signal aborts, ShuttingDownError
    */
-  async session(options?: { signal?: AbortSignal }): Promise<Session> {
+  async session(options: { signal?: AbortSignal } = {}): Promise<Session> {
     const { signal } = checkOptions(options, ['signal']);
     return this.#sessions.session(checkSignal(signal));
   }

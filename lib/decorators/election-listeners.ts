@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../services/tokens.js';
 import { isMethod } from './decorate-method.js';
@@ -66,7 +66,7 @@ function listener(
       throw new MisuseError(`${label} is not on an instance method`);
     }
     checkKey(election, `election of ${label}`);
-    checkKnownOptions(`options of ${label}`, options, OPTIONS);
+    checkOptions(options, OPTIONS, `options of ${label}`);
     const connection = connectionName(options.connection, `connection of ${label}`);
     // The listener does not use the service; the injection makes the start fail without a ZkModule.
     injectService(target, {

@@ -1,6 +1,6 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
 import type { TermGuard } from '../services/call-guard.js';
 import { checkKey, type LockKeys } from '../services/keys.js';
@@ -100,7 +100,7 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
 
   constructor(target: object, method: string | symbol, options: LeaderOnlyOptions) {
     super('@LeaderOnly', 'LeaderService', target, method, options ?? {});
-    checkKnownOptions(this.named('options'), options, OPTIONS);
+    checkOptions(options, OPTIONS, this.named('options'));
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
     const known = otherwise === undefined || otherwise === 'skip' || otherwise === 'throw';

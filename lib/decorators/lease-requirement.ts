@@ -1,6 +1,6 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
 import { checkAcquire } from '../recipes/internals/waiter.js';
 import { LeaseGuard } from '../services/call-guard.js';
@@ -71,7 +71,7 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
     super(kind.decorator, kind.service, target, method, options ?? {});
     // A signal belongs to one call; a decorator applies to all calls.
     const known = kind.options.filter((option) => option !== 'signal');
-    checkKnownOptions(this.named('options'), options, [...known, ...METHOD_OPTIONS, 'onBusy']);
+    checkOptions(options, [...known, ...METHOD_OPTIONS, 'onBusy'], this.named('options'));
     const { onBusy = 'throw', onLost: _, connection: __, ...acquireOptions } = options;
     if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
       const expected = "'throw', 'skip' or a function that returns an error";

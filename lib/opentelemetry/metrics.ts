@@ -2,8 +2,14 @@ import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
 import { CONNECTION_CHANNEL, listen, typedChannel } from '../client/diagnostics.js';
 import type { ConnectionMessage } from '../client/zk-client.js';
-import { holds, leaders, waits } from '../recipes/diagnostics.js';
-import type { HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
+import {
+  type HoldMessage,
+  holds,
+  leaders,
+  type Wait,
+  type WaitMessage,
+  waits,
+} from '../recipes/diagnostics.js';
 import {
   CONNECTION_STATE,
   ELECTION,
@@ -12,7 +18,7 @@ import {
   LEADER_CHANGE,
   RECIPE,
   WAIT_OUTCOME,
-} from './attributes.js';
+} from './spans.js';
 
 /** Seconds: from a handover within the process to a wait that needs attention. */
 const BOUNDARIES = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];

@@ -2,16 +2,21 @@ import { type Attributes, type Span, SpanStatusCode, type Tracer } from '@opente
 import { listen } from '../client/diagnostics.js';
 import { holds, waits } from '../recipes/diagnostics.js';
 import type { Hold, HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
-import {
-  ERROR_TYPE,
-  FENCING_TOKEN,
-  GRANT_KIND,
-  HOLD_END,
-  KEY,
-  PATH,
-  RECIPE,
-  WAIT_OUTCOME,
-} from './attributes.js';
+
+// The attributes of spans and metrics. The names follow OpenTelemetry's semantic conventions, which define error.type.
+// Only on spans, because the number of their values is unlimited.
+const KEY = 'zookeeper.lock.key';
+const PATH = 'zookeeper.lock.path';
+const FENCING_TOKEN = 'zookeeper.lock.fencing_token';
+
+export const RECIPE = 'zookeeper.lock.recipe';
+export const GRANT_KIND = 'zookeeper.lock.grant.kind';
+export const WAIT_OUTCOME = 'zookeeper.lock.wait.outcome';
+export const HOLD_END = 'zookeeper.lock.hold.end';
+export const ELECTION = 'zookeeper.election.name';
+export const LEADER_CHANGE = 'zookeeper.leader.change';
+export const CONNECTION_STATE = 'zookeeper.connection.state';
+const ERROR_TYPE = 'error.type';
 
 /**
  * Records a span for each wait and each hold, as children of the caller's span, until the returned

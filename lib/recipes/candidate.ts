@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { checkBelowRoot, checkFunction, checkRecord } from '../client/validation.js';
+import { checkBelowRoot, checkFunction } from '../client/validation.js';
 import { sleep as pause } from '../client/sleep.js';
 import { publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
@@ -92,7 +92,6 @@ export abstract class Candidate {
     options: CandidateOptions = {},
   ) {
     checkBelowRoot(path);
-    checkRecord(options);
     const { id = THIS_PROCESS, key = path, onError = warn } = options;
     if (typeof id !== 'string' || Buffer.byteLength(id) > LONGEST_ID) {
       throw new BadOptionError('id', id, `a string of at most ${LONGEST_ID} bytes`);

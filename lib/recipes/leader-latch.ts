@@ -1,6 +1,6 @@
 import { BadOptionError, WaitCancelledError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkNames } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { LONGEST_TIMER, sleep as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
@@ -48,8 +48,7 @@ export class LeaderLatch extends Candidate {
   private readonly closeMode: CloseMode;
 
   constructor(client: ZkClient, path: string, options: LeaderLatchOptions = {}) {
-    super(client, path, options);
-    checkNames(options, LATCH_OPTIONS);
+    super(client, path, checkOptions(options, LATCH_OPTIONS));
     this.closeMode = checkCloseMode(options.closeMode ?? 'silent');
   }
 

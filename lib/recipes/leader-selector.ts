@@ -1,6 +1,6 @@
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkFunction, checkNames } from '../client/validation.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './internals/call-chain.js';
 import { SELECTOR } from './internals/participants.js';
@@ -66,8 +66,7 @@ export class LeaderSelector extends Candidate {
     private readonly takeLeadership: TakeLeadership,
     options: LeaderSelectorOptions = {},
   ) {
-    super(client, path, options);
-    checkNames(options, SELECTOR_OPTIONS);
+    super(client, path, checkOptions(options, SELECTOR_OPTIONS));
     const { autoRequeue = false } = options;
     checkFunction(takeLeadership, 'takeLeadership');
     if (typeof autoRequeue !== 'boolean') {

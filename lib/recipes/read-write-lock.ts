@@ -4,7 +4,7 @@ import { publishWait } from './diagnostics.js';
 import { LeaseLostError } from './errors.js';
 import { grantInChain, reentrantGrant } from './internals/call-chain.js';
 import { type Grant, grantOf } from './internals/grant.js';
-import { holderData } from './internals/holder-data.js';
+import { holderData } from './internals/node-data.js';
 import { lastBefore, type QueueNames, type QueueNode } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';

@@ -2,7 +2,7 @@ import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
 import { publishWait } from './diagnostics.js';
 import type { Grant } from './internals/grant.js';
-import { holderData } from './internals/holder-data.js';
+import { holderData } from './internals/node-data.js';
 import { findLocalQueue, LocalQueue, type LocalQueueSpec } from './internals/local-queue.js';
 import type { QueueNode } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';

@@ -1,5 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
 import { checkKey } from './keys.js';
 
@@ -36,11 +36,11 @@ const SELECT_OPTIONS = [
 ] satisfies (keyof SelectOptions)[];
 
 export function checkElectionOptions(options: unknown): asserts options is ElectionOptions {
-  checkKnownOptions('options', options, ELECTION_OPTIONS);
+  checkOptions(options, ELECTION_OPTIONS);
 }
 
 export function checkSelectOptions(options: unknown): asserts options is SelectOptions {
-  checkKnownOptions('options', options, SELECT_OPTIONS);
+  checkOptions(options, SELECT_OPTIONS);
 }
 
 /** Checks the module's `elections`. Returns the options of each election by its name. */
@@ -51,8 +51,7 @@ export function electionsByName(elections: unknown): Map<string, ElectionOptions
   const byName = new Map<string, ElectionOptions>();
   for (const [index, entry] of (elections as unknown[]).entries()) {
     const what = `elections[${index}]`;
-    if (typeof entry !== 'string')
-      checkKnownOptions(what, entry, [...ELECTION_OPTIONS, 'election']);
+    if (typeof entry !== 'string') checkOptions(entry, [...ELECTION_OPTIONS, 'election'], what);
     const { election, ...options } =
       typeof entry === 'string' ? { election: entry } : (entry as { election: unknown });
     checkKey(election, typeof entry === 'string' ? what : `${what}.election`);

@@ -4,7 +4,7 @@ import { types } from 'node:util';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import {
   type AcquireOptions,
   type Entry,
@@ -14,7 +14,7 @@ import {
   revoke,
 } from '../recipes/index.js';
 import { cancelled, checkAcquire } from '../recipes/internals/waiter.js';
-import { checkDetails } from '../recipes/internals/holder-data.js';
+import { checkDetails } from '../recipes/internals/node-data.js';
 import type { Admission, LeaseTracker } from './lease-tracker.js';
 import { trackedLease } from './tracked-lease.js';
 
@@ -82,7 +82,7 @@ const DEFAULTS = [
 export type OptionNaming = (option: string) => string;
 
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
-  checkKnownOptions('defaults', defaults, DEFAULTS);
+  checkOptions(defaults, DEFAULTS, 'defaults');
   const named: OptionNaming = (option) => `defaults.${option}`;
   checkAcquire(defaults as LeaseDefaults, named);
   checkLeaseOptions(defaults as LeaseDefaults, named);

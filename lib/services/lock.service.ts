@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
   type Entry,
@@ -77,7 +77,7 @@ export function checkLockOptions(
   keys: unknown,
   named?: OptionNaming,
 ): asserts options is LockOptions {
-  checkKnownOptions(named?.('options') ?? 'options', options, LOCK_OPTIONS);
+  checkOptions(options, LOCK_OPTIONS, named?.('options') ?? 'options');
   const { mode, reentrant, path } = options as LockOptions;
   if (mode !== undefined) checkMode(mode, named?.('mode') ?? 'mode');
   if (reentrant !== undefined && typeof reentrant !== 'boolean') {
@@ -177,7 +177,7 @@ export class LockService extends LeaseService {
   /** Returns whether a caller in this process holds a lease of the key from this service. */
   held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    checkKnownOptions('options', query, ['path']);
+    checkOptions(query, ['path']);
     return this.tracker.holds(query.path ?? lockPath(this.client.namespace, key));
   }
 
@@ -204,7 +204,7 @@ export class LockService extends LeaseService {
     fn: (lock: Lock) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkKnownOptions('options', query, QUERY_OPTIONS);
+    checkOptions(query, QUERY_OPTIONS);
     if (query.mode !== undefined) checkMode(query.mode, 'mode');
     const lock = this.lockOf(key, query);
     try {

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import {
   type Entry,
   type Lease,
@@ -57,7 +57,7 @@ export function checkSemaphoreOptions(
   options: unknown,
   named?: OptionNaming,
 ): asserts options is AcquirePermitOptions {
-  checkKnownOptions(named?.('options') ?? 'options', options, SEMAPHORE_OPTIONS);
+  checkOptions(options, SEMAPHORE_OPTIONS, named?.('options') ?? 'options');
   const { permits, count = 1 } = options as AcquirePermitOptions;
   checkPermits(permits, named?.('permits') ?? 'permits');
   checkCount(named?.('count') ?? 'count', count);
@@ -150,7 +150,7 @@ export class SemaphoreService extends LeaseService {
     options: Pick<SemaphoreQuery, 'path'> = {},
   ): Promise<void> {
     checkKey(key);
-    checkKnownOptions('options', options, ['path']);
+    checkOptions(options, ['path']);
     checkCount('permits', permits);
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
@@ -176,7 +176,7 @@ export class SemaphoreService extends LeaseService {
     fn: (semaphore: Semaphore) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkKnownOptions('options', query, QUERY_OPTIONS);
+    checkOptions(query, QUERY_OPTIONS);
     checkPermits(query.permits, 'permits');
     const semaphore = this.semaphoreOf(key, query);
     return this.readBy(() => fn(semaphore));

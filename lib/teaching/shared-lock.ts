@@ -3,7 +3,7 @@ import { NodeError, type Session, type Watch, type ZkClient } from '../client/in
 import { reentrantGrant } from '../recipes/internals/call-chain.js';
 import { protectedCreate, type Listing } from '../recipes/internals/protected-create.js';
 import type { Grant } from '../recipes/internals/grant.js';
-import { holderData } from '../recipes/internals/holder-data.js';
+import { holderData } from '../recipes/internals/node-data.js';
 import type { AcquireOptions } from '../recipes/lease.js';
 import type { Lock, LockConstructorOptions } from '../recipes/lock.js';
 import { type QueuePosition, retryAcrossSessions } from '../recipes/internals/queue.js';

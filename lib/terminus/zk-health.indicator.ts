@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
-import { checkKnownOptions } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import { getZkClientToken } from '../services/tokens.js';
 
 /**
@@ -43,7 +43,7 @@ export class ZkHealthIndicator {
     key: Key,
     options: ZkHealthOptions = {},
   ): HealthIndicatorResult<Key> {
-    checkKnownOptions('options', options, ['connection'] satisfies (keyof ZkHealthOptions)[]);
+    checkOptions(options, ['connection'] satisfies (keyof ZkHealthOptions)[]);
     const token = getZkClientToken(options.connection);
     const { state, transport, sessionId } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);

@@ -6,7 +6,7 @@ import {
   type Faults,
 } from '../embedded/index.js';
 import { InProcessZooKeeper } from '../embedded/in-process-zookeeper.js';
-import { type Ensemble, ZK_ENSEMBLE } from '../zk.ensemble.js';
+import { type Ensemble, ZK_ENSEMBLE } from '../zk.options.js';
 
 /** What clients within this process call the server without an address. */
 const NOWHERE = '127.0.0.1:1';

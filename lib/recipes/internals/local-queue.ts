@@ -6,9 +6,7 @@ import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
-import { holderData } from './holder-data.js';
-import { withLingerMark } from './linger-mark.js';
-import type { NodeData } from './node-data.js';
+import { holderData, type NodeData, withLingerMark } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
 import { type QueuePosition, Tries, waitInQueue } from './queue.js';
 import {

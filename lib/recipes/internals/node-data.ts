@@ -1,7 +1,60 @@
-import { type Session, NodeError, type Stat } from '../../client/index.js';
+import { hostname } from 'node:os';
+import { BadOptionError } from '../../client/errors.js';
+import { NodeError, type Session, type Stat } from '../../client/index.js';
+import type { HolderDetails } from '../types.js';
+
+/*
+ * The data of the znodes that hold locks or wait for them: JSON of the host, the process id and the details of the
+ * caller (Curator writes the address of the host), or a request for revocation.
+ *
+ * A lock that may linger has the field `"linger": true`. It is free although its znode exists: its process deletes the
+ * znode as soon as another znode is behind it. Behind such a znode a try (an acquire with `wait: 0`) waits for a short
+ * time. Behind any other znode it is refused at once.
+ */
 
 /** The data that asks a holder to release its lock. Curator writes the same. */
 export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
+
+/** Bytes. Each request to acquire a lock contains the data. */
+const MOST_BYTES = 4096;
+
+const HERE = { host: hostname(), pid: process.pid };
+
+/** The data of callers without details, by their permits. They share one array of bytes. */
+const plain = new Map<number | undefined, Uint8Array>();
+/** The data with the linger mark, by the data without. */
+const marked = new WeakMap<Uint8Array, Uint8Array>();
+
+export function holderData(details: HolderDetails | undefined, permits?: number): Uint8Array {
+  if (details !== undefined) return encode(details, permits, 'details');
+  let data = plain.get(permits);
+  if (!data) plain.set(permits, (data = encode({}, permits, 'details')));
+  return data;
+}
+
+/** @param option the name of the details in errors */
+export function checkDetails(details: unknown, option: string): void {
+  if (details !== undefined) encode(details, undefined, option);
+}
+
+/** @param data the JSON of holder details */
+export function withLingerMark(data: Uint8Array): Uint8Array {
+  let copy = marked.get(data);
+  if (!copy) {
+    copy = Buffer.concat([data.subarray(0, -1), Buffer.from(',"linger":true}')]);
+    marked.set(data, copy);
+  }
+  return copy;
+}
+
+/** Returns false for a znode of another library, and after a revocation, which replaces the data. */
+export function hasLingerMark(data: Buffer): boolean {
+  try {
+    return (JSON.parse(data.toString()) as { linger?: unknown } | null)?.linger === true;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * The data of one znode of this process. Each write names the version that the write before it made, so a request for
@@ -89,5 +142,31 @@ export class NodeData {
     const { data, stat } = await this.session.get(this.path);
     if (data.equals(REVOKE_MESSAGE)) throw new NodeError('BAD_VERSION', this.path, -103, 'set');
     this.version = stat.version;
+  }
+}
+
+function encode(details: unknown, permits: number | undefined, option: string): Uint8Array {
+  if (typeof details !== 'object' || details === null) {
+    throw new BadOptionError(option, details, 'an object of name, text and data');
+  }
+  const { name, text, data } = details as Record<string, unknown>;
+  for (const [field, value] of Object.entries({ name, text })) {
+    if (value !== undefined && typeof value !== 'string') {
+      throw new BadOptionError(`${option}.${field}`, value, 'a string');
+    }
+  }
+  const bytes = Buffer.from(json({ ...HERE, name, text, data, permits }, data, option));
+  if (bytes.length > MOST_BYTES) {
+    throw new BadOptionError(option, details, `at most ${MOST_BYTES} bytes of JSON`);
+  }
+  return bytes;
+}
+
+/** Returns JSON. It cannot express a BigInt or a cycle. */
+function json(value: object, data: unknown, option: string): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new BadOptionError(`${option}.data`, data, 'a value that JSON can express', { cause });
   }
 }

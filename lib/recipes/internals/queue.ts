@@ -1,7 +1,6 @@
 import { NodeError, type Session, SessionExpiredError, type ZkClient } from '../../client/index.js';
 import { abortable } from '../../client/sleep.js';
-import { hasLingerMark } from './linger-mark.js';
-import { NodeData } from './node-data.js';
+import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
 import { type Listing, type NewNode, protectedCreate } from './protected-create.js';
 import { assertSameSession, retryRead } from './session-retry.js';
@@ -12,7 +11,7 @@ import { assertSameSession, retryRead } from './session-retry.js';
  *   1. Create an ephemeral sequential znode under the path, and list the children of the path.
  *   2. If no other znode of the queue is ahead of it, the lock is ours.
  *   3. Otherwise watch the znode just ahead until it is deleted, and list again. For a try (an acquire with `wait: 0`)
- *      read that znode first: the try is refused unless the znode may linger (linger-mark.ts).
+ *      read that znode first: the try is refused unless the znode may linger (node-data.ts).
  *
  * Whenever the wait ends in another way, the znode is deleted.
  */

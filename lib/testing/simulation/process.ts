@@ -3,7 +3,7 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
 import { connectWire } from '../../client/transport/wire-transport.js';
-import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
+import { type Ensemble, ZK_ENSEMBLE } from '../../zk.options.js';
 import type { Overridable } from '../test-zookeeper.js';
 import type { Network } from './network.js';
 import { Link } from './link.js';

@@ -1,4 +1,0 @@
-export {
-  ZookeeperInstrumentation,
-  type ZookeeperInstrumentationConfig,
-} from './zookeeper-instrumentation.js';

@@ -1,1 +1,0 @@
-export { ZkHealthIndicator, type ZkHealthOptions } from './zk-health.indicator.js';
