@@ -133,6 +133,7 @@ export {
   type LockQuery,
   LockService,
 } from './services/lock.service.js';
+export type { WarnAfter } from './services/overdue-monitor.js';
 export {
   type AcquirePermitOptions,
   type SemaphoreQuery,
@@ -146,7 +147,6 @@ export {
 } from './services/tokens.js';
 export { ZkModule } from './zk.module.js';
 export type {
-  WarnAfter,
   ZkModuleAsyncOptions,
   ZkModuleExtras,
   ZkModuleOptions,

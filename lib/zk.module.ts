@@ -7,7 +7,7 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { checkOptions } from './client/validation.js';
+import { checkBoolean, checkOptions } from './client/validation.js';
 import { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import {
   connectionName,
@@ -88,9 +88,7 @@ export class ZkModule extends ConfigurableModuleClass {
 function withConnection(definition: DynamicModule, extras: ZkModuleExtras): DynamicModule {
   const name = connectionName(extras.name);
   const { isGlobal = true } = extras;
-  if (typeof isGlobal !== 'boolean') {
-    throw new BadOptionError('isGlobal', isGlobal, 'true or false');
-  }
+  checkBoolean(isGlobal, 'isGlobal');
   return {
     ...definition,
     global: isGlobal,

@@ -3,7 +3,12 @@ import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
 import type { Connect } from './client/transport/transport.js';
-import { checkOptions } from './client/validation.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkMilliseconds,
+  checkOptions,
+} from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {
@@ -13,24 +18,10 @@ import {
 } from './services/election-options.js';
 import { checkKey } from './services/keys.js';
 import { checkLeaseDefaults, type LeaseDefaults } from './services/lease-service.js';
-import type { OverdueLimits } from './services/overdue-monitor.js';
+import type { WarnAfter } from './services/overdue-monitor.js';
 
-/** Milliseconds, the longest delay of Node's timers. */
-const MAX_TIMEOUT = 2 ** 31 - 1;
 const DEFAULT_SHUTDOWN_TIMEOUT = 10_000;
 const DEFAULT_WARN_AFTER = 30_000;
-
-/**
- * Limits after which the log warns.
- *
- * @publicApi
- */
-export interface WarnAfter {
-  /** Milliseconds that a caller has waited. Infinity: never. Default 30,000. */
-  wait?: number;
-  /** Milliseconds that a lease has been held. Infinity: never. Default 30,000. */
-  hold?: number;
-}
 
 /**
  * Options of `ZkModule` besides those of its client.
@@ -152,7 +143,7 @@ export interface ZkSettings {
   readonly participantId: string | undefined;
   readonly lazyConnection: boolean;
   readonly shutdownTimeout: number;
-  readonly warnAfter: OverdueLimits;
+  readonly warnAfter: Required<WarnAfter>;
   readonly logLeases: boolean;
   readonly mapError: ErrorMapping | undefined;
 }
@@ -173,22 +164,10 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   } = options;
   checkLeaseDefaults(defaults);
   if (participantId !== undefined) checkKey(participantId, 'participantId');
-  if (typeof lazyConnection !== 'boolean') {
-    throw new BadOptionError('lazyConnection', lazyConnection, 'true or false');
-  }
-  if (
-    typeof shutdownTimeout !== 'number' ||
-    !(shutdownTimeout >= 0 && shutdownTimeout <= MAX_TIMEOUT)
-  ) {
-    const expected = `0 to ${MAX_TIMEOUT} milliseconds`;
-    throw new BadOptionError('shutdownTimeout', shutdownTimeout, expected);
-  }
-  if (typeof logLeases !== 'boolean') {
-    throw new BadOptionError('logLeases', logLeases, 'true or false');
-  }
-  if (mapError !== undefined && typeof mapError !== 'function') {
-    throw new BadOptionError('mapError', mapError, 'a function');
-  }
+  checkBoolean(lazyConnection, 'lazyConnection');
+  checkMilliseconds(shutdownTimeout, 'shutdownTimeout', 0);
+  checkBoolean(logLeases, 'logLeases');
+  if (mapError !== undefined) checkFunction(mapError, 'mapError');
   return {
     client,
     embedded: embeddedOptions(embedded, client),
@@ -203,7 +182,7 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   };
 }
 
-function overdueLimits(warnAfter: WarnAfter): OverdueLimits {
+function overdueLimits(warnAfter: WarnAfter): Required<WarnAfter> {
   checkOptions(warnAfter, ['wait', 'hold'], 'warnAfter');
   const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
   for (const [option, value] of Object.entries({ wait, hold })) {

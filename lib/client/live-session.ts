@@ -1,4 +1,3 @@
-import { BadOptionError } from './errors.js';
 import { ManagedSession } from './managed-session.js';
 import type { Session } from './session.js';
 import { Code, type Reply, type Transport, type WatchKind } from './transport/transport.js';
@@ -7,6 +6,7 @@ import {
   checkAcl,
   checkData,
   checkMode,
+  checkBoolean,
   checkOptions,
   checkRequest,
   checkVersion,
@@ -148,7 +148,7 @@ export class LiveSession extends ManagedSession implements Session {
     convert: (result: T, watch: Watch | undefined) => R,
   ): Promise<R> {
     const { watch = false } = checkOptions(options, ['watch']);
-    if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
+    checkBoolean(watch, 'watch');
     const full = checkRequest(this.chroot, path);
     const answered = watch && this.watches.ask(kind, full);
     const result = this.request(

@@ -193,7 +193,9 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
  * @param what names the options in errors
  */
 export function checkOptions<T>(options: T, known: readonly string[], what = 'options'): T {
-  if (!isRecord(options)) throw new BadOptionError(what, options, 'an object of options');
+  if (!isRecord(options)) {
+    throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
+  }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;
     const meant = known.find((candidate) => looksLike(candidate, name));
@@ -214,6 +216,10 @@ function looksLike(known: string, name: string): boolean {
 /** Checks that options are an object. */
 export function checkRecord(options: unknown): void {
   if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+}
+
+export function checkBoolean(value: unknown, option: string): void {
+  if (typeof value !== 'boolean') throw new BadOptionError(option, value, 'true or false');
 }
 
 export function checkFunction(fn: unknown, option: string): void {

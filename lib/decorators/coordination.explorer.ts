@@ -1,8 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { Term } from '../recipes/index.js';
-import { TermGuard } from '../services/call-guard.js';
-import type { LeaderService } from '../services/leader.service.js';
+import { type LeaderService, TermGuard } from '../services/leader.service.js';
 import { type ElectionListener, listenersOf } from './election-listeners.js';
 import { LeadershipRequirement } from './leader-only.decorator.js';
 import { LeaseRequirement } from './lease-requirement.js';

@@ -1,7 +1,6 @@
 import { types } from 'node:util';
 import { from, isObservable, mergeMap, Observable } from 'rxjs';
-import type { CallGuard } from '../services/call-guard.js';
-import { MisuseError, type Requirement } from './requirement.js';
+import { type CallGuard, MisuseError, type Requirement } from './requirement.js';
 
 /**
  * As rxjs' `using`, with asynchronous steps: `open` resolves with the source; `close` settles before the

@@ -3,10 +3,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import type { CallGuard } from '../services/call-guard.js';
 import type { LockKeys } from '../services/keys.js';
 import { checkNotGenerator, guardedStream, toObservable } from './guarded-stream.js';
-import type { MethodCall, Requirement } from './requirement.js';
+import type { CallGuard, MethodCall, Requirement } from './requirement.js';
 
 /** The state of one requirement of a handler during one call. */
 interface Slot {

@@ -2,15 +2,19 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
 import { checkOptions } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
-import { checkAcquire } from '../recipes/internals/waiter.js';
-import { LeaseGuard } from '../services/call-guard.js';
 import { checkKey, checkKeys, type LockKeys } from '../services/keys.js';
 import { isContention, type OptionNaming } from '../services/lease-service.js';
 import { checkLockOptions, LOCK_OPTIONS } from '../services/lock.service.js';
 import { checkSemaphoreOptions, SEMAPHORE_OPTIONS } from '../services/semaphore.service.js';
 import { getLockServiceToken, getSemaphoreServiceToken } from '../services/tokens.js';
 import type { LeaseDecoratorOptions } from './decorator-types.js';
-import { METHOD_OPTIONS, type MethodCall, MisuseError, Requirement } from './requirement.js';
+import {
+  type CallGuard,
+  METHOD_OPTIONS,
+  type MethodCall,
+  MisuseError,
+  Requirement,
+} from './requirement.js';
 
 /** LockService or SemaphoreService. */
 interface LeaseProvider {
@@ -79,7 +83,6 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
     }
     const named: OptionNaming = (option) => this.named(option);
     if (source.from === 'name') kind.checkKey(source.key, named('key'));
-    checkAcquire(acquireOptions, named);
     kind.checkOptions(acquireOptions, source.key, named);
     this.wait = acquireOptions.wait;
     this.onBusy = onBusy;
@@ -110,10 +113,20 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
     key: LockKeys,
     _call: MethodCall,
     signal: AbortSignal | undefined,
-  ): Promise<LeaseGuard | undefined> {
+  ): Promise<CallGuard | undefined> {
     this.checkDefaultWait(service.defaultWait);
     try {
-      return new LeaseGuard(await service.enter(key, { ...this.acquireOptions, signal }));
+      const { lease, run, release } = await service.enter(key, { ...this.acquireOptions, signal });
+      return {
+        get held() {
+          return lease.held;
+        },
+        get signal() {
+          return lease.signal;
+        },
+        run,
+        release,
+      };
     } catch (error) {
       const { onBusy } = this;
       if (!isContention(error) || onBusy === 'throw') throw error;

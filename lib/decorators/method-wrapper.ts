@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, isObservable, type Observable, throwError } from 'rxjs';
-import type { CallGuard } from '../services/call-guard.js';
 import {
   checkNotGenerator,
   guardedStream,
@@ -10,7 +9,13 @@ import {
 } from './guarded-stream.js';
 import { HandlerCall } from './handler-call.js';
 import { injectedService } from './injected-service.js';
-import { type MethodCall, MisuseError, type Requirement, requirementsOf } from './requirement.js';
+import {
+  type CallGuard,
+  type MethodCall,
+  MisuseError,
+  type Requirement,
+  requirementsOf,
+} from './requirement.js';
 
 /** One call of a decorated method that is not part of a handler's call. */
 interface Call extends MethodCall {

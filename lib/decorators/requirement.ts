@@ -2,7 +2,6 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import 'reflect-metadata';
 import { EMPTY, isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
-import type { CallGuard } from '../services/call-guard.js';
 import type { LockKeys } from '../services/keys.js';
 import { connectionName } from '../services/tokens.js';
 
@@ -12,6 +11,16 @@ export interface MethodCall {
   readonly args: unknown[];
   /** Only for calls of handlers. */
   readonly context: ExecutionContext | undefined;
+}
+
+/** A right that one call holds while it runs: a lease, or the leadership during one term. */
+export interface CallGuard {
+  readonly held: boolean;
+  /** Aborts when the right is lost. The reason is the error that the call then fails with. */
+  readonly signal: AbortSignal;
+  /** Runs `fn` as the holder. */
+  run<T>(fn: () => T): T;
+  release(): Promise<void>;
 }
 
 interface MethodOptions {

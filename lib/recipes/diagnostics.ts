@@ -1,9 +1,8 @@
-import type { LeaseLostError, NotLeaderError } from './errors.js';
 import { typedChannel } from '../client/diagnostics.js';
-import type { Grant } from './internals/grant.js';
+import type { ZkClient } from '../client/index.js';
+import type { LeaseLostError, NotLeaderError } from './errors.js';
 import type { Term } from './term.js';
 import type { GrantKind, Participant, Recipe } from './types.js';
-import type { ZkClient } from '../client/index.js';
 
 /*
  * Messages on the channels of `node:diagnostics_channel`. The same object stands for a wait, a hold or a term in all
@@ -128,8 +127,16 @@ export const waits = typedChannel<WaitMessage>('nestjs-zookeeper:wait');
 export const holds = typedChannel<HoldMessage>('nestjs-zookeeper:hold');
 export const leaders = typedChannel<LeaderMessage>('nestjs-zookeeper:leader');
 
+/** What diagnostics need of a grant of a lock. */
+interface ObservedGrant {
+  readonly kind: GrantKind;
+  readonly fencingToken: bigint;
+  readonly lost: LeaseLostError | undefined;
+  onEnd: ((lost: LeaseLostError | undefined) => void) | undefined;
+}
+
 /** Runs `acquire` and publishes the wait of its caller, if somebody is subscribed. */
-export function publishWait<T extends Grant | Grant[]>(
+export function publishWait<T extends ObservedGrant | ObservedGrant[]>(
   lock: ObservedLock,
   acquire: () => Promise<T> | T,
 ): Promise<T> | T {
@@ -155,7 +162,7 @@ export function publishTermOver(candidate: ObservedCandidate, term: Term): void 
   leaders.publish({ event, candidate, term, reason });
 }
 
-async function observed<T extends Grant | Grant[]>(
+async function observed<T extends ObservedGrant | ObservedGrant[]>(
   lock: ObservedLock,
   acquire: () => Promise<T> | T,
 ): Promise<T> {
@@ -163,7 +170,7 @@ async function observed<T extends Grant | Grant[]>(
   waits.publish({ event: 'began', wait });
   try {
     const acquired = await acquire();
-    const grants = [acquired].flat() as Grant[];
+    const grants = [acquired].flat() as ObservedGrant[];
     const { kind } = grants[0]!;
     waits.publish({ event: 'granted', wait, kind, duration: performance.now() - wait.since });
     for (const grant of grants) publishHold(lock, grant);
@@ -175,7 +182,7 @@ async function observed<T extends Grant | Grant[]>(
   }
 }
 
-function publishHold(lock: ObservedLock, grant: Grant): void {
+function publishHold(lock: ObservedLock, grant: ObservedGrant): void {
   const { kind, fencingToken } = grant;
   const hold: Hold = { lock, kind, fencingToken, since: performance.now() };
   holds.publish({ event: 'began', hold });

@@ -1,13 +1,13 @@
-import { BadOptionError, WaitCancelledError } from '../client/errors.js';
+import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
 import { LONGEST_TIMER, sleep as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';
-import type { AcquireOptions } from './lease.js';
+import { cancelled } from './internals/waiter.js';
+import { type AcquireOptions, checkAcquire } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
-import { checkAcquire } from './internals/waiter.js';
 
 /*
  * Leader latch (Curator's LeaderLatch):
@@ -66,7 +66,7 @@ export class LeaderLatch extends Candidate {
     for (;;) {
       if (this.state === 'latent') throw this.illegal('is not started: call start() first');
       this.closing.signal.throwIfAborted();
-      if (signal?.aborted) throw this.cancelled(signal);
+      if (signal?.aborted) throw cancelled({ noun: 'election', key: this.key }, signal);
       if (this.term) return this.term;
       if (this.failure) throw this.failure;
       const left = deadline - performance.now();
@@ -116,14 +116,6 @@ export class LeaderLatch extends Candidate {
     const election = JSON.stringify(this.key);
     return new LockTimeoutError(`election ${election} was not won within ${wait} ms`, {
       key: this.key,
-    });
-  }
-
-  private cancelled({ reason }: AbortSignal): WaitCancelledError {
-    const election = JSON.stringify(this.key);
-    return new WaitCancelledError(`the wait to lead election ${election} was cancelled`, {
-      key: this.key,
-      cause: reason,
     });
   }
 }

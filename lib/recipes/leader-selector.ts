@@ -1,6 +1,6 @@
-import { BadOptionError, CoordinationError } from '../client/errors.js';
+import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { currentTerm, runLeading } from './internals/call-chain.js';
 import { SELECTOR } from './internals/participants.js';
@@ -69,9 +69,7 @@ export class LeaderSelector extends Candidate {
     super(client, path, checkOptions(options, SELECTOR_OPTIONS));
     const { autoRequeue = false } = options;
     checkFunction(takeLeadership, 'takeLeadership');
-    if (typeof autoRequeue !== 'boolean') {
-      throw new BadOptionError('autoRequeue', autoRequeue, 'true or false');
-    }
+    checkBoolean(autoRequeue, 'autoRequeue');
     this.autoRequeue = autoRequeue;
   }
 

@@ -1,3 +1,6 @@
+import { BadOptionError } from '../client/errors.js';
+import { LONGEST_TIMER } from '../client/sleep.js';
+import { checkRecord } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
 /**
@@ -35,6 +38,44 @@ export interface Lease extends AsyncDisposable {
    * is left to the background because the connection is lost or `holdAtLeast` is not over. Idempotent; never rejects.
    */
   release(): Promise<void>;
+}
+
+/** What the leases of all recipes have in common: a release that happens once. */
+export abstract class LeaseBase implements Lease {
+  abstract readonly key: string;
+  abstract readonly path: string;
+  abstract readonly fencingToken: bigint;
+  abstract readonly signal: AbortSignal;
+  abstract readonly revocation: AbortSignal;
+  abstract readonly held: boolean;
+  /** Called when the release has ended, before the caller learns of it. Services set it, for a shutdown that waits. */
+  onReleased: (() => void) | undefined;
+  private returned: Promise<void> | undefined;
+
+  /** Whether `release` was called. Other leases on the same grant may still be held. */
+  get released(): boolean {
+    return this.returned !== undefined;
+  }
+
+  release(): Promise<void> {
+    if (!this.returned) {
+      this.returned = this.giveBack();
+      if (this.onReleased) this.returned.then(this.onReleased, this.onReleased);
+    }
+    return this.returned;
+  }
+
+  /** Returns what loggers print: without the parts, which lead to the client, and without a bigint. */
+  toJSON(): object {
+    const { key, path, held, fencingToken } = this;
+    return { key, path, held, fencingToken: String(fencingToken) };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  protected abstract giveBack(): Promise<void>;
 }
 
 /**
@@ -94,7 +135,40 @@ export interface AcquireOptions {
   details?: HolderDetails;
 }
 
-/** What JSON.stringify says of a lease: of its parts it would follow each to the client, and stop at a bigint. */
-export function leaseToJSON({ key, path, held, fencingToken }: Lease): object {
-  return { key, path, held, fencingToken: String(fencingToken) };
+/**
+ * Checks the options that every acquire takes.
+ *
+ * @param nameOf returns the name of an option in errors; default: the option itself
+ */
+export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) => string): void {
+  checkRecord(options);
+  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
+  let wrong: [option: string, value: unknown, expected: string] | undefined;
+  if (isBelow(wait, 0)) {
+    wrong = ['wait', wait, '0 or more milliseconds, or Infinity'];
+  } else if (isBelow(linger, 0)) {
+    wrong = ['linger', linger, '0 or more milliseconds'];
+  } else if ((linger ?? 0) > LONGEST_TIMER) {
+    wrong = ['linger', linger, 'less than 24 days'];
+  } else if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
+    wrong = ['fairness', fairness, "'handover' or 'strict'"];
+  } else if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
+    wrong = ['onDeadlock', onDeadlock, "'report' or 'refuse'"];
+  } else if (isBelow(holdAtLeast, 0)) {
+    wrong = ['holdAtLeast', holdAtLeast, '0 or more milliseconds'];
+  } else if (isBelow(holdAtMost, 1)) {
+    wrong = ['holdAtMost', holdAtMost, '1 or more milliseconds, or Infinity'];
+  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
+    wrong = ['holdAtLeast', holdAtLeast, 'less than 24 days and than holdAtMost'];
+  } else if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    wrong = ['signal', signal, 'an AbortSignal'];
+  }
+  if (!wrong) return;
+  const [option, value, expected] = wrong;
+  throw new BadOptionError(nameOf ? nameOf(option) : option, value, expected);
+}
+
+/** Whether a value is given and is not a number of at least `min`. */
+function isBelow(value: unknown, min: number): boolean {
+  return value !== undefined && !(typeof value === 'number' && value >= min);
 }

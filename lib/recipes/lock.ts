@@ -1,13 +1,12 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
+import { checkBelowRoot, checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
 import { publishReentry, publishWait } from './diagnostics.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
 import { runHolding } from './internals/call-chain.js';
 import { type Grant, RESOLVED } from './internals/grant.js';
 import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
-import { checkAcquire } from './internals/waiter.js';
-import type { AcquireOptions, Lease } from './lease.js';
+import { type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import type { Participant, Recipe } from './types.js';
 
 /**
@@ -66,9 +65,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     checkBelowRoot(path);
     const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_OPTIONS);
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
-    if (typeof reentrant !== 'boolean') {
-      throw new BadOptionError('reentrant', reentrant, 'true or false');
-    }
+    checkBoolean(reentrant, 'reentrant');
     this.key = key;
     this.reentrant = reentrant;
   }
@@ -87,7 +84,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     if (grant instanceof Promise) grant = await grant;
     const lease = grant.lease(this.key, options);
     try {
-      return await runHolding(lease, [{ grant, lease }], () => fn(lease));
+      return await runHolding(lease, [lease], () => fn(lease));
     } finally {
       const released = lease.release();
       if (released !== RESOLVED) await released;
@@ -100,7 +97,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     const lease = grant.lease(this.key, options);
     return {
       lease,
-      run: (fn) => runHolding(lease, [{ grant, lease }], fn),
+      run: (fn) => runHolding(lease, [lease], fn),
       release: () => lease.release(),
     };
   }

@@ -1,12 +1,11 @@
 import { BadOptionError } from '../client/errors.js';
 import { checkFunction } from '../client/validation.js';
-import { type HeldLease, runHolding } from './internals/call-chain.js';
-import { GrantLease, grantOf } from './internals/grant.js';
 import { LockBusyError } from './errors.js';
-import type { AcquireOptions, Lease } from './lease.js';
-import { leaseToJSON } from './lease.js';
+import { runHolding } from './internals/call-chain.js';
+import { GrantLease, grantOf } from './internals/grant.js';
+import { timedOut } from './internals/waiter.js';
+import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from './lease.js';
 import type { Entry, Lock } from './lock.js';
-import { checkAcquire, timedOut } from './internals/waiter.js';
 
 /*
  * Multi-lock (Curator's InterProcessMultiLock): several locks, all or none, under one deadline. They are acquired one
@@ -68,7 +67,7 @@ export class MultiLock {
   /** As {@link Lock.enter}. Locks that the call chain holds already are entered again. */
   async enter(options: AcquireOptions = {}): Promise<Entry & { readonly lease: MultiLease }> {
     const lease = await this.takeAll(options, async (lock, rest) => (await lock.enter(rest)).lease);
-    const held = heldLeasesOf(lease.leases);
+    const held = grantLeases(lease.leases);
     return {
       lease,
       run: (fn) => runHolding(lease, held, fn),
@@ -125,7 +124,7 @@ export class MultiLock {
         const [outer] = taken.values();
         const ask = () => take(lock, { ...options, wait });
         // It waits as the holder of the earlier locks, because a deadlock may include them.
-        const asking = outer ? runHolding(outer, heldLeasesOf([...taken.values()]), ask) : ask();
+        const asking = outer ? runHolding(outer, grantLeases([...taken.values()]), ask) : ask();
         const taking = asking.catch((error: unknown) => {
           // The waits for the earlier locks may have used all of `wait`. The caller did not ask for a try.
           if (error instanceof LockBusyError && options.wait) throw timedOut(lock, options.wait);
@@ -144,21 +143,19 @@ export class MultiLock {
   }
 }
 
-function heldLeasesOf(leases: readonly Lease[]): HeldLease[] {
-  return leases.flatMap((lease) => {
-    return lease instanceof GrantLease ? [{ grant: lease.grant, lease }] : [];
-  });
+function grantLeases(leases: readonly Lease[]): GrantLease[] {
+  return leases.filter((lease) => lease instanceof GrantLease);
 }
 
-class AllLeases implements MultiLease {
+class AllLeases extends LeaseBase implements MultiLease {
   private readonly loss: AbortSignal;
   private request: AbortSignal | undefined;
-  private returned: Promise<void> | undefined;
 
   constructor(
     readonly leases: readonly Lease[],
     private readonly inOrder: readonly Lease[],
   ) {
+    super();
     this.loss = AbortSignal.any(leases.map((lease) => lease.signal));
   }
 
@@ -193,17 +190,8 @@ class AllLeases implements MultiLease {
     return this.leases.every((lease) => lease.held);
   }
 
-  release(): Promise<void> {
-    this.returned ??= releaseAll(this.inOrder);
-    return this.returned;
-  }
-
-  toJSON(): object {
-    return leaseToJSON(this);
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release();
+  protected override giveBack(): Promise<void> {
+    return releaseAll(this.inOrder);
   }
 }
 

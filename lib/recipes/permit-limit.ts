@@ -103,8 +103,11 @@ function nameOf(permits: Permits): string {
   return typeof permits === 'number' ? String(permits) : `number at ${permits.path}`;
 }
 
-function checkPositive(option: string, value: unknown): asserts value is number {
-  if (!(Number.isSafeInteger(value) && (value as number) > 0)) {
-    throw new BadOptionError(option, value, 'a whole number of 1 or more');
-  }
+export function checkPositive(
+  option: string,
+  value: unknown,
+  otherwise = '',
+): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) > 0) return;
+  throw new BadOptionError(option, value, `a whole number of 1 or more${otherwise}`);
 }

@@ -28,20 +28,12 @@ export interface SelectOptions
  */
 export type ElectionAtStart = string | (ElectionOptions & { election: string });
 
-const ELECTION_OPTIONS = ['id', 'path'] satisfies (keyof ElectionOptions)[];
-const SELECT_OPTIONS = [
+export const ELECTION_OPTIONS = ['id', 'path'] satisfies (keyof ElectionOptions)[];
+export const SELECT_OPTIONS = [
   ...ELECTION_OPTIONS,
   'autoRequeue',
   'onError',
 ] satisfies (keyof SelectOptions)[];
-
-export function checkElectionOptions(options: unknown): asserts options is ElectionOptions {
-  checkOptions(options, ELECTION_OPTIONS);
-}
-
-export function checkSelectOptions(options: unknown): asserts options is SelectOptions {
-  checkOptions(options, SELECT_OPTIONS);
-}
 
 /** Checks the module's `elections`. Returns the options of each election by its name. */
 export function electionsByName(elections: unknown): Map<string, ElectionOptions> {

@@ -12,12 +12,12 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
+import { runLeading } from '../recipes/internals/call-chain.js';
 import { readCandidates } from '../recipes/internals/participants.js';
-import { TermGuard } from './call-guard.js';
 import {
-  checkElectionOptions,
-  checkSelectOptions,
+  ELECTION_OPTIONS,
   type ElectionOptions,
+  SELECT_OPTIONS,
   type SelectOptions,
 } from './election-options.js';
 import { checkKey, electionPath } from './keys.js';
@@ -72,7 +72,7 @@ export class LeaderService {
    *   ShuttingDownError
    */
   latch(election: string, options: ElectionOptions = {}): LeaderLatch {
-    checkElectionOptions(options);
+    checkOptions(options, ELECTION_OPTIONS);
     const existing = this.candidateOf(election);
     if (existing) return this.existingLatch(existing, options);
     return this.join(
@@ -96,7 +96,7 @@ export class LeaderService {
     takeLeadership: TakeLeadership,
     options: SelectOptions = {},
   ): LeaderSelector {
-    checkSelectOptions(options);
+    checkOptions(options, SELECT_OPTIONS);
     if (this.candidateOf(election)) throw joinedAlready(election);
     const { autoRequeue, onError } = options;
     return this.join(
@@ -258,4 +258,25 @@ function changeTo(election: string, term: Term | undefined): LeadershipChange {
 function joinedAlready(election: string): BadOptionError {
   const expected = 'one that this process does not take part in already';
   return new BadOptionError('election', election, expected);
+}
+
+/** Guards a call by a term of leadership. */
+export class TermGuard {
+  constructor(private readonly term: Term) {}
+
+  get held(): boolean {
+    return this.term.active;
+  }
+
+  get signal(): AbortSignal {
+    return this.term.signal;
+  }
+
+  run<T>(fn: () => T): T {
+    return runLeading(this.term, fn);
+  }
+
+  async release(): Promise<void> {
+    // The leadership outlives the call; only the latch or selector ends it.
+  }
 }

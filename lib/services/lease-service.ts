@@ -4,7 +4,7 @@ import { types } from 'node:util';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import {
   type AcquireOptions,
   type Entry,
@@ -13,10 +13,10 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { cancelled, checkAcquire } from '../recipes/internals/waiter.js';
+import { cancelled } from '../recipes/internals/waiter.js';
+import { checkAcquire, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import type { Admission, LeaseTracker } from './lease-tracker.js';
-import { trackedLease } from './tracked-lease.js';
 
 /**
  * Options of every call that acquires a lock or permits.
@@ -81,19 +81,19 @@ const DEFAULTS = [
 /** Returns the name of an option in error messages. */
 export type OptionNaming = (option: string) => string;
 
+export const sameName: OptionNaming = (option) => option;
+
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
   checkOptions(defaults, DEFAULTS, 'defaults');
-  const named: OptionNaming = (option) => `defaults.${option}`;
-  checkAcquire(defaults as LeaseDefaults, named);
-  checkLeaseOptions(defaults as LeaseDefaults, named);
+  checkLeaseOptions(defaults as LeaseDefaults, (option) => `defaults.${option}`);
 }
 
-/** Checks the options that the recipe, which checks {@link AcquireOptions}, does not receive as they are. */
-export function checkLeaseOptions({ details, onRevoke }: LeaseOptions, named?: OptionNaming): void {
-  if (details !== undefined) checkDetails(details, named?.('details') ?? 'details');
-  if (onRevoke !== undefined && typeof onRevoke !== 'function') {
-    throw new BadOptionError(named?.('onRevoke') ?? 'onRevoke', onRevoke, 'a function');
-  }
+/** Checks the options that locks and semaphores have in common. */
+export function checkLeaseOptions(options: LeaseOptions, named: OptionNaming = sameName): void {
+  checkAcquire(options, named);
+  const { details, onRevoke } = options;
+  if (details !== undefined) checkDetails(details, named('details'));
+  if (onRevoke !== undefined) checkFunction(onRevoke, named('onRevoke'));
 }
 
 /** A lock, a multi-lock or a semaphore. */
@@ -133,20 +133,14 @@ export abstract class LeaseService {
     request: LeaseRequest<L>,
     fn: (lease: L) => T | Promise<T>,
   ): Promise<T> {
-    let untrack: (() => void) | undefined;
-    try {
-      return await this.acquireBy(request, (options, onGranted) =>
-        request.target.withLock(async (lease) => {
-          onGranted();
-          untrack = this.track(lease, request);
-          const result = await fn(lease);
-          checkResult(result);
-          return result;
-        }, options),
-      );
-    } finally {
-      untrack?.();
-    }
+    return this.acquireBy(request, (options, onGranted) =>
+      request.target.withLock(async (lease) => {
+        onGranted();
+        const result = await fn(this.track(lease, request));
+        checkResult(result);
+        return result;
+      }, options),
+    );
   }
 
   protected async enterBy<L extends Lease>(
@@ -154,25 +148,28 @@ export abstract class LeaseService {
   ): Promise<Entry & { readonly lease: L }> {
     return this.acquireBy(request, async (options) => {
       const entry = await request.target.enter(options);
-      const untrack = this.track(entry.lease, request);
-      return {
-        lease: entry.lease,
-        run: (fn) => entry.run(fn),
-        release: async () => {
-          try {
-            await entry.release();
-          } finally {
-            untrack();
-          }
-        },
-      };
+      this.track(entry.lease, request);
+      return entry;
     });
   }
 
   protected async acquireLease<L extends Lease>(request: LeaseRequest<L>): Promise<L> {
     return this.acquireBy(request, async (options) =>
-      this.trackUntilRelease(await request.target.acquire(options), request),
+      this.track(await request.target.acquire(options), request),
     );
+  }
+
+  /** Resolves with undefined if others hold the lock for all of `wait`, by default 0. */
+  protected async tryAcquireLease<L extends Lease>(
+    request: LeaseRequest<L>,
+  ): Promise<L | undefined> {
+    const options = { ...request.options, wait: request.options.wait ?? 0 };
+    try {
+      return await this.acquireLease({ ...request, options });
+    } catch (error) {
+      if (isContention(error)) return undefined;
+      throw error;
+    }
   }
 
   /**
@@ -204,12 +201,6 @@ export abstract class LeaseService {
     });
   }
 
-  protected trackUntilRelease<L extends Lease>(lease: L, request: LeaseRequest<Lease, unknown>): L {
-    const tracked = trackedLease(lease, () => untrack());
-    const untrack = this.track(tracked, request);
-    return tracked;
-  }
-
   /** Calls `fn`, which only reads, once the client is connected. */
   protected async readBy<T>(fn: () => Promise<T>): Promise<T> {
     if (this.client.state === 'CONNECTING') await this.client.connect();
@@ -220,14 +211,16 @@ export abstract class LeaseService {
     return this.readBy(() => revoke(this.client, participant));
   }
 
-  /** Counts `lease` as held, and calls `onRevoke`, until the returned function is called. */
-  private track(lease: Lease, { onRevoke }: LeaseRequest<Lease, unknown>): () => void {
+  /** Counts `lease` as held, and calls `onRevoke`, until it is released. Returns it. */
+  protected track<L extends Lease>(lease: L, { onRevoke }: LeaseRequest<Lease, unknown>): L {
     this.tracker.leases.add(lease);
     const stopListening = onRevoke && listenForRevocation(lease, onRevoke);
-    return () => {
+    // All leases that the recipes make are of this class.
+    (lease as Lease as LeaseBase).onReleased = () => {
       stopListening?.();
       this.tracker.remove(lease);
     };
+    return lease;
   }
 
   /** Makes the first connection if `lazyConnection` let the application start without one. */
@@ -243,16 +236,6 @@ export abstract class LeaseService {
 /** Returns whether an acquire failed because others held the lock for all of `wait`. */
 export function isContention(error: unknown): error is CoordinationError {
   return error instanceof CoordinationError && (error.code === 'BUSY' || error.code === 'TIMEOUT');
-}
-
-/** Resolves with undefined if others held the lock for all of `wait`. */
-export async function undefinedIfContended<T>(acquiring: Promise<T>): Promise<T | undefined> {
-  try {
-    return await acquiring;
-  } catch (error) {
-    if (isContention(error)) return undefined;
-    throw error;
-  }
 }
 
 /** An Observable or a generator would start its work after the release, without the lock. */

@@ -1,9 +1,8 @@
 import { ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
-import type { Lease, Lock } from '../recipes/index.js';
+import type { Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
-import { MAX_SPARE_CONTROLLERS, spareControllers } from '../recipes/internals/waiter.js';
-import { partsOf } from './tracked-lease.js';
+import { returnController, takeController } from '../recipes/internals/waiter.js';
 
 /** What the tracker must know about an acquire. */
 export interface Admission {
@@ -16,8 +15,6 @@ export interface Admission {
   readonly reenters: boolean;
   /** The locks to acquire. A warning about a long wait reads their holders. */
   readonly locks: readonly Pick<Lock, 'participants'>[];
-  /** Returns the error to reject with instead of `error`, for an acquire that failed. */
-  explain?(error: unknown): unknown;
 }
 
 /** An acquire that was neither granted nor rejected yet. */
@@ -49,7 +46,7 @@ export class LeaseTracker {
     if (this.refusal && !admission.reenters) throw refused(admission, this.refusal);
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.
-    const cancel = spareControllers.pop() ?? new AbortController();
+    const cancel = takeController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
@@ -70,12 +67,10 @@ export class LeaseTracker {
       if (this.refusal && cancel.signal.reason === this.refusal) {
         throw refused(admission, this.refusal);
       }
-      throw admission.explain ? admission.explain(error) : error;
+      throw error;
     } finally {
       settle();
-      if (!cancel.signal.aborted && spareControllers.length < MAX_SPARE_CONTROLLERS) {
-        spareControllers.push(cancel);
-      }
+      returnController(cancel);
     }
   }
 
@@ -122,6 +117,11 @@ export class LeaseTracker {
     }
     return [...this.leases].filter(isHeld).map((lease) => lease.key);
   }
+}
+
+/** Returns the leases that the lease of a multi-lock consists of; of any other lease the lease itself. */
+function partsOf(lease: Lease): readonly Lease[] {
+  return (lease as Partial<MultiLease>).leases ?? [lease];
 }
 
 /** A multi-lock that lost one of its locks still holds the others. */

@@ -1,10 +1,9 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
+import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
   type Entry,
-  ForeignNodeError,
   type Lease,
   type Lock,
   type MultiLease,
@@ -23,7 +22,7 @@ import {
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
-  undefinedIfContended,
+  sameName,
 } from './lease-service.js';
 import { LeaseTracker } from './lease-tracker.js';
 
@@ -75,16 +74,14 @@ const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies R
 export function checkLockOptions(
   options: unknown,
   keys: unknown,
-  named?: OptionNaming,
+  named: OptionNaming = sameName,
 ): asserts options is LockOptions {
-  checkOptions(options, LOCK_OPTIONS, named?.('options') ?? 'options');
+  checkOptions(options, LOCK_OPTIONS, named('options'));
   const { mode, reentrant, path } = options as LockOptions;
-  if (mode !== undefined) checkMode(mode, named?.('mode') ?? 'mode');
-  if (reentrant !== undefined && typeof reentrant !== 'boolean') {
-    throw new BadOptionError(named?.('reentrant') ?? 'reentrant', reentrant, 'true or false');
-  }
+  if (mode !== undefined) checkMode(mode, named('mode'));
+  if (reentrant !== undefined) checkBoolean(reentrant, named('reentrant'));
   if (path !== undefined && Array.isArray(keys)) {
-    throw new BadOptionError(named?.('path') ?? 'path', path, 'left out with a list of keys');
+    throw new BadOptionError(named('path'), path, 'left out with a list of keys');
   }
   checkLeaseOptions(options as LockOptions, named);
 }
@@ -139,7 +136,7 @@ export class LockService extends LeaseService {
       [(lease: LeaseOf<K>) => T | Promise<T>] | [LockOptions, (lease: LeaseOf<K>) => T | Promise<T>]
   ): Promise<T> {
     const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
-    if (typeof fn !== 'function') throw new BadOptionError('fn', fn, 'a function');
+    checkFunction(fn, 'fn');
     return this.runHolding(this.request(key, options), fn);
   }
 
@@ -157,10 +154,7 @@ export class LockService extends LeaseService {
     key: K,
     options: LockOptions = {},
   ): Promise<LeaseOf<K> | undefined> {
-    const request = this.request(key, options);
-    return undefinedIfContended(
-      this.acquireLease({ ...request, options: { ...request.options, wait: options.wait ?? 0 } }),
-    );
+    return this.tryAcquireLease(this.request(key, options));
   }
 
   /**
@@ -207,11 +201,7 @@ export class LockService extends LeaseService {
     checkOptions(query, QUERY_OPTIONS);
     if (query.mode !== undefined) checkMode(query.mode, 'mode');
     const lock = this.lockOf(key, query);
-    try {
-      return await this.readBy(() => fn(lock));
-    } catch (error) {
-      throw explainForeignNode(error);
-    }
+    return this.readBy(() => fn(lock));
   }
 
   private request<K extends LockKeys>(key: K, options: LockOptions): LeaseRequest<LeaseOf<K>> {
@@ -231,7 +221,6 @@ export class LockService extends LeaseService {
       target: target as object as LeaseRequest<LeaseOf<K>>['target'],
       options: acquireOptions,
       onRevoke,
-      explain: explainForeignNode,
     };
   }
 
@@ -239,15 +228,6 @@ export class LockService extends LeaseService {
     const exactPath = path ?? lockPath(this.client.namespace, key);
     return new LOCKS[mode](this.client, exactPath, { key, reentrant });
   }
-}
-
-/** The recipe cannot know that both kinds of lock belong to one key. */
-function explainForeignNode(error: unknown): unknown {
-  if (!(error instanceof ForeignNodeError)) return error;
-  return new ForeignNodeError(
-    `${error.message}. All users of a key must lock it in the same way: either exclusively, or with mode 'read' and 'write'`,
-    { key: error.key, cause: error },
-  );
 }
 
 function isParticipant(value: unknown): value is Participant {

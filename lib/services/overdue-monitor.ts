@@ -1,10 +1,16 @@
 import type { Lock, Participant } from '../recipes/index.js';
 import type { LeaseTracker } from './lease-tracker.js';
 
-/** Milliseconds. */
-export interface OverdueLimits {
-  readonly wait: number;
-  readonly hold: number;
+/**
+ * Limits after which the log warns.
+ *
+ * @publicApi
+ */
+export interface WarnAfter {
+  /** Milliseconds that a caller has waited. Infinity: never. Default 30,000. */
+  wait?: number;
+  /** Milliseconds that a lease has been held. Infinity: never. Default 30,000. */
+  hold?: number;
 }
 
 /** Milliseconds between two checks. */
@@ -26,7 +32,7 @@ export class OverdueMonitor {
 
   constructor(
     private readonly tracker: LeaseTracker,
-    private readonly limits: OverdueLimits,
+    private readonly limits: Required<WarnAfter>,
     private readonly warn: (line: string) => void,
   ) {
     const shortest = Math.min(limits.wait, limits.hold);

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import {
   type Entry,
   type Lease,
@@ -8,6 +8,7 @@ import {
   Semaphore,
   SharedCount,
 } from '../recipes/index.js';
+import { checkPositive } from '../recipes/permit-limit.js';
 import { checkKey, semaphorePath } from './keys.js';
 import {
   checkLeaseOptions,
@@ -17,7 +18,7 @@ import {
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
-  undefinedIfContended,
+  sameName,
 } from './lease-service.js';
 import { LeaseTracker } from './lease-tracker.js';
 
@@ -55,35 +56,20 @@ const QUERY_OPTIONS = ['permits', 'path'] satisfies (keyof SemaphoreQuery)[];
 
 export function checkSemaphoreOptions(
   options: unknown,
-  named?: OptionNaming,
+  named: OptionNaming = sameName,
 ): asserts options is AcquirePermitOptions {
-  checkOptions(options, SEMAPHORE_OPTIONS, named?.('options') ?? 'options');
+  checkOptions(options, SEMAPHORE_OPTIONS, named('options'));
   const { permits, count = 1 } = options as AcquirePermitOptions;
-  checkPermits(permits, named?.('permits') ?? 'permits');
-  checkCount(named?.('count') ?? 'count', count);
+  checkPermits(permits, named('permits'));
+  checkPositive(named('count'), count);
   if (permits !== 'shared' && count > permits) {
-    throw new BadOptionError(
-      named?.('count') ?? 'count',
-      count,
-      `at most the ${permits} permits there are`,
-    );
+    throw new BadOptionError(named('count'), count, `at most the ${permits} permits there are`);
   }
   checkLeaseOptions(options as AcquirePermitOptions, named);
 }
 
 function checkPermits(permits: unknown, option: string): void {
-  if (permits === 'shared') return;
-  checkCount(option, permits, "a whole number of 1 or more, or 'shared'");
-}
-
-function checkCount(
-  option: string,
-  count: unknown,
-  expected = 'a whole number of 1 or more',
-): asserts count is number {
-  if (!Number.isSafeInteger(count) || (count as number) < 1) {
-    throw new BadOptionError(option, count, expected);
-  }
+  if (permits !== 'shared') checkPositive(option, permits, ", or 'shared'");
 }
 
 /**
@@ -109,7 +95,7 @@ export class SemaphoreService extends LeaseService {
     options: AcquirePermitOptions,
     fn: (lease: Lease) => T | Promise<T>,
   ): Promise<T> {
-    if (typeof fn !== 'function') throw new BadOptionError('fn', fn, 'a function');
+    checkFunction(fn, 'fn');
     return this.runHolding(this.request(key, options), fn);
   }
 
@@ -120,10 +106,7 @@ export class SemaphoreService extends LeaseService {
 
   /** As {@link acquire}, but resolves with undefined if too few permits are free for all of `wait`, by default 0. */
   async tryAcquire(key: string, options: AcquirePermitOptions): Promise<Lease | undefined> {
-    const request = this.request(key, options);
-    return undefinedIfContended(
-      this.acquireLease({ ...request, options: { ...request.options, wait: options.wait ?? 0 } }),
-    );
+    return this.tryAcquireLease(this.request(key, options));
   }
 
   /** As {@link acquire}, with one lease for each permit, so that they can be released one by one. */
@@ -131,7 +114,7 @@ export class SemaphoreService extends LeaseService {
     const request = this.request(key, options);
     return this.acquireBy(request, async (acquireOptions) => {
       const leases = await request.target.acquireEach(acquireOptions);
-      return leases.map((lease) => this.trackUntilRelease(lease, request));
+      return leases.map((lease) => this.track(lease, request));
     });
   }
 
@@ -151,7 +134,7 @@ export class SemaphoreService extends LeaseService {
   ): Promise<void> {
     checkKey(key);
     checkOptions(options, ['path']);
-    checkCount('permits', permits);
+    checkPositive('permits', permits);
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
 

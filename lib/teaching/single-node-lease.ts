@@ -6,8 +6,7 @@ import {
   type ZkClient,
 } from '../client/index.js';
 import { LeaseLostError } from '../recipes/errors.js';
-import type { AcquireOptions, Lease } from '../recipes/lease.js';
-import { leaseToJSON } from '../recipes/lease.js';
+import { type AcquireOptions, LeaseBase } from '../recipes/lease.js';
 import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
 import { stateChange } from '../recipes/internals/session-retry.js';
 
@@ -20,20 +19,21 @@ export interface OwnNode {
 }
 
 /** The right to a single node: it ends by release, with its session, or when somebody deletes the node. */
-export class SingleNodeLease implements Lease {
+export class SingleNodeLease extends LeaseBase {
   readonly fencingToken: bigint;
   /** Nobody can ask for this lock. */
   readonly revocation: AbortSignal = new AbortController().signal;
   private state: 'held' | 'released' | 'lost' = 'held';
   private readonly loss = new AbortController();
   private readonly unsubscribe: () => void;
-  private returned: Promise<void> | undefined;
+  private deleted: Promise<void> | undefined;
 
   constructor(
     private readonly node: OwnNode,
     czxid: number,
     private watch: Watch,
   ) {
+    super();
     // Each grant makes the node anew, so the zxid of its making rises from holder to holder.
     this.fencingToken = BigInt(czxid);
     this.unsubscribe = node.session.onUntrusted((reason) => this.lose(reason));
@@ -56,17 +56,9 @@ export class SingleNodeLease implements Lease {
     return this.state === 'held';
   }
 
-  release(): Promise<void> {
+  protected override giveBack(): Promise<void> {
     if (this.state === 'held') this.end('released');
-    return this.returned!;
-  }
-
-  toJSON(): object {
-    return leaseToJSON(this);
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release();
+    return this.deleted!;
   }
 
   private lose(cause: Error): void {
@@ -80,7 +72,7 @@ export class SingleNodeLease implements Lease {
     this.state = state;
     this.unsubscribe();
     this.watch.remove();
-    this.returned = deleteOwn(this.node);
+    this.deleted = deleteOwn(this.node);
   }
 
   /** Looks again whenever something happened to the node. */

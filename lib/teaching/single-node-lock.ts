@@ -11,8 +11,7 @@ import {
 } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
 import { ForeignNodeError } from '../recipes/errors.js';
-import type { AcquireOptions, Lease } from '../recipes/lease.js';
-import { checkAcquire } from '../recipes/internals/waiter.js';
+import { type AcquireOptions, checkAcquire, type Lease } from '../recipes/lease.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead } from '../recipes/internals/session-retry.js';
 import { awaitTurn, type Turn } from './single-node-lease.js';

@@ -36,11 +36,11 @@ type Part = keyof typeof MAY_IMPORT;
 const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 
 // The present numbers. They may only fall: lower them with the code, to 0, 0, 0, 150 and 17,000.
-const MAX_WRONG_IMPORTS = 2;
+const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 4;
 const MAX_LONG_FILES = 1;
-const MAX_FILES = 162;
-const MAX_LINES = 18_210;
+const MAX_FILES = 150;
+const MAX_LINES = 17_940;
 
 const MAX_LINES_OF_FILE = 300;
 

@@ -3,7 +3,6 @@ import type { Acl, Stat } from '../types.js';
 import { attachError } from './attach-errors.js';
 import { probe } from './byte-stream.js';
 import { loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
-import { NextTurn } from './next-turn.js';
 import {
   type Capabilities,
   Code,
@@ -60,7 +59,6 @@ class NativeTransport implements Transport {
   readonly #settle: Settle;
   #handshakeCheck: NodeJS.Timeout | undefined;
   #unanswered: number;
-  readonly #nextTurn = new NextTurn();
 
   constructor(native: Native, request: ConnectRequest, settle: Settle) {
     this.#native = native;
@@ -294,6 +292,6 @@ class NativeTransport implements Transport {
    * descriptor, and both hang; a second native object created then segfaults.
    */
   #later(work: () => void): void {
-    this.#nextTurn.add(work);
+    detached(() => setImmediate(work));
   }
 }

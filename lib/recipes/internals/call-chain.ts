@@ -11,17 +11,11 @@ import type { Grant, GrantLease } from './grant.js';
  * once it was released, although the chain continues and another chain may hold the same grant by another lease.
  */
 
-/** A lease with its grant. */
-export interface HeldLease {
-  readonly grant: Grant;
-  readonly lease: GrantLease;
-}
-
 /** A call that runs as the holder of a lease or as a leader, and the calls around it. */
 export interface CallChain {
   readonly lease?: Lease;
   /** One lease, or those of a multi-lock. */
-  readonly held: readonly HeldLease[];
+  readonly held: readonly GrantLease[];
   readonly term?: Term;
   readonly outer: CallChain | undefined;
 }
@@ -29,7 +23,7 @@ export interface CallChain {
 const chains = new AsyncLocalStorage<CallChain | undefined>();
 
 /** Runs `fn` as the holder of `lease`. */
-export function runHolding<T>(lease: Lease, held: readonly HeldLease[], fn: () => T): T {
+export function runHolding<T>(lease: Lease, held: readonly GrantLease[], fn: () => T): T {
   return chains.run({ lease, held, outer: chains.getStore() }, fn);
 }
 
@@ -45,13 +39,13 @@ export function grantInChain(
   ...recipes: Recipe[]
 ): Grant | undefined {
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
-    for (const { grant, lease } of chain.held) {
+    for (const { grant, released } of chain.held) {
       const { ownership } = grant;
       const matches =
         ownership.client === client &&
         ownership.path === path &&
         recipes.includes(ownership.recipe);
-      if (matches && !lease.released) return grant;
+      if (matches && !released) return grant;
     }
   }
   return undefined;
@@ -63,10 +57,10 @@ export function currentChain(): CallChain | undefined {
 }
 
 /** Returns the leases that a chain holds at this moment. */
-export function heldLeases(chain: CallChain): HeldLease[] {
-  const held: HeldLease[] = [];
+export function heldLeases(chain: CallChain): GrantLease[] {
+  const held: GrantLease[] = [];
   for (let call: CallChain | undefined = chain; call; call = call.outer) {
-    held.push(...call.held.filter(({ lease }) => lease.held));
+    held.push(...call.held.filter((lease) => lease.held));
   }
   return held;
 }
@@ -93,10 +87,10 @@ export function reentrantGrant(client: ZkClient, path: string, recipe: Recipe): 
  */
 export function currentLease(key?: string): Lease | undefined {
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
-    const present = chain.held.filter(({ lease }) => !lease.released);
+    const present = chain.held.filter((lease) => !lease.released);
     if (present.length > 0 && key === undefined) return chain.lease;
-    const found = present.find(({ lease }) => lease.key === key);
-    if (found) return found.lease;
+    const found = present.find((lease) => lease.key === key);
+    if (found) return found;
   }
   return undefined;
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Session, Watch, ZkClient } from '../../client/index.js';
 import { retryRead } from './session-retry.js';
 
@@ -10,6 +11,50 @@ interface ContenderOptions {
   hasContenders(children: readonly string[]): boolean;
   /** Called when a contender may have arrived after it was known that there was none. */
   onArrival(): void;
+}
+
+/** The most grants, and the most milliseconds, for which a lock stays in one process while other processes wait. */
+const MOST_GRANTS = 512;
+const MOST_TIME = 10;
+
+/** Milliseconds for which a lock is handed over before the event loop gets its turn for timers and replies. */
+const LONGEST_TURN = 0.5;
+
+/** Limits how long the callers of one process hand a lock over to each other. */
+export class HandoverBudget {
+  private grants = 0;
+  private turnEnds: number | undefined;
+  private turn: Promise<void> | undefined;
+
+  /** @param since when the lock was granted, by `performance.now()` */
+  constructor(private since: number) {}
+
+  /** Returns what must come before the next grant: nothing, a turn of the event loop, or a turn of other processes. */
+  next(): 'grant' | 'next turn' | 'spent' {
+    const now = performance.now();
+    if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'spent';
+    this.turnEnds ??= now + LONGEST_TURN;
+    return now < this.turnEnds ? 'grant' : 'next turn';
+  }
+
+  /** Resolves in the next turn of the event loop. */
+  nextTurn(): Promise<void> {
+    this.turn ??= nextTurn().then(() => {
+      this.turn = undefined;
+      this.turnEnds = undefined;
+    });
+    return this.turn;
+  }
+
+  count(): void {
+    this.grants++;
+  }
+
+  /** Starts again, because no other process waits. */
+  restart(): void {
+    this.grants = 0;
+    this.since = performance.now();
+  }
 }
 
 /**

@@ -10,12 +10,12 @@ import { holderData, type NodeData, withLingerMark } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
 import { type QueuePosition, Tries, waitInQueue } from './queue.js';
 import {
-  MAX_SPARE_CONTROLLERS,
-  spareControllers,
   busy,
   cancelled,
   NOBODY_WAITS,
   type Request,
+  returnController,
+  takeController,
   Waiter,
   type Wanted,
 } from './waiter.js';
@@ -138,7 +138,7 @@ export class LocalQueue {
 
   private async serve(): Promise<void> {
     for (let first; (first = this.waiters.first);) {
-      const acquiring = spareControllers.pop() ?? new AbortController();
+      const acquiring = takeController();
       const { signal } = (this.acquiring = acquiring);
       this.acquiredCount = first.request.count;
       try {
@@ -149,10 +149,7 @@ export class LocalQueue {
         });
         this.acquiring = undefined;
         // The signal of a request for permits may still have dependent signals of AbortSignal.any().
-        const reusable = !signal.aborted && !this.spec.permits;
-        if (reusable && spareControllers.length < MAX_SPARE_CONTROLLERS) {
-          spareControllers.push(acquiring);
-        }
+        if (!this.spec.permits) returnController(acquiring);
         const handover = this.handOut(position, first.request);
         if (!this.spec.permits) await handover?.closed;
       } catch (error) {

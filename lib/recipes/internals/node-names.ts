@@ -47,7 +47,7 @@ export function queueOf(
       queue.push(node);
     } else if (FOREIGN.test(name)) {
       throw new ForeignNodeError(
-        `${parent}/${name} belongs to another recipe, and two recipes on one path do not exclude each other: use another path`,
+        `${parent}/${name} belongs to another recipe, and two recipes on one path do not exclude each other: use another path, or the same recipe everywhere (a key of LockService either exclusively, or with mode 'read' and 'write')`,
       );
     }
   }

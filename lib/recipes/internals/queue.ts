@@ -16,7 +16,7 @@ import { assertSameSession, retryRead } from './session-retry.js';
  * Whenever the wait ends in another way, the znode is deleted.
  */
 
-/** A caller that does not wait. See Waiter for the methods. */
+/** A caller that does not wait: a Waiter. */
 interface Try {
   blocked(): void;
   blockedBriefly(): void;

@@ -1,9 +1,8 @@
+import { WaitCancelledError } from '../../client/errors.js';
 import { LONGEST_TIMER } from '../../client/sleep.js';
-import type { CallChain } from './call-chain.js';
-import { BadOptionError, WaitCancelledError } from '../../client/errors.js';
-import { checkRecord } from '../../client/validation.js';
-import type { AcquireOptions } from '../lease.js';
 import { LockBusyError, LockTimeoutError } from '../errors.js';
+import type { AcquireOptions } from '../lease.js';
+import type { CallChain } from './call-chain.js';
 
 /** The lock or semaphore that a caller asks for, as errors name it. */
 export interface Wanted {
@@ -18,49 +17,21 @@ const TRY_TIMEOUT = 500;
  * Controllers whose signals were not aborted and have no listeners, for the next acquires. With them a handover through
  * LockService is 40 % faster, and an uncontended lock 12 %.
  */
-export const spareControllers: AbortController[] = [];
-export const MAX_SPARE_CONTROLLERS = 256;
+const spareControllers: AbortController[] = [];
+const MAX_SPARE_CONTROLLERS = 256;
+
+export function takeController(): AbortController {
+  return spareControllers.pop() ?? new AbortController();
+}
+
+/** Keeps a controller for {@link takeController}, unless it was aborted. Its signal must have no listeners any more. */
+export function returnController(controller: AbortController): void {
+  if (controller.signal.aborted || spareControllers.length >= MAX_SPARE_CONTROLLERS) return;
+  spareControllers.push(controller);
+}
 
 /** The reason with which an acquisition is aborted when the last caller that wanted it has left. */
 export const NOBODY_WAITS = new Error('nobody waits any more');
-
-/**
- * Checks the options that every acquire takes.
- *
- * @param nameOf returns the name of an option in errors; default: the option itself
- */
-export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) => string): void {
-  checkRecord(options);
-  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
-  let wrong: [option: string, value: unknown, expected: string] | undefined;
-  if (isBelow(wait, 0)) {
-    wrong = ['wait', wait, '0 or more milliseconds, or Infinity'];
-  } else if (isBelow(linger, 0)) {
-    wrong = ['linger', linger, '0 or more milliseconds'];
-  } else if ((linger ?? 0) > LONGEST_TIMER) {
-    wrong = ['linger', linger, 'less than 24 days'];
-  } else if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
-    wrong = ['fairness', fairness, "'handover' or 'strict'"];
-  } else if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
-    wrong = ['onDeadlock', onDeadlock, "'report' or 'refuse'"];
-  } else if (isBelow(holdAtLeast, 0)) {
-    wrong = ['holdAtLeast', holdAtLeast, '0 or more milliseconds'];
-  } else if (isBelow(holdAtMost, 1)) {
-    wrong = ['holdAtMost', holdAtMost, '1 or more milliseconds, or Infinity'];
-  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
-    wrong = ['holdAtLeast', holdAtLeast, 'less than 24 days and than holdAtMost'];
-  } else if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    wrong = ['signal', signal, 'an AbortSignal'];
-  }
-  if (!wrong) return;
-  const [option, value, expected] = wrong;
-  throw new BadOptionError(nameOf ? nameOf(option) : option, value, expected);
-}
-
-/** Whether a value is given and is not a number of at least `min`. */
-function isBelow(value: unknown, min: number): boolean {
-  return value !== undefined && !(typeof value === 'number' && value >= min);
-}
 
 /** How long a caller waits for what. */
 export interface WaitRequest {
@@ -172,7 +143,10 @@ export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError 
   return new LockTimeoutError(message, { key });
 }
 
-export function cancelled({ noun, key }: Wanted, signal: AbortSignal): WaitCancelledError {
+export function cancelled(
+  { noun, key }: { readonly noun: Wanted['noun'] | 'election'; readonly key: string },
+  signal: AbortSignal,
+): WaitCancelledError {
   return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {
     key,
     cause: signal.reason,

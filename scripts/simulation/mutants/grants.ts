@@ -18,7 +18,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
-        file: 'lib/recipes/internals/handover-budget.ts',
+        file: 'lib/recipes/internals/contender-watch.ts',
         search: "if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'spent';",
         replace: '',
       },

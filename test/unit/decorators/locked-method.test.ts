@@ -159,7 +159,7 @@ describe('@DistributedLock refuses, naming the method,', () => {
     ['a negative wait', ['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
     ['a wait that is no number', ['k', { wait: '5s' }], /wait.*Goods\.deduct.*"5s"/],
     ['NaN as a wait', ['k', { wait: Number.NaN }], /wait.*Goods\.deduct.*NaN/],
-    ['an unknown option', ['k', { wiat: 5 }], /wiat.*Goods\.deduct.*5/],
+    ['an unknown option', ['k', { wiat: 5 }], /wiat.*Goods\.deduct.*<number>/],
     ['an unknown onBusy', ['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
     ['an unknown onLost', ['k', { onLost: 'retry' }], /onLost.*Goods\.deduct.*"retry"/],
     ['an empty connection', ['k', { connection: '' }], /connection.*Goods\.deduct.*""/],

@@ -3,17 +3,17 @@ import { ProcessState } from '../../../client/process-state.js';
 import { DeadlockError } from '../../errors.js';
 import { runDetached } from '../call-chain.js';
 import type { NodeData } from '../node-data.js';
-import { type Claim, withClaims } from './claims.js';
 import {
   blockedBy,
   byHeldNode,
   type ChainedWaiter,
+  type Claim,
   NestedWait,
   type WaitQueue,
+  withClaims,
 } from './nested-wait.js';
 import { describe, publish } from './report.js';
-import { type Cycle, findCycle } from './search.js';
-import { Snapshot } from './snapshot.js';
+import { type Cycle, findCycle, Snapshot } from './search.js';
 
 /*
  * Finds deadlocks from the waits of this process. Only the wait of a call chain that holds a lock can be in one, and only

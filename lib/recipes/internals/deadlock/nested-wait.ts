@@ -1,9 +1,15 @@
 import type { Session, ZkClient } from '../../../client/index.js';
 import { ProcessState } from '../../../client/process-state.js';
-import { type CallChain, type HeldLease, heldLeases } from '../call-chain.js';
+import { type CallChain, heldLeases } from '../call-chain.js';
+import type { GrantLease } from '../grant.js';
 import type { NodeData } from '../node-data.js';
 import type { Waiter } from '../waiter.js';
-import type { Claim } from './claims.js';
+
+/*
+ * The waits of this process that may be part of a deadlock, and their claims:
+ * what the znode of a waiter says beside its holder details: which other znodes stay until its wait is over. With
+ * handover one znode stands for many callers, so it has the claims of each of them.
+ */
 
 /** A caller that waits, and the call chain that made the call. */
 export type ChainedWaiter = Pick<Waiter<unknown>, 'request' | 'over' | 'onOver' | 'reject'> & {
@@ -52,7 +58,7 @@ export class NestedWait {
     return performance.now() - this.from >= BLOCKED_AFTER;
   }
 
-  get held(): readonly HeldLease[] {
+  get held(): readonly GrantLease[] {
     return heldLeases(this.chain);
   }
 
@@ -75,8 +81,8 @@ export class NestedWait {
   }
 }
 
-/** A znode that is held by a chain that waits, and the session of the holder. */
-interface Blocked {
+/** A znode that is held by a chain that waits, and a session that can read it. */
+export interface Blocked {
   readonly claim: Claim;
   readonly session: Session;
 }
@@ -104,14 +110,62 @@ export function blockedBy(waits: readonly NestedWait[], here: WaitsByNode): Map<
   const blocked = new Map<string, Blocked>();
   const pending = waits.map((wait) => ({ wait, behind: undefined as string | undefined }));
   for (const { wait, behind } of pending) {
-    for (const { grant, lease } of wait.held) {
+    for (const { grant, key } of wait.held) {
       const { session, nodes } = grant.ownership.position;
       for (const node of nodes) {
         if (blocked.has(node)) continue;
-        blocked.set(node, { claim: wait.claim(node, lease.key, behind), session });
+        blocked.set(node, { claim: wait.claim(node, key, behind), session });
         for (const other of here.get(node) ?? []) pending.push({ wait: other, behind: node });
       }
     }
   }
   return blocked;
+}
+
+/** A claim that a znode is held by a call chain that waits. One process makes it to the others. */
+export interface Claim {
+  /** The znode that is held. No other znode ever has the same name. */
+  readonly node: string;
+  /** The key of that lock for its holder. */
+  readonly key: string;
+  /** When the wait began, in milliseconds by the clock of the machine. */
+  readonly since: number;
+  /** When the wait times out, by the same clock; undefined for never. */
+  readonly until?: number;
+  /** Whether the wait may be refused to end a deadlock. */
+  readonly refuse?: boolean;
+  /** The znode that the chain waits behind, if it is another one of the same process. */
+  readonly behind?: string;
+}
+
+/** The most claims in a znode, to keep it small. A cycle through further ones is not found. */
+const MOST_CLAIMS = 64;
+
+/** @param data holder details */
+export function withClaims(data: Uint8Array, claims: readonly Claim[]): Uint8Array {
+  if (claims.length === 0) return data;
+  const details = JSON.parse(Buffer.from(data).toString()) as object;
+  return Buffer.from(JSON.stringify({ ...details, holds: claims.slice(0, MOST_CLAIMS) }));
+}
+
+/** Returns the claims in the data of a znode; none for a znode of another library. */
+export function claimsIn(data: Buffer): readonly Claim[] {
+  try {
+    const { holds } = JSON.parse(data.toString()) as { holds?: unknown };
+    return Array.isArray(holds) ? holds.filter(isClaim).slice(0, MOST_CLAIMS) : [];
+  } catch {
+    return [];
+  }
+}
+
+function isClaim(claim: unknown): claim is Claim {
+  if (typeof claim !== 'object' || claim === null) return false;
+  const { node, key, since, until, behind } = claim as Partial<Record<keyof Claim, unknown>>;
+  return (
+    typeof node === 'string' &&
+    typeof key === 'string' &&
+    typeof since === 'number' &&
+    (until === undefined || typeof until === 'number') &&
+    (behind === undefined || typeof behind === 'string')
+  );
 }

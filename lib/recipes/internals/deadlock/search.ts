@@ -1,7 +1,13 @@
 import type { Session } from '../../../client/index.js';
-import type { Claim } from './claims.js';
-import { blockedBy, type NestedWait, type WaitsByNode } from './nested-wait.js';
-import type { Snapshot } from './snapshot.js';
+import { lastBefore, type QueueNode, queueOf } from '../node-names.js';
+import {
+  type Blocked,
+  blockedBy,
+  type Claim,
+  claimsIn,
+  type NestedWait,
+  type WaitsByNode,
+} from './nested-wait.js';
 
 /*
  * A deadlock is a cycle: a call chain waits behind a znode, whose holder waits behind another znode, and so on back to
@@ -14,19 +20,8 @@ import type { Snapshot } from './snapshot.js';
  *   4. If one of these is at the goal, the cycle is closed. Otherwise continue from them with 3.
  */
 
-/** A znode that is held by a chain that waits, and a session that can read it. */
-export interface Step {
-  readonly claim: Claim;
-  readonly session: Session;
-}
-
-/** Each step waits behind the znode of the next one, and the last behind that of the first. */
-export type Cycle = readonly Step[];
-
-interface Found extends Step {
-  /** The znode that its holder waits behind; undefined if that is the goal. */
-  readonly next: string | undefined;
-}
+/** Each holder waits behind the znode of the next one, and the last behind that of the first. */
+export type Cycle = readonly Blocked[];
 
 /** Resolves to the shortest cycle that the wait is in; undefined if there is none. */
 export async function findCycle(
@@ -34,10 +29,7 @@ export async function findCycle(
   here: WaitsByNode,
   snapshot: Snapshot,
 ): Promise<Cycle | undefined> {
-  const found = new Map<string, Found>();
-  for (const [node, { claim, session }] of blockedBy([wait], here)) {
-    found.set(node, { claim, session, next: claim.behind });
-  }
+  const found = blockedBy([wait], here);
   if (found.size === 0) return undefined;
   const { blockedNode, queue } = wait;
   const goal = queue.heldNode
@@ -52,20 +44,96 @@ export async function findCycle(
     const claims = await Promise.all(waiters.map((waiter) => snapshot.claimsOf(session, waiter)));
     for (const claim of claims.flat()) {
       if (found.has(claim.node)) continue;
-      found.set(claim.node, { claim, session, next: claim.behind ?? node });
+      const behind = claim.behind ?? node;
+      found.set(claim.node, { claim: { ...claim, behind }, session });
     }
     for (const end of goal) if (found.has(end)) return cycleFrom(end, found);
   }
   return undefined;
 }
 
-function cycleFrom(first: string, found: ReadonlyMap<string, Found>): Cycle | undefined {
-  const cycle: Found[] = [];
-  for (let node: string | undefined = first; node !== undefined; node = cycle.at(-1)!.next) {
+function cycleFrom(first: string, found: ReadonlyMap<string, Blocked>): Cycle | undefined {
+  const cycle: Blocked[] = [];
+  for (
+    let node: string | undefined = first;
+    node !== undefined;
+    node = cycle.at(-1)!.claim.behind
+  ) {
     const step = found.get(node);
     // A waiter left a claim out, or made a wrong one.
     if (!step || cycle.includes(step)) return undefined;
     cycle.push(step);
   }
   return cycle;
+}
+
+/** The znodes of the locks whose holders are known: mutex, read lock, write lock. */
+const READ = '__READ__';
+const WRITE = '__WRIT__';
+const MARKERS = ['lock-', READ, WRITE];
+
+/** The most requests of one snapshot. A cycle beyond them is not found. */
+const MOST_READS = 256;
+
+/** The queues and claims of the ensemble at about one time. Nothing is read twice. */
+export class Snapshot {
+  private readonly queues = new Map<string, Promise<readonly QueueNode[]>>();
+  private readonly claims = new Map<string, Promise<readonly Claim[]>>();
+  private reads = 0;
+
+  /** Returns the znodes that must be deleted before `node` holds its lock; none if it is not in its queue. */
+  async ahead(session: Session, node: string): Promise<string[]> {
+    const parent = parentOf(node);
+    const queue = await this.queue(session, parent);
+    const own = queue.find(({ name }) => `${parent}/${name}` === node);
+    return own ? blockersOf(queue, own).map(({ name }) => `${parent}/${name}`) : [];
+  }
+
+  /** Returns the znodes that wait until `node` is deleted. */
+  async behind(session: Session, node: string): Promise<string[]> {
+    const parent = parentOf(node);
+    const queue = await this.queue(session, parent);
+    return queue
+      .filter((other) => blockersOf(queue, other).some(({ name }) => `${parent}/${name}` === node))
+      .map(({ name }) => `${parent}/${name}`);
+  }
+
+  /** Returns the claims of a znode that waits. */
+  claimsOf(session: Session, node: string): Promise<readonly Claim[]> {
+    return this.once(this.claims, `${session.id}${node}`, [], async () =>
+      claimsIn((await session.get(node)).data),
+    );
+  }
+
+  private queue(session: Session, parent: string): Promise<readonly QueueNode[]> {
+    return this.once(this.queues, `${session.id}${parent}`, [], async () => {
+      const { children } = await session.children(parent);
+      return queueOf({ parent, markers: MARKERS }, children);
+    });
+  }
+
+  private once<T>(
+    known: Map<string, Promise<T>>,
+    key: string,
+    nothing: T,
+    read: () => Promise<T>,
+  ): Promise<T> {
+    let found = known.get(key);
+    if (!found) {
+      found = ++this.reads > MOST_READS ? Promise.resolve(nothing) : read().catch(() => nothing);
+      known.set(key, found);
+    }
+    return found;
+  }
+}
+
+/** Returns the znodes ahead of `own` that exclude it, or that exclude one of those. */
+function blockersOf(queue: readonly QueueNode[], own: QueueNode): QueueNode[] {
+  const excluding = own.marker === READ ? queue.filter(({ marker }) => marker === WRITE) : queue;
+  const last = lastBefore(excluding, own);
+  return last ? queue.filter((node) => node === last || node.sequence < last.sequence) : [];
+}
+
+function parentOf(node: string): string {
+  return node.slice(0, node.lastIndexOf('/'));
 }

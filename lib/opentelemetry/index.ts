@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
 import { BadOptionError } from '../client/errors.js';
-import { checkOptions } from '../client/validation.js';
+import { checkBoolean, checkOptions } from '../client/validation.js';
 import { measure } from './metrics.js';
 import { traceLocks } from './spans.js';
 
@@ -91,9 +91,7 @@ function checked(config: ZookeeperInstrumentationConfig): ZookeeperInstrumentati
     'tracerProvider',
     'meterProvider',
   ]);
-  if (enabled !== undefined && typeof enabled !== 'boolean') {
-    throw new BadOptionError('enabled', enabled, 'true or false');
-  }
+  if (enabled !== undefined) checkBoolean(enabled, 'enabled');
   if (tracerProvider !== undefined && typeof tracerProvider.getTracer !== 'function') {
     throw new BadOptionError('tracerProvider', tracerProvider, 'a TracerProvider');
   }
