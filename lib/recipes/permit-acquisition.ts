@@ -1,6 +1,6 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
-import { abortable, sleep as pause } from '../client/sleep.js';
+import { abortable } from '../client/sleep.js';
 import { childrenOf } from './internals/participants.js';
 import type { Grant } from './internals/grant.js';
 import { lastBefore, queueOf } from './internals/node-names.js';
@@ -9,14 +9,12 @@ import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreate } from './internals/protected-create.js';
 import { type QueuePosition, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
-import { NOBODY_WAITS, type Waiter } from './internals/waiter.js';
+import type { Waiter } from './internals/waiter.js';
 
 const LEASE = 'lease-';
 export const LEASES = [LEASE];
 const LOCK = 'lock-';
 export const LOCKS = [LOCK];
-/** Milliseconds. The poll interval of an acquire with `wait: 0`. */
-const POLL_INTERVAL = 20;
 
 type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
 
@@ -89,51 +87,32 @@ export class PermitAcquisition {
     queueOf({ parent: this.path, markers: [] }, others);
   }
 
-  private async acquireMutex(request: PermitRequest): Promise<Grant> {
+  private async acquireMutex({
+    count,
+    data,
+    onNamed,
+    signal,
+    waiter,
+  }: PermitRequest): Promise<Grant> {
     const { client, locks: parent } = this;
-    const { data, onNamed, waiter } = request;
+    if (waiter?.request.wait === 0 && !(await this.areLeft(count))) {
+      waiter.blocked();
+      signal.throwIfAborted();
+    }
     const names = { parent, marker: LOCK, markers: LOCKS, data, nodeAhead: lastBefore };
-    const wait = (signal: AbortSignal) =>
-      waitInQueue(client, names, { signal, onBlocked: () => waiter?.blockedBriefly(), onNamed });
-    const isTry = waiter?.request.wait === 0;
-    const position = await (isTry
-      ? this.whilePermitsAreLeft(wait, waiter, request)
-      : wait(request.signal));
+    // While permits are left, even a try waits for the mutex: the request ahead ends soon.
+    const onBlocked = () => waiter?.blockedBriefly();
+    const position = await waitInQueue(client, names, { signal, onBlocked, onNamed });
     waiter?.unblocked();
     return new Ownership(client, 'mutex', parent, position).grant();
   }
 
-  /** Even a try waits a short time for the mutex while permits are left, because the request ahead ends soon. */
-  private async whilePermitsAreLeft(
-    wait: (signal: AbortSignal) => Promise<QueuePosition>,
-    waiter: PermitWaiter,
-    { count, signal }: PermitRequest,
-  ): Promise<QueuePosition> {
-    const polling = new AbortController();
-    const either = AbortSignal.any([signal, polling.signal]);
-    const enough = async () => (await this.limit.read()) - (await this.taken()) >= count;
-    const check = async () => {
-      if (await enough()) return either.throwIfAborted();
-      // The server may lag behind the one that answered a release.
-      const [, stillEnough] = await Promise.all([this.client.sync(this.path), enough()]);
-      // If the mutex was granted meanwhile, the permits may have been taken by this request.
-      either.throwIfAborted();
-      if (!stillEnough) waiter.blocked();
-      either.throwIfAborted();
-    };
-    const poll = async () => {
-      for (;;) {
-        await pause(POLL_INTERVAL, { signals: [either] });
-        await check();
-      }
-    };
-    await check();
-    poll().catch((error: unknown) => polling.abort(error));
-    try {
-      return await wait(either);
-    } finally {
-      polling.abort(NOBODY_WAITS);
-    }
+  private async areLeft(count: number): Promise<boolean> {
+    const areLeft = async () => (await this.limit.read()) - (await this.taken()) >= count;
+    if (await areLeft()) return true;
+    // The server may lag behind the one that answered a release.
+    const [, stillLeft] = await Promise.all([this.client.sync(this.path), areLeft()]);
+    return stillLeft;
   }
 
   /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */

@@ -100,11 +100,8 @@ function checkMode(mode: unknown, option: string): void {
  * is the same for all callers, so that two lists cannot deadlock. Nested calls do not follow that order:
  * give them a finite `wait`.
  *
- * Each method that acquires may reject with {@link LockBusyError} (`wait: 0`), {@link LockTimeoutError},
- * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
- * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link SelfDeadlockError},
- * {@link DeadlockError} (`onDeadlock: 'refuse'`), {@link ShuttingDownError} or {@link BadOptionError}. It
- * then holds nothing.
+ * Each method that acquires may reject as those of a {@link Lock} do, and with {@link SelfDeadlockError} or
+ * {@link DeadlockError} (`onDeadlock: 'refuse'`). It then holds nothing.
  *
  * @publicApi
  */

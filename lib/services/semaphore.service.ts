@@ -76,11 +76,8 @@ function checkPermits(permits: unknown, option: string): void {
  * Semaphores by key: a limited number of holders at a time, across all processes on the same ensemble and
  * namespace. Permits belong to leases: a nested call for the same key acquires further permits.
  *
- * Each method that acquires may reject with {@link LockBusyError} (`wait: 0`), {@link LockTimeoutError},
- * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
- * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link ShuttingDownError} or
- * {@link BadOptionError}. It then holds nothing. Callers that pass different numbers of permits for one key
- * get a BadOptionError if the conflict is noticed.
+ * Each method that acquires may reject as those of a {@link Lock} do. It then holds nothing. Callers that pass
+ * different numbers of permits for one key get a BadOptionError if the conflict is noticed.
  *
  * @publicApi
  */
