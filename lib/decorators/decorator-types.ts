@@ -74,6 +74,7 @@ export interface DistributedSemaphoreOptions
  * @publicApi
  */
 export interface KeyFromContext<K extends LockKeys = LockKeys> {
+  /** Called once for each call of the handler. */
   keyFromContext: (context: ExecutionContext) => K;
 }
 

@@ -22,6 +22,7 @@ export interface ObservedLock {
   /** The parent znode. */
   readonly path: string;
   readonly recipe: Recipe;
+  /** As {@link Lock.participants}. */
   participants(): Promise<Participant[]>;
 }
 

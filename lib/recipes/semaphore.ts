@@ -122,21 +122,13 @@ export class Semaphore extends Lock<PermitOptions> {
     ]);
     const [first, ...behind] = queue;
     const asked = first ? await this.leasesOf(`${locks}/${first.name}`, nodes) : new Set();
+    const entry = (node: QueueNode, parent: string, waits: boolean): QueueEntry => {
+      return { node, parent, state: waits ? 'waiting' : 'holding', mode: 'permit' };
+    };
     return [
-      ...nodes.map((node) => ({
-        node,
-        parent: leases,
-        state:
-          nodes.length > value && asked.has(node) ? ('waiting' as const) : ('holding' as const),
-        mode: 'permit' as const,
-      })),
+      ...nodes.map((node) => entry(node, leases, nodes.length > value && asked.has(node))),
       // The admitted request is listed with its lease znodes.
-      ...(asked.size > 0 ? behind : queue).map((node) => ({
-        node,
-        parent: locks,
-        state: 'waiting' as const,
-        mode: 'permit' as const,
-      })),
+      ...(asked.size > 0 ? behind : queue).map((node) => entry(node, locks, true)),
     ];
   }
 

@@ -16,7 +16,7 @@ import {
 import { cancelled } from '../recipes/internals/waiter.js';
 import { checkAcquire, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
-import type { Admission, LeaseTracker } from './lease-tracker.js';
+import { type Admission, LeaseTracker } from './lease-tracker.js';
 
 /**
  * Options of every call that acquires a lock or permits.
@@ -118,10 +118,10 @@ export abstract class LeaseService {
   /** Milliseconds that a call without `wait` waits. */
   readonly defaultWait: number;
 
-  protected constructor(
+  constructor(
     protected readonly client: ZkClient,
-    private readonly defaults: LeaseDefaults,
-    protected readonly tracker: LeaseTracker,
+    private readonly defaults: LeaseDefaults = {},
+    protected readonly tracker = new LeaseTracker(),
   ) {
     checkLeaseDefaults(defaults);
     this.defaultWait = defaults.wait ?? Infinity;

@@ -1,5 +1,4 @@
 import { BadOptionError } from '../client/errors.js';
-import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
@@ -17,14 +16,12 @@ import { checkKey, checkKeys, type LockKeys, lockPath } from './keys.js';
 import {
   checkLeaseOptions,
   LEASE_OPTIONS,
-  type LeaseDefaults,
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
   sameName,
 } from './lease-service.js';
-import { LeaseTracker } from './lease-tracker.js';
 
 /**
  * What a lock excludes: `'exclusive'` all other holders, `'write'` all readers and writers, `'read'`
@@ -106,10 +103,6 @@ function checkMode(mode: unknown, option: string): void {
  * @publicApi
  */
 export class LockService extends LeaseService {
-  constructor(client: ZkClient, defaults: LeaseDefaults = {}, tracker = new LeaseTracker()) {
-    super(client, defaults, tracker);
-  }
-
   /**
    * Runs `fn` while holding the lock, and releases the lock when the result of `fn` has settled. A call
    * inside `fn` for the same key re-enters the lock without a request to the ensemble.

@@ -1,5 +1,4 @@
 import { BadOptionError } from '../client/errors.js';
-import type { ZkClient } from '../client/index.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
 import {
   type Entry,
@@ -13,14 +12,12 @@ import { checkKey, semaphorePath } from './keys.js';
 import {
   checkLeaseOptions,
   LEASE_OPTIONS,
-  type LeaseDefaults,
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
   sameName,
 } from './lease-service.js';
-import { LeaseTracker } from './lease-tracker.js';
 
 /**
  * Selects a semaphore and its number of permits.
@@ -82,10 +79,6 @@ function checkPermits(permits: unknown, option: string): void {
  * @publicApi
  */
 export class SemaphoreService extends LeaseService {
-  constructor(client: ZkClient, defaults: LeaseDefaults = {}, tracker = new LeaseTracker()) {
-    super(client, defaults, tracker);
-  }
-
   /** Runs `fn` while holding `count` permits, and releases them when the result of `fn` has settled. */
   async withPermit<T>(
     key: string,

@@ -100,27 +100,26 @@ export class Snapshot {
 
   /** Returns the claims of a znode that waits. */
   claimsOf(session: Session, node: string): Promise<readonly Claim[]> {
-    return this.once(this.claims, `${session.id}${node}`, [], async () =>
+    return this.once(this.claims, `${session.id}${node}`, async () =>
       claimsIn((await session.get(node)).data),
     );
   }
 
   private queue(session: Session, parent: string): Promise<readonly QueueNode[]> {
-    return this.once(this.queues, `${session.id}${parent}`, [], async () => {
+    return this.once(this.queues, `${session.id}${parent}`, async () => {
       const { children } = await session.children(parent);
       return queueOf({ parent, markers: MARKERS }, children);
     });
   }
 
   private once<T>(
-    known: Map<string, Promise<T>>,
+    known: Map<string, Promise<readonly T[]>>,
     key: string,
-    nothing: T,
-    read: () => Promise<T>,
-  ): Promise<T> {
+    read: () => Promise<readonly T[]>,
+  ): Promise<readonly T[]> {
     let found = known.get(key);
     if (!found) {
-      found = ++this.reads > MOST_READS ? Promise.resolve(nothing) : read().catch(() => nothing);
+      found = ++this.reads > MOST_READS ? Promise.resolve([]) : read().catch(() => []);
       known.set(key, found);
     }
     return found;
