@@ -23,27 +23,26 @@ const LONGEST_TURN = 0.5;
 /** Limits how long the callers of one process hand a lock over to each other. */
 export class HandoverBudget {
   private grants = 0;
+  /** When the lock has used its part of the present turn of the event loop. */
   private turnEnds: number | undefined;
   private turn: Promise<void> | undefined;
 
   /** @param since when the lock was granted, by `performance.now()` */
   constructor(private since: number) {}
 
-  /** Returns what must come before the next grant: nothing, a turn of the event loop, or a turn of other processes. */
-  next(): 'grant' | 'next turn' | 'spent' {
-    const now = performance.now();
-    if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'spent';
-    this.turnEnds ??= now + LONGEST_TURN;
-    return now < this.turnEnds ? 'grant' : 'next turn';
+  /** Whether other processes that wait must have their turn now. */
+  get spent(): boolean {
+    return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;
   }
 
-  /** Resolves in the next turn of the event loop. */
-  nextTurn(): Promise<void> {
-    this.turn ??= nextTurn().then(() => {
-      this.turn = undefined;
-      this.turnEnds = undefined;
-    });
-    return this.turn;
+  /** Returns undefined while the lock may be handed over; otherwise resolves in the next turn of the event loop. */
+  untilTurn(): Promise<void> | undefined {
+    const now = performance.now();
+    if (this.turnEnds === undefined) {
+      this.turnEnds = now + LONGEST_TURN;
+      this.turn = nextTurn().then(() => (this.turnEnds = undefined));
+    }
+    return now < this.turnEnds ? undefined : this.turn;
   }
 
   count(): void {

@@ -2,9 +2,10 @@
 const SHORT = 32;
 
 /**
- * A set in the order of arrival for items that come and go all the time. `Set` is not used here: V8 lets each table
- * that a Set has outgrown refer to the next one, so the first table that reaches the old generation keeps alive what
- * later tables contained, until a full garbage collection. It also makes handovers among 64 callers 20 to 40 % slower.
+ * A set in the order of arrival for items that come and go all the time. Handovers among 64 callers are at least 20 %
+ * faster than with a `Set`. A `Set` would also leak for a while: V8 lets each table that a Set has outgrown refer to
+ * the next one, so the first table that reaches the old generation keeps alive what later tables contained, until a
+ * full garbage collection.
  */
 export class FifoSet<T extends object> {
   private items: (T | undefined)[] = [];

@@ -19,8 +19,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/contender-watch.ts',
-        search: "if (this.grants >= MOST_GRANTS || now - this.since >= MOST_TIME) return 'spent';",
-        replace: '',
+        search: 'return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;',
+        replace: 'return false;',
       },
     ],
   },
