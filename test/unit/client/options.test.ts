@@ -102,7 +102,7 @@ describe('the options of a client', () => {
   test('a misspelt name is refused with the right one', () => {
     const error = refusal(() => new ZkClient({ connectString, session_timeout: 5 } as never));
     expect(error.message).toBe(
-      'session_timeout must be left out, because no option has this name (did you mean sessionTimeout?), but is "<number>"',
+      'session_timeout must be left out, because it is unknown in options (did you mean sessionTimeout?), but is "<number>"',
     );
   });
 
