@@ -2,10 +2,10 @@
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
+import type { ByteStream } from '../../client/transport/byte-stream.js';
 import { connectWire } from '../../client/transport/wire-transport.js';
 import { type Ensemble, ZK_ENSEMBLE } from '../../zk.options.js';
 import type { Overridable } from '../test-zookeeper.js';
-import type { Network } from './network.js';
 import { Link } from './link.js';
 import { checkFunction, checkNumber } from './options.js';
 import type { Random } from './random.js';
@@ -32,6 +32,16 @@ export class ProcessCrashedError extends Error {
   override readonly name = 'ProcessCrashedError';
 }
 
+/** The network, as far as a process uses it. */
+interface ProcessNetwork {
+  /** The addresses of all servers, separated by commas. */
+  readonly connectString: string;
+  /** Opens a connection of a process to a server. */
+  connect(process: SimulatedProcess, address: string): ByteStream;
+  /** Ends the connections of a process that has crashed. */
+  processCrashed(process: SimulatedProcess, silently: boolean): void;
+}
+
 /**
  * The parts of the simulation that a process uses.
  *
@@ -41,7 +51,7 @@ export interface ProcessContext {
   readonly scheduler: Scheduler;
   readonly random: Random;
   readonly contexts: AsyncLocalStorage<SimulatedProcess>;
-  readonly network: Network;
+  readonly network: ProcessNetwork;
   /** Records a fault in the trace. */
   note(process: string, event: string): void;
 }

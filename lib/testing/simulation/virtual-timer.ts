@@ -1,9 +1,19 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { SimulatedProcess } from './process.js';
 import type { Event } from './scheduler.js';
 
 /** The greatest delay of a timer in Node, in milliseconds. Node replaces a greater delay with 1 ms. */
 const MAX_DELAY = 2 ** 31 - 1;
+
+/** The process that a timer belongs to. */
+interface TimerOwner {
+  /** The timers that the code has converted to numbers, by these numbers. */
+  readonly timersById: Map<number, VirtualTimer>;
+  lastTimerId: number;
+  timerStarted(timer: VirtualTimer): void;
+  timerEnded(timer: VirtualTimer): void;
+  /** @param delay milliseconds by the clock of the process; undefined for an immediate */
+  scheduleTimer(delay: number | undefined, fire: () => void): Event;
+}
 
 /** A timeout, interval or immediate of a simulated process. It has the methods of Node's timers. */
 export class VirtualTimer {
@@ -14,7 +24,7 @@ export class VirtualTimer {
 
   /** @param delay milliseconds; undefined for an immediate */
   constructor(
-    private readonly process: SimulatedProcess,
+    private readonly process: TimerOwner,
     private readonly callback: (...args: unknown[]) => unknown,
     private readonly args: unknown[],
     private readonly delay: number | undefined,
@@ -80,7 +90,7 @@ export class VirtualTimer {
 }
 
 /** Returns the timer for an argument of `clearTimeout`; undefined for a timer of the real event loop. */
-export function findTimer(handle: unknown, process: SimulatedProcess): VirtualTimer | undefined {
+export function findTimer(handle: unknown, process: TimerOwner): VirtualTimer | undefined {
   if (handle instanceof VirtualTimer) return handle;
   return typeof handle === 'number' || typeof handle === 'string'
     ? process.timersById.get(Number(handle))
