@@ -1,6 +1,6 @@
+import { ErrorCode } from '../protocol/index.js';
 import { NodeError } from './errors.js';
 import type { LiveSession } from './live-session.js';
-import { Code } from './transport/transport.js';
 import type { Acl } from './types.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
@@ -26,7 +26,7 @@ export async function ensureContainers(
       if (code === 'NODE_EXISTS') return;
       if (code !== 'NO_NODE') throw error;
     }
-    if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, Code.NoNode, 'create');
+    if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
     await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl);
   }
 }

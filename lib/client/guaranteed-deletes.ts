@@ -1,4 +1,5 @@
-import { instant, isAnswer, type SessionDeadline } from './session-deadline.js';
+import { isAnswer } from './reply-errors.js';
+import { instant, type SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
 /** Ephemeral nodes of a session that are deleted on each new connection until a server has answered. Counterpart of Curator's guaranteed delete. */

@@ -1,6 +1,8 @@
+import { ErrorCode } from '../protocol/index.js';
 import { detached } from './listeners.js';
-import { instant, isAnswer, type SessionDeadline } from './session-deadline.js';
-import { Code, type Transport } from './transport/transport.js';
+import { isAnswer } from './reply-errors.js';
+import { instant, type SessionDeadline } from './session-deadline.js';
+import type { Transport } from './transport/transport.js';
 
 interface KeepAliveCallbacks {
   /** Returns false once the session is over; ends it if its deadline has passed. */
@@ -77,6 +79,6 @@ export function answersWithin(limit: number, transport: Transport): Promise<bool
       clearTimeout(timer);
       resolve(isAnswer(code));
     };
-    if (!transport.exists('/', false, settle)) settle(Code.ConnectionLoss);
+    if (!transport.exists('/', false, settle)) settle(ErrorCode.connectionLoss);
   });
 }

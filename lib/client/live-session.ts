@@ -1,6 +1,7 @@
+import { ErrorCode } from '../protocol/index.js';
 import { ManagedSession } from './managed-session.js';
 import type { Session } from './session.js';
-import { Code, type Reply, type Transport, type WatchKind } from './transport/transport.js';
+import type { Reply, Transport, WatchKind } from './transport/transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 import {
   checkAcl,
@@ -82,7 +83,7 @@ export class LiveSession extends ManagedSession implements Session {
       (transport, full, watch, reply: Reply<Stat | undefined>) =>
         transport.exists(full, watch, (code, stat) =>
           // The server also sets a watch on a node that does not exist.
-          code === Code.NoNode ? reply(Code.Ok, undefined) : reply(code, stat),
+          code === ErrorCode.noNode ? reply(ErrorCode.ok, undefined) : reply(code, stat),
         ),
       (stat, watch) => (watch ? { stat, watch } : stat),
     );

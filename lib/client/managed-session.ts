@@ -1,3 +1,4 @@
+import { ErrorCode } from '../protocol/index.js';
 import {
   ConnectionError,
   type CoordinationError,
@@ -10,15 +11,14 @@ import { GuaranteedDeletes } from './guaranteed-deletes.js';
 import { answersWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
-import { replyError } from './reply-errors.js';
-import { type Instant, instant, isAnswer, SessionDeadline } from './session-deadline.js';
-import {
-  Code,
-  type Credentials,
-  type DownReason,
-  type Reply,
-  type Transport,
-  type TransportListener,
+import { isAnswer, replyError } from './reply-errors.js';
+import { type Instant, instant, SessionDeadline } from './session-deadline.js';
+import type {
+  Credentials,
+  DownReason,
+  Reply,
+  Transport,
+  TransportListener,
 } from './transport/transport.js';
 import { checkRequest } from './validation.js';
 import { WatchRegistry } from './watch-registry.js';
@@ -153,7 +153,7 @@ export abstract class ManagedSession {
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
         if (this.#end) return fail(this.#end);
-        if (code !== Code.Ok) {
+        if (code !== ErrorCode.ok) {
           const cause = replyError(code, 'sync', '/');
           // A ConnectionError, because the sync may succeed on another server.
           return fail(
@@ -220,7 +220,7 @@ export abstract class ManagedSession {
           // If it is not pending any more, the end of the session has rejected it.
           if (!this.#pending.delete(reject)) return;
           if (isAnswer(code)) this.#deadline.extend(sentAt);
-          if (code === Code.Ok) resolve(convert(result));
+          if (code === ErrorCode.ok) resolve(convert(result));
           else reject(replyError(code, operation, path));
         });
         if (sent || !this.#pending.delete(reject)) return;

@@ -1,3 +1,4 @@
+import { ErrorCode } from '../protocol/index.js';
 import {
   ConnectionError,
   type CoordinationError,
@@ -6,16 +7,14 @@ import {
   NotAuthorizedError,
   SessionExpiredError,
 } from './errors.js';
-import { isAnswer } from './session-deadline.js';
-import { Code } from './transport/transport.js';
 
 const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
-  [Code.NoNode, 'NO_NODE'],
-  [Code.NodeExists, 'NODE_EXISTS'],
-  [Code.BadVersion, 'BAD_VERSION'],
-  [Code.NotEmpty, 'NOT_EMPTY'],
-  [Code.NoChildrenForEphemerals, 'NO_CHILDREN_FOR_EPHEMERALS'],
-  [Code.InvalidAcl, 'INVALID_ACL'],
+  [ErrorCode.noNode, 'NO_NODE'],
+  [ErrorCode.nodeExists, 'NODE_EXISTS'],
+  [ErrorCode.badVersion, 'BAD_VERSION'],
+  [ErrorCode.notEmpty, 'NOT_EMPTY'],
+  [ErrorCode.noChildrenForEphemerals, 'NO_CHILDREN_FOR_EPHEMERALS'],
+  [ErrorCode.invalidAcl, 'INVALID_ACL'],
 ]);
 
 /** Returns the error of a request that got a result code other than 0. */
@@ -24,21 +23,40 @@ export function replyError(code: number, operation: string, path: string): Coord
   const nodeError = NODE_ERRORS.get(code);
   if (nodeError) return new NodeError(nodeError, path, code, operation);
   switch (code) {
-    case Code.NoAuth:
+    case ErrorCode.noAuth:
       return new NotAuthorizedError(
         `${request}: the ACL of the znode denies it (${code}); use credentials in auth that the ACL allows`,
       );
-    case Code.AuthFailed:
+    case ErrorCode.authFailed:
       return new NotAuthorizedError(
         `${request}: the ensemble refused the credentials in auth (${code})`,
       );
-    case Code.SessionExpired:
+    case ErrorCode.sessionExpired:
       return new SessionExpiredError(`${request}: the session expired (${code})`);
-    case Code.SessionMoved:
+    case ErrorCode.sessionMoved:
       return new ConnectionError(`${request}: the session moved to another server (${code})`);
   }
   if (isAnswer(code)) return new NodeError('UNEXPECTED', path, code, operation);
   return new ConnectionError(`${request}: the connection was lost before the answer (${code})`, {
     maybeApplied: true,
   });
+}
+
+/** Codes below -100 that do not come from a server, or do not prove that the session was alive. */
+const NO_ANSWERS: readonly number[] = [
+  ErrorCode.closing,
+  ErrorCode.sessionExpired,
+  ErrorCode.authFailed,
+  ErrorCode.sessionMoved,
+];
+const SERVER_SYSTEM_ERRORS: readonly number[] = [
+  ErrorCode.marshallingError,
+  ErrorCode.unimplemented,
+  ErrorCode.badArguments,
+];
+
+/** Returns whether a server sent this result code, which proves that the session was alive when it received the request. */
+export function isAnswer(code: number): boolean {
+  if (code === ErrorCode.ok || SERVER_SYSTEM_ERRORS.includes(code)) return true;
+  return code <= -100 && !NO_ANSWERS.includes(code);
 }

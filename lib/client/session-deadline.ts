@@ -1,5 +1,3 @@
-import { Code } from './transport/transport.js';
-
 /** A moment on two clocks: the monotonic one stops while the machine sleeps, the wall clock may be set. */
 export interface Instant {
   readonly monotonic: number;
@@ -48,21 +46,4 @@ export class SessionDeadline {
   get left(): number {
     return this.#limit - elapsed(this.#latest);
   }
-}
-
-/** Errors that a server answers with: unimplemented, bad arguments, marshalling. */
-const SERVER_SYSTEM_ERRORS: readonly number[] = [-5, -6, -8];
-/** The code of the native client for requests that were pending when it was closed. */
-const CLOSING = -116;
-
-/** Returns whether a server sent this result code, which proves that the session was alive when it received the request. */
-export function isAnswer(code: number): boolean {
-  if (code === Code.Ok || SERVER_SYSTEM_ERRORS.includes(code)) return true;
-  return (
-    code <= -100 &&
-    code !== CLOSING &&
-    code !== Code.SessionExpired &&
-    code !== Code.AuthFailed &&
-    code !== Code.SessionMoved
-  );
 }

@@ -36,6 +36,8 @@ export const ErrorCode = {
   ok: 0,
   /** In a multi: not attempted, because an operation before it failed. */
   runtimeInconsistency: -2,
+  /** Not from a server: the connection broke before the answer. */
+  connectionLoss: -4,
   marshallingError: -5,
   unimplemented: -6,
   badArguments: -8,
@@ -45,8 +47,12 @@ export const ErrorCode = {
   noChildrenForEphemerals: -108,
   nodeExists: -110,
   notEmpty: -111,
+  sessionExpired: -112,
   invalidAcl: -114,
   authFailed: -115,
+  /** Not from a server: the client was closed before the answer. */
+  closing: -116,
+  sessionMoved: -118,
   noWatcher: -121,
   reconfigDisabled: -123,
 } as const;

@@ -1,18 +1,18 @@
+import { ErrorCode } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { attachError } from './attach-errors.js';
 import { probe } from './byte-stream.js';
 import { loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
-import {
-  type Capabilities,
-  Code,
-  type Connect,
-  type ConnectRequest,
-  type Credentials,
-  type DownReason,
-  type NodeEvent,
-  type Reply,
-  type Transport,
+import type {
+  Capabilities,
+  Connect,
+  ConnectRequest,
+  Credentials,
+  DownReason,
+  NodeEvent,
+  Reply,
+  Transport,
 } from './transport.js';
 
 // Only this file and native-binding.ts use the npm package `zookeeper`. Its native object can abort or
@@ -234,9 +234,9 @@ class NativeTransport implements Transport {
   }
 
   #onAuth(code: number): void {
-    if (code === Code.Ok) this.#onAnswered();
+    if (code === ErrorCode.ok) this.#onAnswered();
     // Any other code means that the connection broke before the answer.
-    else this.#break(code === Code.AuthFailed ? 'unauthorized' : 'disconnected');
+    else this.#break(code === ErrorCode.authFailed ? 'unauthorized' : 'disconnected');
   }
 
   #onAnswered(): void {

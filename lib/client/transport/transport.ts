@@ -1,21 +1,5 @@
 import type { Acl, Stat, WatchEvent } from '../types.js';
 
-/** The result codes of ZooKeeper that this client distinguishes. */
-export const Code = {
-  Ok: 0,
-  ConnectionLoss: -4,
-  NoNode: -101,
-  NoAuth: -102,
-  BadVersion: -103,
-  NoChildrenForEphemerals: -108,
-  NodeExists: -110,
-  NotEmpty: -111,
-  SessionExpired: -112,
-  InvalidAcl: -114,
-  AuthFailed: -115,
-  SessionMoved: -118,
-} as const;
-
 /** An address of a server. */
 export interface Address {
   /** An IP literal. */

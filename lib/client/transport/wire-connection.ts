@@ -1,20 +1,24 @@
 import {
   AuthPacket,
+  type Codec,
   ConnectRequest,
+  ConnectResponse,
+  Empty,
+  ErrorCode,
   EventType,
   FrameSplitter,
   OpCode,
   ProtocolError,
   Reader,
+  ReplyHeader,
   RequestHeader,
   type ValueOf,
   WatcherEvent,
   Writer,
   Xid,
 } from '../../protocol/index.js';
-import type { Stat } from '../types.js';
 import type { ByteStream } from './byte-stream.js';
-import { Code, type NodeEvent, type Reply } from './transport.js';
+import type { NodeEvent, Reply } from './transport.js';
 
 /** Bytes. ZooKeeper does not limit the list of a node's children; this limit protects the memory from a broken peer. */
 const MAX_REPLY = 256 * 1024 * 1024;
@@ -29,15 +33,8 @@ const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
   [EventType.childrenChanged]: 'child',
 };
 
-/** A server's answer to the connect request. */
-export interface Greeting {
-  /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
-  readonly timeout: number;
-  readonly sessionId: string;
-  /** Hexadecimal. */
-  readonly password: string;
-  readonly readOnly: boolean;
-}
+/** A server's answer to the connect request. Its timeout is 0 or less if the server refuses the session. */
+export type Greeting = ValueOf<typeof ConnectResponse>;
 
 interface WireEvents {
   greeted(greeting: Greeting): void;
@@ -57,18 +54,14 @@ interface Pending {
 /**
  * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
  * sent together; answers arrive in the order of the requests. A violation of the protocol ends the connection.
- *
- * Requests and answers are written and read field by field, without the records of lib/protocol: a
- * record costs an object and a call per field.
  */
 export class WireConnection {
   /** The latest transaction in any answer. */
   lastZxid = 0;
   readonly #splitter = new FrameSplitter(MAX_REPLY);
   readonly #writer = new Writer();
+  /** The unanswered requests, in their order. */
   #pending: Pending[] = [];
-  /** How many of `#pending` are answered: shift() would move all the others. */
-  #answered = 0;
   #xid = 0;
   #greeted = false;
   #state: 'open' | 'closing' | 'over' = 'open';
@@ -105,21 +98,20 @@ export class WireConnection {
   /**
    * Sends a request. Returns false if it will never be sent; `reply` is then never called.
    *
-   * @param write writes the body of the request
    * @param read reads the body of an answer without an error; absent if its content is not needed
    */
-  request<T>(
+  request<B, T>(
     type: number,
+    format: Codec<B>,
+    body: B,
     reply: Reply<T>,
-    write: (to: Writer) => void,
     read?: (from: Reader) => T,
   ): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
     this.#write((to) => {
-      to.int(xid);
-      to.int(type);
-      write(to);
+      RequestHeader.write({ xid, type }, to);
+      format.write(body, to);
     });
     this.#pending.push({ xid, reply: reply as Reply<unknown>, read });
     return true;
@@ -131,10 +123,12 @@ export class WireConnection {
       const timer = setTimeout(resolve, CLOSE_LIMIT, false);
       const settle = (code: number) => {
         clearTimeout(timer);
-        resolve(code === Code.Ok);
+        resolve(code === ErrorCode.ok);
       };
-      if (!this.request(OpCode.closeSession, settle, () => {})) settle(Code.ConnectionLoss);
-      else this.#state = 'closing';
+      if (!this.request(OpCode.closeSession, Empty, undefined, settle)) {
+        return settle(ErrorCode.connectionLoss);
+      }
+      this.#state = 'closing';
     });
     this.drop();
     return confirmed;
@@ -179,11 +173,9 @@ export class WireConnection {
   #onFrame(from: Reader): void {
     if (!this.#greeted) {
       this.#greeted = true;
-      return this.events.greeted(readGreeting(from));
+      return this.events.greeted(ConnectResponse.read(from));
     }
-    const xid = from.int();
-    const zxid = from.long();
-    const code = from.int();
+    const { xid, zxid, err: code } = ReplyHeader.read(from);
     if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
     if (zxid > this.lastZxid) this.lastZxid = zxid;
     if (xid === Xid.watchEvent) {
@@ -193,57 +185,20 @@ export class WireConnection {
     }
     if (xid === Xid.auth) return this.events.authenticated(code);
 
-    const next = this.#pending[this.#answered];
+    const next = this.#pending[0];
     if (next?.xid !== xid) {
       throw new ProtocolError(`an answer to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
     // Read before the request counts as answered: if the answer is malformed, the request fails together
     // with the connection.
-    const result = code === Code.Ok ? next.read?.(from) : undefined;
-    if (++this.#answered >= 1024 && this.#answered * 2 > this.#pending.length) {
-      this.#pending = this.#pending.slice(this.#answered);
-      this.#answered = 0;
-    }
+    const result = code === ErrorCode.ok ? next.read?.(from) : undefined;
+    this.#pending.shift();
     next.reply(code, result);
   }
 
   #failPending(): void {
-    const unanswered = this.#pending.slice(this.#answered);
+    const unanswered = this.#pending;
     this.#pending = [];
-    this.#answered = 0;
-    for (const { reply } of unanswered) reply(Code.ConnectionLoss, undefined);
+    for (const { reply } of unanswered) reply(ErrorCode.connectionLoss, undefined);
   }
-}
-
-function readGreeting(from: Reader): Greeting {
-  from.int(); // The version of the protocol.
-  return {
-    timeout: from.int(),
-    sessionId: readSessionId(from),
-    password: Buffer.from(from.bytes() ?? []).toString('hex'),
-    readOnly: from.remaining > 0 && from.bool(),
-  };
-}
-
-export function readStat(from: Reader): Stat {
-  return {
-    czxid: from.long(),
-    mzxid: from.long(),
-    ctime: from.long(),
-    mtime: from.long(),
-    version: from.int(),
-    cversion: from.int(),
-    aversion: from.int(),
-    ephemeralOwner: readSessionId(from),
-    dataLength: from.int(),
-    numChildren: from.int(),
-    pzxid: from.long(),
-  };
-}
-
-/** Reads a 64-bit session id as hexadecimal digits without leading zeros. */
-function readSessionId(from: Reader): string {
-  const high = from.int() >>> 0;
-  const low = (from.int() >>> 0).toString(16);
-  return high === 0 ? low : high.toString(16) + low.padStart(8, '0');
 }

@@ -6,10 +6,10 @@ import {
   NotAuthorizedError,
   SessionExpiredError,
 } from '../../../lib/client/index.js';
+import { ErrorCode } from '../../../lib/protocol/index.js';
 import { normalizeOptions } from '../../../lib/client/options.js';
 import { SessionManager } from '../../../lib/client/session-manager.js';
 import {
-  Code,
   type ConnectRequest,
   type Reply,
   type Transport,
@@ -148,7 +148,7 @@ describe('a lost connection', () => {
     transports[0].exists = (_path, _watch, reply) => replies.push(reply) > 0;
     const failed = session.exists('/').catch(() => log.push('failed'));
     transports[0].request.listener.onDown('disconnected');
-    replies[0](Code.ConnectionLoss, undefined as never);
+    replies[0](ErrorCode.connectionLoss, undefined as never);
     await failed;
     expect(log.slice(0, 3)).toEqual(['CONNECTED', 'SUSPENDED', 'failed']);
     await until('RECONNECTED');

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { HostProvider } from '../../../lib/client/host-provider.js';
 import { Listeners } from '../../../lib/client/listeners.js';
-import { isAnswer, SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
-import { replyError } from '../../../lib/client/reply-errors.js';
+import { SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
+import { isAnswer, replyError } from '../../../lib/client/reply-errors.js';
 import {
   ConnectionStateMachine,
   type ConnectionEvent,

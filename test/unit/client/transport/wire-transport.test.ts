@@ -1,13 +1,12 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import {
-  Code,
-  type DownReason,
-  type NodeEvent,
-  type Reply,
-  type Transport,
+import type {
+  DownReason,
+  NodeEvent,
+  Reply,
+  Transport,
 } from '../../../../lib/client/transport/transport.js';
 import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
-import { EventType, OpCode, Stat, Xid } from '../../../../lib/protocol/index.js';
+import { ErrorCode, EventType, OpCode, Stat, Xid } from '../../../../lib/protocol/index.js';
 import { type Peer, type Script, ScriptedServer } from '../../../support/scripted-server.js';
 
 const disposables: AsyncDisposable[] = [];
@@ -85,9 +84,9 @@ describe('an answer', () => {
   });
 
   test('that is an error has its code and no result', async () => {
-    const { transport } = await attach((peer, { xid }) => peer.refuse(xid, Code.NoNode));
+    const { transport } = await attach((peer, { xid }) => peer.refuse(xid, ErrorCode.noNode));
     expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
-      code: Code.NoNode,
+      code: ErrorCode.noNode,
       result: undefined,
     });
   });
@@ -154,7 +153,7 @@ describe('an event', () => {
 
   test('that refuses the credentials later ends the connection', async () => {
     const { peer, log } = await attach();
-    peer.refuse(Xid.auth, Code.AuthFailed);
+    peer.refuse(Xid.auth, ErrorCode.authFailed);
     await expect.poll(() => log).toEqual(['down: unauthorized']);
     await peer.closed;
   });
@@ -250,7 +249,7 @@ describe('the end', () => {
     await expect.poll(() => peer.asked.length).toBe(1);
     // On their way when it ends.
     peer.event(EventType.created, '/late');
-    peer.refuse(Xid.auth, Code.AuthFailed);
+    peer.refuse(Xid.auth, ErrorCode.authFailed);
     await end(transport);
     await peer.closed;
     expect(log.filter((entry) => !entry.startsWith('request'))).toEqual([]);
