@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 import { BadOptionError, CoordinationError, ZkClient } from '../client/index.js';
-import { type Arguments, readArguments, UsageError } from './arguments.js';
+import { type Arguments, readArguments, USAGE, UsageError } from './arguments.js';
 import { Failure, leaders, locks, revokeLock, watch } from './commands.js';
-import { USAGE } from './usage.js';
 
 const FAILED = 1;
 const USAGE_ERROR = 2;

@@ -1,5 +1,5 @@
 import { ConnectionError } from './errors.js';
-import { type HostProvider, resolveHost } from './host-provider.js';
+import { type HostProvider, resolveHost } from './hosts.js';
 import { type Instant, instant } from './session-deadline.js';
 import type {
   Address,

@@ -1,4 +1,4 @@
-import { parseConnectString, type Host } from './connect-string.js';
+import { parseConnectString, type Host } from './hosts.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';

@@ -7,7 +7,7 @@ import {
   ShuttingDownError,
   WaitCancelledError,
 } from './errors.js';
-import { HostProvider } from './host-provider.js';
+import { HostProvider } from './hosts.js';
 import { detached } from './listeners.js';
 import { LiveSession } from './live-session.js';
 import type { NormalizedOptions } from './options.js';

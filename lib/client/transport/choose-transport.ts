@@ -2,8 +2,7 @@ import { BadOptionError } from '../errors.js';
 import { isSimulated } from '../process-state.js';
 import { loadBinding } from './native-binding.js';
 import { connectNative } from './native-transport.js';
-import { openTls } from './byte-stream.js';
-import type { TlsOptions } from './tls.js';
+import { openTls, type TlsOptions } from './tls.js';
 import type { Connect } from './transport.js';
 import { connectWire } from './wire-transport.js';
 

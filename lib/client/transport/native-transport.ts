@@ -1,18 +1,19 @@
+import { once } from 'node:events';
+import { connect as connectTcp } from 'node:net';
 import { ErrorCode } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
-import { attachError } from './attach-errors.js';
-import { probe } from './byte-stream.js';
-import { loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
-import type {
-  Capabilities,
-  Connect,
-  ConnectRequest,
-  Credentials,
-  DownReason,
-  NodeEvent,
-  Reply,
-  Transport,
+import { later, loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
+import {
+  type Address,
+  attachError,
+  type Connect,
+  type ConnectRequest,
+  type Credentials,
+  type DownReason,
+  type Reply,
+  type Transport,
+  unreachableError,
 } from './transport.js';
 
 // Only this file and native-binding.ts use the npm package `zookeeper`. Its native object can abort or
@@ -37,42 +38,48 @@ export const connectNative: Connect = async (request) => {
   await probe(request.address, request.signal);
   request.signal.throwIfAborted();
   return new Promise((resolve, reject) => {
-    detached(() =>
-      new NativeTransport(new ZooKeeper({}).native, request, { resolve, reject }).start(),
-    );
+    detached(() => new NativeTransport(new ZooKeeper({}).native, request, resolve, reject));
   });
 };
 
-interface Settle {
-  resolve(transport: Transport): void;
-  reject(reason: unknown): void;
+/**
+ * Resolves if a TCP connection to the address succeeds, after that connection is closed.
+ *
+ * @throws ConnectionError if it fails, or the signal's reason
+ */
+async function probe(address: Address, signal: AbortSignal): Promise<void> {
+  const socket = connectTcp({ host: address.ip, port: address.port, signal });
+  try {
+    await once(socket, 'connect');
+  } catch (error) {
+    signal.throwIfAborted();
+    throw unreachableError(address, error);
+  } finally {
+    socket.destroy();
+    if (!socket.closed) await once(socket, 'close');
+  }
+  await new Promise((resolve) => setImmediate(resolve));
 }
 
 class NativeTransport implements Transport {
   /** Valid after the handshake, like `timeout`. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
-  readonly capabilities: Capabilities = { aclOnCreate: false, promptClose: false };
-  readonly #native: Native;
-  readonly #request: ConnectRequest;
+  readonly capabilities = { aclOnCreate: false, promptClose: false };
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
-  readonly #settle: Settle;
-  #handshakeCheck: NodeJS.Timeout | undefined;
+  /** The answers that are missing until the session is attached: to the handshake and to each of the credentials. */
   #unanswered: number;
+  #handshakeCheck: NodeJS.Timeout | undefined;
 
-  constructor(native: Native, request: ConnectRequest, settle: Settle) {
-    this.#native = native;
-    this.#request = request;
-    this.#settle = settle;
-    // The session is attached when the handshake and all credentials are answered.
+  constructor(
+    private readonly native: Native,
+    private readonly request: ConnectRequest,
+    private readonly resolve: (transport: Transport) => void,
+    private readonly reject: (reason: unknown) => void,
+  ) {
+    const { ip, port } = request.address;
     this.#unanswered = 1 + request.digests.length;
     native.emit = (event, _self, detail) => this.#onNativeEvent(event, detail);
-  }
-
-  start(): void {
-    const native = this.#native;
-    const request = this.#request;
-    const { ip, port } = request.address;
     // The native client parses an IPv6 literal by its last colon, without brackets. It must never get a
     // name: it would resolve it after every reply, and lose the session when DNS fails.
     const result = native.init({
@@ -87,13 +94,14 @@ class NativeTransport implements Transport {
         client_password: request.credentials.password,
       }),
     });
-    if (result instanceof Error) return this.#failHandshake(result.message);
+    if (result instanceof Error) this.#failHandshake(result.message);
     // A connect that fails synchronously (no route) leaves the native client dead without a timer.
-    if (!HANDSHAKING.includes(native.state)) return this.#failHandshake('no route');
+    else if (!HANDSHAKING.includes(native.state)) this.#failHandshake('no route');
+    if (this.#phase !== 'handshake') return;
 
     // The native client sends them right after the handshake, before any request.
     for (const digest of request.digests) {
-      native.add_auth('digest', digest, (code) => this.#later(() => this.#onAuth(code)));
+      native.add_auth('digest', digest, (code) => later(() => this.#onAuth(code)));
     }
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
     this.#handshakeCheck = setInterval(() => {
@@ -110,39 +118,37 @@ class NativeTransport implements Transport {
     reply: Reply<string>,
   ): boolean {
     return this.#send(path.length + data.length, () =>
-      this.#native.a_create(path, data, flags, (code, _, created) =>
-        this.#later(() => reply(code, created)),
+      this.native.a_create(path, data, flags, (code, _, created) =>
+        later(() => reply(code, created)),
       ),
     );
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_delete_(path, version, (code) => this.#later(() => reply(code))),
+      this.native.a_delete_(path, version, (code) => later(() => reply(code))),
     );
   }
 
   get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_get(path, watch, (code, _, stat, data) =>
-        this.#later(() => reply(code, { data: data ?? Buffer.alloc(0), stat: toStat(stat) })),
+      this.native.a_get(path, watch, (code, _, stat, data) =>
+        later(() => reply(code, { data: data ?? Buffer.alloc(0), stat: toStat(stat) })),
       ),
     );
   }
 
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
     return this.#send(path.length + data.length, () =>
-      this.#native.a_set(path, data, version, (code, _, stat) =>
-        this.#later(() => reply(code, toStat(stat))),
+      this.native.a_set(path, data, version, (code, _, stat) =>
+        later(() => reply(code, toStat(stat))),
       ),
     );
   }
 
   exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_exists(path, watch, (code, _, stat) =>
-        this.#later(() => reply(code, toStat(stat))),
-      ),
+      this.native.a_exists(path, watch, (code, _, stat) => later(() => reply(code, toStat(stat)))),
     );
   }
 
@@ -152,22 +158,22 @@ class NativeTransport implements Transport {
     reply: Reply<{ children: string[]; stat: Stat }>,
   ): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_get_children2(path, watch, (code, _, children, stat) =>
-        this.#later(() => reply(code, { children, stat: toStat(stat) })),
+      this.native.a_get_children2(path, watch, (code, _, children, stat) =>
+        later(() => reply(code, { children, stat: toStat(stat) })),
       ),
     );
   }
 
   sync(path: string, reply: Reply<void>): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_sync(path, (code) => this.#later(() => reply(code))),
+      this.native.a_sync(path, (code) => later(() => reply(code))),
     );
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
     return this.#send(path.length, () =>
-      this.#native.a_set_acl(path, version, acl.map(toNativeAcl), (code) =>
-        this.#later(() => reply(code)),
+      this.native.a_set_acl(path, version, acl.map(toNativeAcl), (code) =>
+        later(() => reply(code)),
       ),
     );
   }
@@ -175,7 +181,7 @@ class NativeTransport implements Transport {
   async close(): Promise<boolean> {
     if (this.#phase === 'over') return false;
     this.#phase = 'over';
-    this.#native.close();
+    this.native.close();
     return true;
   }
 
@@ -188,19 +194,19 @@ class NativeTransport implements Transport {
 
   #send(size: number, request: () => number): boolean {
     // While it is disconnected, the native client would queue the request and never send it.
-    if (this.#phase !== 'up' || this.#native.state !== CONNECTED) return false;
+    if (this.#phase !== 'up' || this.native.state !== CONNECTED) return false;
     // What does not fit into the socket's buffer is sent when the native client next handles its socket:
     // after the next reply, or a third of the session timeout. This read causes a reply.
-    if (size >= LARGE) this.#native.a_exists('/', false, () => {});
+    if (size >= LARGE) this.native.a_exists('/', false, () => {});
     const refused = request() < 0;
     // After a send into a dead socket the native client closes the file descriptor without an event. The
     // event loop must stop polling it before another file gets the same descriptor.
-    if (this.#native.state !== CONNECTED) {
+    if (this.native.state !== CONNECTED) {
       this.#phase = 'broken';
-      this.#later(() => {
+      later(() => {
         if (this.#phase !== 'broken') return;
         this.#phase = 'over';
-        this.#request.listener.onDown('disconnected');
+        this.request.listener.onDown('disconnected');
       });
       this.#drop();
     }
@@ -210,27 +216,25 @@ class NativeTransport implements Transport {
   #onNativeEvent(event: string, detail: unknown): void {
     switch (event) {
       case 'connect':
-        return this.#later(() => this.#onAnswered());
+        return later(() => this.#onAnswered());
       case 'connecting':
         // The native client would reconnect and send all its watches in one packet, which loops forever
         // above 1 MiB. #break() closes it first: with a single host its next attempt waits for a timer,
         // and the immediate runs before. So watched paths need no limit.
-        return this.#later(() => this.#break('disconnected'));
+        return later(() => this.#break('disconnected'));
       case 'close':
         // The native client closed itself with this code; 0 is the result of close().
-        if (detail === EXPIRED) return this.#later(() => this.#break('expired'));
-        if (detail === AUTH_FAILED) return this.#later(() => this.#break('unauthorized'));
+        if (detail === EXPIRED) return later(() => this.#break('expired'));
+        if (detail === AUTH_FAILED) return later(() => this.#break('unauthorized'));
         return;
       case 'created':
       case 'deleted':
       case 'changed':
       case 'child':
-        return this.#later(() => this.#onWatch(event, String(detail)));
+        return later(() => {
+          if (this.#phase !== 'over') this.request.listener.onWatch(event, String(detail));
+        });
     }
-  }
-
-  #onWatch(event: NodeEvent, path: string): void {
-    if (this.#phase !== 'over') this.#request.listener.onWatch(event, path);
   }
 
   #onAuth(code: number): void {
@@ -241,31 +245,30 @@ class NativeTransport implements Transport {
 
   #onAnswered(): void {
     if (this.#phase !== 'handshake' || --this.#unanswered > 0) return;
-    if (this.#native.state !== CONNECTED) return this.#failHandshake('the connection broke');
+    if (this.native.state !== CONNECTED) return this.#failHandshake('the connection broke');
     this.#endHandshake('up');
-    this.credentials = { id: this.#native.client_id, password: this.#native.client_password };
-    this.timeout = this.#native.timeout;
-    this.#settle.resolve(this);
+    this.credentials = { id: this.native.client_id, password: this.native.client_password };
+    this.timeout = this.native.timeout;
+    this.resolve(this);
   }
 
-  #onAbort = (): void => {
-    if (this.#phase !== 'handshake') return;
-    this.#endHandshake('over');
-    this.#drop();
-    this.#settle.reject(this.#request.signal.reason);
-  };
+  #onAbort = (): void => this.#rejectAttempt(this.request.signal.reason);
 
   #failHandshake(why: string, reason: DownReason = 'disconnected'): void {
+    this.#rejectAttempt(attachError(this.request, reason, why));
+  }
+
+  #rejectAttempt(error: unknown): void {
     if (this.#phase !== 'handshake') return;
     this.#endHandshake('over');
     this.#drop();
-    this.#settle.reject(attachError(this.#request, reason, why));
+    this.reject(error);
   }
 
   #endHandshake(next: 'up' | 'over'): void {
     this.#phase = next;
     clearInterval(this.#handshakeCheck);
-    this.#request.signal.removeEventListener('abort', this.#onAbort);
+    this.request.signal.removeEventListener('abort', this.#onAbort);
   }
 
   #break(reason: DownReason): void {
@@ -273,7 +276,7 @@ class NativeTransport implements Transport {
     if (this.#phase !== 'up') return;
     this.#phase = 'over';
     this.#drop();
-    this.#request.listener.onDown(reason);
+    this.request.listener.onDown(reason);
   }
 
   /**
@@ -282,16 +285,7 @@ class NativeTransport implements Transport {
    * the current one disconnects at once, and then native.close() does not block.
    */
   #drop(): void {
-    if (this.#native.state === CONNECTED) this.#native.set_servers(NOWHERE);
-    this.#native.close();
-  }
-
-  /**
-   * Handles a callback of the native client in the next turn. During the callback the native client may
-   * have closed a socket that the event loop still polls: a socket opened then gets the same file
-   * descriptor, and both hang; a second native object created then segfaults.
-   */
-  #later(work: () => void): void {
-    detached(() => setImmediate(work));
+    if (this.native.state === CONNECTED) this.native.set_servers(NOWHERE);
+    this.native.close();
   }
 }

@@ -1,6 +1,8 @@
-import { type ConnectionOptions, createSecureContext } from 'node:tls';
+import { isIP } from 'node:net';
+import { connect, type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { BadOptionError } from '../errors.js';
 import { isRecord, withheld } from '../validation.js';
+import type { Address } from './transport.js';
 
 /**
  * The options of Node's `tls.connect`, except the address, which comes from the connect string.
@@ -28,6 +30,17 @@ export function checkTls(tls: unknown): TlsOptions {
     const { message } = cause as Error;
     throw new BadOptionError('tls', tls, `TLS options that Node takes (${message})`, { cause });
   }
+}
+
+/** Returns a function that opens an encrypted connection to a server. */
+export function openTls(options: TlsOptions): (address: Address) => TLSSocket {
+  return ({ ip, port, host }) => {
+    // A certificate is issued for the name, so the name is verified although an IP address is connected to.
+    const servername = isIP(host) ? undefined : host;
+    const socket = connect({ servername, ...options, host: ip, port });
+    socket.setNoDelay();
+    return socket;
+  };
 }
 
 /** Returns advice for a connection that failed because of TLS; undefined if something else broke it. */

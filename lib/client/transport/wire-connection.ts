@@ -17,7 +17,6 @@ import {
   Writer,
   Xid,
 } from '../../protocol/index.js';
-import type { ByteStream } from './byte-stream.js';
 import type { NodeEvent, Reply } from './transport.js';
 
 /** Bytes. ZooKeeper does not limit the list of a node's children; this limit protects the memory from a broken peer. */
@@ -32,6 +31,17 @@ const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
   [EventType.dataChanged]: 'changed',
   [EventType.childrenChanged]: 'child',
 };
+
+/** A bidirectional stream of bytes: the part of a socket that the wire transport uses. */
+export interface ByteStream {
+  readonly destroyed: boolean;
+  readonly writableNeedDrain: boolean;
+  write(bytes: Buffer): boolean;
+  destroy(error?: Error): unknown;
+  on(event: 'data', listener: (bytes: Buffer) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
+}
 
 /** A server's answer to the connect request. Its timeout is 0 or less if the server refuses the session. */
 export type Greeting = ValueOf<typeof ConnectResponse>;

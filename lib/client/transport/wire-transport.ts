@@ -1,3 +1,4 @@
+import { connect as connectTcp } from 'node:net';
 import {
   type Acl as AclRecord,
   CreateFlag,
@@ -20,11 +21,10 @@ import {
 } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
-import { attachError, unreachableError } from './attach-errors.js';
-import { type ByteStream, type Open, openTcp } from './byte-stream.js';
 import { tlsAdvice } from './tls.js';
 import {
-  type Capabilities,
+  attachError,
+  type Address,
   type Connect,
   type ConnectRequest,
   type Credentials,
@@ -32,39 +32,41 @@ import {
   permissionBits,
   type Reply,
   type Transport,
+  unreachableError,
   type WatchKind,
 } from './transport.js';
-import { type Greeting, WireConnection } from './wire-connection.js';
+import { type ByteStream, type Greeting, WireConnection } from './wire-connection.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
+
+/** Opens a stream to a server. */
+export type Open = (address: Address) => ByteStream;
+
+const openTcp: Open = ({ ip, port }) => connectTcp({ host: ip, port, noDelay: true });
 
 /** Attaches sessions with ZooKeeper's protocol over streams that `open` opens. */
 export function connectWire(open: Open = openTcp): Connect {
   return (request) =>
     new Promise((resolve, reject) => {
       if (request.signal.aborted) return reject(request.signal.reason);
-      detached(() => new WireTransport(open(request.address), request, { resolve, reject }));
+      detached(() => new WireTransport(open(request.address), request, resolve, reject));
     });
 }
 
-interface Settle {
-  resolve(transport: Transport): void;
-  reject(reason: unknown): void;
-}
-
 class WireTransport implements Transport {
-  readonly capabilities: Capabilities = { aclOnCreate: true, promptClose: true };
+  readonly capabilities = { aclOnCreate: true, promptClose: true };
   readonly #connection: WireConnection;
-  readonly #request: ConnectRequest;
-  readonly #settle: Settle;
   #phase: 'handshake' | 'up' | 'over' = 'handshake';
   #greeting: Greeting | undefined;
   #unauthenticated: number;
 
-  constructor(stream: ByteStream, request: ConnectRequest, settle: Settle) {
-    this.#request = request;
-    this.#settle = settle;
+  constructor(
+    stream: ByteStream,
+    private readonly request: ConnectRequest,
+    private readonly resolve: (transport: Transport) => void,
+    private readonly reject: (reason: unknown) => void,
+  ) {
     this.#unauthenticated = request.digests.length;
     this.#connection = new WireConnection(stream, {
       greeted: (greeting) => this.#onGreeting(greeting),
@@ -179,7 +181,7 @@ class WireTransport implements Transport {
   }
 
   #onGreeting(greeting: Greeting): void {
-    const { credentials } = this.#request;
+    const { credentials } = this.request;
     const known = credentials === undefined || toHexadecimal(greeting.sessionId) === credentials.id;
     // ClickHouse Keeper grants another session if it has ended the requested one.
     if (greeting.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
@@ -191,13 +193,13 @@ class WireTransport implements Transport {
   #attachIfReady(): void {
     if (this.#phase !== 'handshake' || !this.#greeting || this.#unauthenticated > 0) return;
     this.#enter('up');
-    this.#settle.resolve(this);
+    this.resolve(this);
   }
 
   readonly #onAbort = (): void => {
     this.#enter('over');
     this.#connection.drop();
-    this.#settle.reject(this.#request.signal.reason);
+    this.reject(this.request.signal.reason);
   };
 
   #break(reason: DownReason, why: string, cause?: Error): void {
@@ -205,22 +207,22 @@ class WireTransport implements Transport {
     if (phase === 'over') return;
     this.#enter('over');
     this.#connection.drop();
-    if (phase === 'up') this.#request.listener.onDown(reason);
-    else this.#settle.reject(this.#connectError(reason, why, cause));
+    if (phase === 'up') this.request.listener.onDown(reason);
+    else this.reject(this.#connectError(reason, why, cause));
   }
 
   #connectError(reason: DownReason, why: string, cause: Error | undefined): Error {
     if (cause && 'syscall' in cause && cause.syscall === 'connect') {
-      return unreachableError(this.#request.address, cause);
+      return unreachableError(this.request.address, cause);
     }
     const advice = cause && tlsAdvice(cause);
-    return attachError(this.#request, reason, advice ? `${why.trim()}; ${advice}` : why, cause);
+    return attachError(this.request, reason, advice ? `${why.trim()}; ${advice}` : why, cause);
   }
 
   /** Leaves the handshake, or the phase `up`. */
   #enter(phase: 'up' | 'over'): void {
     this.#phase = phase;
-    this.#request.signal.removeEventListener('abort', this.#onAbort);
+    this.request.signal.removeEventListener('abort', this.#onAbort);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
-import type { ByteStream } from '../../client/transport/byte-stream.js';
+import type { ByteStream } from '../../client/transport/wire-connection.js';
 import { connectWire } from '../../client/transport/wire-transport.js';
 import { type Ensemble, ZK_ENSEMBLE } from '../../zk.options.js';
 import type { Overridable } from '../test-zookeeper.js';

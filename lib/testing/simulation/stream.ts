@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { ClientStream } from '../../embedded/client-stream.js';
-import type { ByteStream } from '../../client/transport/byte-stream.js';
+import type { ByteStream } from '../../client/transport/wire-connection.js';
 
 /** A packet from one end of a connection to the other end. */
 export type Packet = { readonly bytes: Buffer } | 'end' | 'reset';

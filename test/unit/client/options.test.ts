@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseConnectString } from '../../../lib/client/connect-string.js';
+import { parseConnectString } from '../../../lib/client/hosts.js';
 import { BadOptionError, ZkClient } from '../../../lib/client/index.js';
 import { normalizeOptions } from '../../../lib/client/options.js';
 

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { HostProvider } from '../../../lib/client/host-provider.js';
+import { HostProvider } from '../../../lib/client/hosts.js';
 import { Listeners } from '../../../lib/client/listeners.js';
 import { SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
 import { isAnswer, replyError } from '../../../lib/client/reply-errors.js';

@@ -1,5 +1,8 @@
-import { isIPv6 } from 'node:net';
-import { BadOptionError } from './errors.js';
+import { randomInt } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
+import { isIP, isIPv6 } from 'node:net';
+import { BadOptionError, ConnectionError, errorCode } from './errors.js';
+import type { Address } from './transport/transport.js';
 import { checkPath } from './validation.js';
 
 export interface Host {
@@ -57,4 +60,54 @@ function parseHost(text: string): Host | undefined {
   }
   if (!/^[A-Za-z0-9._-]+$/.test(name)) return undefined;
   return { host: name, port, label: `${name}:${port}` };
+}
+
+/** The hosts of the ensemble in rotation. Starts with a random one, so that clients spread over the servers. Counterpart of ZooKeeper's HostProvider. */
+export class HostProvider {
+  readonly #hosts: Host[];
+  #next = 0;
+
+  constructor(hosts: readonly Host[], random: (below: number) => number = randomInt) {
+    this.#hosts = shuffled(hosts, random);
+  }
+
+  get size(): number {
+    return this.#hosts.length;
+  }
+
+  /** All hosts, for messages. */
+  get label(): string {
+    return this.#hosts.map((host) => host.label).join(', ');
+  }
+
+  next(): Host {
+    return this.#hosts[this.#next++ % this.#hosts.length];
+  }
+}
+
+/**
+ * Resolves the name of a host to its current addresses, in random order.
+ *
+ * @throws ConnectionError if the name does not resolve
+ */
+export async function resolveHost({ host, port, label }: Host): Promise<Address[]> {
+  if (isIP(host)) return [{ ip: host, port, host, label }];
+  try {
+    const found = await lookup(host, { all: true });
+    return shuffled(found, randomInt).map(({ address: ip }) => ({ ip, port, host, label }));
+  } catch (cause) {
+    throw new ConnectionError(`${label}: the name does not resolve (${errorCode(cause)})`, {
+      cause,
+    });
+  }
+}
+
+/** @param random returns a whole number from 0 up to, but not including, `below` */
+function shuffled<T>(items: readonly T[], random: (below: number) => number): T[] {
+  const result = [...items];
+  for (let last = result.length - 1; last > 0; last--) {
+    const other = random(last + 1);
+    [result[last], result[other]] = [result[other], result[last]];
+  }
+  return result;
 }
