@@ -75,22 +75,11 @@ export function toNativeAcl({ scheme, id, permissions }: Acl): NativeAcl {
   return { perm: permissionBits(permissions), scheme, auth: id };
 }
 
-let callbacks: (() => void)[] = [];
-
 /**
- * Handles a callback of the native client in the next turn of the event loop, after those that came before it.
- * During the callback the native client may have closed a socket that the event loop still polls: a socket
- * opened then gets the same file descriptor, and both hang; a second native object created then segfaults.
- *
- * One immediate for each callback would make locks on 64 keys 8 % slower.
+ * Handles a callback of the native client in the next turn of the event loop. During the callback the native
+ * client may have closed a socket that the event loop still polls: a socket opened then gets the same file
+ * descriptor, and both hang; a second native object created then segfaults.
  */
 export function later(work: () => void): void {
-  if (callbacks.push(work) > 1) return;
-  detached(() =>
-    setImmediate(() => {
-      const batch = callbacks;
-      callbacks = [];
-      for (const each of batch) each();
-    }),
-  );
+  detached(() => setImmediate(work));
 }
