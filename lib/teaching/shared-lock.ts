@@ -11,29 +11,28 @@ import { freshNode, queueOf, type QueueSpec } from '../recipes/internals/node-na
 import { READER, ReadLock, WriteLock, WRITER } from '../recipes/read-write-lock.js';
 import { Ownership } from '../recipes/internals/ownership.js';
 import { assertSameSession, retryRead } from '../recipes/internals/session-retry.js';
-import { awaitTurn, type Turn } from './single-node-lease.js';
+import { type Wait, waitFor } from './single-node-lock.js';
 
 /*
  * FOR TEACHING. The shared (read/write) lock with a child watch on the parent:
  *
- *   1. Create an ephemeral sequential node for reading or for writing under the path.
- *   2. List the path's children. A reader holds the lock when no write node stands before its own, a
- *      writer when no node at all does.
- *   3. Otherwise watch the children of the path, wait until any of them comes or goes, and list again.
- *   4. Releasing the lock deletes the node.
+ *   1. Create an ephemeral sequential znode for reading or for writing under the path.
+ *   2. List the children of the path. A reader holds the lock if no write znode is ahead of its own, a writer if no
+ *      znode at all is ahead.
+ *   3. Otherwise watch the children of the path until one is created or deleted, and list them again.
+ *   4. The release deletes the znode.
  *
- * The herd effect: whoever comes or goes wakes all n waiters, and each of them reads the whole list
- * again. On a release among writers one of them has the turn and n - 1 woke in vain; on an arrival all
+ * The herd effect: every arrival and every release wakes all n waiters, and each of them reads the whole list again.
+ * After the release of a writer, one of n waiting writers holds the lock and n - 1 woke in vain. After an arrival all
  * of them did.
  *
- * Use `ReadWriteLock` instead. It has the same nodes in the same order, so that both exclude each other
- * on one path; but each waiter watches the one node that has to go before its turn. `npm run bench:herd`
- * measures both.
+ * Use `ReadWriteLock` instead. It has the same znodes in the same order, so both exclude each other on one path, but
+ * each waiter watches only the znode that must be deleted before its turn. `npm run bench:herd` measures both.
  */
 
 /**
- * Many readers or one writer, **for teaching**: every arrival and every release wakes every waiter.
- * Use `ReadWriteLock`.
+ * A lock for many readers or one writer, **for teaching**: every arrival and every release wakes every waiter. Use
+ * `ReadWriteLock`.
  *
  * @publicApi
  */
@@ -49,19 +48,19 @@ export class SharedLock {
 
 class ChildWatchReadLock extends ReadLock {
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
-    // A writer reads beside its write node: it has its turn already and watches nothing.
+    // The holder of the write lock may read at once: nothing to wait for.
     if (reentrantGrant(this.client, this.path, 'write')) return super.take(options);
-    return waitInHerd(this, 'read', options, READER);
+    return acquire(this, 'read', options, READER);
   }
 }
 
 class ChildWatchWriteLock extends WriteLock {
   protected override take(options: AcquireOptions): Promise<Grant> {
-    return waitInHerd(this, 'write', options, WRITER);
+    return acquire(this, 'write', options, WRITER);
   }
 }
 
-function waitInHerd(
+function acquire(
   lock: Lock,
   recipe: 'read' | 'write',
   options: AcquireOptions,
@@ -69,12 +68,12 @@ function waitInHerd(
 ): Promise<Grant> {
   const { client, path } = lock;
   const spec = { ...names, parent: path, data: holderData(options.details) };
-  return awaitTurn(
+  return waitFor(
     lock,
     options,
-    async (turn) => {
-      const position = await retryAcrossSessions(client, turn.signal, (session) =>
-        takeTurnIn(session, client, spec, turn),
+    async (wait) => {
+      const position = await retryAcrossSessions(client, wait.signal, (session) =>
+        waitInSession(session, client, spec, wait),
       );
       return new Ownership(client, recipe, path, position).grant();
     },
@@ -82,12 +81,12 @@ function waitInHerd(
   );
 }
 
-/** Undefined where somebody deleted our node: queue up again. */
-async function takeTurnIn(
+/** Resolves to undefined if another client deleted our znode: the caller joins the queue again. */
+async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked }: Turn,
+  { signal, onBlocked }: Wait,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker, data } = spec;
   const { name, listing } = await protectedCreate(client, session, {
@@ -101,17 +100,19 @@ async function takeTurnIn(
     retryRead(client, session, () => session.children(parent, { watch: true }), signal);
   try {
     const own = freshNode(spec, name);
-    for (let seen: Seen = listing ?? (await listAndWatch()); ; seen = await listAndWatch()) {
+    // The first listing is sent together with the create, and sets no watch.
+    let seen: Listing & { readonly watch?: Watch } = listing ?? (await listAndWatch());
+    for (; ; seen = await listAndWatch()) {
       try {
         signal.throwIfAborted();
-        // Our own node's absence is no proof of a turn.
+        // The absence of our own znode does not prove that the lock is ours.
         if (!seen.children.includes(name)) return undefined;
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
           return { session, nodes: [path], pzxid: seen.stat.pzxid, children: [] };
         }
         if (!ahead) {
-          // A pause may have outlived the session between the answer and this line: ask once more.
+          // A pause may have outlived the session after the reply.
           await assertSameSession(client, session, signal);
         } else {
           onBlocked();
@@ -123,11 +124,8 @@ async function takeTurnIn(
     }
   } catch (error) {
     void session.discard(path);
-    // The parent itself is gone, and our node with it.
+    // Without the parent, our znode is gone as well.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;
   }
 }
-
-/** The first list comes with the create, in one flight, and is not watched. */
-type Seen = Listing & { readonly watch?: Watch };
