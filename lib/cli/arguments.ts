@@ -33,10 +33,9 @@ Exit codes: 0 success, 1 failure, 2 invalid command line.
 export class UsageError extends Error {}
 
 const COMMANDS = ['locks', 'leaders', 'watch', 'revoke'] as const;
-export type Command = (typeof COMMANDS)[number];
 
 export interface Arguments {
-  readonly command: Command;
+  readonly command: (typeof COMMANDS)[number];
   /** The key or path after `revoke`. */
   readonly subject: string | undefined;
   readonly path: string | undefined;
@@ -61,41 +60,43 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
 } as const;
 
-const ONLY_OF = { participant: 'revoke', every: 'watch' } as const;
-const LEAST_EVERY = 100;
+/** Milliseconds. */
+const MIN_EVERY = 100;
 
-/** Returns undefined for `--help`. @throws UsageError */
+/**
+ * Parses the command line. Returns undefined for `--help`.
+ *
+ * @throws UsageError
+ */
 export function readArguments(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): Arguments | undefined {
-  const { values, positionals } = parsed(args);
+  const { values, positionals } = parse(args);
   if (values.help) return undefined;
-  const [command, subject, ...more] = positionals;
-  if (!isCommand(command)) {
-    throw new UsageError(`${command ? `unknown command ${command}` : 'a command is missing'}`);
-  }
-  const needed = command === 'revoke';
-  if (needed && !subject) throw new UsageError('revoke needs the key or the path of a lock');
-  const extra = needed ? more[0] : subject;
-  if (extra !== undefined) throw new UsageError(`unexpected argument ${extra}`);
-  for (const [option, only] of Object.entries(ONLY_OF)) {
-    if (values[option as keyof typeof ONLY_OF] !== undefined && command !== only) {
-      throw new UsageError(`--${option} is an option of ${only}`);
-    }
-  }
-  if (values.path !== undefined && needed) {
-    throw new UsageError('revoke takes the path of a lock as its argument');
-  }
+  const [name, subject, ...more] = positionals;
+  const command = COMMANDS.find((each) => each === name);
+  if (!command) throw new UsageError(name ? `unknown command ${name}` : 'a command is missing');
   const { path, participant, json = false } = values;
+  if (command === 'revoke') {
+    if (!subject) throw new UsageError('revoke needs the key or the path of a lock');
+    if (path !== undefined) throw new UsageError('revoke takes the path of a lock as its argument');
+  } else if (participant !== undefined) {
+    throw new UsageError('--participant is an option of revoke');
+  }
+  const extra = command === 'revoke' ? more[0] : subject;
+  if (extra !== undefined) throw new UsageError(`unexpected argument ${extra}`);
+  if (values.every !== undefined && command !== 'watch') {
+    throw new UsageError('--every is an option of watch');
+  }
   for (const [option, znode] of Object.entries({ path, participant })) {
     if (znode !== undefined && !/^\/./.test(znode)) {
       throw new UsageError(`--${option} must be the path of a znode below the root`);
     }
   }
   const every = Number(values.every ?? 1000);
-  if (!(every >= LEAST_EVERY && every < 2 ** 31)) {
-    throw new UsageError(`--every must be milliseconds, from ${LEAST_EVERY}`);
+  if (!(every >= MIN_EVERY && every < 2 ** 31)) {
+    throw new UsageError(`--every must be milliseconds, from ${MIN_EVERY}`);
   }
   const connectString = values.zookeeper ?? env.ZOOKEEPER;
   if (!connectString) throw new UsageError('--zookeeper is missing: host:port[,host:port…]');
@@ -112,14 +113,14 @@ export function readArguments(
       namespace: values.namespace,
       auth: auth ? [readAuth(auth)] : undefined,
       tls: readTls(values),
-      // Needs no native build, and is the only transport with TLS.
+      // The only transport with TLS. It needs no native code.
       transport: 'wire',
       retry: { type: 'fixed', delay: 500, maxAttempts: 3 },
     },
   };
 }
 
-function parsed(args: readonly string[]) {
+function parse(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
@@ -127,11 +128,7 @@ function parsed(args: readonly string[]) {
   }
 }
 
-function isCommand(command: string | undefined): command is Command {
-  return (COMMANDS as readonly (string | undefined)[]).includes(command);
-}
-
-/** Its errors do not contain the credentials, because errors go to logs. */
+/** Reads `digest:user:password`. Errors do not contain the credentials, because errors go to logs. */
 function readAuth(auth: string): Auth {
   const [, user, password] = /^digest:([^:]+):(.+)$/s.exec(auth) ?? [];
   if (user === undefined || password === undefined) {
@@ -142,16 +139,13 @@ function readAuth(auth: string): Auth {
 
 function readTls({
   tls,
-  ...files
-}: {
-  tls?: boolean;
-  ca?: string;
-  cert?: string;
-  key?: string;
-}): TlsOptions | undefined {
-  const given = (['ca', 'cert', 'key'] as const).filter((name) => files[name] !== undefined);
-  if (!tls && given.length === 0) return undefined;
-  return Object.fromEntries(given.map((name) => [name, readPem(name, files[name]!)]));
+  ca,
+  cert,
+  key,
+}: ReturnType<typeof parse>['values']): TlsOptions | undefined {
+  const files = Object.entries({ ca, cert, key }).filter(([, file]) => file !== undefined);
+  if (!tls && files.length === 0) return undefined;
+  return Object.fromEntries(files.map(([name, file]) => [name, readPem(name, file!)]));
 }
 
 function readPem(option: string, file: string): string {

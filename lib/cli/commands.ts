@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { CoordinationError, type ZkClient } from '../client/index.js';
+import { ConnectionError, type ZkClient } from '../client/index.js';
 import { revoke } from '../recipes/index.js';
 import { lockPath } from '../services/keys.js';
 import type { Arguments } from './arguments.js';
 import { lockAt, scanElections, scanLocks } from './scan.js';
 import { electionTable, lockTable } from './table.js';
 
-/** The command failed for a reason that needs no stack trace. */
+/** The command failed. The message says why; a stack trace would not help. */
 export class Failure extends Error {}
 
 type Print = (text: string) => void;
@@ -21,16 +21,17 @@ export async function leaders(client: ZkClient, { path, json }: Arguments, print
   print(json ? asJson(seen) : electionTable(seen));
 }
 
-/** Prints until `signal` aborts. A terminal is redrawn each time; other outputs get changes only. */
+/** Prints locks and elections until `signal` aborts: redraws a terminal after each read, and appends only changes elsewhere. */
 export async function watch(
   client: ZkClient,
-  { path, json, every }: Arguments,
+  args: Arguments,
   print: Print,
   { signal, terminal }: { signal: AbortSignal; terminal: boolean },
 ) {
+  const { json, every } = args;
   let shown = '';
   while (!signal.aborted) {
-    const text = await snapshot(client, path, json);
+    const text = await snapshot(client, args);
     if (signal.aborted) return;
     if (terminal && !json) print(`\x1b[H\x1b[J${new Date().toLocaleTimeString()}\n\n${text}`);
     else if (text !== shown) print(json ? text : `${new Date().toISOString()}\n${text}\n`);
@@ -39,22 +40,18 @@ export async function watch(
   }
 }
 
-async function snapshot(
-  client: ZkClient,
-  path: string | undefined,
-  json: boolean,
-): Promise<string> {
+async function snapshot(client: ZkClient, { path, json }: Arguments): Promise<string> {
   try {
     const [locks, elections] = await Promise.all([
       scanLocks(client, path),
-      // A given path is the path of locks.
+      // The option `path` is about locks.
       path ? [] : scanElections(client),
     ]);
     if (json) return asJson({ locks, elections });
     return `${lockTable(locks)}\n${electionTable(elections)}`;
   } catch (error) {
     // The ensemble may be available again at the next snapshot.
-    if (!(error instanceof CoordinationError) || error.code !== 'CONNECTION') throw error;
+    if (!(error instanceof ConnectionError)) throw error;
     return json ? asJson({ error: error.message }) : `${error.message}\n`;
   }
 }
@@ -67,16 +64,16 @@ export async function revokeLock(
   const path = subject!.startsWith('/') ? subject! : lockPath(client.namespace, subject!);
   const found = await lockAt(client, path);
   const present = (await found?.lock.participants()) ?? [];
-  const addressees = participant
-    ? present.filter((each) => each.path === participant)
-    : present.filter(({ state }) => state === 'holding');
-  if (addressees.length === 0) {
+  const asked = present.filter((each) =>
+    participant ? each.path === participant : each.state === 'holding',
+  );
+  if (asked.length === 0) {
     throw new Failure(
-      participant ? `${participant} does not take part in ${path}` : `nobody holds ${path}`,
+      participant ? `${participant} does not hold or wait for ${path}` : `nobody holds ${path}`,
     );
   }
-  await Promise.all(addressees.map((each) => revoke(client, each)));
-  const names = addressees.map((each) => each.path);
+  await Promise.all(asked.map((each) => revoke(client, each)));
+  const names = asked.map((each) => each.path);
   print(json ? asJson(names) : names.map((name) => `asked ${name}\n`).join(''));
 }
 

@@ -8,10 +8,9 @@ import {
   ReadWriteLock,
   Semaphore,
 } from '../recipes/index.js';
-import { readCandidates } from '../recipes/internals/participants.js';
-import { childrenOf } from '../recipes/internals/participants.js';
+import { childrenOf, readCandidates } from '../recipes/internals/participants.js';
 
-/** Stands for the unknown number of permits: the znodes of a semaphore do not contain it. */
+/** Used for each semaphore, because its znodes do not contain its number of permits. */
 const PERMITS = 2 ** 31 - 1;
 
 export interface LockSnapshot {
@@ -19,8 +18,8 @@ export interface LockSnapshot {
   readonly path: string;
   readonly recipe: 'mutex' | 'read/write' | 'semaphore';
   readonly participants: readonly Participant[];
-  /** Why the participants are unknown, such as two recipes at one znode. */
-  readonly trouble?: string;
+  /** Why the participants are unknown, for example because two recipes use one path. */
+  readonly problem?: string;
 }
 
 export interface ElectionSnapshot {
@@ -29,10 +28,16 @@ export interface ElectionSnapshot {
   readonly participants: readonly LeaderParticipant[];
 }
 
-/** Resolves with the locks and semaphores that have holders or waiters. @param path replaces the namespace's directories */
+/**
+ * Resolves with the locks and semaphores that have holders or waiters.
+ *
+ * @param path a lock or a parent of locks; default: the parents of the namespace
+ */
 export async function scanLocks(client: ZkClient, path?: string): Promise<LockSnapshot[]> {
-  const directories = path ? [path] : ['locks', 'semaphores'].map((name) => below(client, name));
-  const paths = (await Promise.all(directories.map((each) => lockPaths(client, each)))).flat();
+  const parents = path
+    ? [path]
+    : ['locks', 'semaphores'].map((name) => `${client.namespace}/${name}`);
+  const paths = (await Promise.all(parents.map((each) => lockPaths(client, each)))).flat();
   const seen = await Promise.all(paths.map((each) => lockSnapshot(client, each)));
   return seen.filter((lock) => lock !== undefined);
 }
@@ -40,26 +45,30 @@ export async function scanLocks(client: ZkClient, path?: string): Promise<LockSn
 async function lockSnapshot(client: ZkClient, path: string): Promise<LockSnapshot | undefined> {
   const found = await lockAt(client, path);
   if (!found) return undefined;
-  const seen = { key: nameOf(path), path, recipe: found.recipe };
+  const seen = { key: keyOf(path), path, recipe: found.recipe };
   try {
     const participants = await found.lock.participants();
     return participants.length > 0 ? { ...seen, participants } : undefined;
   } catch (error) {
     if (!(error instanceof ForeignNodeError)) throw error;
-    return { ...seen, participants: [], trouble: error.message };
+    return { ...seen, participants: [], problem: error.message };
   }
 }
 
-/** Resolves with the elections that have participants. @param path replaces the namespace's directory */
+/**
+ * Resolves with the elections that have participants.
+ *
+ * @param path an election or the parent of elections; default: the parent of the namespace
+ */
 export async function scanElections(client: ZkClient, path?: string): Promise<ElectionSnapshot[]> {
-  const directory = path ?? below(client, 'elections');
-  const children = await childrenOf(client, directory);
+  const parent = path ?? `${client.namespace}/elections`;
+  const children = await childrenOf(client, parent);
   const paths = children.some((name) => /-(?:latch|lock)-\d+$/.test(name))
-    ? [directory]
-    : children.toSorted().map((name) => join(directory, name));
+    ? [parent]
+    : children.toSorted().map((name) => `${parent}/${name}`);
   const seen = await Promise.all(
     paths.map(async (each) => ({
-      election: nameOf(each),
+      election: keyOf(each),
       path: each,
       participants: await readCandidates(client, each),
     })),
@@ -67,7 +76,7 @@ export async function scanElections(client: ZkClient, path?: string): Promise<El
   return seen.filter(({ participants }) => participants.length > 0);
 }
 
-/** Recognises the lock at a znode by its child nodes; undefined if none of them belongs to a lock. */
+/** Resolves with the lock at a path, recognized by its children; undefined if none of them belongs to a lock. */
 export async function lockAt(
   client: ZkClient,
   path: string,
@@ -88,7 +97,7 @@ export async function lockAt(
 /** Resolves with `path` if it is a lock, else with its children. */
 async function lockPaths(client: ZkClient, path: string): Promise<string[]> {
   const children = await childrenOf(client, path);
-  return recipeOf(children) ? [path] : children.toSorted().map((name) => join(path, name));
+  return recipeOf(children) ? [path] : children.toSorted().map((name) => `${path}/${name}`);
 }
 
 function recipeOf(children: readonly string[]): LockSnapshot['recipe'] | undefined {
@@ -98,16 +107,8 @@ function recipeOf(children: readonly string[]): LockSnapshot['recipe'] | undefin
   return undefined;
 }
 
-function below({ namespace }: ZkClient, name: string): string {
-  return `${namespace}/${name}`;
-}
-
-function join(path: string, name: string): string {
-  return `${path}/${name}`;
-}
-
-/** Returns the key of which this library made a znode's name. */
-function nameOf(path: string): string {
+/** Returns the key or the name of the election that a path was made of. */
+function keyOf(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1);
   try {
     return decodeURIComponent(name);

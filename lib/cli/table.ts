@@ -1,16 +1,16 @@
 import type { Participant } from '../recipes/index.js';
 import type { ElectionSnapshot, LockSnapshot } from './scan.js';
 
-/** Rows for the waiters of one lock; the rest is one row with their number. */
+/** The greatest number of rows for the waiters of one lock. One more row has the number of the others. */
 const MAX_WAITERS = 10;
 
-/** One row for each holder and for each of the first waiters. */
+/** Returns a table with a row for each holder and for each of the first waiters. */
 export function lockTable(locks: readonly LockSnapshot[]): string {
   if (locks.length === 0) return 'no lock has a holder or a waiter\n';
   return table(
     ['KEY', 'RECIPE', 'STATE', 'PARTICIPANT', 'DETAILS', 'SINCE'],
-    locks.flatMap(({ key, recipe, participants, trouble }) => {
-      if (trouble) return [[key, recipe, 'unclear', '', trouble, '']];
+    locks.flatMap(({ key, recipe, participants, problem }) => {
+      if (problem) return [[key, recipe, 'unclear', '', problem, '']];
       const holding = participants.filter(({ state }) => state === 'holding');
       const waiting = participants.filter(({ state }) => state === 'waiting');
       const rows = [...holding, ...waiting.slice(0, MAX_WAITERS)].map((participant) => [
@@ -49,7 +49,7 @@ function stateOf({ state, mode, revoked }: Participant): string {
   return `${verb}${how}${revoked ? ', revoke requested' : ''}`;
 }
 
-/** Other clients, such as Curator, write at most an address. */
+/** The znodes of other clients, such as Curator, have no host and process id, but perhaps an address as text. */
 function nameOf({ host, pid, text, session }: Participant): string {
   if (host !== undefined) return `${host} pid ${pid}`;
   return text || `session 0x${session}`;
@@ -77,7 +77,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
     .join('');
 }
 
-/** Other clients' data must not contain control characters, which could move the cursor of a terminal. */
+/** Replaces control characters in data of other clients: they could move the cursor of the terminal. */
 function plain(cell: string): string {
   return cell.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -8,16 +8,16 @@ import {
 import { InProcessZooKeeper } from '../embedded/in-process-zookeeper.js';
 import { type Ensemble, ZK_ENSEMBLE } from '../zk.options.js';
 
-/** What clients within this process call the server without an address. */
+/** The address in the connect string of clients that connect without sockets. Nothing connects to it. */
 const NOWHERE = '127.0.0.1:1';
 
-/** Nest's TestingModuleBuilder, as far as it is needed here. */
+/** The method of Nest's TestingModuleBuilder that {@link TestZooKeeper.override} calls. */
 export interface Overridable<Builder> {
   overrideProvider(token: unknown): { useValue(value: unknown): Builder };
 }
 
 /**
- * A ZooKeeper for one test file, or for each of its tests. It keeps nothing.
+ * A ZooKeeper server for one test file, or for each of its tests. It keeps its data in memory.
  *
  * ```ts
  * const zookeeper = TestZooKeeper.inProcess();
@@ -35,8 +35,8 @@ export class TestZooKeeper implements AsyncDisposable {
   ) {}
 
   /**
-   * The embedded server in a thread of its own: real sockets, for other processes and other clients
-   * too. Starts in some 50 milliseconds.
+   * Starts the embedded server in a worker thread, in about 50 milliseconds. Other processes and other kinds of
+   * clients can connect to it too.
    */
   static async embedded(options?: EmbeddedZooKeeperOptions): Promise<TestZooKeeper> {
     const server = await EmbeddedZooKeeper.start(options);
@@ -44,8 +44,8 @@ export class TestZooKeeper implements AsyncDisposable {
   }
 
   /**
-   * The same server in this thread, and connections to it without sockets: for this process alone, there
-   * at once. Its clients speak the wire transport.
+   * Returns the same server in this thread. Only clients of this process can connect to it: over the wire transport,
+   * without sockets.
    */
   static inProcess(options?: Pick<EmbeddedZooKeeperOptions, 'tickTime'>): TestZooKeeper {
     const server = new InProcessZooKeeper(options);
@@ -53,22 +53,22 @@ export class TestZooKeeper implements AsyncDisposable {
     return new TestZooKeeper(server, { connectString: NOWHERE, connect });
   }
 
-  /** What clients of other kinds connect to; undefined in process. */
+  /** The address of the server for any client; undefined for {@link inProcess}. */
   get connectString(): string | undefined {
     return this.ensemble.connect ? undefined : this.ensemble.connectString;
   }
 
-  /** What can be made to go wrong between the server and its clients. */
+  /** The faults that a test can inject between the server and its clients. */
   get faults(): Faults {
     return this.server.faults;
   }
 
-  /** Has every ZkModule connection of a testing module use this server, whatever its options say of one. */
+  /** Connects every ZkModule connection of a Nest testing module to this server, whatever `connectString` its options have. */
   override<Builder extends Overridable<Builder>>(builder: Builder): Builder {
     return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.ensemble);
   }
 
-  /** A connected client, for recipes without Nest. Its closing is the caller's. */
+  /** Resolves to a connected client, for recipes without Nest. The caller closes it. */
   async client(options: Omit<ZkClientOptions, 'connectString'> = {}): Promise<ZkClient> {
     const { connectString, connect } = this.ensemble;
     const client = new ZkClient({ ...options, connectString }, connect);
@@ -77,8 +77,8 @@ export class TestZooKeeper implements AsyncDisposable {
   }
 
   /**
-   * Ends a client's session as its timeout would, and resolves when the client knows: its leases are
-   * lost, and it is about to have another session.
+   * Ends the session of a client, as its timeout does. Resolves when the client has noticed: its leases are lost then,
+   * and it connects with a new session.
    */
   async expireSession(client: ZkClient): Promise<void> {
     const { id } = await client.session();
@@ -87,7 +87,7 @@ export class TestZooKeeper implements AsyncDisposable {
     await lost;
   }
 
-  /** Breaks a client's connection, and resolves when the client knows. It comes back by itself. */
+  /** Breaks the connection of a client. Resolves when the client has noticed; it reconnects by itself. */
   async dropConnection(client: ZkClient): Promise<void> {
     const { id } = await client.session();
     const suspended = reached(client, 'SUSPENDED');
@@ -95,17 +95,17 @@ export class TestZooKeeper implements AsyncDisposable {
     await suspended;
   }
 
-  /** Lets the server's clock leap ahead by so many milliseconds; see {@link EmbeddedZooKeeper.skipClock}. */
+  /** Moves the clock of the server forward by `ms` milliseconds; see {@link EmbeddedZooKeeper.skipClock}. */
   skipClock(ms: number): Promise<void> {
     return this.server.skipClock(ms);
   }
 
-  /** Close its clients first: they would look for it. */
+  /** Stops the server. Close its clients first; otherwise they try to reconnect. */
   stop(): Promise<void> {
     return this.server.stop();
   }
 
-  /** As {@link stop}. */
+  /** The same as {@link stop}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }
@@ -113,9 +113,9 @@ export class TestZooKeeper implements AsyncDisposable {
 
 function reached(client: ZkClient, wanted: ConnectionState): Promise<void> {
   return new Promise((resolve) => {
-    const forget = client.onState(({ state }) => {
+    const unsubscribe = client.onState(({ state }) => {
       if (state !== wanted) return;
-      forget();
+      unsubscribe();
       resolve();
     });
   });
