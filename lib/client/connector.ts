@@ -1,5 +1,6 @@
 import { ConnectionError } from './errors.js';
 import { type HostProvider, resolveHost } from './hosts.js';
+import type { NormalizedOptions } from './options.js';
 import { type Instant, instant } from './session-deadline.js';
 import type {
   Address,
@@ -8,14 +9,6 @@ import type {
   Transport,
   TransportListener,
 } from './transport/transport.js';
-
-interface ConnectorOptions {
-  readonly connect: Connect;
-  readonly hosts: HostProvider;
-  readonly sessionTimeout: number;
-  readonly connectTimeout: number;
-  readonly digests: readonly string[];
-}
 
 interface Attempt {
   /** Called for each address. Undefined requests a new session. */
@@ -28,7 +21,11 @@ interface Attempt {
 
 /** Connects to one server of the ensemble: tries all addresses of all hosts, one at a time. */
 export class Connector {
-  constructor(private readonly options: ConnectorOptions) {}
+  constructor(
+    private readonly connectTo: Connect,
+    private readonly hosts: HostProvider,
+    private readonly options: NormalizedOptions,
+  ) {}
 
   /**
    * Tries each host once, until one connection is used successfully.
@@ -39,8 +36,8 @@ export class Connector {
    */
   async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];
-    for (let tried = 0; tried < this.options.hosts.size; tried++) {
-      const host = this.options.hosts.next();
+    for (let tried = 0; tried < this.hosts.size; tried++) {
+      const host = this.hosts.next();
       try {
         const addresses = await this.#within(attempt.signal, host.label, () => resolveHost(host));
         for (const address of addresses) {
@@ -60,11 +57,11 @@ export class Connector {
   }
 
   async #tryAddress(address: Address, attempt: Attempt): Promise<ConnectionError | undefined> {
-    const { connect, sessionTimeout, digests } = this.options;
+    const { sessionTimeout, digests } = this.options;
     try {
       await this.#within(attempt.signal, address.label, async (signal) => {
         const startedAt = instant();
-        const transport = await connect({
+        const transport = await this.connectTo({
           address,
           sessionTimeout,
           digests,

@@ -13,30 +13,25 @@ export interface Host {
   readonly label: string;
 }
 
-interface ConnectString {
-  readonly hosts: readonly Host[];
-  /** Empty, or an absolute path. All paths of the client are relative to it. */
-  readonly chroot: string;
-}
-
 const DEFAULT_PORT = 2181;
 
 /** A URL scheme, as in `http://zk1`, which would otherwise be parsed as a host with a chroot. */
 const SCHEME = /(?:^|,)\s*[a-z][a-z0-9+.-]*:\/\//i;
 
 /**
- * Parses a connect string of ZooKeeper: `host[:port],[ipv6]:port/chroot`. Duplicate hosts are removed.
+ * Parses a connect string of ZooKeeper: `host[:port],[ipv6]:port/chroot`. Duplicate hosts are removed. The chroot is
+ * empty, or an absolute path to which all paths of the client are relative.
  *
  * @throws BadOptionError
  */
-export function parseConnectString(text: unknown, option = 'connectString'): ConnectString {
-  const refuse = (expected: string) => new BadOptionError(option, text, expected);
+export function parseConnectString(text: unknown): { hosts: readonly Host[]; chroot: string } {
+  const refuse = (expected: string) => new BadOptionError('connectString', text, expected);
   if (typeof text !== 'string' || text.trim() === '') {
     throw refuse("hosts as in 'zk1:2181,zk2:2181/chroot'");
   }
   if (SCHEME.test(text)) throw refuse("hosts without a scheme, as in 'zk1:2181,zk2:2181/chroot'");
   const slash = text.indexOf('/');
-  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), `${option}'s chroot`);
+  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), "connectString's chroot");
   const byLabel = new Map<string, Host>();
   for (const part of (slash < 0 ? text : text.slice(0, slash)).split(',')) {
     const host = parseHost(part.trim());
@@ -62,7 +57,10 @@ function parseHost(text: string): Host | undefined {
   return { host: name, port, label: `${name}:${port}` };
 }
 
-/** The hosts of the ensemble in rotation. Starts with a random one, so that clients spread over the servers. Counterpart of ZooKeeper's HostProvider. */
+/**
+ * The hosts of the ensemble in rotation, from a random one, so that clients spread over the servers. Counterpart of
+ * ZooKeeper's HostProvider.
+ */
 export class HostProvider {
   readonly #hosts: Host[];
   #next = 0;

@@ -39,11 +39,8 @@ export class LiveSession extends ManagedSession implements Session {
   async delete(path: string, version = -1): Promise<void> {
     const full = checkRequest(this.chroot, path);
     checkVersion(version);
-    return this.request(
-      'delete',
-      path,
-      (transport, reply: Reply<void>) => transport.delete(full, version, reply),
-      identity,
+    return this.request('delete', path, (transport, reply: Reply<void>) =>
+      transport.delete(full, version, reply),
     );
   }
 
@@ -64,11 +61,8 @@ export class LiveSession extends ManagedSession implements Session {
     const content = checkData(data);
     const full = checkRequest(this.chroot, path, content);
     checkVersion(version);
-    return this.request(
-      'set',
-      path,
-      (transport, reply: Reply<Stat>) => transport.set(full, content, version, reply),
-      identity,
+    return this.request('set', path, (transport, reply: Reply<Stat>) =>
+      transport.set(full, content, version, reply),
     );
   }
 
@@ -104,11 +98,8 @@ export class LiveSession extends ManagedSession implements Session {
 
   async sync(path: string): Promise<void> {
     const full = checkRequest(this.chroot, path);
-    return this.request(
-      'sync',
-      path,
-      (transport, reply: Reply<void>) => transport.sync(full, reply),
-      identity,
+    return this.request('sync', path, (transport, reply: Reply<void>) =>
+      transport.sync(full, reply),
     );
   }
 
@@ -116,11 +107,8 @@ export class LiveSession extends ManagedSession implements Session {
     const full = checkRequest(this.chroot, path);
     const entries = checkAcl(acl);
     checkVersion(version);
-    return this.request(
-      'set the ACL of',
-      path,
-      (transport, reply: Reply<void>) => transport.setAcl(full, entries, version, reply),
-      identity,
+    return this.request('set the ACL of', path, (transport, reply: Reply<void>) =>
+      transport.setAcl(full, entries, version, reply),
     );
   }
 
@@ -131,12 +119,8 @@ export class LiveSession extends ManagedSession implements Session {
    * @param acl ignored if the session has not `createsWithAcl`
    */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
-    return this.request(
-      'create',
-      full,
-      (transport, reply: Reply<string>) =>
-        transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
-      identity,
+    return this.request('create', full, (transport, reply: Reply<string>) =>
+      transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
     );
   }
 
@@ -161,5 +145,3 @@ export class LiveSession extends ManagedSession implements Session {
     return answered ? result.finally(answered) : result;
   }
 }
-
-const identity = <T>(result: T): T => result;

@@ -201,13 +201,14 @@ export abstract class ManagedSession {
   /**
    * Makes one attempt of a request.
    *
-   * @param convert converts the result, before any event that the server sent after the answer is handled
+   * @param convert converts the result, before any event that the server sent after the answer is handled; default:
+   *   returns it unchanged
    */
   protected request<T, R>(
     operation: string,
     path: string,
     send: (transport: Transport, reply: Reply<T>) => boolean,
-    convert: (result: T) => R,
+    convert: (result: T) => R = (result) => result as never,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
       const sentAt = instant();

@@ -1,6 +1,6 @@
-import { parseConnectString, type Host } from './hosts.js';
+import { parseConnectString } from './hosts.js';
 import { BadOptionError } from './errors.js';
-import { toRetryFunction, type RetryFunction, type RetryPolicy } from './retry.js';
+import { toRetryFunction, type RetryPolicy } from './retry.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
@@ -61,19 +61,7 @@ export interface ZkClientOptions {
  */
 export type ConnectionPolicy = 'session' | 'standard';
 
-export interface NormalizedOptions {
-  readonly hosts: readonly Host[];
-  readonly chroot: string;
-  readonly sessionTimeout: number;
-  readonly connectTimeout: number;
-  readonly namespace: string;
-  readonly digests: readonly string[];
-  readonly acl: readonly Acl[] | undefined;
-  readonly retry: RetryFunction;
-  readonly policy: ConnectionPolicy;
-  readonly transport: TransportName | undefined;
-  readonly tls: TlsOptions | undefined;
-}
+export type NormalizedOptions = Readonly<ReturnType<typeof normalizeOptions>>;
 
 const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
   connectString: true,
@@ -91,11 +79,19 @@ const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
 export const CLIENT_OPTIONS: readonly string[] = Object.keys(NAMES);
 
 /** @throws BadOptionError */
-export function normalizeOptions(given: unknown): NormalizedOptions {
+export function normalizeOptions(given: unknown) {
   const options = checkOptions(given as Record<string, unknown>, CLIENT_OPTIONS);
   const { sessionTimeout = 30_000, connectTimeout = 5000, auth = [], policy = 'session' } = options;
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");
+  }
+  const { transport, tls } = options;
+  if (transport === 'native' && tls !== undefined) {
+    throw new BadOptionError(
+      'transport',
+      transport,
+      "'wire' with tls, which native does not support",
+    );
   }
   return {
     ...parseConnectString(options.connectString),
@@ -105,20 +101,7 @@ export function normalizeOptions(given: unknown): NormalizedOptions {
     digests: checkAuth(auth).map(({ user, password }) => `${user}:${password}`),
     acl: options.acl === undefined ? undefined : checkAcl(options.acl),
     retry: toRetryFunction(options.retry),
-    policy,
-    ...checkTransportOptions(options),
-  };
-}
-
-function checkTransportOptions({ transport, tls }: Record<string, unknown>) {
-  if (transport === 'native' && tls !== undefined) {
-    throw new BadOptionError(
-      'transport',
-      transport,
-      "'wire' with tls, which native does not support",
-    );
-  }
-  return {
+    policy: policy as ConnectionPolicy,
     transport: transport === undefined ? undefined : checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
   };

@@ -44,73 +44,63 @@ export type RetryPolicy =
  */
 export type RetryFunction = (attempt: number, elapsedMs: number) => number | undefined;
 
-const FIELDS: Readonly<Record<string, readonly string[]>> = {
-  exponential: ['baseDelay', 'maxDelay', 'maxAttempts'],
-  fixed: ['delay', 'maxAttempts'],
-  forever: ['delay'],
-  none: [],
-};
+const FIELDS: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['exponential', ['baseDelay', 'maxDelay', 'maxAttempts']],
+  ['fixed', ['delay', 'maxAttempts']],
+  ['forever', ['delay']],
+  ['none', []],
+]);
 
 /**
- * Converts a policy to a function. The delays that a custom function returns are checked at each call.
+ * Converts the option `retry` to a function. The delays that a custom function returns are checked at each call.
  *
  * @throws BadOptionError
  */
 export function toRetryFunction(
   policy: unknown = { type: 'exponential' },
-  option = 'retry',
   random: () => number = Math.random,
 ): RetryFunction {
   if (typeof policy === 'function') {
     return (attempt, elapsed) => {
       const delay: unknown = policy(attempt, elapsed);
-      return delay === undefined ? undefined : checkMilliseconds(delay, `${option}()`, 0);
+      return delay === undefined ? undefined : checkMilliseconds(delay, 'retry()', 0);
     };
   }
   if (!isRecord(policy)) {
-    throw new BadOptionError(option, policy, 'a retry policy { type, … } or a function');
+    throw new BadOptionError('retry', policy, 'a retry policy { type, … } or a function');
   }
   const { type, ...rest } = policy;
-  const fields = typeof type === 'string' && Object.hasOwn(FIELDS, type) ? FIELDS[type] : undefined;
+  const fields = FIELDS.get(type);
   if (!fields) {
-    throw new BadOptionError(`${option}.type`, type, `one of ${Object.keys(FIELDS).join(', ')}`);
+    throw new BadOptionError('retry.type', type, `one of ${[...FIELDS.keys()].join(', ')}`);
   }
-  for (const name of Object.keys(rest)) {
-    if (!fields.includes(name)) {
-      throw new BadOptionError(
-        `${option}.${name}`,
-        rest[name],
-        `left out for the type ${String(type)}`,
-      );
-    }
+  for (const [name, value] of Object.entries(rest)) {
+    if (fields.includes(name)) continue;
+    throw new BadOptionError(`retry.${name}`, value, `left out for the type ${String(type)}`);
   }
-  const { baseDelay = 100, maxAttempts = 10, delay: fixedDelay } = rest;
-  const attempts = checkAttempts(maxAttempts, `${option}.maxAttempts`);
+  const { baseDelay = 100, maxAttempts = 10, delay } = rest;
+  if (!Number.isSafeInteger(maxAttempts) || (maxAttempts as number) < 0) {
+    throw new BadOptionError('retry.maxAttempts', maxAttempts, 'a whole number of attempts');
+  }
+  const isOver = (attempt: number) => attempt > (maxAttempts as number);
 
   switch (type) {
     case 'exponential': {
-      const base = checkMilliseconds(baseDelay, `${option}.baseDelay`);
+      const base = checkMilliseconds(baseDelay, 'retry.baseDelay');
       const { maxDelay = Math.max(3000, base) } = rest;
-      const max = checkMilliseconds(maxDelay, `${option}.maxDelay`);
+      const max = checkMilliseconds(maxDelay, 'retry.maxDelay');
       return (attempt) =>
-        attempt > attempts ? undefined : random() * Math.min(max, base * 2 ** (attempt - 1));
+        isOver(attempt) ? undefined : random() * Math.min(max, base * 2 ** (attempt - 1));
     }
     case 'fixed': {
-      const delay = checkMilliseconds(fixedDelay, `${option}.delay`, 0);
-      return (attempt) => (attempt > attempts ? undefined : delay);
+      const fixed = checkMilliseconds(delay, 'retry.delay', 0);
+      return (attempt) => (isOver(attempt) ? undefined : fixed);
     }
     case 'forever': {
-      const delay = checkMilliseconds(fixedDelay, `${option}.delay`);
-      return () => delay;
+      const fixed = checkMilliseconds(delay, 'retry.delay');
+      return () => fixed;
     }
     default:
       return () => undefined;
   }
-}
-
-function checkAttempts(value: unknown, option: string): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) {
-    throw new BadOptionError(option, value, 'a whole number of attempts');
-  }
-  return value as number;
 }

@@ -45,16 +45,9 @@ export class SessionManager {
   #wake: () => void = () => {};
 
   constructor(options: NormalizedOptions, connect: Connect) {
-    const { sessionTimeout, connectTimeout, digests } = options;
     this.#options = options;
     this.#hosts = new HostProvider(options.hosts);
-    this.#connector = new Connector({
-      connect,
-      hosts: this.#hosts,
-      sessionTimeout,
-      connectTimeout,
-      digests,
-    });
+    this.#connector = new Connector(connect, this.#hosts, options);
     // Each waiting caller adds a listener; Node would warn of a leak.
     setMaxListeners(0, this.#stopping.signal);
   }

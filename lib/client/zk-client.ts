@@ -136,11 +136,7 @@ export class ZkClient {
     return this.#sessions.session(checkSignal(signal));
   }
 
-  /**
-   * Creates a node. Resolves with its path, which ends in ten digits if the mode is sequential.
-   *
-   * @param data default: empty
-   */
+  /** Creates a node, see {@link Session.create}. */
   async create(
     path: string,
     data?: string | Uint8Array,
@@ -149,11 +145,7 @@ export class ZkClient {
     return this.#write((session) => session.create(path, data, options));
   }
 
-  /**
-   * Deletes a node without children.
-   *
-   * @param version the expected version of its data; default -1: any
-   */
+  /** Deletes a node without children, see {@link Session.delete}. */
   async delete(path: string, version = -1): Promise<void> {
     return this.#write((session) => session.delete(path, version));
   }
@@ -163,11 +155,7 @@ export class ZkClient {
     return this.#read((session) => session.get(path));
   }
 
-  /**
-   * Replaces the data of an existing node.
-   *
-   * @param version the expected version of its data; default -1: any
-   */
+  /** Replaces the data of an existing node, see {@link Session.set}. */
   async set(path: string, data: string | Uint8Array, version = -1): Promise<Stat> {
     return this.#write((session) => session.set(path, data, version));
   }
@@ -187,11 +175,7 @@ export class ZkClient {
     return this.#read((session) => session.sync(path));
   }
 
-  /**
-   * Replaces the ACL of a node.
-   *
-   * @param version the expected version of the ACL (`Stat.aversion`); default -1: any
-   */
+  /** Replaces the ACL of a node, see {@link Session.setAcl}. */
   async setAcl(path: string, acl: Acl[], version = -1): Promise<void> {
     return this.#write((session) => session.setAcl(path, acl, version));
   }
@@ -228,16 +212,16 @@ export class ZkClient {
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */
   #read<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
-    return this.#retry(operation, () => true);
+    return this.#retry(operation, true);
   }
 
   #write<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
-    return this.#retry(operation, (error) => !error.maybeApplied);
+    return this.#retry(operation, false);
   }
 
   async #retry<T>(
     operation: (session: LiveSession) => Promise<T>,
-    again: (error: ConnectionError) => boolean,
+    repeatable: boolean,
   ): Promise<T> {
     const since = instant();
     for (let attempt = 1; ; attempt++) {
@@ -246,7 +230,7 @@ export class ZkClient {
         return await operation(session);
       } catch (error) {
         const failure = asConnectionError(error);
-        if (!failure || !again(failure)) throw failure ?? error;
+        if (!failure || (failure.maybeApplied && !repeatable)) throw failure ?? error;
         const delay = this.#options.retry(attempt, elapsed(since));
         if (delay === undefined) throw failure;
         await sleep(delay, { signals: [this.#sessions.stopping] });

@@ -42,9 +42,7 @@ export async function chooseTransport(
     );
   }
   const chosen = name ?? (tls ? 'wire' : await (defaultName ??= findDefault()));
-  if (chosen === 'wire') {
-    return { name: 'wire', connect: connectWire(tls && openTls(tls)) };
-  }
+  if (chosen === 'wire') return { name: 'wire', connect: connectWire(tls && openTls(tls)) };
   const cause = await loadFailure();
   if (!cause) return { name: 'native', connect: connectNative };
   const expected = `'wire', or left out, because ${cause.message}`;
@@ -56,9 +54,8 @@ async function findDefault(): Promise<TransportName> {
   if (named) return checkTransport(named, VARIABLE);
   const cause = await loadFailure();
   if (!cause) return 'native';
-  process.emitWarning(`the wire transport is used, because ${cause.message}`, {
-    code: 'ZK_WIRE_TRANSPORT',
-  });
+  const warning = `the wire transport is used, because ${cause.message}`;
+  process.emitWarning(warning, { code: 'ZK_WIRE_TRANSPORT' });
   return 'wire';
 }
 
@@ -67,11 +64,10 @@ export function checkTransport(name: unknown, option = 'transport'): TransportNa
   throw new BadOptionError(option, name, "'native' or 'wire'");
 }
 
-async function loadFailure(): Promise<Error | undefined> {
-  try {
-    await loadBinding();
-    return undefined;
-  } catch (error) {
-    return error as Error;
-  }
+/** Resolves with the error of loading the native client; undefined if it can be used. */
+function loadFailure(): Promise<Error | undefined> {
+  return loadBinding().then(
+    () => undefined,
+    (error: Error) => error,
+  );
 }

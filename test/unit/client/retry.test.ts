@@ -5,7 +5,7 @@ import { toRetryFunction } from '../../../lib/client/retry.js';
 import { sleep } from '../../../lib/client/sleep.js';
 
 const delays = (policy: unknown, random = () => 1) => {
-  const retry = toRetryFunction(policy, 'retry', random);
+  const retry = toRetryFunction(policy, random);
   return Array.from({ length: 12 }, (_, failed) => retry(failed + 1, 0));
 };
 
