@@ -1,5 +1,5 @@
 import { isAnswer } from './reply-errors.js';
-import { instant, type SessionDeadline } from './session-deadline.js';
+import type { SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
 /** Ephemeral nodes of a session that are deleted on each new connection until a server has answered. Counterpart of Curator's guaranteed delete. */
@@ -13,16 +13,12 @@ export class GuaranteedDeletes {
   send(path: string, transport: Transport | undefined): Promise<void> {
     this.#paths.add(path);
     return new Promise((resolve) => {
-      const sentAt = instant();
-      const sent = transport?.delete(path, -1, (code) => {
+      const reply = this.deadline.extendedBy<void>((code) => {
         // Any answer is final: a node that the server refuses to delete ends with the session.
-        if (isAnswer(code)) {
-          this.deadline.extend(sentAt);
-          this.#paths.delete(path);
-        }
+        if (isAnswer(code)) this.#paths.delete(path);
         resolve();
       });
-      if (!sent) resolve();
+      if (!transport?.delete(path, -1, reply)) resolve();
     });
   }
 

@@ -1,7 +1,7 @@
 import { ErrorCode } from '../protocol/index.js';
 import { detached } from './listeners.js';
 import { isAnswer } from './reply-errors.js';
-import { instant, type SessionDeadline } from './session-deadline.js';
+import type { SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
 interface KeepAliveCallbacks {
@@ -54,12 +54,8 @@ export class KeepAlive {
       return;
     }
     if (this.deadline.age < sessionTimeout / 8) return;
-    const sentAt = instant();
-    const sent = this.session.transport()?.exists('/', false, (code) => {
-      this.#unanswered = undefined;
-      if (isAnswer(code)) this.deadline.extend(sentAt);
-    });
-    if (sent) this.#unanswered = 0;
+    const reply = this.deadline.extendedBy(() => (this.#unanswered = undefined));
+    if (this.session.transport()?.exists('/', false, reply)) this.#unanswered = 0;
   }
 
   #checkAtDeadline(): void {

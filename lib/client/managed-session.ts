@@ -11,7 +11,7 @@ import { GuaranteedDeletes } from './guaranteed-deletes.js';
 import { answersWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
-import { isAnswer, replyError } from './reply-errors.js';
+import { replyError } from './reply-errors.js';
 import { type Instant, instant, SessionDeadline } from './session-deadline.js';
 import type {
   Credentials,
@@ -211,20 +211,18 @@ export abstract class ManagedSession {
     convert: (result: T) => R = (result) => result as never,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
-      const sentAt = instant();
       // No request is sent after the deadline.
       if (!this.alive) return reject(this.#end);
       const transport = this.#transport;
       if (transport) {
         this.#pending.add(reject);
-        const sent = send(transport, (code, result) => {
+        const reply = this.#deadline.extendedBy<T>((code, result) => {
           // If it is not pending any more, the end of the session has rejected it.
           if (!this.#pending.delete(reject)) return;
-          if (isAnswer(code)) this.#deadline.extend(sentAt);
           if (code === ErrorCode.ok) resolve(convert(result));
           else reject(replyError(code, operation, path));
         });
-        if (sent || !this.#pending.delete(reject)) return;
+        if (send(transport, reply) || !this.#pending.delete(reject)) return;
       }
       // Rejected in the next turn of the event loop. A caller that retries at once would otherwise keep
       // that turn, in which the client learns of a broken connection, from ever running.

@@ -63,20 +63,18 @@ export type ConnectionPolicy = 'session' | 'standard';
 
 export type NormalizedOptions = Readonly<ReturnType<typeof normalizeOptions>>;
 
-const NAMES: Readonly<Record<keyof ZkClientOptions, true>> = {
-  connectString: true,
-  sessionTimeout: true,
-  connectTimeout: true,
-  namespace: true,
-  auth: true,
-  acl: true,
-  retry: true,
-  policy: true,
-  transport: true,
-  tls: true,
-};
-
-export const CLIENT_OPTIONS: readonly string[] = Object.keys(NAMES);
+export const CLIENT_OPTIONS: readonly (keyof ZkClientOptions)[] = [
+  'connectString',
+  'sessionTimeout',
+  'connectTimeout',
+  'namespace',
+  'auth',
+  'acl',
+  'retry',
+  'policy',
+  'transport',
+  'tls',
+];
 
 /** @throws BadOptionError */
 export function normalizeOptions(given: unknown) {

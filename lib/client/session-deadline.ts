@@ -1,3 +1,6 @@
+import { isAnswer } from './reply-errors.js';
+import type { Reply } from './transport/transport.js';
+
 /** A moment on two clocks: the monotonic one stops while the machine sleeps, the wall clock may be set. */
 export interface Instant {
   readonly monotonic: number;
@@ -35,6 +38,15 @@ export class SessionDeadline {
   /** Extends the deadline, because a server answered a request that was sent at that instant. */
   extend(sentAt: Instant): void {
     if (sentAt.monotonic > this.#latest.monotonic) this.#latest = sentAt;
+  }
+
+  /** Returns `reply` for a request that is sent now. If a server answers the request, it extends the deadline. */
+  extendedBy<T>(reply: Reply<T>): Reply<T> {
+    const sentAt = instant();
+    return (code, result) => {
+      if (isAnswer(code)) this.extend(sentAt);
+      reply(code, result);
+    };
   }
 
   /** Milliseconds since the latest answered request was sent. */

@@ -14,7 +14,7 @@ import type { NormalizedOptions } from './options.js';
 import type { RetryFunction } from './retry.js';
 import { elapsed, type Instant, instant } from './session-deadline.js';
 import { sleep } from './sleep.js';
-import type { Connect, Credentials, TransportListener } from './transport/transport.js';
+import type { Connect, Credentials } from './transport/transport.js';
 
 /** Bounds of the pause between two attempts to reconnect, milliseconds. */
 const MIN_PAUSE = 10;
@@ -25,8 +25,6 @@ const PAUSE_AFTER_POLICY = 1000;
 const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
 const ORPHAN_LIMIT = 2000;
-
-const NO_LISTENER: TransportListener = { onWatch: () => {}, onDown: () => {} };
 
 /** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
 export class SessionManager {
@@ -233,7 +231,7 @@ export class SessionManager {
       const closing = this.#connector
         .connect({
           credentials: () => credentials,
-          listener: NO_LISTENER,
+          listener: { onWatch: () => {}, onDown: () => {} },
           signal: AbortSignal.timeout(ORPHAN_LIMIT),
           use: async (transport) => void (await transport.close()),
         })

@@ -82,17 +82,13 @@ export class TestZooKeeper implements AsyncDisposable {
    */
   async expireSession(client: ZkClient): Promise<void> {
     const { id } = await client.session();
-    const lost = reached(client, 'LOST');
-    await this.server.expireSession(id);
-    await lost;
+    await Promise.all([reached(client, 'LOST'), this.server.expireSession(id)]);
   }
 
   /** Breaks the connection of a client. Resolves when the client has noticed; it reconnects by itself. */
   async dropConnection(client: ZkClient): Promise<void> {
     const { id } = await client.session();
-    const suspended = reached(client, 'SUSPENDED');
-    await this.server.dropConnections(id);
-    await suspended;
+    await Promise.all([reached(client, 'SUSPENDED'), this.server.dropConnections(id)]);
   }
 
   /** Moves the clock of the server forward by `ms` milliseconds; see {@link EmbeddedZooKeeper.skipClock}. */

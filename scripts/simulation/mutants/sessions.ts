@@ -40,14 +40,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The session deadline counts from the arrival of a reply, so an old reply that is read after a pause extends an expired session.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: 'if (isAnswer(code)) this.#deadline.extend(sentAt);',
-        replace: 'if (isAnswer(code)) this.#deadline.extend(instant());',
-      },
-      {
-        file: 'lib/client/keepalive.ts',
-        search: 'if (isAnswer(code)) this.deadline.extend(sentAt);',
-        replace: 'if (isAnswer(code)) this.deadline.extend(instant());',
+        file: 'lib/client/session-deadline.ts',
+        search: 'if (isAnswer(code)) this.extend(sentAt);',
+        replace: 'if (isAnswer(code)) this.extend(instant());',
       },
     ],
   },
@@ -113,13 +108,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/guaranteed-deletes.ts',
-        search: 'const sent = transport?.delete(path, -1, (code) => {',
+        search: 'if (!transport?.delete(path, -1, reply)) resolve();',
         replace: `resolve();
-      const later: Transport['delete'] = (...request) => {
-        setTimeout(() => transport?.delete(...request), 20);
-        return true;
-      };
-      const sent = later(path, -1, (code) => {`,
+      setTimeout(() => transport?.delete(path, -1, reply), 20);`,
       },
     ],
   },
