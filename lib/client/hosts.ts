@@ -5,13 +5,8 @@ import { BadOptionError, ConnectionError, errorCode } from './errors.js';
 import type { Address } from './transport/transport.js';
 import { checkPath } from './validation.js';
 
-export interface Host {
-  /** A name, or an IP literal without brackets. */
-  readonly host: string;
-  readonly port: number;
-  /** `host:port`, with brackets around an IPv6 literal. */
-  readonly label: string;
-}
+/** A host of the connect string, whose name is not resolved yet. */
+export type Host = Omit<Address, 'ip'>;
 
 const DEFAULT_PORT = 2181;
 

@@ -99,7 +99,7 @@ export abstract class ManagedSession {
 
   /** Whether createContainer() can set an ACL. */
   get createsWithAcl(): boolean {
-    return this.#transport?.capabilities.aclOnCreate ?? false;
+    return this.#transport?.aclOnCreate ?? false;
   }
 
   onLost(listener: (reason: SessionEnd) => void): () => void {
@@ -191,7 +191,7 @@ export abstract class ManagedSession {
     if (!transport) return 'disconnected';
     // If close() may block the event loop until the server answers, first make sure that it answers.
     // The deletes that were sent before are answered before this read.
-    if (transport.capabilities.promptClose || (await answersWithin(limit, transport))) {
+    if (transport.promptClose || (await answersWithin(limit, transport))) {
       if (await transport.close()) return 'confirmed';
     }
     transport.abandon();

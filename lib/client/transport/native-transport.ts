@@ -65,7 +65,8 @@ class NativeTransport implements Transport {
   /** Valid after the handshake, like `timeout`. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
-  readonly capabilities = { aclOnCreate: false, promptClose: false };
+  readonly aclOnCreate = false;
+  readonly promptClose = false;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
   /** The answers that are missing until the session is attached: to the handshake and to each of the credentials. */
   #unanswered: number;

@@ -12,9 +12,9 @@ export interface Address {
   /** An IP literal. */
   readonly ip: string;
   readonly port: number;
-  /** The name or IP literal in the connect string. */
+  /** The name, or the IP literal without brackets, in the connect string. */
   readonly host: string;
-  /** `host:port` for messages. */
+  /** `host:port` for messages, with brackets around an IPv6 literal. */
   readonly label: string;
 }
 
@@ -62,14 +62,6 @@ export type Reply<T> = (code: number, result: T) => void;
 
 export type WatchKind = 'data' | 'children';
 
-/** The optional abilities of a transport. */
-export interface Capabilities {
-  /** create() supports an ACL. */
-  readonly aclOnCreate: boolean;
-  /** close() never blocks the event loop. */
-  readonly promptClose: boolean;
-}
-
 /**
  * One connection with an attached session, until it breaks. It never reconnects: the next connection is
  * another object. The caller has validated all paths, data and versions.
@@ -81,7 +73,10 @@ export interface Transport {
   readonly credentials: Credentials;
   /** The session timeout that the server granted, milliseconds. */
   readonly timeout: number;
-  readonly capabilities: Capabilities;
+  /** Whether create() supports an ACL. */
+  readonly aclOnCreate: boolean;
+  /** Whether close() never blocks the event loop. */
+  readonly promptClose: boolean;
 
   /** @param acl default: open; defined only if the transport has `aclOnCreate` */
   create(

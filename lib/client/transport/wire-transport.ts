@@ -55,7 +55,8 @@ export function connectWire(open: Open = openTcp): Connect {
 }
 
 class WireTransport implements Transport {
-  readonly capabilities = { aclOnCreate: true, promptClose: true };
+  readonly aclOnCreate = true;
+  readonly promptClose = true;
   readonly #connection: WireConnection;
   #phase: 'handshake' | 'up' | 'over' = 'handshake';
   #greeting: Greeting | undefined;

@@ -62,7 +62,8 @@ class FakeTransport implements Transport {
   sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
   setAcl = () => false;
   removeWatch = () => false;
-  readonly capabilities = { aclOnCreate: false, removeWatch: false, promptClose: false };
+  readonly aclOnCreate = false;
+  readonly promptClose = false;
 
   async close(): Promise<boolean> {
     this.ended = 'closed';
