@@ -1,22 +1,19 @@
 import {
   AuthPacket,
-  type Codec,
   ConnectRequest,
-  ConnectResponse,
-  Empty,
   ErrorCode,
   EventType,
   FrameSplitter,
   OpCode,
   ProtocolError,
   Reader,
-  ReplyHeader,
   RequestHeader,
   type ValueOf,
   WatcherEvent,
   Writer,
   Xid,
 } from '../../protocol/index.js';
+import type { Stat } from '../types.js';
 import type { NodeEvent, Reply } from './transport.js';
 
 /** Bytes. ZooKeeper does not limit the list of a node's children; this limit protects the memory from a broken peer. */
@@ -43,8 +40,15 @@ export interface ByteStream {
   on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
 }
 
-/** A server's answer to the connect request. Its timeout is 0 or less if the server refuses the session. */
-export type Greeting = ValueOf<typeof ConnectResponse>;
+/** A server's answer to the connect request. */
+export interface Greeting {
+  /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
+  readonly timeout: number;
+  readonly sessionId: string;
+  /** Hexadecimal. */
+  readonly password: string;
+  readonly readOnly: boolean;
+}
 
 interface WireEvents {
   greeted(greeting: Greeting): void;
@@ -64,6 +68,9 @@ interface Pending {
 /**
  * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
  * sent together; answers arrive in the order of the requests. A violation of the protocol ends the connection.
+ *
+ * Requests and answers are written and read field by field, without the records of lib/protocol: a
+ * record costs an object and a call per field.
  */
 export class WireConnection {
   /** The latest transaction in any answer. */
@@ -108,20 +115,21 @@ export class WireConnection {
   /**
    * Sends a request. Returns false if it will never be sent; `reply` is then never called.
    *
+   * @param write writes the body of the request
    * @param read reads the body of an answer without an error; absent if its content is not needed
    */
-  request<B, T>(
+  request<T>(
     type: number,
-    format: Codec<B>,
-    body: B,
     reply: Reply<T>,
+    write: (to: Writer) => void,
     read?: (from: Reader) => T,
   ): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
     this.#write((to) => {
-      RequestHeader.write({ xid, type }, to);
-      format.write(body, to);
+      to.int(xid);
+      to.int(type);
+      write(to);
     });
     this.#pending.push({ xid, reply: reply as Reply<unknown>, read });
     return true;
@@ -135,10 +143,8 @@ export class WireConnection {
         clearTimeout(timer);
         resolve(code === ErrorCode.ok);
       };
-      if (!this.request(OpCode.closeSession, Empty, undefined, settle)) {
-        return settle(ErrorCode.connectionLoss);
-      }
-      this.#state = 'closing';
+      if (!this.request(OpCode.closeSession, settle, () => {})) settle(ErrorCode.connectionLoss);
+      else this.#state = 'closing';
     });
     this.drop();
     return confirmed;
@@ -183,9 +189,11 @@ export class WireConnection {
   #onFrame(from: Reader): void {
     if (!this.#greeted) {
       this.#greeted = true;
-      return this.events.greeted(ConnectResponse.read(from));
+      return this.events.greeted(readGreeting(from));
     }
-    const { xid, zxid, err: code } = ReplyHeader.read(from);
+    const xid = from.int();
+    const zxid = from.long();
+    const code = from.int();
     if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
     if (zxid > this.lastZxid) this.lastZxid = zxid;
     if (xid === Xid.watchEvent) {
@@ -211,4 +219,37 @@ export class WireConnection {
     this.#pending = [];
     for (const { reply } of unanswered) reply(ErrorCode.connectionLoss, undefined);
   }
+}
+
+function readGreeting(from: Reader): Greeting {
+  from.int(); // The version of the protocol.
+  return {
+    timeout: from.int(),
+    sessionId: readSessionId(from),
+    password: Buffer.from(from.bytes() ?? []).toString('hex'),
+    readOnly: from.remaining > 0 && from.bool(),
+  };
+}
+
+export function readStat(from: Reader): Stat {
+  return {
+    czxid: from.long(),
+    mzxid: from.long(),
+    ctime: from.long(),
+    mtime: from.long(),
+    version: from.int(),
+    cversion: from.int(),
+    aversion: from.int(),
+    ephemeralOwner: readSessionId(from),
+    dataLength: from.int(),
+    numChildren: from.int(),
+    pzxid: from.long(),
+  };
+}
+
+/** Reads a 64-bit session id as hexadecimal digits without leading zeros. */
+function readSessionId(from: Reader): string {
+  const high = from.int() >>> 0;
+  const low = (from.int() >>> 0).toString(16);
+  return high === 0 ? low : high.toString(16) + low.padStart(8, '0');
 }

@@ -2,22 +2,12 @@ import { connect as connectTcp } from 'node:net';
 import {
   type Acl as AclRecord,
   CreateFlag,
-  CreateRequest,
-  DeleteRequest,
   ErrorCode,
-  GetChildren2Response,
-  GetDataResponse,
   OpCode,
-  PathRequest,
-  PathResponse,
   Permission,
   type Reader,
-  ReadRequest,
-  SetACLRequest,
-  SetDataRequest,
-  Stat as StatRecord,
   WatcherType,
-  WatchesRequest,
+  type Writer,
 } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
@@ -35,7 +25,7 @@ import {
   unreachableError,
   type WatchKind,
 } from './transport.js';
-import { type ByteStream, type Greeting, WireConnection } from './wire-connection.js';
+import { type ByteStream, type Greeting, readStat, WireConnection } from './wire-connection.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
@@ -97,11 +87,7 @@ class WireTransport implements Transport {
 
   get credentials(): Credentials {
     const { sessionId, password } = this.#greeting!;
-    return {
-      id: toHexadecimal(sessionId),
-      password: Buffer.from(password ?? []).toString('hex'),
-      lastZxid: this.#connection.lastZxid,
-    };
+    return { id: sessionId, password, lastZxid: this.#connection.lastZxid };
   }
 
   get timeout(): number {
@@ -115,32 +101,49 @@ class WireTransport implements Transport {
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    const type = flags === CreateFlag.container ? OpCode.createContainer : OpCode.create;
-    const request = { path, data, acl: acl?.map(toRecord) ?? OPEN_ACL, flags };
-    const read = (from: Reader) => PathResponse.read(from).path;
-    return this.#connection.request(type, CreateRequest, request, reply, read);
+    return this.#connection.request(
+      flags === CreateFlag.container ? OpCode.createContainer : OpCode.create,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bytes(data);
+        to.vector(acl?.map(toRecord) ?? OPEN_ACL, writeAcl);
+        to.int(flags);
+      },
+      (from) => from.text(),
+    );
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.delete, DeleteRequest, { path, version }, reply);
-  }
-
-  get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
-    return this.#connection.request(OpCode.getData, ReadRequest, { path, watch }, reply, (from) => {
-      const { data, stat } = GetDataResponse.read(from);
-      // A copy: a view would keep everything in memory that arrived with it.
-      return { data: Buffer.from(data ?? []), stat: toStat(stat) };
+    return this.#connection.request(OpCode.delete, reply, (to) => {
+      to.text(path);
+      to.int(version);
     });
   }
 
+  get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
+    return this.#read(OpCode.getData, path, watch, reply, (from) => ({
+      // A copy: a view would keep everything in memory that arrived with it.
+      data: Buffer.from(from.bytes() ?? []),
+      stat: readStat(from),
+    }));
+  }
+
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    const request = { path, data, version };
-    return this.#connection.request(OpCode.setData, SetDataRequest, request, reply, readStat);
+    return this.#connection.request(
+      OpCode.setData,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bytes(data);
+        to.int(version);
+      },
+      readStat,
+    );
   }
 
   exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
-    const request = { path, watch };
-    return this.#connection.request(OpCode.exists, ReadRequest, request, reply, readStat);
+    return this.#read(OpCode.exists, path, watch, reply, readStat);
   }
 
   children(
@@ -148,25 +151,29 @@ class WireTransport implements Transport {
     watch: boolean,
     reply: Reply<{ children: string[]; stat: Stat }>,
   ): boolean {
-    const request = { path, watch };
-    return this.#connection.request(OpCode.getChildren2, ReadRequest, request, reply, (from) => {
-      const { children, stat } = GetChildren2Response.read(from);
-      return { children: [...children], stat: toStat(stat) };
-    });
+    return this.#read(OpCode.getChildren2, path, watch, reply, (from) => ({
+      children: from.vector((name) => name.text()),
+      stat: readStat(from),
+    }));
   }
 
   sync(path: string, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.sync, PathRequest, { path }, reply);
+    return this.#connection.request(OpCode.sync, reply, (to) => to.text(path));
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
-    const request = { path, acl: acl.map(toRecord), version };
-    return this.#connection.request(OpCode.setACL, SetACLRequest, request, reply);
+    return this.#connection.request(OpCode.setACL, reply, (to) => {
+      to.text(path);
+      to.vector(acl.map(toRecord), writeAcl);
+      to.int(version);
+    });
   }
 
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
-    const request = { path, type: WatcherType[kind] };
-    return this.#connection.request(OpCode.removeWatches, WatchesRequest, request, reply);
+    return this.#connection.request(OpCode.removeWatches, reply, (to) => {
+      to.text(path);
+      to.int(WatcherType[kind]);
+    });
   }
 
   async close(): Promise<boolean> {
@@ -181,9 +188,27 @@ class WireTransport implements Transport {
     this.#connection.drop();
   }
 
+  #read<T>(
+    type: number,
+    path: string,
+    watch: boolean,
+    reply: Reply<T>,
+    read: (from: Reader) => T,
+  ): boolean {
+    return this.#connection.request(
+      type,
+      reply,
+      (to) => {
+        to.text(path);
+        to.bool(watch);
+      },
+      read,
+    );
+  }
+
   #onGreeting(greeting: Greeting): void {
     const { credentials } = this.request;
-    const known = credentials === undefined || toHexadecimal(greeting.sessionId) === credentials.id;
+    const known = credentials === undefined || greeting.sessionId === credentials.id;
     // ClickHouse Keeper grants another session if it has ended the requested one.
     if (greeting.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
     if (greeting.readOnly) return this.#break('disconnected', 'it is read-only');
@@ -231,14 +256,8 @@ function toRecord({ scheme, id, permissions }: Acl): AclRecord {
   return { perms: permissionBits(permissions), scheme, id };
 }
 
-function toStat(stat: StatRecord): Stat {
-  return { ...stat, ephemeralOwner: toHexadecimal(stat.ephemeralOwner) };
-}
-
-function readStat(from: Reader): Stat {
-  return toStat(StatRecord.read(from));
-}
-
-function toHexadecimal(sessionId: bigint): string {
-  return BigInt.asUintN(64, sessionId).toString(16);
+function writeAcl({ perms, scheme, id }: AclRecord, to: Writer): void {
+  to.int(perms);
+  to.text(scheme);
+  to.text(id);
 }
