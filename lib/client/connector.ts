@@ -1,7 +1,8 @@
 import { ConnectionError } from './errors.js';
-import { type HostProvider, resolveHost } from './hosts.js';
+import { type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
 import { type Instant, instant } from './session-deadline.js';
+import { firstReachable } from './transport/tcp-probe.js';
 import type {
   Address,
   Connect,
@@ -15,11 +16,16 @@ interface Attempt {
   credentials(): Credentials | undefined;
   readonly listener: TransportListener;
   readonly signal: AbortSignal;
+  /** The milliseconds until the session counts as lost; Infinity for a new session. */
+  timeLeft(): number;
   /** Uses the new connection. If it throws a ConnectionError, the next address is tried. */
   use(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void>;
 }
 
-/** Connects to one server of the ensemble: tries all addresses of all hosts, one at a time. */
+/**
+ * Connects to one server of the ensemble: tries all addresses of all hosts, one at a time. Each address gets an equal
+ * share of the time that is left for the session, and at most the connect timeout.
+ */
 export class Connector {
   constructor(
     private readonly connectTo: Connect,
@@ -36,15 +42,11 @@ export class Connector {
    */
   async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];
-    for (let tried = 0; tried < this.hosts.size; tried++) {
-      const host = this.hosts.next();
+    for (let hosts = this.hosts.size; hosts > 0; hosts--) {
       try {
-        const addresses = await this.#within(attempt.signal, host.label, () => resolveHost(host));
-        for (const address of addresses) {
-          const failure = await this.#tryAddress(address, attempt);
-          if (!failure) return;
-          failures.push(failure);
-        }
+        const failed = await this.#tryHost(this.hosts.next(), hosts - 1, attempt);
+        if (!failed) return;
+        failures.push(...failed);
       } catch (error) {
         if (!(error instanceof ConnectionError)) throw error;
         failures.push(error);
@@ -56,43 +58,70 @@ export class Connector {
     });
   }
 
-  async #tryAddress(address: Address, attempt: Attempt): Promise<ConnectionError | undefined> {
-    const { sessionTimeout, digests } = this.options;
-    try {
-      await this.#within(attempt.signal, address.label, async (signal) => {
-        const startedAt = instant();
-        const transport = await this.connectTo({
-          address,
-          sessionTimeout,
-          digests,
-          credentials: attempt.credentials(),
-          listener: attempt.listener,
-          signal,
-        });
-        await attempt.use(transport, startedAt, signal);
-      });
-      return undefined;
-    } catch (error) {
-      if (attempt.signal.aborted) throw attempt.signal.reason;
-      if (error instanceof ConnectionError) return error;
-      throw error;
+  /**
+   * Resolves to the failures of all addresses, or to undefined if a connection is used.
+   *
+   * @param otherHosts the number of hosts that will be tried after this one
+   */
+  async #tryHost(
+    host: Host,
+    otherHosts: number,
+    attempt: Attempt,
+  ): Promise<ConnectionError[] | undefined> {
+    const step = <T>(addresses: number, label: string, run: (signal: AbortSignal) => Promise<T>) =>
+      this.#within(attempt, otherHosts + addresses, label, run);
+    let addresses = await step(1, host.label, () => resolveHost(host));
+    const failures: ConnectionError[] = [];
+    while (addresses.length > 0) {
+      const count = addresses.length;
+      const address =
+        count === 1
+          ? addresses[0]
+          : await step(count, host.label, (signal) => firstReachable(addresses, signal));
+      addresses = addresses.filter((other) => other !== address);
+      try {
+        return await step(count, address.label, (signal) => this.#use(address, attempt, signal));
+      } catch (error) {
+        if (!(error instanceof ConnectionError) || attempt.signal.aborted) throw error;
+        failures.push(error);
+      }
     }
+    return failures;
   }
 
-  /** Runs a step with a signal that aborts with `outer`, or after the connect timeout. */
+  async #use(address: Address, attempt: Attempt, signal: AbortSignal): Promise<undefined> {
+    const { sessionTimeout, digests } = this.options;
+    const startedAt = instant();
+    const transport = await this.connectTo({
+      address,
+      sessionTimeout,
+      digests,
+      credentials: attempt.credentials(),
+      listener: attempt.listener,
+      signal,
+    });
+    await attempt.use(transport, startedAt, signal);
+  }
+
+  /**
+   * Runs a step with a signal that aborts with the signal of the attempt, or at the limit of the step.
+   *
+   * @param shares the number of addresses among which the time that is left is divided
+   */
   async #within<T>(
-    outer: AbortSignal,
+    { signal: outer, timeLeft }: Attempt,
+    shares: number,
     label: string,
     run: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     outer.throwIfAborted();
-    const { connectTimeout } = this.options;
+    const limit = Math.ceil(Math.min(this.options.connectTimeout, timeLeft() / shares));
     const controller = new AbortController();
     const follow = () => controller.abort(outer.reason);
     outer.addEventListener('abort', follow, { once: true });
     const timer = setTimeout(() => {
-      controller.abort(new ConnectionError(`${label}: no answer within ${connectTimeout} ms`));
-    }, connectTimeout);
+      controller.abort(new ConnectionError(`${label}: no answer within ${limit} ms`));
+    }, limit);
     try {
       // Rejects even if the step ignores its signal, as a DNS lookup does.
       return await new Promise<T>((resolve, reject) => {

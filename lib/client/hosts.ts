@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { isIP, isIPv6 } from 'node:net';
 import { BadOptionError, ConnectionError, errorCode } from './errors.js';
@@ -79,7 +80,8 @@ export class HostProvider {
 }
 
 /**
- * Resolves the name of a host to its current addresses, in random order.
+ * Resolves the name of a host to its current addresses, in random order, IPv6 and IPv4 in turn: one of the two may not
+ * work in this network.
  *
  * @throws ConnectionError if the name does not resolve
  */
@@ -87,12 +89,22 @@ export async function resolveHost({ host, port, label }: Host): Promise<Address[
   if (isIP(host)) return [{ ip: host, port, host, label }];
   try {
     const found = await lookup(host, { all: true });
-    return shuffled(found, randomInt).map(({ address: ip }) => ({ ip, port, host, label }));
+    const ips = alternated(shuffled(found, randomInt));
+    return ips.map((ip) => ({ ip, port, host, label }));
   } catch (cause) {
     throw new ConnectionError(`${label}: the name does not resolve (${errorCode(cause)})`, {
       cause,
     });
   }
+}
+
+/** Returns the IP addresses of both families in turn. The first address stays the first. */
+function alternated(found: readonly LookupAddress[]): string[] {
+  const same = found.filter(({ family }) => family === found[0].family);
+  const other = found.filter(({ family }) => family !== found[0].family);
+  return found
+    .flatMap((_, index) => [...same.slice(index, index + 1), ...other.slice(index, index + 1)])
+    .map(({ address }) => address);
 }
 
 /** @param random returns a whole number from 0 up to, but not including, `below` */

@@ -12,10 +12,13 @@ interface KeepAliveCallbacks {
   stalled(): void;
 }
 
+/** How many ticks there are in a session timeout. */
+const TICKS = 8;
 /**
- * How many ticks a read may stay unanswered. The native client would wait for two thirds of the session
- * timeout, too long to find another server before the session counts as lost. The limit is in ticks and not in
- * time: after the process was paused, the answer may wait in the socket, and only one tick has passed.
+ * How many ticks a read may stay unanswered. A server that stalls is abandoned three ticks after the last request that
+ * it answered, at the latest. Three more ticks are left then to try other servers before the session counts as lost.
+ * The limit is in ticks and not in time: after the process was paused, the answer may wait in the socket, and only one
+ * tick has passed.
  */
 const MAX_UNANSWERED_TICKS = 2;
 
@@ -35,8 +38,9 @@ export class KeepAlive {
   start(sessionTimeout: number): void {
     this.stop();
     this.#unanswered = undefined;
+    const tick = sessionTimeout / TICKS;
     detached(() => {
-      this.#readTimer = setInterval(() => this.#tick(sessionTimeout), sessionTimeout / 6).unref();
+      this.#readTimer = setInterval(() => this.#tick(tick), tick).unref();
       this.#checkAtDeadline();
     });
   }
@@ -46,14 +50,14 @@ export class KeepAlive {
     clearTimeout(this.#deadlineTimer);
   }
 
-  #tick(sessionTimeout: number): void {
+  #tick(interval: number): void {
     // Timers stop while the machine sleeps, so the deadline may have passed before its timer fires.
     if (!this.session.isAlive()) return;
     if (this.#unanswered !== undefined) {
       if (++this.#unanswered >= MAX_UNANSWERED_TICKS) this.session.stalled();
       return;
     }
-    if (this.deadline.age < sessionTimeout / 8) return;
+    if (this.deadline.age < interval / 2) return;
     const reply = this.deadline.extendedBy(() => (this.#unanswered = undefined));
     if (this.session.transport()?.exists('/', false, reply)) this.#unanswered = 0;
   }

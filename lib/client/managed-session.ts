@@ -80,6 +80,11 @@ export abstract class ManagedSession {
     return this.#timeout;
   }
 
+  /** Milliseconds until the session counts as lost unless a server answers; Infinity before the first connection. */
+  get timeLeft(): number {
+    return this.#credentials ? this.#deadline.left : Infinity;
+  }
+
   get alive(): boolean {
     if (this.#end) return false;
     if (!this.#credentials || this.#deadline.left > 0) return true;

@@ -197,6 +197,7 @@ export class SessionManager {
       credentials: () => session.credentials,
       listener: session.listener(),
       signal,
+      timeLeft: () => session.timeLeft,
       use: (transport, startedAt, within) => session.attach(transport, startedAt, within),
     });
   }
@@ -233,6 +234,7 @@ export class SessionManager {
           credentials: () => credentials,
           listener: { onWatch: () => {}, onDown: () => {} },
           signal: AbortSignal.timeout(ORPHAN_LIMIT),
+          timeLeft: () => ORPHAN_LIMIT,
           use: async (transport) => void (await transport.close()),
         })
         // One attempt is enough: the session also ends with its timeout.

@@ -1,11 +1,9 @@
-import { once } from 'node:events';
-import { connect as connectTcp } from 'node:net';
 import { ErrorCode } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { later, loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
+import { probe } from './tcp-probe.js';
 import {
-  type Address,
   attachError,
   type Connect,
   type ConnectRequest,
@@ -13,7 +11,6 @@ import {
   type DownReason,
   type Reply,
   type Transport,
-  unreachableError,
 } from './transport.js';
 
 // Only this file and native-binding.ts use the npm package `zookeeper`. Its native object can abort or
@@ -41,25 +38,6 @@ export const connectNative: Connect = async (request) => {
     detached(() => new NativeTransport(new ZooKeeper({}).native, request, resolve, reject));
   });
 };
-
-/**
- * Resolves if a TCP connection to the address succeeds, after that connection is closed.
- *
- * @throws ConnectionError if it fails, or the signal's reason
- */
-async function probe(address: Address, signal: AbortSignal): Promise<void> {
-  const socket = connectTcp({ host: address.ip, port: address.port, signal });
-  try {
-    await once(socket, 'connect');
-  } catch (error) {
-    signal.throwIfAborted();
-    throw unreachableError(address, error);
-  } finally {
-    socket.destroy();
-    if (!socket.closed) await once(socket, 'close');
-  }
-  await new Promise((resolve) => setImmediate(resolve));
-}
 
 class NativeTransport implements Transport {
   /** Valid after the handshake, like `timeout`. */
