@@ -1,7 +1,9 @@
+import { uptime } from 'node:os';
+import { ProcessState } from './process-state.js';
 import { isAnswer } from './reply-errors.js';
 import type { Reply } from './transport/transport.js';
 
-/** A moment on two clocks: the monotonic one stops while the machine sleeps, the wall clock may be set. */
+/** A moment on two clocks: the monotonic one may stop while the machine sleeps, the wall clock may be set. */
 export interface Instant {
   readonly monotonic: number;
   readonly wall: number;
@@ -11,9 +13,44 @@ export function instant(): Instant {
   return { monotonic: performance.now(), wall: Date.now() };
 }
 
-/** Returns the milliseconds since an instant by the clock that counted more. */
-export function elapsed(since: Instant): number {
-  return Math.max(performance.now() - since.monotonic, Date.now() - since.wall);
+/** Measures for how long the machine is asleep. */
+class SleepClock {
+  readonly #start = bootOffset();
+
+  /**
+   * The milliseconds of sleep since this object was created, exact to one second on macOS and to some milliseconds
+   * elsewhere. Infinity if the operating system does not tell.
+   */
+  get asleep(): number {
+    const now = bootOffset();
+    return now === undefined || this.#start === undefined ? Infinity : now - this.#start;
+  }
+}
+
+/** Returns by how much the time since the start of the machine, which includes sleep, exceeds the monotonic clock. */
+function bootOffset(): number | undefined {
+  try {
+    return uptime() * 1000 - performance.now();
+  } catch {
+    return undefined;
+  }
+}
+
+const sleepClock = new ProcessState(() => new SleepClock());
+
+/** A wall clock that gains more milliseconds than this was set, or the machine was asleep. */
+const MAX_DRIFT = 100;
+
+/**
+ * Returns the milliseconds since an instant, sleep of the machine included. A wall clock that was set does not count,
+ * unless the operating system does not tell for how long the machine was asleep. A virtual machine that its host has
+ * suspended cannot tell that either; its monotonic clock counts.
+ */
+export function elapsed(since: Instant, clock = sleepClock.current): number {
+  const monotonic = performance.now() - since.monotonic;
+  const wall = Date.now() - since.wall;
+  if (wall <= monotonic + MAX_DRIFT) return Math.max(monotonic, wall);
+  return Math.min(wall, monotonic + Math.max(0, clock.asleep));
 }
 
 /**
@@ -23,6 +60,8 @@ export function elapsed(since: Instant): number {
  * it. A quarter of the timeout is a margin for clocks that run at different rates.
  */
 export class SessionDeadline {
+  /** As old as the session, so that no sleep is missed. */
+  readonly #sleepClock = sleepClock.current;
   #latest: Instant;
   #limit = 0;
 
@@ -51,11 +90,11 @@ export class SessionDeadline {
 
   /** Milliseconds since the latest answered request was sent. */
   get age(): number {
-    return elapsed(this.#latest);
+    return elapsed(this.#latest, this.#sleepClock);
   }
 
   /** Milliseconds until the deadline; 0 or less: the session is lost. */
   get left(): number {
-    return this.#limit - elapsed(this.#latest);
+    return this.#limit - this.age;
   }
 }

@@ -5,26 +5,26 @@ import type { Setting } from './setting.js';
 const PROCESS_FAULTS = [
   'pause',
   'block',
+  'sleep',
+  'sleep of a holder',
   'crash',
   'crash silently',
   'shut down',
   'cut',
   'cut requests',
   'cut replies',
-  'cut until the session expires',
   'reset',
   'refuse connections',
   'slow network',
   'lose create reply',
   'lose create reply and refuse connections',
-  'delay replies, then cut requests',
+  'pause, then cut requests',
   'lose delete reply',
   'lose listing reply',
   'lose sync reply',
   'expire session',
   'delete node',
   'step clock forward',
-  'step clock of a holder',
   'step clock back',
 ] as const;
 
@@ -55,6 +55,7 @@ const LONG: LengthRange = [1.1, 1.6];
  * Every session ends, although servers expire sessions at whole ticks and a client with a slow clock notices it late.
  */
 const BEYOND_SESSION: LengthRange = [1.3, 1.6];
+const ALL_LENGTHS: readonly LengthRange[] = [SHORT, MEDIUM, LONG];
 
 /** The greatest number of faults in a run. */
 const MAX_FAULTS = 9;
@@ -65,7 +66,7 @@ const LONG_LAG = 100;
 /** The maximum clock rate at which a client notices late that its session has expired. */
 const SLOW_CLOCK = 0.8;
 /** The probability that a fault of a process is one of those that suit the setting. */
-const SUITABLE_FAULT_PROBABILITY = 0.4;
+const SUITABLE_FAULT_PROBABILITY = 0.5;
 /** The earliest start of a fault in virtual milliseconds. */
 const EARLIEST_FAULT = 300;
 
@@ -80,39 +81,42 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
     const from = random.between(EARLIEST_FAULT, faultsUntil);
     const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
     const isSuitable = suitable.length > 0 && random.chance(SUITABLE_FAULT_PROBABILITY);
-    const { kind, targets } = isServerFault
+    const choice: SuitableFault = isServerFault
       ? { kind: random.pick(SERVER_FAULTS), targets: serverNames }
       : isSuitable
         ? random.pick(suitable)
         : { kind: random.pick(PROCESS_FAULTS), targets: processNames };
-    const lengths =
-      kind === 'cut until the session expires' ? [BEYOND_SESSION] : [SHORT, MEDIUM, LONG];
-    const length = sessionTimeout * random.between(...random.pick<LengthRange>(lengths));
+    const { kind, targets, lengths = ALL_LENGTHS } = choice;
+    const length = sessionTimeout * random.between(...random.pick(lengths));
     const target = random.pick(targets);
     return { kind, target, from, until: Math.min(from + length, faultsUntil + sessionTimeout) };
   });
   return planned.sort((a, b) => a.from - b.from).map((fault, index) => ({ index, ...fault }));
 }
 
-/** A fault that shows some bugs only in such a setting, where it would be too rare otherwise, and its targets. */
+/** A fault that shows some bugs only in such a setting, where it would be too rare otherwise. */
 interface SuitableFault {
-  readonly kind: ProcessFault;
+  readonly kind: FaultKind;
   readonly targets: readonly string[];
+  /** Default: all lengths. */
+  readonly lengths?: readonly LengthRange[];
 }
 
 function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
   if (processes.some(({ nest }) => nest)) return [];
   const targets = processes.map(({ name }) => name);
-  const faults: SuitableFault[] = [];
+  const lengths = [BEYOND_SESSION];
+  const faults: SuitableFault[] = [
+    { kind: 'pause', targets, lengths },
+    { kind: 'pause, then cut requests', targets, lengths },
+  ];
   // The client reconnects to a server that has perhaps not applied the create. Most of the time that server refuses the
   // client, because the client has seen later writes.
   if (lag[1] >= LONG_LAG) faults.push({ kind: 'lose create reply', targets });
   const slow = processes.filter(({ clockRate }) => clockRate <= SLOW_CLOCK);
-  if (slow.length > 0) {
-    const names = slow.map(({ name }) => name);
-    faults.push({ kind: 'cut until the session expires', targets: names });
-  }
+  if (slow.length > 0) faults.push({ kind: 'cut', targets: slow.map(({ name }) => name), lengths });
   if (jobs.includes('long hold')) faults.push({ kind: 'delete node', targets });
-  if (jobs.includes('burst on a mutex')) faults.push({ kind: 'step clock of a holder', targets });
+  if (jobs.includes('burst on a mutex'))
+    faults.push({ kind: 'sleep of a holder', targets, lengths });
   return faults;
 }

@@ -10,7 +10,19 @@ const CONNECTION_FAULTS: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'lose sync reply',
 ]);
 
-const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['pause', 'block']);
+/** Faults that end no session, however many there are. */
+const CLOCK_STEPS: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  'step clock forward',
+  'step clock back',
+]);
+
+const PAUSES: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  'pause',
+  'block',
+  'sleep',
+  'sleep of a holder',
+  'pause, then cut requests',
+]);
 
 /** Faults in which another client ends a lease. The holder is notified later. */
 const REMOTE_LOSSES: ReadonlySet<FaultKind> = new Set<FaultKind>(['expire session', 'delete node']);
@@ -71,7 +83,8 @@ export class FaultWindows {
       ({ from, until }) => from <= at && until >= at - 2.5 * sessionTimeout,
     );
     if (policy === 'standard') return recent.length > 0;
-    return recent.length > 1 || recent.some(({ kind }) => !CONNECTION_FAULTS.has(kind));
+    const serious = recent.filter(({ kind }) => !CLOCK_STEPS.has(kind));
+    return serious.length > 1 || serious.some(({ kind }) => !CONNECTION_FAULTS.has(kind));
   }
 
   /** Returns the faults in the format of the checker of the chaos command. */

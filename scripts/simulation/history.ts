@@ -35,8 +35,8 @@ export interface Incarnation {
    * `client.sessionId` reads the clock of the process that calls it.
    */
   session: string | undefined;
-  /** The milliseconds by which the wall clock moves while the next caller of a burst holds its lock; 0 for none. */
-  clockStepOfHolder: number;
+  /** Whether the machine falls asleep when the next caller of a burst holds its lock. */
+  holderSleeps: boolean;
   /** When its shutdown started; Infinity until then. */
   shutdownStarted: number;
   /** Whether its shutdown waits until held leases are released. */

@@ -189,7 +189,7 @@ class Jobs {
       const requested = this.#requestedLock(lock, mode, options);
       try {
         await this.#withLock(lock, requested, options, async (record) => {
-          if (incarnation.clockStepOfHolder > 0) await this.#stepClockAsHolder();
+          if (incarnation.holderSleeps) await this.#sleepAsHolder();
           else if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
@@ -199,14 +199,13 @@ class Jobs {
     await Promise.all(callers);
   }
 
-  /** Returns after the machine has been asleep for so long that the session may have ended. */
-  async #stepClockAsHolder(): Promise<void> {
+  /** Sends the machine to sleep. The fault ends the sleep. */
+  async #sleepAsHolder(): Promise<void> {
     const { incarnation, process } = this.context;
-    const step = incarnation.clockStepOfHolder;
-    incarnation.clockStepOfHolder = 0;
+    incarnation.holderSleeps = false;
     // Callers that were granted another lock in the same turn of the event loop start first.
     await sleep(1);
-    process.stepClock(step);
+    process.pause({ asleep: true });
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {

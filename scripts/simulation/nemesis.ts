@@ -6,7 +6,6 @@ import type { Setting } from './setting.js';
 
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type World = import('nestjs-zookeeper/testing').World;
-type Link = import('nestjs-zookeeper/testing').Link;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 
 /** The minimum and maximum latency of a slow network, in milliseconds. */
@@ -66,6 +65,15 @@ export class Nemesis {
       case 'pause':
         process.pause();
         return () => this.#resume(member.name, process);
+      case 'sleep':
+        process.pause({ asleep: true });
+        return () => this.#resume(member.name, process);
+      case 'sleep of a holder':
+        incarnation.holderSleeps = true;
+        return () => {
+          incarnation.holderSleeps = false;
+          this.#resume(member.name, process);
+        };
       case 'block':
         void process.run(() => {
           process.block(until - from);
@@ -80,7 +88,6 @@ export class Nemesis {
         this.workload.shutDown(member);
         return () => this.workload.start(target);
       case 'cut':
-      case 'cut until the session expires':
         return link.cut('both');
       case 'cut requests':
         return link.cut('requests');
@@ -107,8 +114,8 @@ export class Nemesis {
           accept();
         };
       }
-      case 'delay replies, then cut requests':
-        return this.#delayRepliesThenCutRequests(link, from, until);
+      case 'pause, then cut requests':
+        return this.#pauseThenCutRequests(process, from, until);
       case 'lose create reply':
       case 'lose delete reply':
       case 'lose listing reply':
@@ -126,11 +133,8 @@ export class Nemesis {
         if (session !== undefined) this.#deleteNode(session);
         return noop;
       case 'step clock forward':
-        process.stepClock(this.setting.sessionTimeout * 0.6);
+        process.stepClock(this.setting.sessionTimeout * 2);
         return noop;
-      case 'step clock of a holder':
-        incarnation.clockStepOfHolder = this.setting.sessionTimeout;
-        return () => (incarnation.clockStepOfHolder = 0);
       case 'step clock back':
         process.stepClock(-3_600_000);
         return noop;
@@ -172,22 +176,15 @@ export class Nemesis {
     process.resume();
   }
 
-  /**
-   * Holds back the replies at first, while the servers still receive requests. Then delivers the replies and holds back
-   * the requests.
-   */
-  #delayRepliesThenCutRequests(link: Link, from: number, until: number): () => void {
-    const half = Math.min((until - from) / 2, this.setting.sessionTimeout * 0.4);
-    const deliver = link.cut('replies');
+  /** Pauses a process, and then holds back its requests: it handles old replies, and the servers hear nothing of it. */
+  #pauseThenCutRequests(process: SimulatedProcess, from: number, until: number): () => void {
     let heal = () => {};
-    this.world.at(from + half, () => {
-      heal = link.cut('requests');
-      deliver();
+    process.pause();
+    this.world.at(from + Math.min((until - from) / 2, this.setting.sessionTimeout * 0.6), () => {
+      heal = process.link.cut('requests');
+      process.resume();
     });
-    return () => {
-      deliver();
-      heal();
-    };
+    return () => heal();
   }
 
   /** Loses a reply to a session, and then another one every `LOSS_INTERVAL`, until the returned function is called. */

@@ -92,7 +92,7 @@ export class Workload {
         name,
         clockRate,
         session: undefined,
-        clockStepOfHolder: 0,
+        holderSleeps: false,
         shutdownStarted: Infinity,
         waitsForHolders: nest,
         ended: Infinity,

@@ -1,5 +1,6 @@
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
+import os from 'node:os';
 import { performance } from 'node:perf_hooks';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
@@ -66,6 +67,7 @@ export function replaceGlobals(
     hrtime: virtualHrtime(current),
     uptime: () => current().monotonicTime() / 1000,
   });
+  replace(os, { uptime: () => current().bootTime() / 1000 });
   const { next, nodeCrypto, webCrypto } = randomFunctions(random, eventNumber, current);
   replace(Math, { random: next });
   replace(crypto, nodeCrypto);

@@ -84,6 +84,9 @@ export class SimulatedProcess {
   #heldEvents: Event[] = [];
   #nextTurn = 0;
   #wallClockStep = 0;
+  /** Virtual milliseconds for which the machine has been asleep. */
+  #timeAsleep = 0;
+  #asleepSince: number | undefined;
   /** Rejects the calls of `run()` that have not ended. */
   readonly #pendingRuns = new Set<() => void>();
 
@@ -192,11 +195,15 @@ export class SimulatedProcess {
    * Pauses the process, as SIGSTOP or a long garbage collection does. Its clocks continue. Replies and timers that come
    * due during the pause are handled after {@link resume}. If the process calls this method itself, the pause begins at
    * the end of the present event.
+   *
+   * With `asleep` the whole machine sleeps: `performance.now()` and timers stand still meanwhile, but `Date.now()` and
+   * `os.uptime()` continue.
    */
-  pause(): void {
+  pause({ asleep = false } = {}): void {
     if (this.#paused || this.#crashed) return;
     this.#paused = true;
-    this.context.note(this.name, 'paused');
+    if (asleep) this.#asleepSince = this.context.scheduler.time;
+    this.context.note(this.name, asleep ? 'asleep' : 'paused');
   }
 
   /**
@@ -208,6 +215,8 @@ export class SimulatedProcess {
     this.#paused = false;
     this.context.note(this.name, 'resumed');
     const { scheduler, random } = this.context;
+    if (this.#asleepSince !== undefined) this.#timeAsleep += scheduler.time - this.#asleepSince;
+    this.#asleepSince = undefined;
     const held = this.#heldEvents;
     this.#heldEvents = [];
     const firstKind = random.pick(['timer', 'message', undefined]);
@@ -259,7 +268,25 @@ export class SimulatedProcess {
    * @internal
    */
   monotonicTime(): number {
+    return (this.context.scheduler.readClock() - this.#timeAsleep) * this.clockRate;
+  }
+
+  /**
+   * The value of `os.uptime()` in the process, in milliseconds.
+   *
+   * @internal
+   */
+  bootTime(): number {
     return this.context.scheduler.readClock() * this.clockRate;
+  }
+
+  /**
+   * The milliseconds for which the machine has been asleep, by the clock of the process.
+   *
+   * @internal
+   */
+  get timeAsleep(): number {
+    return this.#timeAsleep * this.clockRate;
   }
 
   /**
@@ -268,7 +295,7 @@ export class SimulatedProcess {
    * @internal
    */
   wallTime(): number {
-    return WALL_CLOCK_START + Math.floor(this.monotonicTime() + this.#wallClockStep);
+    return WALL_CLOCK_START + Math.floor(this.bootTime() + this.#wallClockStep);
   }
 
   /**

@@ -9,6 +9,8 @@ interface TimerOwner {
   /** The timers that the code has converted to numbers, by these numbers. */
   readonly timersById: Map<number, VirtualTimer>;
   lastTimerId: number;
+  /** The milliseconds for which the machine has been asleep, by the clock of the process. */
+  readonly timeAsleep: number;
   timerStarted(timer: VirtualTimer): void;
   timerEnded(timer: VirtualTimer): void;
   /** @param delay milliseconds by the clock of the process; undefined for an immediate */
@@ -21,6 +23,8 @@ export class VirtualTimer {
   #event: Event | undefined;
   #ref = true;
   #id: number | undefined;
+  /** For how long the machine had been asleep when the timer started. A timer stands still while the machine sleeps. */
+  #sleptBefore = 0;
 
   /** @param delay milliseconds; undefined for an immediate */
   constructor(
@@ -71,6 +75,7 @@ export class VirtualTimer {
 
   #schedule(): void {
     this.process.timerStarted(this);
+    this.#sleptBefore = this.process.timeAsleep;
     this.#event = this.process.scheduleTimer(this.delay, () => this.#fire());
   }
 
@@ -82,6 +87,12 @@ export class VirtualTimer {
   }
 
   #fire(): void {
+    const slept = this.process.timeAsleep - this.#sleptBefore;
+    if (slept > 0 && this.delay !== undefined) {
+      this.#sleptBefore += slept;
+      this.#event = this.process.scheduleTimer(slept, () => this.#fire());
+      return;
+    }
     // As in Node, the next delay of an interval starts before the callback runs.
     if (this.repeats) this.refresh();
     else this.close();

@@ -1,6 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { syncBuiltinESMExports } from 'node:module';
+import os from 'node:os';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { HostProvider } from '../../../lib/client/hosts.js';
 import { Listeners } from '../../../lib/client/listeners.js';
 import { SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
@@ -12,11 +14,18 @@ import {
 import { WatchRegistry } from '../../../lib/client/watch-registry.js';
 
 describe('the session deadline', () => {
-  afterEach(() => vi.restoreAllMocks());
+  beforeEach(() => at({ monotonic: 0, wall: 0 }));
+  afterEach(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
 
-  const at = (now: Instant) => {
+  /** @param asleep milliseconds for which the machine has been asleep, by the clock of the operating system */
+  const at = (now: Instant, asleep = 0) => {
     vi.spyOn(performance, 'now').mockReturnValue(now.monotonic);
     vi.spyOn(Date, 'now').mockReturnValue(now.wall);
+    vi.spyOn(os, 'uptime').mockReturnValue(1000 + (now.monotonic + asleep) / 1000);
+    syncBuiltinESMExports();
   };
 
   test('runs out three quarters of the timeout after the sending of the latest answered request', () => {
@@ -37,14 +46,33 @@ describe('the session deadline', () => {
     expect(deadline.left).toBe(750);
   });
 
-  test('counts the sleep of the machine, which only the wall clock sees', () => {
+  test('counts the sleep of the machine, which the monotonic clock does not count', () => {
     const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
     deadline.setSessionTimeout(1000);
-    at({ monotonic: 10, wall: 5000 });
+    at({ monotonic: 10, wall: 5000 }, 4990);
+    expect(deadline.left).toBe(-4250);
+  });
+
+  test('ignores a wall clock that is set forward', () => {
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 10, wall: 3_600_000 });
+    expect(deadline.left).toBe(740);
+  });
+
+  test('counts the wall clock if the operating system does not tell for how long the machine was asleep', () => {
+    vi.spyOn(os, 'uptime').mockImplementation(() => {
+      throw new Error('not permitted');
+    });
+    syncBuiltinESMExports();
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
+    expect(deadline.left).toBe(750);
+    vi.spyOn(Date, 'now').mockReturnValue(5000);
     expect(deadline.left).toBeLessThan(0);
   });
 
-  test('is not fooled by a wall clock that is set back', () => {
+  test('ignores a wall clock that is set back', () => {
     const deadline = new SessionDeadline({ monotonic: 0, wall: 100_000 });
     deadline.setSessionTimeout(1000);
     at({ monotonic: 800, wall: 0 });
