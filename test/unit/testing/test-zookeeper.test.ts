@@ -138,7 +138,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
   it.each([
     { faked: ['Date'] as const, held: false },
     { faked: [], held: true },
-  ])('needs no timer but setImmediate, and a clock that does not leap: $faked', async (clock) => {
+  ])('needs no timer but setImmediate, and whatever the wall clock shows: $faked', async (clock) => {
     const stock = (await application()).get(Stock);
     const lease = await new Mutex(await client(), '/held').acquire();
     vi.useFakeTimers({
