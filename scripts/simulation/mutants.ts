@@ -16,7 +16,7 @@ const DIST = join(ROOT, 'dist');
 const SURVIVED = 1;
 const INTERRUPTED = 130;
 /** Milliseconds of real time that one seed may take. With some mutants a run never ends. */
-const SEED_LIMIT = 30_000;
+const SEED_LIMIT = 120_000;
 /**
  * The number of seeds that the unmodified library may fail. With more failures the results for mutants mean nothing.
  */

@@ -136,9 +136,10 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
   });
 
   it.each([
-    { faked: ['Date'] as const, held: false },
+    { faked: ['Date', 'performance'] as const, held: false },
+    { faked: ['Date'] as const, held: true },
     { faked: [], held: true },
-  ])('needs no timer but setImmediate, and whatever the wall clock shows: $faked', async (clock) => {
+  ])('needs no timer but setImmediate; held after an hour with faked clocks: %o', async (clock) => {
     const stock = (await application()).get(Stock);
     const lease = await new Mutex(await client(), '/held').acquire();
     vi.useFakeTimers({
