@@ -7,19 +7,19 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 export const STORE_PASSWORD = 'changeit';
 
-/** A key and its certificate, as PEM and as the store that a JVM reads. */
+/** A private key and its certificate, as PEM files and as a Java key store. */
 export interface Identity {
   readonly cert: string;
   readonly key: string;
   readonly keyStore: string;
 }
 
-/** An authority of the test's own, and what it signs. */
+/** A certificate authority for one test file, and the certificates that it signs. */
 export class Authority implements AsyncDisposable {
   private constructor(
     private readonly directory: string,
     readonly cert: string,
-    /** With the authority's certificate, for a JVM. */
+    /** A Java trust store that contains the certificate of the authority. */
     readonly trustStore: string,
   ) {}
 
@@ -40,7 +40,7 @@ export class Authority implements AsyncDisposable {
     return new Authority(directory, cert, join(directory, 'trust.p12'));
   }
 
-  /** @param names as in `DNS:zk1,IP:10.0.0.1` */
+  /** @param names the subject alternative names, such as `DNS:zk1,IP:10.0.0.1` */
   async sign(name: string, names: string): Promise<Identity> {
     const inside = { cwd: this.directory };
     await writeFile(join(this.directory, 'names'), `subjectAltName=${names}`);

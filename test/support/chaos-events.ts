@@ -1,23 +1,23 @@
-// Events of a chaos run, planted, and what its checker finds in them.
+// Hand-written events of a chaos run, and the violations that its checker finds in them.
 
 import { check } from '../../scripts/chaos/checker.js';
 import { assemble, type Event, type Fault, type Mode } from '../../scripts/chaos/histories.js';
 
 export { assemble, check, type Event };
 
-/** Recovery within 2000 × 4/3 + 2 × 250 = 3167 ms. */
+/** A worker must recover within 2000 × 4/3 + 2 × 250 = 3167 ms. */
 export const SETTING = { sessionTimeout: 2_000, tickTime: 250 };
 
 export const ended: Event = { type: 'ended', orphans: [], at: 100_000 };
 
-/** What the checks found, by their names; those that found nothing are left out. */
+/** The violations by the name of their check. Checks without violations are left out. */
 export function violations(...events: Event[]): Record<string, string[]> {
   const whole = events.some(({ type }) => type === 'ended') ? events : [...events, ended];
   const checks = check(assemble(whole), SETTING).filter((made) => made.violations.length > 0);
   return Object.fromEntries(checks.map((made) => [made.name, made.violations]));
 }
 
-/** A lease of the worker that the id begins with. */
+/** A lease of the worker whose name is the first letter of the id. */
 export function lease(
   id: string,
   token: number,

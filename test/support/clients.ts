@@ -3,7 +3,7 @@ import { afterEach } from 'vitest';
 import type { TestServer } from './servers.js';
 import { expire as expireSession } from './sessions.js';
 
-/** Clients of the file's server that are closed after each test. */
+/** Creates clients of the file's server, and closes them after each test. */
 export function useClients(server: TestServer) {
   const open: ZkClient[] = [];
   afterEach(async () => {
@@ -21,12 +21,15 @@ export function useClients(server: TestServer) {
   };
 }
 
-/** Ends the client's session on the server, as a timeout would: by a second connection that closes it. */
+/** Expires the client's session on the server: a second connection attaches to it and closes it. */
 export async function expire(client: ZkClient, server: TestServer): Promise<void> {
   await expireSession(await client.session(), server.port);
 }
 
-/** Resolves when `condition` holds after a change of the connection state, or at once. */
+/**
+ * Resolves when `condition` holds after a change of the connection state, or at once if it holds
+ * already.
+ */
 export function stateOf(client: ZkClient, state: ZkClient['state']): Promise<void> {
   if (client.state === state) return Promise.resolve();
   return new Promise((resolve) => {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** Starts a script of this repository; `ended` resolves with its exit code and all that it printed. */
+/** Starts a script of this repository. `ended` resolves with its exit code and its output. */
 export function startCommand(script: string, args: readonly string[], env = process.env) {
   const file = fileURLToPath(new URL(`../../${script}`, import.meta.url));
   const child = spawn(process.execPath, [file, ...args], {

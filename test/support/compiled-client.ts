@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll } from 'vitest';
 
-/** How long a program may take, milliseconds. */
+/** Time limit of a program in milliseconds. */
 const LIMIT = 60_000;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** The client's files as they are compiled, while the tests of the file or the `describe` run. */
+/** Compiles the client, and deletes the result after the tests of the file or of the `describe`. */
 export function useCompiledClient(): Pick<CompiledClient, 'run'> {
   let compiled: CompiledClient;
   beforeAll(async () => {
@@ -20,14 +20,14 @@ export function useCompiledClient(): Pick<CompiledClient, 'run'> {
   return { run: (...program) => compiled.run(...program) };
 }
 
-/** lib/client and the protocol as JavaScript, for programs that run in a process of their own. */
+/** lib/client and lib/protocol as JavaScript, for programs that run in a process of their own. */
 class CompiledClient implements AsyncDisposable {
   private constructor(readonly directory: string) {}
 
   static async make(): Promise<CompiledClient> {
     const cache = join(root, 'node_modules/.cache');
     await mkdir(cache, { recursive: true });
-    // Below the package, so that it finds the package's dependencies.
+    // Inside the package, so that imports of its dependencies resolve.
     const directory = await mkdtemp(join(cache, 'client-'));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
     for (const folder of ['client', 'client/transport', 'protocol']) {
@@ -44,7 +44,10 @@ class CompiledClient implements AsyncDisposable {
     return new CompiledClient(directory);
   }
 
-  /** Runs a program beside the client's files until it exits by itself, or is killed after a while. What it prints can be acted on. */
+  /**
+   * Runs a program beside the compiled client until it exits, or kills it at the time limit.
+   * `onOutput` receives what it prints.
+   */
   async run(
     program: string,
     env: Record<string, string>,

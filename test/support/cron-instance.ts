@@ -1,6 +1,7 @@
 /*
- * An instance of an application with a job for leaders alone: a process of its own, that tells its
- * parent of each second its clock ticked in, and whether it ran the job then.
+ * An instance of an application with a `@LeaderOnly` cron job, as a process of its own. It sends
+ * its parent a message for each second in which its clock ticked, with the fencing token if it ran
+ * the job.
  */
 import 'reflect-metadata';
 import { Injectable, Module } from '@nestjs/common';
@@ -9,13 +10,15 @@ import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { currentTerm, LeaderOnly, ZkModule, type ZkModuleOptions } from 'nestjs-zookeeper';
 
 export interface Tick {
-  /** Since 1970. A cron job never fires before its second, but late on a busy machine. */
+  /**
+   * Seconds since 1970. A cron job never fires before its second, but fires late on a busy machine.
+   */
   readonly second: number;
-  /** Of the term that it ran in; undefined where it did not run. */
+  /** The fencing token of the term in which the job ran; undefined if it did not run. */
   readonly token: string | undefined;
 }
 
-function tell(token?: bigint): void {
+function sendToParent(token?: bigint): void {
   const tick: Tick = { second: Math.floor(Date.now() / 1000), token: token?.toString() };
   process.send!(tick);
 }
@@ -23,9 +26,9 @@ function tell(token?: bigint): void {
 @Injectable()
 export class Jobs {
   @Cron('* * * * * *')
-  @LeaderOnly({ election: 'every-second', otherwise: () => tell() })
+  @LeaderOnly({ election: 'every-second', otherwise: () => sendToParent() })
   async everySecond(): Promise<void> {
-    tell(currentTerm()!.fencingToken);
+    sendToParent(currentTerm()!.fencingToken);
   }
 }
 

@@ -1,4 +1,4 @@
-// A process that takes one lock inside of another, for tests of deadlocks between processes.
+// A process that acquires one lock inside another, for tests of deadlocks between processes.
 import { Mutex, onDeadlock, ZkClient } from 'nestjs-zookeeper/recipes';
 import { answer, send } from '../../dist-scripts/faults/child-side.js';
 
@@ -7,7 +7,7 @@ const client = new ZkClient({ connectString, transport, sessionTimeout: 4000 });
 const lock = (key) => new Mutex(client, `${root}/${key}`, { key });
 const details = { name, text: `of ${name}` };
 
-/** Since when the inner lock is waited for. */
+/** The time at which it began to wait for the inner lock. */
 let since;
 let outer;
 let goOn;
@@ -32,7 +32,7 @@ answer({
       );
     });
   },
-  /** Asks for another one inside; resolves with how that ended. */
+  /** Acquires another lock inside the first; resolves with the outcome. */
   async cross(inner) {
     since = Date.now();
     goOn(inner);

@@ -7,27 +7,30 @@ import {
   onDeadlock,
 } from 'nestjs-zookeeper/recipes';
 
-/** What is told from here to the end of the test. */
+/** Collects the deadlocks that are reported until the end of the test. */
 export function deadlocksTold(): Deadlock[] {
   const told: Deadlock[] = [];
   onTestFinished(onDeadlock((deadlock) => told.push(deadlock)));
   return told;
 }
 
-/** As `a -> b`: who holds a waits for b. In the order of their keys, wherever the cycle was found. */
+/** The cycle as sorted `a -> b` pairs: the holder of a waits for b. */
 export function edges({ cycle }: Pick<Deadlock, 'cycle'>): string[] {
   return cycle.map(({ key, waitsFor }) => `${key} -> ${waitsFor}`).sort();
 }
 
 type Lockable = Pick<Lock, 'withLock'> | Pick<MultiLock, 'withLock'>;
 
-/** A call chain that takes these one inside of the other; the inner ones once all chains have their first. */
+/** A call chain that acquires these locks one inside another. */
 interface Nesting {
   readonly locks: readonly Lockable[];
   readonly options?: AcquireOptions;
 }
 
-/** Runs the nestings at the same time: all have their first lock before any asks for its second. */
+/**
+ * Runs the nestings at the same time. Each acquires its second lock after all have acquired their
+ * first.
+ */
 export function plant(...nestings: Nesting[]): Promise<string>[] {
   let missing = nestings.length;
   let ready!: () => void;
@@ -48,7 +51,7 @@ async function nested(
   return lock ? lock.withLock(() => nested(rest, options), options) : 'done';
 }
 
-/** Something that happens once. */
+/** A promise and the function that resolves it. */
 export function event(): { readonly promise: Promise<void>; resolve(): void } {
   let resolve!: () => void;
   const promise = new Promise<void>((happen) => (resolve = happen));

@@ -1,6 +1,6 @@
 import { type Codec, Writer } from '../../lib/protocol/index.js';
 
-/** A frame as it travels, length first. */
+/** A frame as it is sent: the length, then the body. */
 export function frameOf(body: (to: Writer) => void): Buffer {
   const writer = new Writer();
   writer.frame(body);

@@ -24,7 +24,7 @@ import {
   maybe,
   optional,
   permits,
-  place,
+  pathBelowRoot,
   somePath,
   version,
   watch,
@@ -39,7 +39,7 @@ function locksOf(
   make: (path: never, options: never) => unknown,
 ): Entry[] {
   const made = (path: unknown, options: unknown) =>
-    make(place(on, recipe, path) as never, options as never) as Mutex;
+    make(pathBelowRoot(on, recipe, path) as never, options as never) as Mutex;
   const entry = (method: 'acquire' | 'tryAcquire' | 'enter'): Entry => [
     `${recipe}.${method}`,
     (path, options, args) => made(path, options)[method](args),
@@ -78,7 +78,9 @@ export const recipesOn = (on: FuzzTarget): Entry[] => [
   [
     'semaphore.acquireEach',
     (path, count, args) =>
-      new Semaphore(on.client, place(on, 'more', path), { permits: count }).acquireEach(args),
+      new Semaphore(on.client, pathBelowRoot(on, 'more', path), { permits: count }).acquireEach(
+        args,
+      ),
     somePath,
     maybe(3),
     permits,
@@ -102,13 +104,14 @@ export const recipesOn = (on: FuzzTarget): Entry[] => [
   ],
   [
     'sharedCount.set',
-    (path, value) => new SharedCount(on.client, place(on, 'count', path)).set(value),
+    (path, value) => new SharedCount(on.client, pathBelowRoot(on, 'count', path)).set(value),
     somePath,
     maybe(1),
   ],
   [
     'sharedCount.trySet',
-    (path, value, at) => new SharedCount(on.client, place(on, 'count', path)).trySet(value, at),
+    (path, value, at) =>
+      new SharedCount(on.client, pathBelowRoot(on, 'count', path)).trySet(value, at),
     somePath,
     maybe(1),
     version,
@@ -116,7 +119,7 @@ export const recipesOn = (on: FuzzTarget): Entry[] => [
   [
     'new LeaderLatch',
     (path, options, mode) =>
-      new LeaderLatch(on.client, place(on, 'latch', path), options).close(mode),
+      new LeaderLatch(on.client, pathBelowRoot(on, 'latch', path), options).close(mode),
     somePath,
     candidate,
     maybe('silent', 'notify', undefined),
@@ -134,7 +137,7 @@ export const recipesOn = (on: FuzzTarget): Entry[] => [
   [
     'new LeaderSelector',
     (path, fn, options) =>
-      new LeaderSelector(on.client, place(on, 'selector', path), fn, options).close(),
+      new LeaderSelector(on.client, pathBelowRoot(on, 'selector', path), fn, options).close(),
     somePath,
     work,
     candidate,
@@ -169,27 +172,28 @@ export const clientOn = (on: FuzzTarget): Entry[] => [
   ['client.onState', (fn) => on.client.onState(fn), work],
   [
     'client.create',
-    (path, content, options) => on.client.create(place(on, 'nodes', path), content, options),
+    (path, content, options) =>
+      on.client.create(pathBelowRoot(on, 'nodes', path), content, options),
     somePath,
     data,
     optional({ mode: maybe('ephemeral', 'container') }),
   ],
   [
     'client.delete',
-    (path, at) => on.client.delete(place(on, 'nodes', path), at),
+    (path, at) => on.client.delete(pathBelowRoot(on, 'nodes', path), at),
     somePath,
     version,
   ],
   [
     'client.set',
-    (path, content, at) => on.client.set(place(on, 'nodes', path), content, at),
+    (path, content, at) => on.client.set(pathBelowRoot(on, 'nodes', path), content, at),
     somePath,
     data,
     version,
   ],
   [
     'client.setAcl',
-    (path, entries, at) => on.client.setAcl(place(on, 'nodes', path), entries, at),
+    (path, entries, at) => on.client.setAcl(pathBelowRoot(on, 'nodes', path), entries, at),
     somePath,
     acl,
     version,
@@ -207,18 +211,19 @@ export const clientOn = (on: FuzzTarget): Entry[] => [
     ] as const
   ).map((method): Entry => [
     `client.${method}`,
-    (path) => on.client[method](place(on, 'nodes', path)),
+    (path) => on.client[method](pathBelowRoot(on, 'nodes', path)),
     somePath,
   ]),
   ...(['get', 'exists', 'children'] as const).map((method): Entry => [
     `session.${method}`,
-    async (path, options) => (await on.client.session())[method](place(on, 'nodes', path), options),
+    async (path, options) =>
+      (await on.client.session())[method](pathBelowRoot(on, 'nodes', path), options),
     somePath,
     watch,
   ]),
   [
     'session.discard',
-    async (path) => (await on.client.session()).discard(place(on, 'nodes', path)),
+    async (path) => (await on.client.session()).discard(pathBelowRoot(on, 'nodes', path)),
     somePath,
   ],
   ['session.onLost', async (fn) => (await on.client.session()).onLost(fn), work],

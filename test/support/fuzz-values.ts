@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { ZkClient } from 'nestjs-zookeeper';
 
-// What a caller may hand in.
+// Random arguments for calls of the public API.
 
 const throwing = {
   toString(): string {
@@ -45,7 +45,7 @@ export const junk = fc.oneof(
   ),
 );
 
-/** Either something that is right, or anything. */
+/** A valid value or a value of any kind. */
 export const maybe = (...right: unknown[]) =>
   fc.oneof({ arbitrary: fc.constantFrom(...right), weight: 3 }, { arbitrary: junk, weight: 2 });
 export const optional = (fields: Record<string, fc.Arbitrary<unknown>>) =>
@@ -54,7 +54,7 @@ export const optional = (fields: Record<string, fc.Arbitrary<unknown>>) =>
     { arbitrary: junk, weight: 1 },
   );
 
-/** Where something is put only by the fuzz: whatever is in it is gone with the test. */
+/** A path that only the fuzz test uses. Its contents are deleted after the test. */
 export const somePath = fc.oneof(
   { arbitrary: fc.constantFrom('a', 'b', 'c').map((name) => ({ below: name })), weight: 3 },
   { arbitrary: junk, weight: 1 },
@@ -80,15 +80,15 @@ export const permits = optional({ ...waiting, permits: maybe(2), count: maybe(1,
 export const key = maybe('k', 'l');
 export const candidate = optional({ id: maybe('me'), key: maybe('e'), onError: maybe(() => {}) });
 
-/** What the calls are made on: there once the tests run. */
+/** The services or clients under test; they exist once the tests run. */
 export interface FuzzTarget {
   client: ZkClient;
-  /** Of all paths that are right. */
+  /** An arbitrary valid path. */
   root: string;
 }
 
-/** Below the fuzz's own root, where it is a path of ours. */
-export function place({ root }: FuzzTarget, recipe: string, path: unknown): string {
+/** Moves a valid path below the root of the fuzz test. */
+export function pathBelowRoot({ root }: FuzzTarget, recipe: string, path: unknown): string {
   const below = (path as { below?: string } | null | undefined)?.below;
   return typeof below === 'string' ? `${root}/${recipe}/${below}` : (path as string);
 }

@@ -1,8 +1,8 @@
-// The processes, servers and links of scripts/faults, for tests.
+// Exports the processes, servers and links of scripts/faults to the tests.
 export { Child } from '../../scripts/faults/child.js';
 export { Ensemble } from '../../scripts/faults/ensemble.js';
 export { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from '../../scripts/faults/jars.mjs';
-/** Runs in this thread, so no native client of this process may use it. */
+/** Forwards connections in the calling thread, so no native client of this process may use it. */
 export { Link as PlainLink } from '../../scripts/faults/link.js';
 export {
   freePorts,

@@ -1,5 +1,5 @@
-// A process that holds one of everything, for tests that stop it or block its event loop. What it looks at
-// after such a pause, it looks at in the first code that runs then.
+// A process that holds one lease of each kind, for tests that stop it or block its event loop. It
+// reads the leases in the first code that runs after such a pause.
 import {
   LeaderLatch,
   LeaderSelector,
@@ -12,7 +12,7 @@ import {
 } from 'nestjs-zookeeper/recipes';
 import { answer } from '../../dist-scripts/faults/child-side.js';
 
-/** Milliseconds: who did not run for so long was stopped. */
+/** Milliseconds. A longer gap between two ticks means that the process was stopped. */
 const PAUSE = 800;
 
 const { connectString, sessionTimeout, transport, root } = JSON.parse(process.argv[2]);
@@ -26,9 +26,9 @@ const locks = {
   multi: (client) =>
     new MultiLock([new Mutex(client, path('multi')), new Mutex(client, path('multi-2'))]),
 };
-/** By kind: what is held, and its signal as it was read when it was granted. */
+/** The leases by kind, each with the signal as it was read at the grant. */
 const held = new Map();
-/** What the first tick after a pause saw. */
+/** What the first tick after a pause read. */
 let seen;
 
 answer({
@@ -61,14 +61,16 @@ answer({
     return look();
   },
   seen: () => seen,
-  /** Some turns of the event loop later. */
+  /** Read again after some turns of the event loop. */
   async later() {
     await new Promise((resolve) => setTimeout(resolve, 10));
     return look();
   },
 });
 
-/** Each has a session of its own: to look at one of them tells nothing to the others. */
+/**
+ * Creates a client with a session of its own, so that reading one lease does not notify the others.
+ */
 async function connect() {
   const client = new ZkClient({ connectString, sessionTimeout, transport });
   await client.connect();
@@ -79,7 +81,9 @@ function hold(kind, right) {
   held.set(kind, { right, signal: right.signal });
 }
 
-/** In the order in which a program may look: at what it saved, at the property, at whether it holds. */
+/**
+ * Reads the saved signal, then the property, then `held`: the order in which a program may check.
+ */
 function look() {
   return Object.fromEntries(
     [...held].map(([kind, { right, signal }]) => {

@@ -16,20 +16,21 @@ import type { TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
 /*
- * Random schedules for one election, and what must be true of each of them: no two lead at once, the
- * tokens rise, in the end everybody gets to lead and nothing is left. A session that the schedule ends
- * leads nobody from then on, whether its client has heard of it or not: only time, not the server's
- * word, would be seen by its clock.
+ * Random schedules for one election, and the invariants of each run: no two candidates lead at
+ * once, the fencing tokens rise, every candidate leads at the end, and no znode is left. A
+ * candidate counts as no longer leading from the moment at which the schedule ends its session,
+ * even if its client has not been notified: a client detects the loss by its clock only after the
+ * session deadline.
  */
 
 const CLIENTS = 3;
 const CANDIDATES = 6;
-/** Milliseconds in which somebody has to lead, reconnects included. */
+/** Limit in milliseconds within which some candidate must lead, reconnects included. */
 const PATIENCE = 30_000;
 
 export interface Contestant {
   readonly candidate: LeaderLatch | LeaderSelector;
-  /** Ends its present term, if it has one. */
+  /** Ends the candidate's present term, if there is one. */
   resign(): void;
 }
 
@@ -52,7 +53,7 @@ const schedule = fc.array(
   { minLength: 4, maxLength: 40 },
 );
 
-/** Three clients of the file's server, and what has random schedules run on them. */
+/** Starts three clients of the file's server, and returns what runs random schedules on them. */
 export function useElections(server: TestServer, enter: Enter) {
   const clients: ZkClient[] = [];
   const links: Link[] = [];
@@ -71,18 +72,19 @@ export function useElections(server: TestServer, enter: Enter) {
     await Promise.all(clients.map((connected) => connected.close()));
     for (const link of links) await link[Symbol.asyncDispose]();
   });
-  // The message of a failure contains its seed. FAST_CHECK_SEED repeats it, FAST_CHECK_SECONDS runs for longer.
+  // A failure message contains its seed. FAST_CHECK_SEED repeats it; FAST_CHECK_SECONDS runs for
+  // longer.
   const { FAST_CHECK_SEED: seed, FAST_CHECK_SECONDS: seconds } = process.env;
   return async () => {
     const end = performance.now() + Number(seconds ?? 2) * 1000;
     const property = fc.asyncProperty(schedule, async (steps) => {
-      // Not by fast-check's own limits: they would not wait for a run that hangs.
+      // fast-check's own limits would not wait for a run that hangs.
       if (performance.now() > end) return;
       await new Run(server, clients, links, enter).execute(steps);
     });
     await fc.assert(property, {
       numRuns: seconds === undefined ? 250 : Number(seconds) * 500,
-      // The network decides too: a shorter schedule would prove nothing.
+      // The timing of the network matters too, so a shrunk schedule would prove nothing.
       endOnFailure: true,
       ...(seed === undefined ? {} : { seed: Number(seed) }),
     });
@@ -157,21 +159,21 @@ class Run {
   #begin(term: Term): void {
     if (!this.#counts(term)) return;
     for (const other of this.#terms) {
-      if (this.#counts(other)) this.#violate(`${told(term)} leads beside ${told(other)}`);
+      if (this.#counts(other)) this.#violate(`${label(term)} leads beside ${label(other)}`);
       if (other.fencingToken >= term.fencingToken) {
-        this.#violate(`${told(term)} leads after ${told(other)}`);
+        this.#violate(`${label(term)} leads after ${label(other)}`);
       }
     }
     this.#terms.push(term);
   }
 
-  /** By its own account it leads, in a session that is not known to have ended. */
+  /** Whether it believes that it leads, in a session that the schedule has not ended. */
   #counts(term: Term): boolean {
     const { lease } = term as unknown as { lease: Lease };
     return term.active && !this.#ended.has(grantOf(lease)!.ownership.position.session);
   }
 
-  /** Whoever leads leaves, until everybody has. */
+  /** Each leader leaves in turn, until every candidate has left. */
   async #finish(): Promise<void> {
     const left = new Set(this.#contestants);
     let since = performance.now();
@@ -197,6 +199,6 @@ class Run {
   }
 }
 
-function told({ participantId, fencingToken }: Term): string {
+function label({ participantId, fencingToken }: Term): string {
   return `${participantId} (token ${fencingToken})`;
 }

@@ -7,7 +7,7 @@ import {
 } from 'nestjs-zookeeper/recipes';
 import { queued } from './recipe-nodes.js';
 
-/** Latches that are started one after the other, so that they queue in their order. */
+/** Starts latches one after the other, so that they queue in this order. */
 export async function latchesIn(path: string, ...clients: ZkClient[]): Promise<LeaderLatch[]> {
   const latches: LeaderLatch[] = [];
   for (const [index, client] of clients.entries()) {
@@ -19,7 +19,7 @@ export async function latchesIn(path: string, ...clients: ZkClient[]): Promise<L
   return latches;
 }
 
-/** A leader whose terms end when the test says so, or, if it is told to obey, by their signals. */
+/** A leader whose terms end when the test ends them or, with `obeys`, when their signals abort. */
 export class Leader {
   readonly terms: Term[] = [];
   readonly selector: LeaderSelector;
@@ -45,12 +45,12 @@ export class Leader {
     this.selector = new LeaderSelector(client, path, take, rest);
   }
 
-  /** Ends the present term as its `takeLeadership` would: by returning. */
+  /** Ends the present term: its `takeLeadership` returns. */
   end(): void {
     this.#end();
   }
 
-  /** Its term of that number, once it has begun. */
+  /** Resolves with the term of that number when it has begun. */
   leads(nth = 1): Promise<Term> {
     const term = this.terms[nth - 1];
     return term
@@ -59,7 +59,7 @@ export class Leader {
   }
 }
 
-/** Selectors that are started one after the other, so that they queue in their order. */
+/** Starts selectors one after the other, so that they queue in this order. */
 export async function selectorsIn(
   path: string,
   clients: ZkClient[],

@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Link } from '../../dist-scripts/faults/link.js';
 
-// In a thread of its own: the native client's close() blocks its own thread until the server answers.
+// Runs in a thread of its own: the native client's close() blocks its own thread until the server
+// answers.
 
 const link = await Link.to(workerData.target, { host: workerData.host });
 

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach } from 'vitest';
 import type { TestServer } from './servers.js';
 
-/** Links to the file's server that are gone after each test. */
+/** Creates links to the file's server, and removes them after each test. */
 export function useLinks(server: TestServer) {
   const open: Link[] = [];
   afterEach(async () => {
@@ -16,7 +16,7 @@ export function useLinks(server: TestServer) {
   };
 }
 
-/** The network between one client and its server: it can be cut, refuse, and fall silent without a word. */
+/** The network between one client and its server. It can break, refuse and silently drop. */
 export class Link implements AsyncDisposable {
   readonly #worker: Worker;
   readonly #answers = new Map<number, (result: unknown) => void>();
@@ -45,22 +45,30 @@ export class Link implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** Breaks every connection; new ones are welcome. */
+  /** Breaks every connection; new connections are accepted. */
   cut = () => this.#call('cut');
-  /** Breaks every connection, and nothing listens any more. */
+  /** Breaks every connection and stops listening. */
   down = () => this.#call('down');
   up = () => this.#call('up');
-  /** Nothing passes any more in either direction, though connections stand and new ones are accepted. */
+  /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
   silence = () => this.#call('silence');
-  /** What was held back passes. */
+  /** Delivers the data that was held back. */
   speak = () => this.#call('speak');
-  /** What the server says on the present connections is lost from now on, what the client says arrives. */
+  /**
+   * Drops data from the server on the present connections from now on; data from the client
+   * arrives.
+   */
   deafen = () => this.#call('deafen');
-  /** What the client says on the present connections is lost from now on, what the server says arrives. */
+  /**
+   * Drops data from the client on the present connections from now on; data from the server
+   * arrives.
+   */
   mute = () => this.#call('mute');
-  /** Lets the next request of each connection through and breaks the connection instead of the answer. */
+  /**
+   * Delivers the next request of each connection, and breaks the connection instead of the reply.
+   */
   dropReply = () => this.#call('dropReply');
-  /** Connections made so far. */
+  /** The number of connections so far. */
   accepted = () => this.#call('accepted') as Promise<number>;
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -14,17 +14,20 @@ import { fourLetterWord } from './real-zookeeper.js';
 import { nodesUnder } from './recipe-nodes.js';
 
 /*
- * Random schedules for one lock, and what must be true of each of them: whoever holds excludes whom it
- * should; who came first is first where nothing disturbed it; everybody who may get the lock gets it;
- * tokens rise; nothing is left at the end. A session that the schedule ends holds nothing from then on,
- * whether its client has heard of it or not: only time, not the server's word, would be seen by its clock.
+ * Random schedules for one lock, and the invariants of each run: holders exclude each other as the
+ * recipe says, undisturbed grants keep the order of arrival, every caller that can get the lock
+ * gets it, fencing tokens rise, and no znode is left. A holder counts as lost from the moment at
+ * which the schedule ends its session, even if its client has not been notified: a client detects
+ * the loss by its clock only after the session deadline.
  */
 
 const CLIENTS = 3;
-/** Milliseconds in which somebody has to get a lock that is free, reconnects included. */
+/**
+ * Limit in milliseconds within which a free lock must be granted to a waiter, reconnects included.
+ */
 const PATIENCE = 30_000;
 
-/** What a caller wants of the lock. */
+/** What a caller requests. */
 export interface Want {
   readonly kind: 'exclusive' | 'read' | 'write' | 'permits';
   readonly count: number;
@@ -39,10 +42,10 @@ type Step =
   | { type: 'drop' }
   | { type: 'expire'; client: number };
 
-/** One recipe under test. */
+/** The recipe under test. */
 export interface Subject {
   readonly wants: readonly Want[];
-  /** Whether each caller queues by a node of its own, instead of one for all of its process. */
+  /** Whether each caller queues with a znode of its own instead of one for the process. */
   readonly nodeEach: boolean;
   acquire(
     client: ZkClient,
@@ -51,9 +54,9 @@ export interface Subject {
     options: Pick<AcquireOptions, 'wait' | 'signal' | 'fairness' | 'linger'>,
   ): Promise<Lease>;
   downgrade?(client: ZkClient, path: string, lease: Lease): Promise<Lease>;
-  /** Whether all of these may be inside at once. */
+  /** Whether the holders may hold the lock together. */
   together(inside: readonly Want[]): boolean;
-  /** The directories that have to be empty at the end. */
+  /** The directories that must be empty at the end. */
   queues(path: string): string[];
 }
 
@@ -63,10 +66,13 @@ interface Visit {
   want: Want;
   readonly wait: number;
   readonly controller: AbortController;
-  /** It made a node of its own at once: the ensemble's order is that of these visits' calls. */
+  /**
+   * Whether it created a node of its own at once, so that the order of the ensemble is the order of
+   * the calls.
+   */
   readonly direct: boolean;
   lease?: Lease;
-  /** Its place among all grants of the run. */
+  /** Its position among all grants of the run. */
   granted?: number;
   state: 'waiting' | 'inside' | 'done';
   settled: Promise<void>;
@@ -106,7 +112,7 @@ function stepsOf(subject: Subject, disturbed: boolean): fc.Arbitrary<Step[]> {
   );
 }
 
-/** An embedded server with three clients for the file that calls it, and what has random schedules run on them. */
+/** Starts an embedded server and three clients, and returns what runs random schedules on them. */
 export function useSchedules(subject: Subject) {
   let server: EmbeddedZooKeeper;
   const clients: ZkClient[] = [];
@@ -127,19 +133,20 @@ export function useSchedules(subject: Subject) {
     await Promise.all(clients.map((client) => client.close()));
     await server.stop();
   });
-  // The message of a failure contains its seed. FAST_CHECK_SEED repeats it, FAST_CHECK_SECONDS runs for longer.
+  // A failure message contains its seed. FAST_CHECK_SEED repeats it; FAST_CHECK_SECONDS runs for
+  // longer.
   const { FAST_CHECK_SEED: seed, FAST_CHECK_SECONDS: seconds } = process.env;
   return async (disturbed: boolean) => {
     const end = performance.now() + Number(seconds ?? 2) * 1000;
     const property = fc.asyncProperty(stepsOf(subject, disturbed), async (steps) => {
-      // Not by fast-check's own limits: they would not wait for a run that hangs.
+      // fast-check's own limits would not wait for a run that hangs.
       if (performance.now() > end) return;
       const run = new Run(subject, server, clients, `/run-${++runs}`, !disturbed);
       await run.execute(steps);
     });
     await fc.assert(property, {
       numRuns: seconds === undefined ? 250 : Number(seconds) * 500,
-      // The network decides too: a shorter schedule would prove nothing.
+      // The timing of the network matters too, so a shrunk schedule would prove nothing.
       endOnFailure: true,
       ...(seed === undefined ? {} : { seed: Number(seed) }),
     });
@@ -163,7 +170,8 @@ class Run {
 
   async execute(steps: readonly Step[]): Promise<void> {
     const queues = this.subject.queues(this.path);
-    // To make it anew as well takes longer than the round trips that put arrivals in order.
+    // Creating the directory as well would take longer than the round trips that put arrivals in
+    // order.
     if (!queues.includes(this.path)) await this.clients[0]!.create(this.path);
     for (const queue of queues) {
       await this.clients[0]!.ensureContainers(queue);
@@ -199,7 +207,7 @@ class Run {
       case 'expire': {
         const session = await this.clients[step.client]!.session();
         this.#ended.add(session);
-        // Unknown where the schedule has ended it before and its client has not heard of it yet.
+        // Unknown if the schedule has ended the session and its client has not been notified yet.
         await this.server.expireSession(session.id).catch(() => undefined);
       }
     }
@@ -224,7 +232,8 @@ class Run {
     const options = {
       wait,
       signal: controller.signal,
-      // Callers that hand the lock on within their process go before others that came earlier.
+      // Callers that get the lock by a hand-over within their process overtake earlier callers of
+      // other processes.
       ...(this.orderly ? { fairness: 'strict' as const } : { linger: visit.id % 3 === 0 ? 20 : 0 }),
     };
     visit.settled = this.subject
@@ -237,9 +246,9 @@ class Run {
           ...(wait === 0 ? ['BUSY'] : wait < Infinity ? ['TIMEOUT'] : []),
           ...(controller.signal.aborted ? ['CANCELLED'] : []),
         ];
-        if (!allowed.includes(code)) this.#violate(`${told(visit)} failed: ${String(error)}`);
+        if (!allowed.includes(code)) this.#violate(`${label(visit)} failed: ${String(error)}`);
         if (this.orderly && idle && code === 'BUSY') {
-          this.#violate(`${told(visit)} was refused though nobody was there`);
+          this.#violate(`${label(visit)} was refused although the lock was free`);
         }
       });
   }
@@ -252,7 +261,7 @@ class Run {
     if (!this.#counts(visit) || visit.want.kind === 'permits') return;
     const { fencingToken } = lease;
     if (visit.want.kind !== 'read' && fencingToken <= this.#highestToken) {
-      this.#violate(`${told(visit)} has token ${fencingToken}, not above ${this.#highestToken}`);
+      this.#violate(`${label(visit)} has token ${fencingToken}, not above ${this.#highestToken}`);
     }
     if (fencingToken > this.#highestToken) this.#highestToken = fencingToken;
   }
@@ -261,7 +270,7 @@ class Run {
     if (!this.#counts(newcomer)) return;
     const inside = this.#visits.filter((visit) => this.#counts(visit));
     if (!this.subject.together(inside.map(({ want }) => want))) {
-      this.#violate(`together inside: ${inside.map(told).join(', ')}`);
+      this.#violate(`held together: ${inside.map(label).join(', ')}`);
     }
   }
 
@@ -278,7 +287,7 @@ class Run {
       this.#checkInside(visit);
     } catch (error) {
       const lost = error instanceof CoordinationError && error.code === 'LEASE_LOST';
-      if (!lost || this.orderly) this.#violate(`${told(visit)} to read failed: ${String(error)}`);
+      if (!lost || this.orderly) this.#violate(`${label(visit)} to read failed: ${String(error)}`);
       await this.#release(visit);
     }
   }
@@ -288,7 +297,7 @@ class Run {
     return visit.lease!.release();
   }
 
-  /** What is still inside leaves, as long as it takes for everybody to have been in or to have given up. */
+  /** All holders release, until every caller has held the lock or given up. */
   async #finish(): Promise<void> {
     for (;;) {
       for (const visit of this.#inside) void this.#release(visit);
@@ -301,14 +310,14 @@ class Run {
       if (first === 'late') {
         for (const { controller } of waiting) controller.abort();
         throw new Error(
-          [`nobody woke ${waiting.map(told).join(', ')}`, ...this.#violations].join('\n'),
+          [`nothing woke ${waiting.map(label).join(', ')}`, ...this.#violations].join('\n'),
         );
       }
     }
   }
 
   #checkOrder(): void {
-    // A mere try for a permit has no place in a queue: it looks again as long as permits are left.
+    // With wait: 0 a caller has no place in the queue of permits: it polls while permits are left.
     const queued = this.#visits.filter(({ want, wait }) => want.kind !== 'permits' || wait > 0);
     for (const [index, earlier] of queued.entries()) {
       for (const later of queued.slice(index + 1)) {
@@ -316,14 +325,17 @@ class Run {
         const both = earlier.granted !== undefined && later.granted !== undefined;
         if (ordered && both && this.#exclusive(earlier, later)) {
           if (earlier.granted! > later.granted!) {
-            this.#violate(`${told(later)} was granted before ${told(earlier)}`);
+            this.#violate(`${label(later)} was granted before ${label(earlier)}`);
           }
         }
       }
     }
   }
 
-  /** A permit goes to whoever asks first, other recipes order only those who exclude each other. */
+  /**
+   * Whether the recipe orders the two: permits are granted in the order of arrival, other locks
+   * order only callers that exclude each other.
+   */
   #exclusive(a: Visit, b: Visit): boolean {
     return a.want.kind === 'permits' || !this.subject.together([a.want, b.want]);
   }
@@ -342,7 +354,7 @@ class Run {
     if (left.length > 0) this.#violate(`left behind: ${left.join(', ')}`);
   }
 
-  /** Whoever holds, by its own account, in a session that is not known to have ended. */
+  /** Whether it believes that it holds the lock, in a session that the schedule has not ended. */
   #counts({ state, lease }: Visit): boolean {
     return (
       state === 'inside' &&
@@ -359,7 +371,9 @@ class Run {
     return this.#visits.filter(({ state }) => state === 'waiting');
   }
 
-  /** The requests of a session are answered in their order: what was called before has its node then. */
+  /**
+   * Resolves when the requests sent so far are answered, so that earlier callers have their nodes.
+   */
   async #roundTrips(client: number, count = 3): Promise<void> {
     for (let i = 0; i < count; i++) await this.clients[client]!.exists(this.path);
   }
@@ -373,6 +387,6 @@ function pick(from: readonly Visit[], which: number): Visit | undefined {
   return from[which % from.length];
 }
 
-function told({ id, client, want, wait }: Visit): string {
+function label({ id, client, want, wait }: Visit): string {
   return `visit ${id} (client ${client}, ${want.kind} × ${want.count}, wait ${wait})`;
 }

@@ -4,7 +4,9 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Bytes that are in use, without what could be collected: when that happens is up to a busy machine. */
+/**
+ * Returns the bytes in use after a garbage collection, because a busy machine collects at any time.
+ */
 export function memoryInUse(): number {
   collect();
   const { heapUsed, arrayBuffers } = process.memoryUsage();

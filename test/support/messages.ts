@@ -7,7 +7,10 @@ import {
 } from '@nestjs/microservices';
 import { afterEach } from 'vitest';
 
-/** Has applications take messages over TCP: resolves with what sends them, which is closed after each test. */
+/**
+ * Returns a function that starts an application's TCP microservice and resolves with a client of
+ * it. Clients are closed after each test.
+ */
 export function useMessages() {
   const open: ClientProxy[] = [];
   afterEach(async () => {

@@ -1,4 +1,7 @@
-/** A room that counts who is in it at a time: the first to come wait until `crowd` have met inside. */
+/**
+ * Counts the callers that are inside at a time. The first callers wait until `crowd` of them are
+ * inside.
+ */
 export class Meter {
   most = 0;
   private inside = 0;

@@ -22,7 +22,7 @@ import {
 } from '../../lib/protocol/index.js';
 import { OPEN } from './raw-requests.js';
 
-/** One operation of a multi, as it is sent. */
+/** One operation of a multi, as the client sends it. */
 export interface MultiStep {
   readonly type: number;
   readonly path: string;
@@ -40,7 +40,7 @@ function step<Q extends { path: string }>(type: number, codec: Codec<Q>, request
   return { type, path: request.path, write: (to) => codec.write(request, to) };
 }
 
-/** The operations of a multi and of a multiRead, by their names. */
+/** The operations of a multi and of a multiRead, by name. */
 export const steps = {
   create(path: string, options: StepOptions = {}): MultiStep {
     const { data = 'data', acl = OPEN, flags = CreateFlag.persistent } = options;

@@ -23,7 +23,7 @@ import { queued } from './recipe-nodes.js';
 import type { TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
-/** For Nest's own lines. */
+/** A logger that prints nothing. */
 export const silent = new ConsoleLogger({ logLevels: [] });
 
 export interface TestApp extends INestApplication {
@@ -32,7 +32,10 @@ export interface TestApp extends INestApplication {
 
 export type AppOptions = Partial<ZkModuleOptions> & ZkModuleExtras;
 
-/** Nest applications on the file's server, all in one namespace a test, closed after each test. */
+/**
+ * Creates Nest applications on the file's server, with one namespace per test, and closes them
+ * after each test.
+ */
 export function useApps(server: TestServer) {
   const open: INestApplication[] = [];
   let namespace = '';
@@ -71,9 +74,15 @@ export function useApps(server: TestServer) {
   return {
     options,
     start,
-    /** Started and listening; what supertest and fetch take. */
+    /**
+     * Starts an application that listens; the result can be passed to supertest and has a `url` for
+     * fetch.
+     */
     listen,
-    /** Two that listen, with the participant ids `one`, which leads the election `job`, and `other`. */
+    /**
+     * Two applications that listen: the participant `one` leads the election `job`, the participant
+     * `other` follows.
+     */
     leaderAndFollower: async (metadata: ModuleMetadata, overrides?: AppOptions) => {
       const one = await listen(metadata, { participantId: 'one', ...overrides });
       await untilLeading(one.get(LeaderService), 'job');
@@ -82,13 +91,13 @@ export function useApps(server: TestServer) {
       await untilCandidates(one.get(LeaderService), 'job', ['one', 'other']);
       return { one, other };
     },
-    /** The one provider of an application of its own. */
+    /** Starts an application with this provider alone, and returns the provider. */
     provider: async <T>(provider: Type<T>, overrides?: AppOptions): Promise<T> =>
       (await start({ providers: [provider] }, overrides)).get(provider),
   };
 }
 
-/** An application that is never connected: what is tested happens before, or without. */
+/** Starts an application that never connects, for tests of what needs no connection. */
 export async function startUnconnected(
   metadata: ModuleMetadata,
   defaults?: ZkModuleOptions['defaults'],
@@ -109,7 +118,7 @@ export async function startUnconnected(
   }
 }
 
-/** Resolves when `count` nodes stand in the queue of a key's lock: one holds, the others wait. */
+/** Resolves when `count` nodes are in the queue of a key's lock: the holder and the waiters. */
 export function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
   return queued(client, `${client.namespace}/locks/${key}`, count);
 }
@@ -120,7 +129,7 @@ export async function untilLeading(leaders: LeaderService, election: string): Pr
   return (await firstValueFrom(elected)).term!;
 }
 
-/** Resolves when so many take part, in their order. */
+/** Resolves when these participants are in the election, in this order. */
 export async function untilCandidates(
   leaders: LeaderService,
   election: string,
@@ -132,17 +141,19 @@ export async function untilCandidates(
   });
 }
 
-/** A caller that leaves: a request on a connection of its own. */
+/**
+ * Sends a request on a connection of its own. `leave` aborts it, as a client that disconnects does.
+ */
 export function call(url: string): { answer: Promise<IncomingMessage>; leave(): void } {
   const request = get(url, { agent: false });
   const answer = once(request, 'response').then(([response]) => response as IncomingMessage);
-  // Whoever leaves does not care.
+  // A caller that disconnects ignores the outcome.
   answer.catch(() => {});
   request.on('error', () => {});
   return { answer, leave: () => void request.destroy() };
 }
 
-/** A point that calls come to, and wait at until it is opened. */
+/** A gate that calls wait at until the test opens it. */
 export class Gate {
   readonly reached: Promise<void>;
   private readonly opened: Promise<void>;
@@ -160,11 +171,11 @@ export class Gate {
   }
 }
 
-/** Ends the client's session; resolves when the client knows. */
+/** Ends the client's session; resolves when the client has noticed. */
 export async function loseSession(server: TestServer, client: ZkClient): Promise<void> {
   const session = await client.session();
   const lost = new Promise<void>((resolve) => session.onLost(() => resolve()));
-  // The client, cut off by the connection that ends its session, may be back before that is done.
+  // The client may be connected again before this resolves.
   const attempt = async () => {
     expire(session, server.port).catch(() => {});
     const late = once(AbortSignal.timeout(2_500), 'abort');

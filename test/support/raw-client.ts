@@ -20,11 +20,11 @@ export interface RawConnectOptions {
   port: number;
   host?: string;
   timeout?: number;
-  /** Attach to this session instead of asking for a new one. */
+  /** Attaches to this session instead of creating a new one. */
   sessionId?: bigint;
   password?: Uint8Array;
   lastZxidSeen?: number;
-  /** `undefined` leaves the trailing byte out, as old clients do. */
+  /** `undefined` omits the trailing byte of the handshake, as old clients do. */
   readOnly?: boolean;
 }
 
@@ -37,10 +37,10 @@ export interface RawReply<T> {
 
 type RawEvent = ValueOf<typeof WatcherEvent>;
 
-/** Speaks the wire format itself: one socket, no retries, no hidden requests. */
+/** A client of the wire format: one socket, no retries and no implicit requests. */
 export class RawClient {
   readonly events: RawEvent[] = [];
-  /** Everything received, in its order: xids of replies and `event:type:path`. */
+  /** Everything received, in order: the xids of replies, and `event:type:path`. */
   readonly received: string[] = [];
   readonly closed: Promise<void>;
   session!: ValueOf<typeof ConnectResponse>;
@@ -80,7 +80,7 @@ export class RawClient {
     return client;
   }
 
-  /** Asks for a session; the answer is in {@link session}. */
+  /** Requests a session; the reply is stored in {@link session}. */
   async handshake(options: Omit<RawConnectOptions, 'port' | 'host'>): Promise<void> {
     const answer = new Promise<Reader>((resolve, reject) => {
       this.#onFrame = (frame) => (frame instanceof Error ? reject(frame) : resolve(frame));
@@ -110,7 +110,10 @@ export class RawClient {
     this.socket.write(frameOf(body));
   }
 
-  /** Rejects when the connection ends first; an error code is part of the reply. */
+  /**
+   * Sends a request. Resolves with the reply, including its error code; rejects when the connection
+   * ends first.
+   */
   request<Q, A = void>(
     type: number,
     codec: Codec<Q>,
@@ -140,7 +143,7 @@ export class RawClient {
     return this.request(OpCode.ping, Empty, undefined, undefined, Xid.ping);
   }
 
-  /** Resolves once `count` events have arrived in all. */
+  /** Resolves once `count` events have arrived in total. */
   async untilEvents(count: number): Promise<RawEvent[]> {
     while (this.events.length < count) {
       await new Promise<void>((resolve) => this.#onEvent.push(resolve));
@@ -172,15 +175,15 @@ export class RawClient {
     this.received.push(String(xid));
     const next = this.#waiting.shift();
     if (next?.xid !== xid) {
-      this.socket.destroy(new Error(`answer ${xid} where ${next?.xid} was due`));
+      this.socket.destroy(new Error(`reply ${xid} instead of ${next?.xid}`));
     }
     next?.settle(frame);
   }
 }
 
 /**
- * Ends a session as ZooKeeper's own tests do: attaches to it by id and password from a second
- * connection and closes it there. Its client learns of the expiry when it reconnects.
+ * Ends a session as ZooKeeper's own tests do: a second connection attaches to it by id and password
+ * and closes it. The client is notified of the expiry when it reconnects.
  */
 export async function expireSession(
   host: string,
@@ -192,8 +195,8 @@ export async function expireSession(
   const password = Buffer.from(passwordHex, 'hex');
   for (let attempt = 1; attempt <= 20; attempt++) {
     const client = await RawClient.open(port, host);
-    // In one flight: the session's own client is told that its connection went, comes back at once, and
-    // may take the session away from here between the two. Then: once more.
+    // Both requests are sent together. The session's own client loses its connection, reconnects at
+    // once, and may take the session over between the two requests. Then this tries again.
     const connected = client.handshake({ sessionId, password });
     client.sendFrame((to) => {
       to.int(1);
@@ -204,7 +207,7 @@ export async function expireSession(
       () => true,
     );
     await client.closed;
-    // Only a session that is not known any more is certain to have ended.
+    // Only a session that the server does not know has certainly ended.
     if (!known && attempt === 1) throw new Error(`no session ${idHex} with this password`);
     if (!known) return;
   }

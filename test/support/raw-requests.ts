@@ -10,7 +10,7 @@ import {
 } from '../../lib/protocol/index.js';
 import type { RawClient } from './raw-client.js';
 
-/** Everybody may do everything. */
+/** The open ACL. */
 export const OPEN: Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
 export function create(

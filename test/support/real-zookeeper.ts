@@ -9,13 +9,16 @@ interface RealZooKeeperOptions {
   tickTime?: number;
   minSessionTimeout?: number;
   maxSessionTimeout?: number;
-  /** Further lines of zoo.cfg. */
+  /** More lines of zoo.cfg. */
   config?: Record<string, string | number | boolean>;
-  /** Further options of the JVM. */
+  /** More options of the JVM. */
   jvm?: string[];
 }
 
-/** Apache ZooKeeper from Debian's jars: one standalone server on loopback, on a data directory of its own. */
+/**
+ * Apache ZooKeeper from Debian's jars: one standalone server on loopback with its own data
+ * directory.
+ */
 export class RealZooKeeper {
   private constructor(
     private readonly server: Node,

@@ -2,12 +2,12 @@ import { expect } from 'vitest';
 import { NodeError, type ZkClient } from '../../lib/client/index.js';
 import type { TestServer } from './servers.js';
 
-/** The children of a path, none where it is missing. */
+/** Returns the children of a path, or an empty list if the path does not exist. */
 export async function nodesUnder(client: ZkClient, path: string): Promise<string[]> {
   try {
     return (await client.children(path)).children.sort();
   } catch (error) {
-    // Not made yet, or an empty container that the server has reaped.
+    // The path was not created yet, or was an empty container that the server has reaped.
     if (error instanceof NodeError && error.code === 'NO_NODE') return [];
     throw error;
   }
@@ -18,7 +18,9 @@ export async function queued(client: ZkClient, path: string, count: number): Pro
   await expect.poll(() => nodesUnder(client, path), { interval: 5 }).toHaveLength(count);
 }
 
-/** Resolves when nothing of a lock is left: no node in any of its queues, no watch on the server. */
+/**
+ * Resolves when nothing of a lock is left: no node in any of its queues and no watch on the server.
+ */
 export async function nothingLeft(
   server: TestServer,
   client: ZkClient,
@@ -28,7 +30,7 @@ export async function nothingLeft(
   await expect.poll(() => server.watchCount(), { interval: 10 }).toBe(0);
 }
 
-/** What a promise rejects with. */
+/** Returns the error that a promise rejects with. */
 export function failureOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     (value) => {
@@ -38,7 +40,7 @@ export function failureOf(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** A promise and what is known of it so far. */
+/** Wraps a promise with its present outcome. */
 export function observed<T>(promise: Promise<T>): { promise: Promise<T>; settled: boolean } {
   const state = { promise, settled: false };
   const settle = () => (state.settled = true);

@@ -42,7 +42,10 @@ interface CreateOptions {
   ttl?: number;
 }
 
-/** What a script asks over one connection; the last argument of each call is the error code it must be answered with. */
+/**
+ * Requests of a script over one connection. The last argument of each call is the error code that
+ * the reply must have.
+ */
 export class RecordedClient extends RecordedConnection {
   async create(path: string, options: CreateOptions = {}, err: Expected = 0): Promise<string> {
     const {
@@ -254,7 +257,7 @@ export class RecordedClient extends RecordedConnection {
     await this.ask(`check ${path}`, err, OpCode.check, CheckVersionRequest, request, Empty);
   }
 
-  /** The results' error codes. */
+  /** Returns the error codes of the results. */
   async multi(steps: readonly MultiStep[], err: Expected = 0, op: number = OpCode.multi) {
     const asked = `multi ${steps.map(({ type, path }) => `${type} ${path}`).join(', ')}`;
     const answer = await this.ask(asked, err, op, MultiRequest, steps, MultiResponse);

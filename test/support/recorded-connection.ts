@@ -3,10 +3,10 @@ import { type Codec, Empty, type Stat } from '../../lib/protocol/index.js';
 import type { RawClient, RawReply } from './raw-client.js';
 import type { Recorder } from './server-recorder.js';
 
-/** An error code; 'any' where two servers shall agree and neither is told on what. */
+/** An error code, or 'any' where the two servers must agree but no test says on which code. */
 export type Expected = number | 'any';
 
-/** One connection of a script, and how what it hears is written down. */
+/** One connection of a script, which records what the server sends. */
 export class RecordedConnection {
   constructor(
     readonly name: string,
@@ -14,7 +14,7 @@ export class RecordedConnection {
     private readonly recorder: Recorder,
   ) {}
 
-  /** A request of any type whose body is these bytes. */
+  /** Sends a request of any type with these bytes as its body. */
   async send(type: number, body: Uint8Array, err: Expected): Promise<void> {
     const verbatim: Codec<Uint8Array> = {
       read: () => body,
@@ -36,7 +36,7 @@ export class RecordedConnection {
     this.recorder.note(this.name, 'events', this.raw.events.slice());
   }
 
-  /** The reply's body, where it must be answered with the error code `err`. */
+  /** Returns the body of a reply whose error code must be `err`. */
   async ask<Q, A>(
     ask: string,
     err: Expected,
@@ -71,7 +71,8 @@ export class RecordedConnection {
     return {
       ...rest,
       ...(stat && { stat: this.recorder.stat(stat) }),
-      // The real server lists in the order of hash tables: no client may rely on it.
+      // The real server lists children in the order of its hash tables, which no client may rely
+      // on.
       ...(children && { children: children.toSorted() }),
       ...(ephemerals && { ephemerals: ephemerals.toSorted() }),
       ...(clientInfo && {

@@ -22,13 +22,16 @@ export interface Asked {
   readonly from: Reader;
 }
 
-/** What the server does; without `onConnect` it makes a session, without `onRequest` it says nothing more. */
+/**
+ * The behaviour of the server. Without `onConnect` it creates a session; without `onRequest` it
+ * never replies.
+ */
 export interface Script {
   onConnect?(peer: Peer): void;
   onRequest?(peer: Peer, asked: Asked): void;
 }
 
-/** One connection, from the server's side. */
+/** One connection, as the server sees it. */
 export class Peer {
   hello!: ValueOf<typeof ConnectRequest>;
   readonly asked: Asked[] = [];
@@ -68,7 +71,7 @@ export class Peer {
   }
 }
 
-/** A server of ZooKeeper's protocol that says what a test wants it to say. */
+/** A server of ZooKeeper's protocol whose replies are written by the test. */
 export class ScriptedServer implements AsyncDisposable {
   readonly peers: Peer[] = [];
   readonly #server: net.Server;

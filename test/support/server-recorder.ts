@@ -3,7 +3,10 @@ import type { Stat } from '../../lib/protocol/index.js';
 import { RawClient, type RawConnectOptions } from './raw-client.js';
 import { RecordedClient } from './recorded-client.js';
 
-/** Runs a script on one server and writes down all that the server said, in terms that two servers can share. */
+/**
+ * Runs a script on one server and records everything that the server sent, in a form that can be
+ * compared with another server.
+ */
 export class Recorder {
   readonly transcript: unknown[] = [];
   #baseZxid = 0;
@@ -22,7 +25,7 @@ export class Recorder {
     if (this.#baseZxid === 0) this.#baseZxid = (await raw.ping()).zxid;
     const { timeout, sessionId, password, readOnly } = raw.session;
     this.note(name, 'connect', { timeout, session: this.session(sessionId), readOnly });
-    // A refused session has no password; any other is the server's secret.
+    // The password of a refused session is zeros; any other password is random.
     this.note(name, 'password is zero', Buffer.from(password!).equals(Buffer.alloc(16)));
     return client;
   }
@@ -31,7 +34,7 @@ export class Recorder {
     this.transcript.push(entry);
   }
 
-  /** Zxids count from the script's first session; 0 and −1 mean what they say. */
+  /** Zxids are recorded relative to the script's first session; 0 and −1 are special and stay. */
   zxid(value: number): number | string {
     return value <= 0 ? value : `+${value - this.#baseZxid}`;
   }
@@ -55,7 +58,10 @@ export class Recorder {
     };
   }
 
-  /** What each client received, in its order. Ends all sessions, so that none expires into the next script. */
+  /**
+   * Returns what each client received, in order. Closes all sessions, so that none expires during
+   * the next script.
+   */
   async finish(): Promise<unknown[]> {
     for (const { name, raw } of this.#clients) {
       await raw.drop();

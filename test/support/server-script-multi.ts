@@ -14,19 +14,21 @@ const NOT_EMPTY = -111;
 const INVALID_ACL = -114;
 const BAD_ARGUMENTS = -8;
 const MARSHALLING = -5;
-/** In a multi: taken back, since another failed; not tried, since one before it did. */
+/**
+ * Results of a failed multi: an operation that was rolled back, and one after the failed operation.
+ */
 const UNDONE = 0;
 const UNTRIED = -2;
 
-/** What the whole tree of a script looks like. */
-async function look(zk: RecordedClient, path: string): Promise<void> {
+/** Reads the whole tree of a script. */
+async function recordTree(zk: RecordedClient, path: string): Promise<void> {
   await zk.get(path);
-  for (const name of await zk.children2(path)) await look(zk, `${path}/${name}`);
+  for (const name of await zk.children2(path)) await recordTree(zk, `${path}/${name}`);
 }
 
-/** Multi and multiRead: all or nothing, and what is said of it. */
+/** Scripts for multi and multiRead. */
 export const multiScenarios: Record<string, Scenario> = {
-  'does several things at once': async (server) => {
+  'applies several operations at once': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/m1-m');
     await zk.create('/m1-m/old');
@@ -49,14 +51,14 @@ export const multiScenarios: Record<string, Scenario> = {
       steps.createTtl('/m1-m/t', 3_600_000),
       steps.createTtl('/m1-m/t0', 3_600_000, 0),
     ]);
-    await look(zk, '/m1-m');
+    await recordTree(zk, '/m1-m');
     await zk.multi([]);
     await zk.create('/m1-m/n-', { flags: sequential });
     await zk.create('/m1-m/t/x');
     await zk.ping();
   },
 
-  'takes everything back where one thing fails': async (server) => {
+  'rolls back all operations if one fails': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/m2-m');
     await zk.create('/m2-m/kept');
@@ -101,16 +103,16 @@ export const multiScenarios: Record<string, Scenario> = {
       ]);
       deepStrictEqual(errors, [...before.map(() => UNDONE), code, UNTRIED, UNTRIED]);
     }
-    await look(zk, '/m2-m');
+    await recordTree(zk, '/m2-m');
     await zk.create('/m2-m/n-', { flags: sequential });
     await zk.ephemerals('/');
     deepStrictEqual(await zk.multi([steps.check('/m2-m', 9)]), [BAD_VERSION]);
     await zk.close();
     const other = await server.connect('b');
-    await look(other, '/m2-m');
+    await recordTree(other, '/m2-m');
   },
 
-  'tells watchers of the whole, in its order, or of nothing': async (server) => {
+  'fires watches for all operations in order, or for none': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.create('/m3-m');
@@ -165,7 +167,7 @@ export const multiScenarios: Record<string, Scenario> = {
     await owner.getAcl('/m4-m/a/b');
   },
 
-  'reads several nodes at once, each by itself, without a watch': async (server) => {
+  'reads several nodes with a result for each, and sets no watch': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/m5-m');
     await zk.create('/m5-m/a');
@@ -183,7 +185,7 @@ export const multiScenarios: Record<string, Scenario> = {
     await zk.events(0);
   },
 
-  'refuses a multi that is none, and goes on': async (server) => {
+  'rejects a malformed multi and keeps the connection': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/m6-m');
     const wrong = [

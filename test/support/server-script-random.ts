@@ -10,7 +10,7 @@ import type { RecordedClient } from './recorded-client.js';
 import type { Recorder } from './server-recorder.js';
 
 const PATHS = ['/r', '/r/a', '/r/b', '/r/a/x', '/r/a/y', '/r/b/x', '/q', '/q/a', '/r/a/x/deep'];
-/** Read alone: what one seed did to them would show in the next. */
+/** Only read, because a change by one seed would be visible to the next. */
 const EVERYWHERE = [...PATHS, '/', '', '/zookeeper', '/zookeeper/config', '/none/at/all'];
 const VERSIONS = [-1, -1, -1, 0, 1, 2];
 const FLAGS = [
@@ -33,7 +33,7 @@ const ACLS: readonly (readonly Acl[])[] = [
   [],
 ];
 
-/** Numbers below 1 that the seed alone decides (mulberry32). */
+/** Returns a generator of numbers from 0 to below 1 that depend on the seed alone (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -44,7 +44,7 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** Four sessions do whatever comes to mind, one after the other; any answer is right that both servers give. */
+/** Four sessions take turns with random operations. Any reply is right if both servers send it. */
 export async function randomOperations(
   server: Recorder,
   seed: number,
@@ -57,7 +57,8 @@ export async function randomOperations(
   const version = () => pick(VERSIONS);
   const clients: RecordedClient[] = [];
   for (const name of ['a', 'b', 'c', 'd']) clients.push(await server.connect(name));
-  // An ACL of `auth` lists all who one is: with two names, in the order of a hash table.
+  // An ACL of scheme `auth` lists all identities of the client; with two of them the order is that
+  // of a hash table.
   for (const [i, client] of clients.slice(1).entries()) await client.auth(`user${i % 2}:secret`);
 
   const data = () => `data ${Math.floor(random() * 1000)}`;

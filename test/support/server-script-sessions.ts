@@ -12,9 +12,9 @@ const sameSession = ({ raw }: RecordedClient) => ({
   password: raw.session.password!,
 });
 
-/** Watches and sessions: what is told to whom, and in which order. */
+/** Scripts for watches and sessions: which client gets which event, and in which order. */
 export const sessionScenarios: Record<string, Scenario> = {
-  'tells watchers once, and the writer before its own reply': async (server) => {
+  'fires a watch once, before the reply to the request that caused the event': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.exists('/w', true, NO_NODE);
@@ -64,7 +64,7 @@ export const sessionScenarios: Record<string, Scenario> = {
     server.note('Total watches', /Total watches:.*/.exec(left)?.[0]);
   },
 
-  'sets watches again after a reconnect and tells what was missed': async (server) => {
+  'sets watches again after a reconnect and fires those of changes in between': async (server) => {
     const zk = await server.connect('a');
     for (const path of ['/same', '/changed', '/kids', '/gone']) await zk.create(path);
     const seen = (await zk.raw.ping()).zxid;
@@ -89,7 +89,7 @@ export const sessionScenarios: Record<string, Scenario> = {
     await again.ping();
   },
 
-  'lets a session come back by id and password alone': async (server) => {
+  'attaches a session by its id and password alone': async (server) => {
     const zk = await server.connect('a', { timeout: 5000 });
     await zk.create('/e', { flags: ephemeral });
     await zk.raw.drop();
@@ -111,7 +111,7 @@ export const sessionScenarios: Record<string, Scenario> = {
     await closed.closed();
   },
 
-  'negotiates timeouts and speaks with old clients': async (server) => {
+  'negotiates timeouts and accepts the handshake of old clients': async (server) => {
     for (const timeout of [1, 1000, 1001, 30_000, 60_000, 60_001, 0, -1, 2 ** 31 - 1]) {
       await server.connect(`asks ${timeout}`, { timeout });
     }
@@ -122,7 +122,7 @@ export const sessionScenarios: Record<string, Scenario> = {
       .catch(() => server.note('refused'));
   },
 
-  'removes ephemeral nodes before it answers the close': async (server) => {
+  'deletes ephemeral nodes before it replies to a close': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.create('/lock');
@@ -150,11 +150,11 @@ export const sessionScenarios: Record<string, Scenario> = {
     await other.exists('/silent', false, NO_NODE);
   },
 
-  'reaps containers that were emptied and nodes that outlived their time': async (server) => {
+  'reaps emptied containers and nodes whose time to live has passed': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/c', { op: OpCode.createContainer, flags: CreateFlag.container });
     await zk.create('/unused', { op: OpCode.createContainer, flags: CreateFlag.container });
-    // In one write: it must not be empty when its time is over.
+    // In one write, so that the container is not empty when the reaper runs.
     await Promise.all([
       zk.create('/t', { op: OpCode.createTTL, flags: CreateFlag.ttl, ttl: 500 }),
       zk.create('/t/c'),
@@ -172,7 +172,7 @@ export const sessionScenarios: Record<string, Scenario> = {
     await zk.exists('/');
   },
 
-  'keeps tree and sessions over a restart': async (server: Recorder) => {
+  'keeps its tree and its sessions over a restart': async (server: Recorder) => {
     const zk = await server.connect('a');
     await zk.create('/r');
     await zk.create('/r/n-', { flags: sequential });

@@ -17,9 +17,9 @@ const NO_WATCHER = -121;
 const MARSHALLING = -5;
 const BAD_ARGUMENTS = -8;
 
-/** Persistent watches, their removal, and what else a client may ask about itself. */
+/** Scripts for persistent watches, their removal, and requests of a client about itself. */
 export const watchScenarios: Record<string, Scenario> = {
-  'tells persistent watchers again and again': async (server) => {
+  'fires persistent watches repeatedly': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.addWatch('/w1-w', persistent);
@@ -38,7 +38,9 @@ export const watchScenarios: Record<string, Scenario> = {
     await zk.ping();
   },
 
-  'tells recursive watchers of all below but of lists of children': async (server) => {
+  'fires recursive watches for all descendants, but not for changes of child lists': async (
+    server,
+  ) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.addWatch('/w2-w', persistentRecursive);
@@ -56,7 +58,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await zk.ping();
   },
 
-  'tells a watcher once, whatever it asked for at one place': async (server) => {
+  'sends one event to a client with several watches on one node': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.create('/w3-w');
@@ -74,7 +76,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await other.set('/w3-w', 'x');
     await zk.addWatch('/w3-w', persistentRecursive);
     await other.delete('/w3-w/c');
-    // A one-shot watch takes the place of a lasting one of its kind, on the real server too.
+    // A one-shot watch replaces a persistent watch of its kind, on the real server too.
     await zk.get('/w3-w', true);
     await other.set('/w3-w', 'y');
     await other.set('/w3-w', 'z');
@@ -82,7 +84,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await zk.ping();
   },
 
-  'tells no watcher of a node that it may not read': async (server) => {
+  'sends no event about a node that the watcher may not read': async (server) => {
     const zk = await server.connect('a');
     const owner = await server.connect('owner');
     await owner.auth('ben:secret');
@@ -116,7 +118,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await zk.checkWatches('/w4-w', data);
     await zk.checkWatches('/w4-w', any);
     await zk.checkWatches('/w4-w', children, NO_WATCHER);
-    // Anybody's watch will do for a check, on the real server too.
+    // A check finds the watch of any client, on the real server too.
     await other.checkWatches('/w4-w', data);
     await other.removeWatches('/w4-w', data, NO_WATCHER);
     await zk.removeWatches('/w4-w', children, NO_WATCHER);
@@ -181,7 +183,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await again.events(7);
   },
 
-  'tells a client about itself': async (server) => {
+  'tells a client its identities': async (server) => {
     const zk = await server.connect('a');
     const other = await server.connect('b');
     await zk.whoAmI();
@@ -200,7 +202,7 @@ export const watchScenarios: Record<string, Scenario> = {
     }
   },
 
-  'counts what is below a node': async (server) => {
+  'counts the descendants of a node': async (server) => {
     const zk = await server.connect('a');
     await zk.countBelow('/');
     await zk.create('/w7-c');
@@ -216,7 +218,7 @@ export const watchScenarios: Record<string, Scenario> = {
     await zk.countBelow('/w7-secret', NO_AUTH);
   },
 
-  'refuses a check that fails': async (server) => {
+  'rejects a check that fails': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/w8-c');
     await zk.check('/w8-c', 5, BAD_VERSION);

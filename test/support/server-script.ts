@@ -24,7 +24,7 @@ const BAD_ARGUMENTS = -8;
 
 const from = (id: string): Acl[] => [{ perms: Permission.all, scheme: 'ip', id }];
 
-/** Operations whose answers any ZooKeeper 3.8 gives alike, by what they are about. */
+/** Operations that every ZooKeeper 3.8 answers alike, grouped by subject. */
 export const scenarios: Record<string, Scenario> = {
   'creates nodes and counts their children': async (server) => {
     const zk = await server.connect('a');
@@ -64,7 +64,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.children2('/s');
   },
 
-  'refuses paths, flags and lifetimes that make no sense': async (server) => {
+  'rejects invalid paths, flags and times to live': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/v');
     const wrong = [
@@ -131,7 +131,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.getAcl('/d', NO_NODE);
   },
 
-  'has the system nodes and guards them': async (server) => {
+  'has the system nodes and protects them': async (server) => {
     const zk = await server.connect('a');
     for (const path of ['/zookeeper', '/zookeeper/quota', '/zookeeper/config']) {
       await zk.get(path);
@@ -148,7 +148,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.ping();
   },
 
-  'lets the root and the system nodes be used as any other': async (server) => {
+  'allows the usual operations on the root and the system nodes': async (server) => {
     const zk = await server.connect('a');
     await zk.get('/', true);
     await zk.children('/', true);
@@ -208,7 +208,7 @@ export const scenarios: Record<string, Scenario> = {
     await third.set('/x', 'z');
   },
 
-  'knows addresses and refuses ACLs it cannot check': async (server) => {
+  'matches addresses, and rejects ACLs that it cannot check': async (server) => {
     const zk = await server.connect('a');
     for (const [i, id] of ['127.0.0.1', '127.0.0.0/8', '127.0.0.1/32', '0.0.0.0/0'].entries()) {
       await zk.create(`/ip${i}`, { acl: from(id) });
@@ -237,7 +237,7 @@ export const scenarios: Record<string, Scenario> = {
     await stranger.closed();
   },
 
-  'answers what was sent in one write in its order': async (server) => {
+  'answers requests of one write in order': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/pipe');
     await Promise.all([
@@ -255,7 +255,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.events(2);
   },
 
-  'takes a frame of the largest size, and closes the connection for a larger one': async (
+  'accepts a frame of the maximum size, and closes the connection for a larger one': async (
     server,
   ) => {
     const zk = await server.connect('a');
@@ -274,7 +274,7 @@ export const scenarios: Record<string, Scenario> = {
     await zk.exists('/large');
   },
 
-  'closes a connection that asks for the unknown': async (server) => {
+  'closes the connection on an unknown request': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/here', { flags: ephemeral });
     await zk.send(77, new Uint8Array(4), -6);

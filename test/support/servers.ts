@@ -9,26 +9,29 @@ export interface TestServer {
   readonly kind: ServerKind;
   readonly port: number;
   readonly connectString: string;
-  /** The process of a real server that the file has for itself. */
+  /** The process of a real server that no other file uses. */
   readonly pid: number | undefined;
-  // These three need a server that the file has for itself.
+  // These three need a server that no other file uses.
   stop(): Promise<void>;
   start(): Promise<void>;
   restart(): Promise<void>;
-  /** A znode path that no other test of the run uses. */
+  /** Returns a znode path that no other test of the run uses. */
   path(name: string): string;
-  /** How many watches the server holds, by its own count. */
+  /** Returns the number of watches that the server reports. */
   watchCount(): Promise<number>;
 }
 
 interface ServerOptions {
-  /** Whether the file stops, restarts or pauses its server, and so cannot share it. Default: false. */
+  /**
+   * Whether the file stops, restarts or pauses its server and therefore cannot share it. Default:
+   * false.
+   */
   own?: boolean;
 }
 
 /**
- * Gives the test file that calls it one server of the project's kind: a real one that the next file of the same
- * worker uses too, or one that stops after the tests of the file.
+ * Returns a server of the project's kind. A real server is shared with the next files of the same
+ * worker; an embedded one stops after the tests of the file.
  */
 export function useServer({ own = false }: ServerOptions = {}): TestServer {
   const kind = (process.env.ZK_SERVER ?? 'embedded') as ServerKind;

@@ -3,20 +3,20 @@ import type { LiveSession } from '../../lib/client/live-session.js';
 import type { Credentials } from '../../lib/client/transport/transport.js';
 import { expireSession } from './raw-client.js';
 
-/** Id and password of a session, which the library tells nobody. */
+/** Returns the id and password of a session, which the library does not expose. */
 export function credentialsOf(session: Session): Credentials {
   const { credentials } = session as LiveSession;
   if (!credentials) throw new Error('the session was never attached');
   return credentials;
 }
 
-/** Has the ensemble end a client's session; the client learns of it by itself. */
+/** Ends a client's session on the ensemble; the client detects it by itself. */
 export async function expire(session: Session, port: number): Promise<void> {
   const { id, password } = credentialsOf(session);
   await expireSession('127.0.0.1', port, id, password);
 }
 
-/** Everything a client's connection goes through from now on. */
+/** Records the connection states of a client from now on. */
 export function history(client: ZkClient) {
   const changes: StateChange[] = [];
   const waiting = new Set<() => void>();
@@ -29,7 +29,7 @@ export function history(client: ZkClient) {
     get states() {
       return changes.map(({ state }) => state);
     },
-    /** Resolves when the states so far end in these. */
+    /** Resolves when the recorded states end with these. */
     until(...states: StateChange['state'][]): Promise<void> {
       return new Promise((resolve) => {
         const look = () => {

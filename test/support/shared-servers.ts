@@ -6,7 +6,9 @@ import { RealZooKeeper } from './real-zookeeper.js';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** Where a test file asks for the port of the real server of its worker: `GET <url>/<id of the worker>`. */
+    /**
+     * URL at which a test file gets the port of its worker's real server: `GET <url>/<worker id>`.
+     */
     sharedServers: string;
   }
 }

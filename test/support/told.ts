@@ -14,7 +14,7 @@ interface Messages {
   leader: LeaderMessage;
 }
 
-/** What is told on channels until the test's end. */
+/** Subscribes to diagnostics channels until the end of the test. */
 export function useChannels() {
   const stops: (() => void)[] = [];
   afterEach(() => stops.splice(0).forEach((stop) => stop()));
@@ -31,7 +31,7 @@ export function useChannels() {
 
   return {
     listen,
-    /** Messages about waits and holds in a line each, in their order. */
+    /** Records messages about waits and holds, one line each, in order. */
     story: (): string[] => {
       const lines: string[] = [];
       listen('wait', (message) => {

@@ -24,7 +24,7 @@ afterEach(() => running.splice(0).forEach((child) => child.kill('SIGKILL')));
 interface Run {
   readonly child: ChildProcess;
   readonly out: () => string;
-  /** With its exit code and all that it wrote. */
+  /** Resolves when the command has exited, with its exit code and its output. */
   readonly end: Promise<{ code: number | null; out: string; err: string }>;
 }
 
@@ -43,7 +43,7 @@ function start(args: string[], env: Record<string, string> = {}): Run {
 
 const cli = (...args: string[]) => start(args).end;
 
-/** The cells of the table's rows, without its head. */
+/** Returns the cells of the table's rows, without its header. */
 function rows(out: string): string[][] {
   return out
     .trimEnd()
@@ -53,7 +53,7 @@ function rows(out: string): string[][] {
 }
 
 describe('locks', () => {
-  it('shows who holds and who waits, for every recipe', async () => {
+  it('shows the holders and the waiters of each recipe', async () => {
     const namespace = server.path('shown');
     const [client, other] = await Promise.all([connect(), connect()]);
     const at = (name: string) => `${namespace}/${name}`;
@@ -91,7 +91,7 @@ describe('locks', () => {
     });
   });
 
-  it('shows one lock, or those below a znode, by --path', async () => {
+  it('shows one lock, or the locks below a znode, with --path', async () => {
     const root = server.path('by-path');
     const client = await connect();
     await new Mutex(client, `${root}/one`).acquire();
@@ -103,7 +103,7 @@ describe('locks', () => {
     expect(rows((await cli('locks', '--path', `${root}/two`)).out)).toHaveLength(1);
   });
 
-  it("shows what Curator's clients say, and lets nothing of it reach the terminal's controls", async () => {
+  it("shows details written by Curator's clients, without control characters", async () => {
     const root = server.path('curator');
     const client = await connect();
     await client.ensureContainers(`${root}/job`);
@@ -118,12 +118,12 @@ describe('locks', () => {
     expect(rows(out)).toHaveLength(2);
   });
 
-  it('says that nobody holds one', async () => {
+  it('prints one sentence if no lock has a holder', async () => {
     const { code, out } = await cli('locks', '--namespace', server.path('none'));
     expect([code, out]).toEqual([0, 'no lock has a holder or a waiter\n']);
   });
 
-  it('counts the waiters that are too many to show, and names a path of two recipes', async () => {
+  it('counts the waiters beyond the limit, and names a path used by two recipes', async () => {
     const root = server.path('many');
     const client = await connect();
     const mutex = new Mutex(client, `${root}/many`);
@@ -143,7 +143,7 @@ describe('locks', () => {
 });
 
 describe('leaders', () => {
-  it('shows who leads and who waits to', async () => {
+  it('shows the leader and the candidates of each election', async () => {
     const namespace = server.path('leaders');
     const [client, other] = await Promise.all([connect(), connect()]);
     const path = `${namespace}/elections/nightly`;
@@ -176,7 +176,7 @@ describe('leaders', () => {
 });
 
 describe('watch', () => {
-  it('prints again what changed, and ends on SIGINT with its session', async () => {
+  it('prints again after each change, and closes its session and exits on SIGINT', async () => {
     const namespace = server.path('watched');
     const client = await connect();
     const { child, out, end } = start(['watch', '--namespace', namespace, '--every', '100']);
@@ -188,11 +188,11 @@ describe('watch', () => {
     child.kill('SIGINT');
     const { code, err } = await end;
     expect([code, err]).toEqual([0, '']);
-    // It prints what changed, and that is all.
+    // Nothing else is printed.
     expect(out().match(/no election has a participant/g)).toHaveLength(3);
   });
 
-  it('goes on when the ensemble is away', async () => {
+  it('continues while the ensemble is unreachable', async () => {
     const { child, out, end } = start(['watch', '--json', '--every', '100']);
     await expect.poll(out).toContain('"locks"');
     await server.stop();
@@ -205,7 +205,7 @@ describe('watch', () => {
 });
 
 describe('revoke', () => {
-  it('asks the holder of a key, and leaves the rest to it', async () => {
+  it('requests revocation from the holder of a key, which keeps the lock', async () => {
     const namespace = server.path('revoked');
     const client = await connect();
     const lease = await new Mutex(client, `${namespace}/locks/a%2Fb`).acquire();
@@ -219,7 +219,7 @@ describe('revoke', () => {
     expect(shown.out).toContain('holds, revoke requested');
   });
 
-  it('asks one participant alone', async () => {
+  it('requests revocation from one participant only', async () => {
     const path = server.path('one');
     const [client, other] = await Promise.all([connect(), connect()]);
     const [one, two] = await Promise.all(
@@ -233,7 +233,7 @@ describe('revoke', () => {
     expect(both.filter((signal) => signal.aborted)).toHaveLength(1);
   });
 
-  it('fails where nobody holds it', async () => {
+  it('fails if no participant holds the key', async () => {
     const { code, err } = await cli('revoke', server.path('nobody'));
     expect(code).toBe(1);
     expect(err).toMatch(/^nestjs-zookeeper: nobody holds \/test-/);
@@ -253,27 +253,27 @@ describe('the command line', () => {
     [['locks', '--auth', 'digest:secret'], 'the credentials must be digest:user:password'],
     [['locks', '--ca', '/nowhere.pem'], '--ca: ENOENT'],
     [['locks', '--zookeeper', 'a:b'], 'connectString must be'],
-  ])('of %j is not understood: %s', async (args, said) => {
+  ])('rejects %j: %s', async (args, said) => {
     const { code, out, err } = await cli(...args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain(`nestjs-zookeeper: ${said}`);
     expect(err).not.toContain('secret');
   });
 
-  it('says what it can do', async () => {
+  it('prints its usage with --help', async () => {
     const { code, out } = await cli('--help');
     expect(code).toBe(0);
     for (const command of ['locks', 'leaders', 'watch', 'revoke']) expect(out).toContain(command);
   });
 
-  it('needs an ensemble', async () => {
+  it('requires the address of an ensemble', async () => {
     const { code, err } = await start(['locks'], { ZOOKEEPER: '' }).end;
     expect([code, err]).toEqual([2, expect.stringContaining('--zookeeper is missing')]);
     const away = await cli('locks', '--zookeeper', '127.0.0.1:1');
     expect([away.code, away.err]).toEqual([1, expect.stringContaining('127.0.0.1:1')]);
   });
 
-  it('shows its credentials to the ensemble alone', async () => {
+  it('sends its credentials to the ensemble and prints them nowhere', async () => {
     const path = server.path('secret');
     const auth = [{ scheme: 'digest' as const, user: 'ops', password: 'secret' }];
     const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];

@@ -12,7 +12,7 @@ import { history } from '../../support/sessions.js';
 
 const zk = useServer();
 const opened: AsyncDisposable[] = [];
-// Before the clients' own hook, so that it runs after it.
+// Registered before the hook of the clients, so that it runs after that hook.
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((resource) => resource[Symbol.asyncDispose]()));
 });
@@ -24,7 +24,7 @@ async function link(): Promise<Link> {
   return made;
 }
 
-/** Accepts connections and never says a word. */
+/** Starts a server that accepts connections and never replies. */
 async function blackHole(): Promise<string> {
   const sockets = new Set<net.Socket>();
   const server = net.createServer((socket) => {
@@ -41,7 +41,7 @@ async function blackHole(): Promise<string> {
   return `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
 }
 
-/** Nobody listens on it. */
+/** Returns a port on which no server listens. */
 const NOWHERE = '127.0.0.1:1';
 
 const reasonOf = (promise: Promise<unknown>) =>
@@ -53,7 +53,7 @@ const reasonOf = (promise: Promise<unknown>) =>
   );
 
 describe('connect', () => {
-  test('says which addresses it tried, and what each answered, as soon as the policy gives up', async () => {
+  test('rejects, when the retry policy gives up, with each address and why it failed', async () => {
     const [dead, deaf] = [NOWHERE, await blackHole()];
     const client = new ZkClient({
       connectString: `${dead},${deaf}`,
@@ -68,7 +68,7 @@ describe('connect', () => {
     await client.close();
   });
 
-  test('may be called again after it failed', async () => {
+  test('can be called again after it failed', async () => {
     const way = await link();
     await way.down();
     const client = new ZkClient({
@@ -84,7 +84,7 @@ describe('connect', () => {
     await client.close();
   });
 
-  test('waits for a server that comes up within the policy', async () => {
+  test('waits for a server that starts before the retry policy gives up', async () => {
     const way = await link();
     await way.down();
     const client = new ZkClient({
@@ -98,19 +98,19 @@ describe('connect', () => {
     await client.close();
   });
 
-  test('takes names, and skips addresses where nobody listens', async () => {
+  test('resolves host names, and skips addresses on which no server listens', async () => {
     const client = await connect({ connectString: `localhost:${zk.port}` });
     expect(await client.exists('/')).toBeDefined();
   });
 
-  test('takes IPv6 literals', async () => {
+  test('accepts IPv6 literals', async () => {
     const way = await Link.to(zk.port, '::1');
     opened.push(way);
     const client = await connect({ connectString: `[::1]:${way.port}` });
     expect(await client.exists('/')).toBeDefined();
   });
 
-  test('names a host that has no address', async () => {
+  test('names a host that cannot be resolved', async () => {
     const client = new ZkClient({
       connectString: 'no-such-host.invalid:2181',
       connectTimeout: 5000,
@@ -119,7 +119,7 @@ describe('connect', () => {
     await expect(client.connect()).rejects.toThrow(/no-such-host\.invalid:2181/);
   });
 
-  test('gets past dead and silent hosts, whatever their place', async () => {
+  test('finds the working host among unreachable and silent ones, in any position', async () => {
     const hosts = [NOWHERE, await blackHole(), zk.connectString];
     for (let i = 0; i < 5; i++) {
       const client = await connect({
@@ -134,8 +134,8 @@ describe('connect', () => {
 
   test.each([
     ['', undefined],
-    [', and does not blame the credentials', [{ scheme: 'digest', user: 'a', password: 'b' }]],
-  ] as const)('gets past a server that hangs up%s', async (_, auth) => {
+    [', and does not report wrong credentials', [{ scheme: 'digest', user: 'a', password: 'b' }]],
+  ] as const)('skips a server that closes the connection%s', async (_, auth) => {
     const rude = net.createServer((socket) => socket.destroy());
     await once(rude.listen(0, '127.0.0.1'), 'listening');
     const { port } = rude.address() as net.AddressInfo;
@@ -151,8 +151,8 @@ describe('connect', () => {
   });
 });
 
-describe('a session that is waited for', () => {
-  test('is given up as the policy says', async () => {
+describe('a call that waits for the session', () => {
+  test('rejects when the retry policy gives up', async () => {
     const way = await link();
     const client = await connect({
       connectString: way.connectString,
@@ -168,7 +168,7 @@ describe('a session that is waited for', () => {
     expect(performance.now() - started).toBeGreaterThan(280);
   });
 
-  test('is given up when the signal says so', async () => {
+  test('rejects when its signal aborts', async () => {
     const way = await link();
     const client = await connect({ connectString: way.connectString });
     const log = history(client);
@@ -185,7 +185,7 @@ describe('a session that is waited for', () => {
 });
 
 describe('close', () => {
-  test('frees ephemeral nodes at once', async () => {
+  test('deletes ephemeral nodes at once', async () => {
     const [client, observer] = [await connect({ sessionTimeout: 20_000 }), await connect()];
     const node = await client.create(zk.path('e'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
@@ -195,7 +195,7 @@ describe('close', () => {
     expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
-  test('frees them too while the connection is away', async () => {
+  test('deletes ephemeral nodes also while the connection is suspended', async () => {
     const [way, observer] = [await link(), await connect()];
     const client = await connect({ connectString: way.connectString, sessionTimeout: 20_000 });
     const session = await client.session();
@@ -206,13 +206,13 @@ describe('close', () => {
     await log.until('SUSPENDED');
     await way.up();
     const closing = performance.now();
-    // Whether or not it is attached again by now.
+    // The client may or may not have reconnected by now.
     await client.close();
     expect(await watch.fired).toBe('deleted');
     expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
-  test('rejects everything that is pending or comes after', async () => {
+  test('rejects all pending and later requests', async () => {
     const client = await connect();
     const session = await client.session();
     const log = history(client);
@@ -235,7 +235,7 @@ describe('close', () => {
     expect([session.alive, session.trusted, session.connected]).toEqual([false, false, false]);
   });
 
-  test('works before, during and after a connect that cannot succeed', async () => {
+  test('works before, during and after a connect() that cannot succeed', async () => {
     const never = new ZkClient({ connectString: zk.connectString });
     await never.close();
     expect(never.state).toBe('CLOSED');
@@ -250,7 +250,7 @@ describe('close', () => {
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
 
-  test('works at any moment of a connect that succeeds', async () => {
+  test('works at any moment of a connect() that succeeds', async () => {
     for (let i = 0; i < 40; i++) {
       const client = new ZkClient({ connectString: zk.connectString });
       const connecting = client.connect().catch((reason: Error) => reason);
@@ -262,7 +262,7 @@ describe('close', () => {
     }
   });
 
-  test('works while the client waits between two tries', async () => {
+  test('works while the client waits between two attempts to connect', async () => {
     const way = await link();
     const client = await connect({
       connectString: way.connectString,
@@ -276,7 +276,7 @@ describe('close', () => {
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
 
-  test('waits but a moment for a server that does not answer, and never blocks the process', async () => {
+  test('waits only briefly for a server that does not reply, and never blocks the event loop', async () => {
     const attempt = async () => {
       const way = await link();
       const client = await connect({ connectString: way.connectString });
@@ -290,17 +290,17 @@ describe('close', () => {
       return { took, blocked: histogram.max / 1e6 };
     };
     let closing = await attempt();
-    // A machine that stands still looks the same, but not each time.
+    // A machine that stalls looks the same, but does not stall in every attempt.
     for (let i = 0; i < 4 && closing.blocked >= 1000; i++) closing = await attempt();
     expect(closing.took).toBeGreaterThan(900);
     expect(closing.took).toBeLessThan(3300);
-    // The native client's own close() would for one and a half seconds.
+    // The native client's own close() would block for one and a half seconds.
     expect(closing.blocked).toBeLessThan(1000);
   });
 });
 
 describe('the asynchronous context', () => {
-  test('of a listener is its own, and requests do not pass theirs on', async () => {
+  test('of a state listener is that of its registration, and requests do not pass on theirs', async () => {
     const storage = new AsyncLocalStorage<string>();
     const way = await link();
     const client = new ZkClient({ connectString: way.connectString, sessionTimeout: 10_000 });

@@ -11,11 +11,11 @@ import { useServer } from '../../support/servers.js';
 import { credentialsOf, expire, history } from '../../support/sessions.js';
 
 const zk = useServer({ own: true });
-// Before the clients, so that its hook runs after theirs.
+// Registered before the hook of the clients, so that it runs after that hook.
 const newLink = useLinks(zk);
 const connect = useClients(zk);
 
-/** A client behind a link of its own. */
+/** Connects a client through a link of its own. */
 async function behindLink(options: Partial<ZkClientOptions> = {}) {
   const link = await newLink();
   const client = await connect({ connectString: link.connectString, ...options });
@@ -27,15 +27,18 @@ const lossOf = (session: Session) =>
     session.onLost((reason) => resolve({ at: performance.now(), reason }));
   });
 
-/** Whether the time is over, by a timer: after a pause of the machine those that are due before it run first. */
+/**
+ * Returns a function that tells whether a timer has fired. After a pause of the machine, timers
+ * that were due earlier fire first.
+ */
 function timer(milliseconds: number): { readonly over: boolean } {
   const state = { over: false };
   setTimeout(() => (state.over = true), milliseconds).unref();
   return state;
 }
 
-describe('a server that falls silent', () => {
-  test('is left for another one before the session counts as lost', async () => {
+describe('a server that stops replying', () => {
+  test('is replaced by another one before the session counts as lost', async () => {
     const [one, other] = await Promise.all([newLink(), newLink()]);
     const client = await connect({
       connectString: `${one.connectString},${other.connectString}`,
@@ -52,8 +55,8 @@ describe('a server that falls silent', () => {
   });
 });
 
-describe('a connection that breaks', () => {
-  test('comes back to the same session, and its ephemeral nodes stay', async () => {
+describe('a broken connection', () => {
+  test('is restored in the same session, and its ephemeral nodes remain', async () => {
     const { link, client, session, log } = await behindLink();
     const node = await session.create(zk.path('stays'), '', { mode: 'ephemeral' });
     await link.cut();
@@ -65,7 +68,7 @@ describe('a connection that breaks', () => {
     expect(session.alive).toBe(true);
   });
 
-  test('comes back time and again, within milliseconds', async () => {
+  test('is restored repeatedly, within milliseconds', async () => {
     const { link, session, log } = await behindLink();
     const started = performance.now();
     for (let i = 1; i <= 20; i++) {
@@ -78,7 +81,7 @@ describe('a connection that breaks', () => {
     expect(session.alive).toBe(true);
   });
 
-  test('tells every watch to look again', async () => {
+  test('makes every watch fire, so that its owner reads again', async () => {
     const { link, client, session } = await behindLink();
     const path = await session.create(zk.path('watched'));
     const watches = [
@@ -95,7 +98,7 @@ describe('a connection that breaks', () => {
     expect(await watch.fired).toBe('changed');
   });
 
-  test('takes the answer of a request with it, which says so', async () => {
+  test('rejects an unanswered request with an error that says whether it may have been applied', async () => {
     const { link, client, session } = await behindLink();
     const observer = await connect();
     const path = zk.path('lost-answer');
@@ -110,11 +113,11 @@ describe('a connection that breaks', () => {
     const [created, written, read] = await requests;
     const lost = { reason: { code: 'CONNECTION', maybeApplied: true } };
     expect([created, written]).toMatchObject([lost, lost]);
-    // Only what changes nothing is asked again.
+    // Only read requests are repeated.
     expect(read).toMatchObject({ value: { version: 1 } });
   });
 
-  test('makes a session refuse at once, and a client wait', async () => {
+  test('makes a session reject requests at once, and a client wait', async () => {
     const { link, client, session, log } = await behindLink();
     await link.down();
     await log.until('SUSPENDED');
@@ -129,7 +132,7 @@ describe('a connection that breaks', () => {
     expect(await waiting).toBe(path);
   });
 
-  test('leaves a session trusted, unless the policy is standard', async () => {
+  test('leaves the session trusted, except under the policy "standard"', async () => {
     const lenient = await behindLink();
     const strict = await behindLink({ policy: 'standard' });
     let lost = 0;
@@ -146,7 +149,7 @@ describe('a connection that breaks', () => {
     expect(strict.session.trusted).toBe(true);
   });
 
-  test('is found again by another host of the ensemble', async () => {
+  test('is restored through another host of the ensemble', async () => {
     const [first, second] = [await newLink(), await newLink()];
     const connectString = `${first.connectString},${second.connectString}`;
     const client = await connect({ connectString });
@@ -157,7 +160,7 @@ describe('a connection that breaks', () => {
     expect(await client.session()).toBe(session);
   });
 
-  test('presents its credentials anew', async () => {
+  test('sends the credentials again', async () => {
     const auth = [{ scheme: 'digest' as const, user: 'a', password: 'b' }];
     const { link, session, log } = await behindLink({ auth });
     const path = await session.create(zk.path('auth'), 'x');
@@ -169,7 +172,7 @@ describe('a connection that breaks', () => {
 });
 
 describe('discard', () => {
-  test('deletes a node, and minds none that is gone', async () => {
+  test('deletes a node, and ignores one that does not exist', async () => {
     const { client, session } = await behindLink();
     const node = await session.create(zk.path('gone'), '', { mode: 'ephemeral' });
     await session.discard(node);
@@ -177,7 +180,7 @@ describe('discard', () => {
     await session.discard(node);
   });
 
-  test('survives a lost connection, and goes before any create that follows', async () => {
+  test('is repeated after a lost connection, before any later create', async () => {
     const { link, session, log } = await behindLink();
     const observer = await connect();
     const node = await session.create(zk.path('again'), 'old', { mode: 'ephemeral' });
@@ -187,12 +190,12 @@ describe('discard', () => {
     expect(await observer.exists(node)).toBeDefined();
     await link.up();
     await log.until('RECONNECTED');
-    // Were the delete behind it, this create would fail.
+    // If the delete came after it, this create would fail.
     expect(await session.create(node, 'new', { mode: 'ephemeral' })).toBe(node);
     expect((await session.get(node)).data.toString()).toBe('new');
   });
 
-  test('survives the loss of its own answer', async () => {
+  test('is repeated if its own reply is lost', async () => {
     const { link, session, log } = await behindLink();
     const node = await session.create(zk.path('deaf'), '', { mode: 'ephemeral' });
     await link.silence();
@@ -205,8 +208,8 @@ describe('discard', () => {
   });
 });
 
-describe('a session that the ensemble ends', () => {
-  test('is LOST as soon as the client connects again, and a new one follows', async () => {
+describe('a session that the ensemble has ended', () => {
+  test('is LOST as soon as the client reconnects, and a new session follows', async () => {
     const { client, session, log } = await behindLink();
     const loss = lossOf(session);
     const { watch } = await session.exists(zk.path('never'), { watch: true });
@@ -224,7 +227,7 @@ describe('a session that the ensemble ends', () => {
     expect(await next.create(zk.path('new'))).toBeDefined();
   });
 
-  test('takes its requests along', async () => {
+  test('rejects its pending requests', async () => {
     const { link, session } = await behindLink({ sessionTimeout: 4000 });
     await link.deafen();
     const loss = lossOf(session);
@@ -235,43 +238,46 @@ describe('a session that the ensemble ends', () => {
   });
 });
 
-describe('a client that hears nothing', () => {
+describe('a client that receives nothing', () => {
   const T = 3000;
 
   test.each([
-    ['because nothing listens any more', (link: Link) => link.down()],
-    ['because its server fell silent', (link: Link) => link.silence()],
-  ])('declares its session LOST within three quarters of the timeout, %s', async (_, fail) => {
-    const { link, client, session, log } = await behindLink({ sessionTimeout: T });
-    expect(session.timeout).toBe(T);
-    const loss = lossOf(session);
-    const lastRequest = performance.now();
-    await session.create(zk.path('x'));
-    await fail(link);
-    // Nothing that was sent later than this is answered.
-    const timeout = timer(T);
-    const { at, reason } = await loss;
-    expect(timeout.over).toBe(false);
-    expect(reason).toBeInstanceOf(SessionExpiredError);
-    expect(at - lastRequest).toBeGreaterThan(0.75 * T - 5);
-    expect(log.states.at(-1)).toBe('LOST');
-    if (_.includes('silent')) await link.speak();
-    else await link.up();
-    await log.until('LOST', 'CONNECTED');
-    expect((await client.session()).id).not.toBe(session.id);
-  });
+    ['because no server listens', (link: Link) => link.down()],
+    ['because its server stopped replying', (link: Link) => link.silence()],
+  ])(
+    'declares its session LOST within three quarters of the session timeout, %s',
+    async (_, fail) => {
+      const { link, client, session, log } = await behindLink({ sessionTimeout: T });
+      expect(session.timeout).toBe(T);
+      const loss = lossOf(session);
+      const lastRequest = performance.now();
+      await session.create(zk.path('x'));
+      await fail(link);
+      // No request that was sent later than this is answered.
+      const timeout = timer(T);
+      const { at, reason } = await loss;
+      expect(timeout.over).toBe(false);
+      expect(reason).toBeInstanceOf(SessionExpiredError);
+      expect(at - lastRequest).toBeGreaterThan(0.75 * T - 5);
+      expect(log.states.at(-1)).toBe('LOST');
+      if (_.includes('silent')) await link.speak();
+      else await link.up();
+      await log.until('LOST', 'CONNECTED');
+      expect((await client.session()).id).not.toBe(session.id);
+    },
+  );
 
-  test('frees what the lost session held as soon as a server answers', async () => {
+  test('deletes the ephemeral nodes of the lost session as soon as a server replies', async () => {
     const { link, session, log } = await behindLink({ sessionTimeout: 20_000 });
     const observer = await connect();
     const node = await session.create(zk.path('held'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
     await link.silence();
-    // As if that had lasted.
+    // Simulates the session deadline.
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 20_000);
     expect(session.alive).toBe(false);
     clock.mockRestore();
-    // The ensemble keeps it for twenty seconds.
+    // The ensemble would keep the node for twenty seconds.
     const lostAt = performance.now();
     await link.cut();
     await link.speak();
@@ -280,7 +286,7 @@ describe('a client that hears nothing', () => {
     expect(performance.now() - lostAt).toBeLessThan(10_000);
   });
 
-  test('keeps an idle session for longer than its timeout while it does hear', async () => {
+  test('keeps an idle session for longer than its timeout while the server replies', async () => {
     const { session, log } = await behindLink({ sessionTimeout: 3000 });
     expect(session.timeout).toBe(3000);
     await delay(4000);
@@ -288,7 +294,7 @@ describe('a client that hears nothing', () => {
     expect(log.states).toEqual([]);
   });
 
-  test('finds its session lost at the first look after its own long pause', async () => {
+  test('treats its session as lost in the first check after its process was paused for longer', async () => {
     const { session, log } = await behindLink({ sessionTimeout: 2000 });
     expect(session.alive).toBe(true);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1600);
@@ -298,7 +304,7 @@ describe('a client that hears nothing', () => {
     await log.until('LOST', 'CONNECTED');
   });
 
-  test('hears its listeners out although one throws', async () => {
+  test('calls all state listeners although one throws', async () => {
     const { session } = await behindLink();
     session.onLost(() => {
       throw new Error('on purpose');
@@ -309,7 +315,7 @@ describe('a client that hears nothing', () => {
   });
 });
 
-test('a server that restarts keeps the session', async () => {
+test('a restart of the server keeps the session', async () => {
   const client = await connect({ sessionTimeout: 20_000 });
   const session = await client.session();
   const node = await session.create(zk.path('restart'), '', { mode: 'ephemeral' });
@@ -321,7 +327,7 @@ test('a server that restarts keeps the session', async () => {
 });
 
 test.runIf(process.env.ZK_SERVER === 'real')(
-  'a server process that is stopped loses the session by the clock, and gives a new one when it goes on',
+  'a stopped server process: the client declares the session lost by its clock, and gets a new one when the server continues',
   async () => {
     const client = await connect({ sessionTimeout: 2000 });
     const session = await client.session();

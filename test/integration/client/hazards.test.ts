@@ -3,8 +3,8 @@ import { useCompiledClient } from '../../support/compiled-client.js';
 import { useLinks } from '../../support/link.js';
 import { useServer } from '../../support/servers.js';
 
-// What makes the native client abort, hang or corrupt the event loop, tried through this library. Each
-// program runs in a process of its own, so that an abort is a result and not the end of the run.
+// Operations that make the native client abort, hang or corrupt the event loop, performed through
+// this library. Each program runs in a process of its own, so that a test can observe an abort.
 
 const zk = useServer();
 const link = useLinks(zk);
@@ -49,7 +49,7 @@ async function run(
   return stdout.trim();
 }
 
-test('no argument that the native client cannot bear ever reaches it', async () => {
+test('no argument that crashes the native client ever reaches it', async () => {
   const output = await run(`
     const client = await open();
     const session = await client.session();
@@ -112,15 +112,15 @@ test('no argument that the native client cannot bear ever reaches it', async () 
   expect(output).toBe('true 0');
 });
 
-describe('closing', () => {
+describe('close() of a client', () => {
   test.each([
-    ['in the answer to a request', `await session.exists('/'); await client.close();`],
+    ['in the reply to a request', `await session.exists('/'); await client.close();`],
     [
-      'in many answers at once',
+      'in many replies at once',
       `await Promise.allSettled(Array.from({ length: 20 }, () => session.exists('/').then(() => client.close())));`,
     ],
     [
-      'when a watch fires that others share',
+      'when a shared watch fires',
       `await session.create(ROOT);
        const watches = await Promise.all([session.get(ROOT, { watch: true }), session.children(ROOT, { watch: true }), session.get(ROOT, { watch: true })]);
        const closed = Promise.all(watches.map(({ watch }) => watch.fired.then(() => client.close())));
@@ -128,7 +128,7 @@ describe('closing', () => {
        await closed;`,
     ],
     [
-      'in a listener of its own closing',
+      'in a state listener that close() calls',
       `client.onState(() => void client.close()); session.onLost(() => void client.close()); await client.close();`,
     ],
     [
@@ -137,7 +137,7 @@ describe('closing', () => {
        await client.close();
        await all;`,
     ],
-  ])('%s ends the process in peace', async (_, body) => {
+  ])('%s lets the process exit normally', async (_, body) => {
     const output = await run(`
       const client = await open();
       const session = await client.session();
@@ -148,7 +148,7 @@ describe('closing', () => {
 });
 
 describe('a lost connection', () => {
-  test('may be answered with sockets and clients, opened wherever it is told', async () => {
+  test('may be followed by new sockets and clients, opened in any callback', async () => {
     const way = await link();
     const running = run(
       `
@@ -191,7 +191,7 @@ describe('a lost connection', () => {
     expect(await running).toBe('cut\ncut\ncut\ntrue 3 true');
   });
 
-  test('is noticed although it died unseen while the process was busy', async () => {
+  test('is detected if it was lost while the event loop was blocked', async () => {
     const way = await link();
     const running = run(
       `
@@ -221,7 +221,7 @@ describe('a lost connection', () => {
     expect(await running).toBe('ready\ntrue true');
   });
 
-  test('with more than a mebibyte of watched paths comes back', async () => {
+  test('is restored with more than one mebibyte of watched paths', async () => {
     const way = await link();
     const running = run(
       `

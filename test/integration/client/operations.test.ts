@@ -8,7 +8,7 @@ const zk = useServer();
 const connect = useClients(zk);
 
 describe('operations', () => {
-  test('create, get, set, exists, children, sync and delete do what they say', async () => {
+  test('create, get, set, exists, children, sync and delete work as documented', async () => {
     const client = await connect();
     const root = zk.path('crud');
     expect(await client.create(root, 'one')).toBe(root);
@@ -29,19 +29,19 @@ describe('operations', () => {
     expect(await client.exists(`${root}/b`)).toMatchObject({ version: 0 });
   });
 
-  test('data left out is empty, and reads as an empty buffer', async () => {
+  test('data that is omitted is empty, and is read as an empty buffer', async () => {
     const client = await connect();
     const path = await client.create(zk.path('empty'));
     expect((await client.get(path)).data).toEqual(Buffer.alloc(0));
   });
 
-  test('names may use any character that ZooKeeper allows', async () => {
+  test('names may contain every character that ZooKeeper allows', async () => {
     const client = await connect();
     const path = await client.create(zk.path('é 日本 %2F'), 'ü');
     expect((await client.children('/')).children).toContain(path.slice(1));
   });
 
-  test('sequential nodes get rising numbers, ephemeral ones carry the session', async () => {
+  test('sequential nodes get increasing numbers, and ephemeral nodes have the id of the session', async () => {
     const client = await connect();
     const session = await client.session();
     const root = await client.create(zk.path('modes'));
@@ -55,14 +55,14 @@ describe('operations', () => {
     expect((await other.children(root)).children).toEqual(['n-0000000001']);
   });
 
-  test('a container vanishes some time after its last child', async () => {
+  test('a container is deleted some time after its last child', async () => {
     const client = await connect();
     const path = await client.create(zk.path('container'), '', { mode: 'container' });
     await client.delete(await client.create(`${path}/child`));
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
-  test('a megabyte arrives whole, again and again', async () => {
+  test('a megabyte of data is transferred correctly, repeatedly', async () => {
     const client = await connect();
     const data = Buffer.alloc(1_000_000, 7);
     const path = await client.create(zk.path('large'), data);
@@ -70,7 +70,7 @@ describe('operations', () => {
     await client.delete(path);
   });
 
-  test('what the server refuses has a code of its own', async () => {
+  test('each error of the server has its own code', async () => {
     const client = await connect();
     const root = await client.create(zk.path('codes'));
     const ephemeral = await client.create(`${root}/e`, '', { mode: 'ephemeral' });
@@ -95,7 +95,7 @@ describe('operations', () => {
     }
   });
 
-  test('a create and the listing behind it travel together', async () => {
+  test('a create and the listing sent after it take one round trip', async () => {
     const session = await (await connect()).session();
     const root = await session.create(zk.path('flight'));
     for (let i = 0; i < 200; i++) {
@@ -107,7 +107,7 @@ describe('operations', () => {
     }
   });
 
-  test('answers come in the order of the requests', async () => {
+  test('replies arrive in the order of the requests', async () => {
     const session = await (await connect()).session();
     const path = await session.create(zk.path('order'));
     const seen: number[] = [];
@@ -121,7 +121,7 @@ describe('operations', () => {
 });
 
 describe('a chroot', () => {
-  test('is in front of every path and shows in none', async () => {
+  test('is prepended to every path and removed from every result', async () => {
     const plain = await connect();
     const chroot = await plain.create(zk.path('chroot'));
     const client = await connect({ connectString: `${zk.connectString}${chroot}` });
@@ -136,7 +136,7 @@ describe('a chroot', () => {
     expect(await watch.fired).toBe('child');
   });
 
-  test('need not exist for ensureContainers', async () => {
+  test('need not exist for ensureContainers()', async () => {
     const chroot = `${zk.path('late')}/chroot`;
     const client = await connect({ connectString: `${zk.connectString}${chroot}` });
     await expect(client.create('/a')).rejects.toMatchObject({ code: 'NO_NODE' });
@@ -146,7 +146,7 @@ describe('a chroot', () => {
 });
 
 describe('ensureContainers', () => {
-  test('makes what is missing, as containers, and minds nothing that is there', async () => {
+  test('creates missing directories as containers, and accepts existing ones', async () => {
     const client = await connect();
     const root = await client.create(zk.path('mkdir'));
     await client.ensureContainers(`${root}/a/b/c`);
@@ -160,14 +160,14 @@ describe('ensureContainers', () => {
     expect(await client.exists(`${root}/a/b/c`)).toBeDefined();
   });
 
-  test('many at once make one path', async () => {
+  test('creates one path when many calls run at once', async () => {
     const clients = await Promise.all([connect(), connect(), connect()]);
     const path = `${zk.path('together')}/a/b/c`;
     await Promise.all(Array.from({ length: 30 }, (_, i) => clients[i % 3].ensureContainers(path)));
     expect(await clients[0].exists(path)).toBeDefined();
   });
 
-  test('sets the ACL on each directory it makes, and on none that it finds', async () => {
+  test('sets the ACL on each directory that it creates, and on no existing one', async () => {
     const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
     const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
     const owner = await connect({ auth, acl });
@@ -183,7 +183,7 @@ describe('ensureContainers', () => {
     expect(await owner.exists(root)).toMatchObject({ aversion: 0 });
   });
 
-  test('says so where a parent cannot have children', async () => {
+  test('rejects with a clear error if a parent cannot have children', async () => {
     const client = await connect();
     const path = await client.create(zk.path('ephemeral'), '', { mode: 'ephemeral' });
     await expect(client.ensureContainers(`${path}/a`)).rejects.toMatchObject({
@@ -193,7 +193,7 @@ describe('ensureContainers', () => {
 });
 
 describe('access', () => {
-  test('is refused without the credentials that the ACL names, and granted with them', async () => {
+  test('is refused without the credentials in the ACL, and granted with them', async () => {
     const auth = [{ scheme: 'digest' as const, user: 'a', password: 'right' }];
     const owner = await connect({ auth });
     const path = await owner.create(zk.path('private'), 'x');
@@ -208,7 +208,7 @@ describe('access', () => {
 });
 
 describe('watches', () => {
-  test('tell of creation, change, deletion and children, once', async () => {
+  test('fire once for creation, change, deletion and children', async () => {
     const client = await connect();
     const other = await connect();
     const path = zk.path('watched');
@@ -228,7 +228,7 @@ describe('watches', () => {
     expect(await Promise.all(both.map(({ watch }) => watch.fired))).toEqual(['deleted', 'deleted']);
   });
 
-  test('of one path serve everybody who looked', async () => {
+  test('on one path fire for each caller', async () => {
     const client = await connect();
     const path = await client.create(zk.path('shared'));
     const watches = await Promise.all(Array.from({ length: 50 }, () => client.watch(path)));
@@ -239,7 +239,7 @@ describe('watches', () => {
     expect(await zk.watchCount()).toBe(before - 1);
   });
 
-  test('that were removed stay silent and harm no other', async () => {
+  test('that were removed do not fire, and the others do', async () => {
     const client = await connect();
     const path = await client.create(zk.path('removed'));
     const { watch } = await client.watch(path);
@@ -254,7 +254,7 @@ describe('watches', () => {
     expect(fired).toBe(false);
   });
 
-  test('on a missing node are not set by get', async () => {
+  test('are not set by get() on a missing node', async () => {
     const client = await connect();
     const before = await zk.watchCount();
     await expect(client.watch(zk.path('missing'))).rejects.toMatchObject({ code: 'NO_NODE' });

@@ -14,7 +14,7 @@ describe('a process', () => {
     const client = new ZkClient({ connectString: process.env.ZK, sessionTimeout: 10_000 });
     ${body}`;
 
-  test('exits by itself after close, having printed nothing of its own accord', async () => {
+  test('exits by itself after close(), and the client has printed nothing', async () => {
     const way = await link();
     const running = compiled.run(
       program(`
@@ -51,7 +51,7 @@ describe('a process', () => {
     expect(await running).toMatchObject({ code: 0, stdout: 'there\n', stderr: '' });
   });
 
-  test('has no handle left after two hundred clients', async () => {
+  test('has no open handle after two hundred clients', async () => {
     const outcome = await compiled.run(
       `
       import { ZkClient } from './index.js';

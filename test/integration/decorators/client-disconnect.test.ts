@@ -18,7 +18,7 @@ const apps = useApps(zk);
 afterEach(() => vi.restoreAllMocks());
 
 it.each(['/wait', '/wait/goods'])(
-  'a caller that leaves during its wait is 499 to filters, and nothing in the error log (%s)',
+  'a client that disconnects while its request waits is status 499 in filters, and is not logged as an error (%s)',
   async (path) => {
     const caught: unknown[] = [];
     @Catch()

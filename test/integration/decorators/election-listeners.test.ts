@@ -56,7 +56,7 @@ class Listening {
 }
 
 describe('@OnElected and @OnResigned', () => {
-  it('take part from the start on, and call with the term, within it', async () => {
+  it('take part from startup on, and are called with the term, inside it', async () => {
     const app = await apps.start({ providers: [Listening] });
     const [leaders, listening] = [app.get(LeaderService), app.get(Listening)];
     await expect.poll(() => listening.names).toBe('elected');
@@ -69,7 +69,7 @@ describe('@OnElected and @OnResigned', () => {
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('call nobody on an instance that waits', async () => {
+  it('are not called on an instance that waits', async () => {
     const one = await apps.start({}, { participantId: 'one' });
     await untilLeading(one.get(LeaderService), 'job');
     const app = await apps.start({ providers: [Listening] }, { participantId: 'other' });
@@ -78,7 +78,7 @@ describe('@OnElected and @OnResigned', () => {
     expect(app.get(Listening).names).toBe('');
   });
 
-  it('hear of a lost session, and of a shutdown before it is over', async () => {
+  it('are called when the session is lost, and before a shutdown completes', async () => {
     const app = await apps.start({ providers: [Listening] });
     const listening = app.get(Listening);
     await expect.poll(() => listening.names).toBe('elected');
@@ -88,7 +88,7 @@ describe('@OnElected and @OnResigned', () => {
     expect(listening.names).toBe('elected,resigned,elected,resigned');
   });
 
-  it('hear of each other in order where the elected one resigns', async () => {
+  it('are called in order if the elected listener resigns', async () => {
     @Injectable()
     class Resigning extends Listening {
       @Inject(LeaderService) readonly leaders!: LeaderService;
@@ -103,7 +103,7 @@ describe('@OnElected and @OnResigned', () => {
     await expect.poll(() => app.get(Resigning).names).toBe('elected,resigned,elected');
   });
 
-  it('stand several times on one method, and beside other decorators', async () => {
+  it('may be used several times on one method, and beside other decorators', async () => {
     const heard: string[] = [];
     @Injectable()
     class Jobs {
@@ -140,7 +140,7 @@ describe('@OnElected and @OnResigned', () => {
     ]);
   });
 
-  it('log what a method throws or rejects with, which harms nothing', async () => {
+  it('log what a method throws or rejects with, without other effects', async () => {
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     const heard: string[] = [];
     @Injectable()
@@ -176,7 +176,7 @@ describe('@OnElected and @OnResigned', () => {
     expect(lines()).toContain('@OnResigned Jobs.resigned failed: Error: third');
   });
 
-  it('find controllers, what a factory made, and what has two names, and call each once', async () => {
+  it('are found on controllers, factory results and providers with two tokens, and are called once each', async () => {
     class Made extends Listening {}
     @Controller()
     class Routes extends Listening {}
@@ -186,7 +186,7 @@ describe('@OnElected and @OnResigned', () => {
         Listening,
         { provide: 'alias', useExisting: Listening },
         { provide: 'made', useFactory: () => new Made() },
-        // It has a prototype of its own, unlike an arrow function.
+        // A function with a prototype of its own, unlike an arrow function.
         {
           provide: 'function',
           useFactory: function make() {
@@ -223,7 +223,7 @@ describe('@OnElected and @OnResigned', () => {
     expect(await app.get(LeaderService).participants('job')).toEqual([]);
   });
 
-  it('call when all modules are ready', async () => {
+  it('are first called when all modules are ready', async () => {
     const gate = new Gate();
     const events: string[] = [];
     @Injectable()
@@ -245,11 +245,11 @@ describe('@OnElected and @OnResigned', () => {
   });
 });
 
-describe('an application does not start, and takes part in nothing,', () => {
+describe('an application does not start, and joins no election,', () => {
   it.each([
     ['request', Scope.REQUEST],
     ['transient', Scope.TRANSIENT],
-  ])('where a listener is of a %s-scoped provider', async (_, scope) => {
+  ])('if a listener is in a %s-scoped provider', async (_, scope) => {
     @Injectable({ scope })
     class Jobs {
       @OnElected('job')
@@ -267,7 +267,7 @@ describe('an application does not start, and takes part in nothing,', () => {
     expect(await observer.participants('early')).toEqual([]);
   });
 
-  it('where a listener names a connection that there is not', async () => {
+  it('if a listener names a connection that does not exist', async () => {
     @Injectable()
     class Jobs {
       @OnResigned('job', { connection: 'stock' })

@@ -9,11 +9,14 @@ import { useServer } from '../../support/servers.js';
 
 const zk = useServer();
 const SESSION_TIMEOUT = 4_000;
-/** Of both servers. A session expires up to two of them late. */
+/** Session timeout and tick of both servers. A session expires up to two ticks late. */
 const SERVER_TICK = 500;
-/** Seconds that are watched. */
+/** The length of the observation in seconds. */
 const SECONDS = Number(process.env.CRON_TICKS ?? 13);
-/** Of them, after the leader is killed: more than a failover takes, where the machine stands still in it too. */
+/**
+ * The number of those seconds after the leader is killed: longer than a failover, even if the
+ * machine stalls.
+ */
 const SECONDS_AFTER = Math.max(9, Math.floor(SECONDS / 2));
 
 let program: string;
@@ -29,10 +32,10 @@ beforeAll(async () => {
   }).outputText;
 });
 
-/** The application as a process, on the built library. */
+/** Starts the application as a process that uses the built library. */
 function start(options: object, onTick: (tick: Tick) => void): ChildProcess {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-    // From there it finds the library by its name.
+    // From this directory it resolves the library by its package name.
     cwd: fileURLToPath(new URL('../../../', import.meta.url)),
     env: { ...process.env, ZK_OPTIONS: JSON.stringify(options) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -41,7 +44,7 @@ function start(options: object, onTick: (tick: Tick) => void): ChildProcess {
   return child.on('message', onTick);
 }
 
-/** What three instances told: by second, by instance. */
+/** The reports of three instances, by second and instance. */
 class History {
   readonly #seconds = new Map<number, Map<number, Tick>>();
   readonly twice: number[] = [];
@@ -54,7 +57,7 @@ class History {
     this.latest[instance] = tick.second;
   }
 
-  /** The instances that ran the job in that second. */
+  /** Returns the instances that ran the job in that second. */
   runs(second: number): number[] {
     const told = [...(this.#seconds.get(second) ?? [])];
     return told.filter(([, { token }]) => token !== undefined).map(([instance]) => instance);
@@ -64,7 +67,7 @@ class History {
     return this.#seconds.get(second)?.has(instance) ?? false;
   }
 
-  /** The fencing tokens of the terms, in the order in which their jobs ran. */
+  /** Returns the fencing tokens of the terms, in the order in which their jobs ran. */
   get tokens(): bigint[] {
     const inOrder = [...this.#seconds].sort(([a], [b]) => a - b);
     const ran = inOrder.flatMap(([, told]) => [...told.values()]).filter(({ token }) => token);
@@ -75,9 +78,9 @@ class History {
 const range = (first: number, last: number) =>
   Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
 
-describe('a cron job for leaders alone, over three instances', () => {
+describe('a @LeaderOnly cron job on three instances', () => {
   it(
-    `runs once a second for ${SECONDS} s, but for the failover when the leader is killed`,
+    `runs once per second for ${SECONDS} s, except during the failover after the leader is killed`,
     async () => {
       const history = new History();
       let killed: { instance: number; at: number } | undefined;
@@ -113,7 +116,7 @@ describe('a cron job for leaders alone, over three instances', () => {
       const middle = history.latest[leader]!;
       expect(history.twice).toEqual([]);
 
-      // A second may lack its run only where the leader's own clock did not tick in it.
+      // The run of a second may be missing only if the leader's own clock did not tick in it.
       const lateBy = (instance: number, from: number, to: number) =>
         range(from, to).filter((second) => !history.ticked(second, instance));
       const lackingIn = (from: number, to: number) =>
@@ -136,7 +139,7 @@ describe('a cron job for leaders alone, over three instances', () => {
       console.log(
         `${ran.length} of ${SECONDS} ticks ran, each once; ${failover.length} lost to the failover, ${lateBefore.length + lateAfter.length} to late clocks`,
       );
-      // While the machine stands still no session expires, and nobody takes over.
+      // While the machine stalls no session expires, and no instance takes over.
       const limit = SESSION_TIMEOUT + 2 * SERVER_TICK + pauses.max / 1e6;
       for (const second of failover) expect(second * 1000 - at).toBeLessThanOrEqual(limit);
       expect(ran.length + failover.length + lateBefore.length + lateAfter.length).toBe(SECONDS);

@@ -27,8 +27,8 @@ const zk = useServer();
 const apps = useApps(zk);
 const clientOf = useMessages();
 
-describe('an HTTP handler for leaders alone', () => {
-  it('answers on the leader, in its term, and 503 on the others', async () => {
+describe('a @LeaderOnly HTTP handler', () => {
+  it('answers on the leader, within its term, and answers 503 on the other instances', async () => {
     @Controller()
     class Jobs {
       @Post(':id')
@@ -49,7 +49,7 @@ describe('an HTTP handler for leaders alone', () => {
     expect((await request(other.url).post('/7')).body).toEqual(['7', 'other']);
   });
 
-  it('may send the request to the leader, by its participant id', async () => {
+  it('may redirect the request to the leader by its participant id', async () => {
     @Controller()
     class Jobs {
       @Get(':id')
@@ -66,14 +66,14 @@ describe('an HTTP handler for leaders alone', () => {
       }
     }
     const one = await apps.listen({ controllers: [Jobs] });
-    // Its port is known only now.
+    // The port is known only now.
     await one.get(LeaderService).latch('routed').close();
     await one.get(LeaderService).latch('routed', { id: one.url }).await();
     const other = await apps.listen({ controllers: [Jobs] });
     expect((await request(other.url).get('/7')).body).toEqual([[], ['7', one.url]]);
   });
 
-  it('fails as the function does, by identity', async () => {
+  it('rejects with the error of the `otherwise` function, unchanged', async () => {
     @Controller()
     class Jobs {
       @Get('http')
@@ -102,7 +102,7 @@ describe('an HTTP handler for leaders alone', () => {
     expect((await request(other.url).get('/cancelled')).status).toBe(500);
   });
 
-  it('passes its own errors through, NotLeaderErrors of others too', async () => {
+  it("passes on the method's own errors, also a NotLeaderError of another election", async () => {
     @Controller()
     class Jobs {
       @Get('http')
@@ -122,7 +122,7 @@ describe('an HTTP handler for leaders alone', () => {
     await expect(one.get(Jobs).http()).rejects.toMatchObject({ message: 'sold out' });
   });
 
-  it('answers as mapError says, where the module has one', async () => {
+  it("answers as the module's mapError says", async () => {
     @Controller()
     class Jobs {
       @Get()
@@ -136,7 +136,7 @@ describe('an HTTP handler for leaders alone', () => {
     expect([status, body]).toMatchObject([421, { message: 'not the leader of job' }]);
   });
 
-  it('answers 503 where the leadership was lost meanwhile', async () => {
+  it('answers 503 if the leadership was lost while it ran', async () => {
     const gate = new Gate();
     @Controller()
     class Jobs {
@@ -157,7 +157,7 @@ describe('an HTTP handler for leaders alone', () => {
   });
 });
 
-describe('a stream for leaders alone', () => {
+describe('a @LeaderOnly handler that returns an Observable', () => {
   @Controller()
   class Feed {
     @Sse('events')
@@ -175,7 +175,7 @@ describe('a stream for leaders alone', () => {
     }
   }
 
-  it('of server-sent events ends with an error event when the leadership does', async () => {
+  it('ends server-sent events with an error event when the leadership ends', async () => {
     const { one, other } = await apps.leaderAndFollower({ controllers: [Feed] });
     const client = call(`${one.url}/events`);
     let seen = '';
@@ -194,14 +194,14 @@ describe('a stream for leaders alone', () => {
     expect((await request(one.url).get('/events')).text).toContain('is not the leader');
   });
 
-  it('answers with its value, or 503', async () => {
+  it('answers with its value, or with 503', async () => {
     const { one, other } = await apps.leaderAndFollower({ controllers: [Feed] });
     expect((await request(one.url).get('/value')).text).toBe('one');
     expect((await request(other.url).get('/value')).status).toBe(503);
   });
 });
 
-describe('a message handler for leaders alone', () => {
+describe('a @LeaderOnly message handler', () => {
   @Controller()
   class Jobs {
     @MessagePattern('run')
@@ -222,7 +222,7 @@ describe('a message handler for leaders alone', () => {
     return (pattern: string) => firstValueFrom(client.send<unknown>(pattern, '7'));
   }
 
-  it('answers on the leader, and with an RpcException on the others', async () => {
+  it('answers on the leader, and rejects with an RpcException on the others', async () => {
     const { one, other } = await apps.leaderAndFollower({ controllers: [Jobs] });
     const [toLeader, toOther] = [await sendTo(one), await sendTo(other)];
     expect(await toLeader('run')).toEqual(['7', 'one']);

@@ -14,7 +14,7 @@ import { useServer } from '../../support/servers.js';
 const zk = useServer();
 const apps = useApps(zk);
 
-describe('a method whose leadership is lost', () => {
+describe('a @LeaderOnly method whose leadership is lost', () => {
   const jobs = (onLost: 'throw' | 'ignore' | undefined, outcome: () => Promise<string>) => {
     const gate = new Gate();
     @Injectable()
@@ -50,15 +50,18 @@ describe('a method whose leadership is lost', () => {
     return { app, job, gate, ended };
   }
 
-  it.each(['throw', undefined] as const)('rejects when it has succeeded (%s)', async (onLost) => {
-    const { app, job, gate, ended } = await started(onLost);
-    await loseSession(zk, app.client);
-    expect(job.signal!.reason).toBeInstanceOf(NotLeaderError);
-    gate.open();
-    await expect(ended).rejects.toBe(job.signal!.reason);
-  });
+  it.each(['throw', undefined] as const)(
+    'rejects although it has succeeded (%s)',
+    async (onLost) => {
+      const { app, job, gate, ended } = await started(onLost);
+      await loseSession(zk, app.client);
+      expect(job.signal!.reason).toBeInstanceOf(NotLeaderError);
+      gate.open();
+      await expect(ended).rejects.toBe(job.signal!.reason);
+    },
+  );
 
-  it('sees its signal abort when the leadership is given up', async () => {
+  it('has a signal that aborts when the leadership is resigned', async () => {
     const { app, job, gate, ended } = await started('throw');
     const resigned = app.get(LeaderService).resign('job');
     expect(job.signal!.aborted).toBe(true);
@@ -74,7 +77,7 @@ describe('a method whose leadership is lost', () => {
     expect(await ended).toBe('done');
   });
 
-  it('rejects with its own error where it has one', async () => {
+  it('rejects with its own error if it has one', async () => {
     const error = new Error('its own');
     const { app, gate, ended } = await started('throw', () => Promise.reject(error));
     await app.get(LeaderService).resign('job');
@@ -82,14 +85,14 @@ describe('a method whose leadership is lost', () => {
     await expect(ended).rejects.toBe(error);
   });
 
-  it('fails at once where it is a stream', async () => {
+  it('fails at once if it returns an Observable', async () => {
     const { app, ended } = await started('throw', undefined, 'watch');
     await app.get(LeaderService).resign('job');
     await expect(ended).rejects.toThrow(NotLeaderError);
   });
 });
 
-describe('a method for leaders alone that returns an Observable', () => {
+describe('a @LeaderOnly method that returns an Observable', () => {
   @Injectable()
   class Feed {
     @LeaderOnly('job')
@@ -111,7 +114,7 @@ describe('a method for leaders alone that returns an Observable', () => {
   }
   const all = (stream: Observable<unknown>) => firstValueFrom(stream.pipe(toArray()));
 
-  it('asks at each subscription', async () => {
+  it('checks the leadership at each subscription', async () => {
     const { one, other } = await apps.leaderAndFollower({ providers: [Feed] });
     const [leader, follower] = [one.get(Feed), other.get(Feed)];
     const [first, second] = [leader.list(), follower.list()];
@@ -121,7 +124,7 @@ describe('a method for leaders alone that returns an Observable', () => {
     expect([await all(first), await all(second)]).toEqual([[], [1, 2]]);
   });
 
-  it('is empty, fails, or is what the function says', async () => {
+  it('is empty, fails, or emits the result of the `otherwise` function', async () => {
     const { other } = await apps.leaderAndFollower({ providers: [Feed] });
     const follower = other.get(Feed);
     expect(await all(follower.list())).toEqual([]);
@@ -129,7 +132,7 @@ describe('a method for leaders alone that returns an Observable', () => {
     expect(await all(follower.other())).toEqual(['a', 'b']);
   });
 
-  it('is refused in a promise: it would outlast the term', async () => {
+  it('is rejected if it returns a promise of an Observable, which would outlast the term', async () => {
     const { one } = await apps.leaderAndFollower({ providers: [Feed] });
     const leader = one.get(Feed);
     await expect(leader.promised()).rejects.toThrow(MisuseError);

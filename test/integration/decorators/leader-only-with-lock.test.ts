@@ -17,7 +17,7 @@ import { useServer } from '../../support/servers.js';
 const zk = useServer();
 const apps = useApps(zk);
 
-describe('a method of a provider with @LeaderOnly and @DistributedLock', () => {
+describe('a provider method with @LeaderOnly and @DistributedLock', () => {
   @Injectable()
   class Jobs {
     ran = 0;
@@ -47,13 +47,13 @@ describe('a method of a provider with @LeaderOnly and @DistributedLock', () => {
     }
   }
 
-  it('has both, in either order', async () => {
+  it('runs as the leader and with the lock, in either order', async () => {
     const { one } = await apps.leaderAndFollower({ providers: [Jobs] });
     expect(await one.get(Jobs).leaderFirst()).toEqual([true, true]);
     expect(await one.get(Jobs).lockFirst()).toEqual([true, true]);
   });
 
-  it('asks the outer one first: a follower takes no lock where it may not run', async () => {
+  it('checks the outer decorator first: a follower that may not run acquires no lock', async () => {
     const { one, other } = await apps.leaderAndFollower({ providers: [Jobs] });
     await using _lease = await one.get(LockService).acquire('goods');
     expect(await other.get(Jobs).leaderFirst()).toBeUndefined();
@@ -64,7 +64,7 @@ describe('a method of a provider with @LeaderOnly and @DistributedLock', () => {
   it.each([
     ['promise', (jobs: Jobs) => jobs.waiting()],
     ['stream', (jobs: Jobs) => firstValueFrom(jobs.watching())],
-  ])('does not run when it has the lock, but leads no more (%s)', async (_, run) => {
+  ])('does not run if the leadership ends before the lock is granted (%s)', async (_, run) => {
     const { one, other } = await apps.leaderAndFollower({ providers: [Jobs] });
     const lease = await other.get(LockService).acquire('goods');
     const late = expect(run(one.get(Jobs))).rejects.toThrow(NotLeaderError);
@@ -127,7 +127,7 @@ describe('a handler with @LeaderOnly and @DistributedLock', () => {
   }
 
   it.each(['/leader/fixed', '/leader/goods', '/lock/fixed', '/lock/goods'])(
-    'has both (%s)',
+    'runs as the leader and with the lock (%s)',
     async (path) => {
       const { one, other } = await apps.leaderAndFollower({ controllers: [Jobs] });
       expect((await request(one.url).get(path)).body).toEqual([true, 'goods']);
@@ -136,7 +136,7 @@ describe('a handler with @LeaderOnly and @DistributedLock', () => {
     },
   );
 
-  it('asks the outer one first', async () => {
+  it('checks the outer decorator first', async () => {
     const { one, other } = await apps.leaderAndFollower({ controllers: [Jobs] });
     await using _lease = await one.get(LockService).acquire('goods');
     const statusOf = async (path: string) => (await request(other.url).get(path)).status;
@@ -145,7 +145,7 @@ describe('a handler with @LeaderOnly and @DistributedLock', () => {
   });
 
   it.each(['/waiting/fixed', '/waiting/goods'])(
-    'does not run when it has the lock, but leads no more (%s)',
+    'does not run if the leadership ends before the lock is granted (%s)',
     async (path) => {
       const { one, other } = await apps.leaderAndFollower({ controllers: [Jobs] });
       const lease = await other.get(LockService).acquire('goods');

@@ -17,15 +17,15 @@ import { useServer } from '../../support/servers.js';
 const zk = useServer();
 const apps = useApps(zk);
 
-/** Two instances of a provider, of which the first leads the election `job`. */
+/** Returns two instances of a provider. The first one leads the election `job`. */
 async function two<T>(provider: new (...args: never[]) => T) {
   const { one, other } = await apps.leaderAndFollower({ providers: [provider] });
   const made = (app: TestApp) => app.resolve<T>(provider, ContextIdFactory.create());
   return { one, other, leader: await made(one), follower: await made(other) };
 }
 
-describe('a method of a provider, for leaders alone,', () => {
-  it('runs on the leader, and resolves to undefined on the others', async () => {
+describe('a @LeaderOnly method of a provider', () => {
+  it('runs on the leader, and resolves with undefined on the others', async () => {
     const runs: string[] = [];
     @Injectable()
     class Jobs {
@@ -43,7 +43,7 @@ describe('a method of a provider, for leaders alone,', () => {
     expect(runs).toEqual(['one', 'other']);
   });
 
-  it('gives its term to what runs inside, and to nothing outside', async () => {
+  it('provides its term to its own call chain only', async () => {
     @Injectable()
     class Jobs {
       @LeaderOnly('job')
@@ -65,7 +65,7 @@ describe('a method of a provider, for leaders alone,', () => {
     expect(currentTerm()).toBeUndefined();
   });
 
-  it('passes result and error through by identity, and keeps this', async () => {
+  it('passes on its result and its error unchanged, and keeps this', async () => {
     const error = new Error('failed');
     const result = { done: true };
     @Injectable()
@@ -82,7 +82,7 @@ describe('a method of a provider, for leaders alone,', () => {
     await expect(leader.run(true)).rejects.toBe(error);
   });
 
-  it("rejects with otherwise: 'throw', naming method and election", async () => {
+  it("rejects with otherwise: 'throw', and the error names the method and the election", async () => {
     @Injectable()
     class Jobs {
       @LeaderOnly({ election: 'job', otherwise: 'throw' })
@@ -94,7 +94,7 @@ describe('a method of a provider, for leaders alone,', () => {
     await expect(follower.run()).rejects.toMatchObject({ key: 'job', code: 'NOT_LEADER' });
   });
 
-  it('comes to what the function says, which is told of the call', async () => {
+  it('returns the result of the `otherwise` function, which receives the call', async () => {
     const failure = new Error('of the function');
     @Injectable()
     class Jobs {
@@ -125,7 +125,7 @@ describe('a method of a provider, for leaders alone,', () => {
     await expect(follower.fail()).rejects.toBe(failure);
   });
 
-  it('may be of a request-scoped provider', async () => {
+  it('may belong to a request-scoped provider', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class Jobs {
       @LeaderOnly({ election: 'job', otherwise: 'throw' })
@@ -138,7 +138,7 @@ describe('a method of a provider, for leaders alone,', () => {
     await expect(follower.run()).rejects.toThrow(NotLeaderError);
   });
 
-  it('takes part on the connection that it names', async () => {
+  it('uses the connection that it names', async () => {
     @Injectable()
     class Jobs {
       @LeaderOnly({ election: 'job', connection: 'stock', otherwise: 'throw' })
@@ -156,7 +156,7 @@ describe('a method of a provider, for leaders alone,', () => {
     expect(await app.get(LeaderService).participants('job')).toEqual([]);
   });
 
-  it('runs in the terms of a selector of the same election', async () => {
+  it('runs during the terms of a selector of the same election', async () => {
     @Injectable()
     class Jobs {
       @LeaderOnly('job')
@@ -183,8 +183,8 @@ describe('a method of a provider, for leaders alone,', () => {
   });
 });
 
-describe('a job for leaders alone', () => {
-  it('runs on an @Interval and a @Cron, above and below, on the leader', async () => {
+describe('a @LeaderOnly job', () => {
+  it('runs on the leader, below or above @Interval and @Cron', async () => {
     const ran = new Set<string>();
     const visit = (job: string) => void ran.add(`${job} ${currentTerm()?.participantId}`);
     const jobs = () => {

@@ -54,7 +54,7 @@ describe('@DistributedLock with a mode', () => {
     }
   }
 
-  it('has handlers that read run beside each other, and none that writes', async () => {
+  it('runs read handlers together, and no write handler beside them', async () => {
     const app = await apps.listen({ controllers: [Prices] });
     const { gates } = app.get(Prices);
     const answers = (['first', 'second'] as const).map((gate) =>
@@ -70,7 +70,7 @@ describe('@DistributedLock with a mode', () => {
     expect((await request(app.url).get('/write')).text).toBe('true');
   });
 
-  it('has a provider that writes read inside', async () => {
+  it('lets a provider that writes also read', async () => {
     const prices = await apps.provider(Prices);
     expect(await prices.write()).toBe(true);
   });
@@ -113,7 +113,7 @@ describe('@DistributedLock with several keys', () => {
     }
   }
 
-  it('locks all of them for a handler, whatever they are made of', async () => {
+  it('acquires all keys for a handler, from constants, arguments or the context', async () => {
     const app = await apps.listen({ controllers: [Transfers] });
     const all = { parts: ['a', 'b'], held: true };
     expect((await request(app.url).get('/fixed')).body).toEqual({ ...all, whole: ['b', 'a'] });
@@ -122,7 +122,7 @@ describe('@DistributedLock with several keys', () => {
     expect(['a', 'b'].some((key) => app.get(LockService).held(key))).toBe(false);
   });
 
-  it('locks all or none, and answers 409 where one is taken', async () => {
+  it('acquires all keys or none, and answers 409 if one is held elsewhere', async () => {
     const app = await apps.listen({ controllers: [Transfers] });
     const other = (await apps.start({})).get(LockService);
     await using _b = await other.acquire('b');
@@ -132,7 +132,7 @@ describe('@DistributedLock with several keys', () => {
     await using _a = await other.acquire('a', { wait: 0 });
   });
 
-  it('locks all of them for a provider, and makes an error of the key that is taken', async () => {
+  it('acquires all keys for a provider, and creates the error from the key that is held elsewhere', async () => {
     @Injectable()
     class Stock {
       @DistributedLock((from: string, to: string) => [from, to], {
@@ -152,8 +152,8 @@ describe('@DistributedLock with several keys', () => {
   });
 });
 
-describe('a decorated method with bounds', () => {
-  it('loses its lock after holdAtMost: the next runs, and it rejects in the end', async () => {
+describe('a locked method with holdAtLeast or holdAtMost', () => {
+  it('loses its lock after holdAtMost: the next call runs, and this one rejects when it ends', async () => {
     const gates = [new Gate(), new Gate()];
     let calls = 0;
     const losses: Promise<unknown>[] = [];
@@ -180,7 +180,7 @@ describe('a decorated method with bounds', () => {
     expect(await hung).toBe(500);
   });
 
-  it('ends its stream with holdAtMost', async () => {
+  it('ends its stream at holdAtMost', async () => {
     @Injectable()
     class Prices {
       @DistributedLock('prices', { holdAtMost: 50 })
@@ -192,7 +192,7 @@ describe('a decorated method with bounds', () => {
     await expect(firstValueFrom(prices.watch())).rejects.toThrow(LeaseLostError);
   });
 
-  it('does not run twice within holdAtLeast, on however many instances', async () => {
+  it('does not run twice within holdAtLeast, on any number of instances', async () => {
     let runs = 0;
     @Injectable()
     class Jobs {
@@ -206,7 +206,7 @@ describe('a decorated method with bounds', () => {
     expect([await one.run(), await other.run(), runs]).toEqual([undefined, undefined, 1]);
   });
 
-  it('shows its details, and is asked for its lock', async () => {
+  it('shows its details, and receives revocation requests', async () => {
     let gate: Gate;
     let asked: Gate;
     @Controller()
@@ -241,7 +241,7 @@ describe('a decorated method with bounds', () => {
 });
 
 describe('@DistributedSemaphore', () => {
-  it('lets in as many requests at a time as there are permits, over all instances', async () => {
+  it('admits as many requests at a time as there are permits, on all instances together', async () => {
     const meter = new Meter(3);
     @Controller()
     class Reports {
@@ -262,7 +262,7 @@ describe('@DistributedSemaphore', () => {
     expect(meter.most).toBe(3);
   });
 
-  it('makes its key of what the pipes made of the arguments, or of the context before them', async () => {
+  it('makes its key from piped arguments, or from the context before the pipes', async () => {
     @Controller()
     class Reports {
       @Get('arguments/:year')
@@ -289,7 +289,7 @@ describe('@DistributedSemaphore', () => {
     );
   });
 
-  it('answers 409, 503 and leaves the queue with its caller, as a lock does', async () => {
+  it('answers 409 or 503, and leaves the queue when its client disconnects, as a lock does', async () => {
     @Controller()
     class Reports {
       @Get('busy')
@@ -319,7 +319,7 @@ describe('@DistributedSemaphore', () => {
     await untilSeen(1);
   });
 
-  it('stands with @DistributedLock on one method, the upper one taken first', async () => {
+  it('can be combined with @DistributedLock on one method; the upper one is acquired first', async () => {
     @Controller()
     class Reports {
       constructor(
@@ -345,7 +345,7 @@ describe('@DistributedSemaphore', () => {
     expect(await app.get(SemaphoreService).available('2024', { permits: 2 })).toBe(2);
   });
 
-  it('lets in as many calls of a provider, with count permits for each', async () => {
+  it('admits as many provider calls as the permits allow, with count permits for each', async () => {
     const meter = new Meter(2);
     @Injectable()
     class Reports {
@@ -360,7 +360,7 @@ describe('@DistributedSemaphore', () => {
     expect(meter.most).toBe(2);
   });
 
-  it('follows the shared number of permits', async () => {
+  it('uses the shared number of permits', async () => {
     @Injectable()
     class Reports {
       @DistributedSemaphore('reports', { permits: 'shared', wait: 0 })
@@ -377,7 +377,7 @@ describe('@DistributedSemaphore', () => {
     expect(await app.get(Reports).print()).toBe('printed');
   });
 
-  it('skips a job, and holds its permit to the end of a stream', async () => {
+  it('skips a job, and holds its permit until the end of a stream', async () => {
     @Injectable()
     class Reports {
       @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
@@ -410,7 +410,7 @@ describe('@DistributedSemaphore', () => {
     await eventually(async () => expect(await reports.print()).toBe('printed'));
   });
 
-  it('runs on an @Interval', async () => {
+  it('runs with @Interval', async () => {
     const gate = new Gate();
     @Injectable()
     class Jobs {
@@ -425,7 +425,7 @@ describe('@DistributedSemaphore', () => {
     await gate.reached;
   });
 
-  it('is of the connection that it names', async () => {
+  it('uses the connection that it names', async () => {
     @Injectable()
     class Reports {
       @DistributedSemaphore('reports', { permits: 1, connection: 'printers' })
@@ -437,7 +437,7 @@ describe('@DistributedSemaphore', () => {
     expect(await reports.print()).toMatch(/\/semaphores\/reports$/);
   });
 
-  it('rejects on an object that Nest did not make', async () => {
+  it('rejects on an object that Nest did not create', async () => {
     class Reports {
       @DistributedSemaphore('reports', { permits: 1 })
       async print() {}
@@ -449,8 +449,8 @@ describe('@DistributedSemaphore', () => {
   });
 });
 
-describe('a handler in the queue of a writer', () => {
-  it('leaves it when its caller does', async () => {
+describe('a handler that waits behind a writer', () => {
+  it('leaves the queue when its client disconnects', async () => {
     @Controller()
     class Prices {
       @Get()

@@ -42,7 +42,7 @@ class Upper implements PipeTransform<string, string> {
 }
 
 describe('a locked HTTP handler', () => {
-  it('runs one request at a time over all instances', async () => {
+  it('runs one request at a time on all instances together', async () => {
     let running = 0;
     let most = 0;
     let sold = 0;
@@ -72,7 +72,7 @@ describe('a locked HTTP handler', () => {
     expect([most, sold]).toEqual([1, 20]);
   });
 
-  it('makes its key of what the pipes made of the arguments', async () => {
+  it('makes its key from piped arguments', async () => {
     @Controller()
     class Shop {
       @Post(':goodsNo')
@@ -86,7 +86,7 @@ describe('a locked HTTP handler', () => {
     expect(body).toEqual(['ABC', 4, 'ABC/4']);
   });
 
-  it('makes its key of the context, before the pipes', async () => {
+  it('makes its key from the context, before the pipes', async () => {
     @Controller()
     class Shop {
       @Get(':goodsNo')
@@ -103,7 +103,7 @@ describe('a locked HTTP handler', () => {
     await expect(app.get(Shop).find('abc')).rejects.toThrow(/Shop\.find.*ExecutionContext/s);
   });
 
-  it.each(['', undefined, 42])('fails where its key function yields %j', async (key) => {
+  it.each(['', undefined, 42])('fails if its key function returns %j', async (key) => {
     @Controller()
     class Shop {
       @Get()
@@ -115,7 +115,7 @@ describe('a locked HTTP handler', () => {
     await expect(app.get(Shop).find()).rejects.toThrow(/key.*Shop\.find.*non-empty string/);
   });
 
-  it('leaves other decorators their effect, above and below', async () => {
+  it('keeps the effect of other decorators above and below it', async () => {
     const Role = (role: string) => SetMetadata('role', role);
     @Injectable()
     class RoleGuard {
@@ -158,7 +158,7 @@ describe('a locked HTTP handler', () => {
   });
 
   it.each(['/above/goods', '/below/goods', '/fixed/above', '/fixed/below'])(
-    'holds its lock until the interceptors of its method are done, above and below (%s)',
+    'holds its lock until all interceptors of its method are done, above and below (%s)',
     async (path) => {
       const done: boolean[] = [];
       @Injectable()
@@ -196,7 +196,7 @@ describe('a locked HTTP handler', () => {
     },
   );
 
-  it('passes its own errors through as they are', async () => {
+  it("passes on the method's own errors unchanged", async () => {
     @Controller()
     class Shop {
       @Get('http')
@@ -218,7 +218,7 @@ describe('a locked HTTP handler', () => {
     await expect(direct).rejects.toMatchObject({ message: 'sold out', status: 410 });
   });
 
-  it('takes the locks of its own, of a locked provider it calls and of itself once each', async () => {
+  it('acquires its own lock and the lock of a locked provider that it calls, once each', async () => {
     @Injectable()
     class Stock {
       @DistributedLock('stock', { wait: 0 })
@@ -247,7 +247,7 @@ describe('a locked HTTP handler', () => {
     expect(app.get(LockService).held('goods')).toBe(false);
   });
 
-  it('takes several locks from the outer to the inner, whatever their keys are made of', async () => {
+  it('acquires several locks from the outermost to the innermost, whatever their keys are made from', async () => {
     const taken: string[] = [];
     const named = (key: string) => (taken.push(key), key);
     @Controller()
@@ -265,7 +265,7 @@ describe('a locked HTTP handler', () => {
     expect(taken).toEqual(['first', 'second-7', 'third']);
   });
 
-  it('gives back the outer lock where the inner one is busy', async () => {
+  it('releases the outer lock if the inner one is busy', async () => {
     @Controller()
     class Shop {
       @Get()
@@ -280,7 +280,7 @@ describe('a locked HTTP handler', () => {
     await using _outer = await other.get(LockService).acquire('outer', { wait: 0 });
   });
 
-  it('is locked once though an interceptor subscribes again', async () => {
+  it('acquires its lock once although an interceptor subscribes again', async () => {
     let attempts = 0;
     @Controller()
     class Shop {
@@ -302,7 +302,7 @@ describe('a locked HTTP handler', () => {
   });
 
   it.each(['/fixed', '/argument/goods'])(
-    'runs once at a time though an interceptor gives up on it and subscribes again (%s)',
+    'runs one call at a time although an interceptor unsubscribes and subscribes again (%s)',
     async (path) => {
       const first = new Gate();
       let [calls, inside, most] = [0, 0, 0];
@@ -316,7 +316,7 @@ describe('a locked HTTP handler', () => {
           intercept: (_: unknown, next: CallHandler) =>
             race(next.handle(), from(first.reached).pipe(mergeMap(() => throwError(Error)))).pipe(
               catchError(() => {
-                // Time enough for a second call that does not wait for the first.
+                // Long enough for a second call that does not wait for the first to begin.
                 setTimeout(first.open, 100);
                 return next.handle();
               }),
@@ -345,7 +345,7 @@ describe('a locked HTTP handler', () => {
     },
   );
 
-  it('is locked in a controller that is made anew for each request', async () => {
+  it('acquires its lock in a request-scoped controller', async () => {
     @Controller({ scope: Scope.REQUEST })
     class Shop {
       constructor(@Inject(REQUEST) private readonly request: { url: string }) {}
@@ -360,7 +360,7 @@ describe('a locked HTTP handler', () => {
     expect((await request(app.url).get('/7')).body).toEqual(['/7', true]);
   });
 
-  it('is locked where a subclass inherits it, and where it overrides and calls it', async () => {
+  it('acquires its lock in a subclass that inherits it, or that overrides and calls it', async () => {
     class Base {
       @Get('inherited/:id')
       @DistributedLock((id) => id)
@@ -394,7 +394,7 @@ describe('a locked HTTP handler', () => {
   });
 });
 
-describe('where others hold its lock, a handler', () => {
+describe('a handler whose lock is held elsewhere', () => {
   @Controller()
   class Shop {
     @Get('busy')
@@ -439,21 +439,21 @@ describe('where others hold its lock, a handler', () => {
     expect([status, body]).toMatchObject([409, { statusCode: 409, code: 'BUSY' }]);
   });
 
-  it('answers 503 with Retry-After when its wait is over', async () => {
+  it('answers 503 with Retry-After when its wait times out', async () => {
     await using test = await contended();
     const { app } = test;
     const { status, headers, body } = await request(app.url).get('/timeout');
     expect([status, headers['retry-after'], body]).toMatchObject([503, '1', { code: 'TIMEOUT' }]);
   });
 
-  it('answers with the error that onBusy makes', async () => {
+  it('answers with the error that onBusy creates', async () => {
     await using test = await contended();
     const { app } = test;
     const { status, body } = await request(app.url).get('/own');
     expect([status, body]).toMatchObject([423, { message: 'goods locked' }]);
   });
 
-  it('answers as mapError says, where the module has one', async () => {
+  it("answers as the module's mapError says", async () => {
     const mapError = ({ code, key }: { code: string; key?: string }) =>
       code === 'BUSY' ? new HttpException(`${key} is taken`, 423) : undefined;
     const app = await apps.listen({ controllers: [Shop] }, { mapError });
@@ -462,7 +462,7 @@ describe('where others hold its lock, a handler', () => {
     expect((await request(app.url).get('/timeout')).status).toBe(503);
   });
 
-  it('waits its turn', async () => {
+  it('waits until the lock is granted', async () => {
     await using test = await contended();
     const { app, lease } = test;
     const answer = request(app.url)
@@ -473,18 +473,21 @@ describe('where others hold its lock, a handler', () => {
     expect(await answer).toBe('done');
   });
 
-  it.each(['/wait', '/wait/goods'])('leaves the queue when its caller does (%s)', async (path) => {
-    await using test = await contended();
-    const { app } = test;
-    const caller = call(`${app.url}${path}`);
-    await untilQueued(app.client, 'goods', 2);
-    caller.leave();
-    await untilQueued(app.client, 'goods', 1);
-  });
+  it.each(['/wait', '/wait/goods'])(
+    'leaves the queue when its client disconnects (%s)',
+    async (path) => {
+      await using test = await contended();
+      const { app } = test;
+      const caller = call(`${app.url}${path}`);
+      await untilQueued(app.client, 'goods', 2);
+      caller.leave();
+      await untilQueued(app.client, 'goods', 1);
+    },
+  );
 });
 
-describe('a handler that has begun', () => {
-  it('keeps its lock when its caller leaves, until it is done', async () => {
+describe('a handler that is running', () => {
+  it('keeps its lock until it is done, although its client disconnects', async () => {
     const gate = new Gate();
     @Controller()
     class Shop {
@@ -508,7 +511,7 @@ describe('a handler that has begun', () => {
 });
 
 describe('ZkExceptionFilter', () => {
-  it('answers for handlers that use LockService or locked providers', async () => {
+  it('maps the errors of handlers that use LockService or locked providers', async () => {
     @Injectable()
     class Stock {
       @DistributedLock('goods', { wait: 0 })

@@ -40,13 +40,13 @@ describe('a locked message handler', () => {
     return { app, send: (pattern: string, id: string) => client.send<unknown>(pattern, id) };
   }
 
-  it('holds its lock, by a fixed key or one of its arguments', async () => {
+  it('holds its lock, with a fixed key or with a key from its arguments', async () => {
     const { send } = await start();
     expect(await firstValueFrom(send('fixed', '7'))).toEqual(['7', 'goods']);
     expect(await firstValueFrom(send('argument', '7'))).toEqual(['7', '7']);
   });
 
-  it('answers with an RpcException where others hold it', async () => {
+  it('rejects with an RpcException if the lock is held elsewhere', async () => {
     const { send } = await start();
     const other = (await apps.start({})).get(LockService);
     await using _lease = await other.acquire('goods');
@@ -60,7 +60,7 @@ describe('a locked message handler', () => {
     });
   });
 
-  it('holds the lock of a stream, and gives it back when the application closes', async () => {
+  it('holds the lock until its stream ends, and releases it when the application closes', async () => {
     const { app, send } = await start({ shutdownTimeout: 50 });
     const other = await apps.start({});
     const subscription = send('stream', 'goods').subscribe({ error: () => {} });

@@ -19,7 +19,7 @@ const zk = useServer();
 const apps = useApps(zk);
 
 describe('a locked method of a provider', () => {
-  it('runs one call at a time over all instances', async () => {
+  it('runs one call at a time on all instances together', async () => {
     let running = 0;
     let most = 0;
     @Injectable()
@@ -40,7 +40,7 @@ describe('a locked method of a provider', () => {
     expect(new Set(tokens).size).toBe(20);
   });
 
-  it('passes result and error through by identity, and keeps this', async () => {
+  it('passes on its result and its error unchanged, and keeps this', async () => {
     const error = new Error('sold out');
     const result = { ordered: true };
     @Injectable()
@@ -57,7 +57,7 @@ describe('a locked method of a provider', () => {
     await expect(stock.order(true)).rejects.toBe(error);
   });
 
-  it('re-enters its own lock and that of the service', async () => {
+  it('re-enters its own lock and a lock that the service acquired', async () => {
     @Injectable()
     class Stock {
       @Inject(LockService) private readonly locks!: LockService;
@@ -79,7 +79,7 @@ describe('a locked method of a provider', () => {
     expect(await stock.outer()).toEqual(['inner', 'service']);
   });
 
-  it('rejects with the class of the error, not with an HTTP exception', async () => {
+  it("rejects with the library's error, not with an HTTP exception", async () => {
     @Injectable()
     class Stock {
       @DistributedLock('goods', { wait: 0 })
@@ -96,7 +96,7 @@ describe('a locked method of a provider', () => {
     await expect(stock.own()).rejects.toThrow(new TypeError('goods is busy'));
   });
 
-  it("is skipped with onBusy: 'skip', at once or when its wait is over", async () => {
+  it("is skipped with onBusy: 'skip', at once or when its wait times out", async () => {
     let runs = 0;
     @Injectable()
     class Jobs {
@@ -120,7 +120,7 @@ describe('a locked method of a provider', () => {
     expect([await jobs.once(), await jobs.patient()]).toEqual([1, 2]);
   });
 
-  it('takes several locks from the outer to the inner and gives all back', async () => {
+  it('acquires several locks from the outermost to the innermost, and releases them all', async () => {
     @Injectable()
     class Stock {
       @DistributedLock((id) => `outer-${id}`)
@@ -135,7 +135,7 @@ describe('a locked method of a provider', () => {
     expect([locks.held('inner'), locks.held('outer-7')]).toEqual([false, false]);
   });
 
-  it('is locked in a subclass, which may lock more of its own', async () => {
+  it('is locked in a subclass, which may add locks of its own', async () => {
     @Injectable()
     class Base {
       @DistributedLock('base')
@@ -168,7 +168,7 @@ describe('a locked method of a provider', () => {
     expect(await stock.deduct()).toBe('goods');
   });
 
-  it('takes its lock at a path given exactly', async () => {
+  it('acquires its lock at an exact path', async () => {
     const path = zk.path('curator');
     @Injectable()
     class Stock {
@@ -180,7 +180,7 @@ describe('a locked method of a provider', () => {
     expect(await (await apps.provider(Stock)).deduct()).toBe(path);
   });
 
-  it('that gives an Observable it did not declare is refused: the lock would not outlast it', async () => {
+  it('is rejected if it returns an undeclared Observable, because the lock would not outlast it', async () => {
     @Injectable()
     class Stock {
       @DistributedLock('goods')
@@ -195,7 +195,7 @@ describe('a locked method of a provider', () => {
     );
   });
 
-  it('that gives a generator is refused: it would run when the lock is given back', async () => {
+  it('is rejected if it returns a generator, which would run after the release', async () => {
     const ran: string[] = [];
     @Injectable()
     class Stock {
@@ -238,7 +238,7 @@ describe('a locked method that returns an Observable', () => {
     }
   }
 
-  it('takes the lock when it is subscribed to, once a subscription', async () => {
+  it('acquires the lock on subscription, once for each subscription', async () => {
     const prices = await apps.provider(Prices);
     const stream = prices.list(1, 2);
     expect(prices.calls).toBe(0);
@@ -247,7 +247,7 @@ describe('a locked method that returns an Observable', () => {
     expect(prices.calls).toBe(2);
   });
 
-  it('holds it until it is unsubscribed from', async () => {
+  it('holds the lock until its subscriber unsubscribes', async () => {
     const app = await apps.start({ providers: [Prices] });
     const other = (await apps.start({})).get(LockService);
     const key = await new Promise((resolve) => {
@@ -266,7 +266,7 @@ describe('a locked method that returns an Observable', () => {
     await using _lease = await other.acquire('prices', { wait: 5_000 });
   });
 
-  it('leaves the queue when it is unsubscribed from while it waits', async () => {
+  it('leaves the queue if its subscriber unsubscribes while it waits', async () => {
     const app = await apps.start({ providers: [Waiting] });
     const other = (await apps.start({})).get(LockService);
     await using _lease = await other.acquire('prices');
@@ -284,7 +284,7 @@ describe('a locked method that returns an Observable', () => {
     }
   }
 
-  it('fails, or is empty, where others hold the lock', async () => {
+  it('fails, or is empty, if the lock is held elsewhere', async () => {
     const app = await apps.start({ providers: [Prices] });
     const other = (await apps.start({})).get(LockService);
     await using _lease = await other.acquire('prices');
@@ -295,7 +295,7 @@ describe('a locked method that returns an Observable', () => {
 });
 
 describe('a locked job', () => {
-  it('runs on an @Interval and a @Cron, above and below', async () => {
+  it('runs below and above @Interval and @Cron', async () => {
     const gates = { above: new Gate(), below: new Gate(), cron: new Gate() };
     const keys: Record<string, string | undefined> = {};
     const visit = (gate: keyof typeof gates) => {
@@ -329,7 +329,7 @@ describe('a locked job', () => {
   });
 });
 
-describe('a method whose lease is lost', () => {
+describe('a locked method whose lease is lost', () => {
   const run = async (onLost: 'throw' | 'ignore', outcome: () => Promise<unknown>) => {
     const gate = new Gate();
     @Injectable()
@@ -355,7 +355,7 @@ describe('a method whose lease is lost', () => {
     gate.open();
   };
 
-  it("rejects when it has succeeded, with onLost: 'throw'", async () => {
+  it("rejects although it has succeeded, with onLost: 'throw'", async () => {
     const test = await run('throw', async () => 'sold');
     const sold = test.stock.deduct();
     await Promise.all([lose(test), expect(sold).rejects.toThrow(LeaseLostError)]);
@@ -368,14 +368,14 @@ describe('a method whose lease is lost', () => {
     expect(await sold).toBe('sold');
   });
 
-  it('rejects with its own error where it has one', async () => {
+  it('rejects with its own error if it has one', async () => {
     const error = new Error('sold out');
     const test = await run('throw', () => Promise.reject(error));
     const sold = test.stock.deduct();
     await Promise.all([lose(test), expect(sold).rejects.toBe(error)]);
   });
 
-  it('fails at once where it is a stream', async () => {
+  it('fails at once if it returns an Observable', async () => {
     const test = await run('throw', async () => undefined);
     const watched = firstValueFrom(test.stock.watch());
     await Promise.all([lose(test), expect(watched).rejects.toThrow(LeaseLostError)]);

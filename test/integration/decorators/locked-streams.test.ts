@@ -48,7 +48,7 @@ describe('a locked stream of server-sent events', () => {
     ['/fixed', 'feed', 'fixed feed'],
     ['/argument/feed', 'feed', 'feed feed'],
     ['/promised/feed', 'feed', 'feed feed'],
-  ])('holds the lock until its client leaves (%s)', async (path, key, first) => {
+  ])('holds the lock until its client disconnects (%s)', async (path, key, first) => {
     const app = await apps.listen({ controllers: [Feed] });
     const other = (await apps.start({})).get(LockService);
     const client = call(`${app.url}${path}`);
@@ -75,7 +75,7 @@ describe('a locked stream of server-sent events', () => {
     await using _lease = await other.acquire('feed', { wait: 5_000 });
   });
 
-  it('ends with an error event where others hold the lock: Nest has sent its headers by then', async () => {
+  it('ends with an error event if the lock is held elsewhere, because Nest has sent the headers by then', async () => {
     @Controller()
     class Busy {
       @Sse()
@@ -115,7 +115,7 @@ describe('a locked handler that returns an Observable', () => {
     expect(app.get(LockService).held('prices')).toBe(false);
   });
 
-  it('answers 500 when its lease is lost', async () => {
+  it('answers 500 if its lease is lost', async () => {
     @Controller()
     class Prices {
       readonly started = new Subject<void>();
@@ -137,7 +137,7 @@ describe('a locked handler that returns an Observable', () => {
 });
 
 describe('a locked handler that returns a generator', () => {
-  it('answers 500: it would run when the lock is given back', async () => {
+  it('answers 500, because the generator would run after the release', async () => {
     const ran: number[] = [];
     @Controller()
     class Prices {

@@ -7,7 +7,7 @@ import { useServer } from '../../../support/servers.js';
 const zk = useServer();
 const connect = useClients(zk);
 
-test('the wire transport creates a container with its ACL: nobody else ever adds a child', async () => {
+test('the wire transport creates a container with its ACL, so that other identities never add a child', async () => {
   const digest = createHash('sha1').update('owner:secret').digest('base64');
   const owner = await connect({
     transport: 'wire',
@@ -19,7 +19,8 @@ test('the wire transport creates a container with its ACL: nobody else ever adds
   for (let round = 0; round < 20; round++) {
     const path = zk.path('guarded');
     let over = false;
-    // Looks for the moment between the creation and the ACL from before there is a node.
+    // Tries to add a child from before the node exists, to hit a gap between the create and the
+    // ACL.
     const attempts: Promise<unknown>[] = [];
     const intrude = (async () => {
       while (!over) {

@@ -6,7 +6,7 @@ const zk = useServer({ own: true });
 const connect = useClients(zk);
 
 test.runIf(zk.kind === 'real')(
-  'a server that is stopped while its client closes ends the session when it goes on',
+  'close() during a pause of the server: the server ends the session when it continues',
   async () => {
     const observer = await connect({ sessionTimeout: 20_000 });
     const client = await connect({ transport: 'wire', sessionTimeout: 20_000 });

@@ -8,14 +8,14 @@ import { credentialsOf, history } from '../../../support/sessions.js';
 const zk = useServer({ own: true });
 const connect = useClients(zk);
 
-test('a server that is behind the latest transaction seen does not get the session', async () => {
+test('a client does not attach its session to a server that lags behind its last seen transaction', async () => {
   const client = await connect({ transport: 'wire', sessionTimeout: 20_000 });
   const session = await client.session();
   const { stat } = await client.get(await session.create(zk.path('seen')));
   const log = history(client);
   await zk.restart();
   await log.until('SUSPENDED', 'RECONNECTED');
-  // Kept over the connections, for the next handshake.
+  // Kept across connections for the next handshake.
   const credentials = credentialsOf(session);
   expect(credentials.lastZxid).toBeGreaterThanOrEqual(stat.czxid);
   await client.close();
@@ -31,6 +31,6 @@ test('a server that is behind the latest transaction seen does not get the sessi
     });
   await expect(attach(2 ** 52)).rejects.toBeInstanceOf(ConnectionError);
   await expect(attach(2 ** 52)).rejects.toThrow('the connection broke');
-  // What only another server would know of is the one difference: this one answers.
+  // As if the client had seen a later transaction on another server; this server works otherwise.
   await expect(attach(stat.czxid)).rejects.toMatchObject({ code: 'SESSION_EXPIRED' });
 });

@@ -9,7 +9,7 @@ import { Authority, type Identity, STORE_PASSWORD } from '../../../support/certi
 import { freePort, RealZooKeeper } from '../../../support/real-zookeeper.js';
 import { history } from '../../../support/sessions.js';
 
-// The embedded server has no TLS: what is tried here needs a real one.
+// The embedded server has no TLS, so this needs a real one.
 
 const clients: ZkClient[] = [];
 afterEach(async () => {
@@ -60,9 +60,9 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
   function make(connectString: string, tls?: TlsOptions): ZkClient {
     const made = new ZkClient({
       connectString,
-      // A JVM that starts again takes a while.
+      // A JVM takes a while to restart.
       sessionTimeout: 30_000,
-      // Its first handshake too.
+      // Its first handshake takes a while too.
       connectTimeout: 15_000,
       retry: { type: 'none' },
       ...(tls ? { tls } : { transport: 'wire' }),
@@ -79,7 +79,7 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
     return (error as Error).message;
   };
 
-  test('carries locks, whose session outlives the connection', async () => {
+  test('carries locks, and the session survives a broken connection', async () => {
     const zk = make(`localhost:${secure.oneSided}`, { ca: authority.cert });
     await zk.connect();
     expect(zk.transport).toBe('wire');
@@ -93,7 +93,7 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
     await lease.release();
   });
 
-  test('is encrypted: the port answers nobody who speaks plainly', async () => {
+  test('is encrypted: the server does not answer a client without TLS', async () => {
     const socket = connectTcp(secure.oneSided, '127.0.0.1');
     const said = await new Promise<string>((resolve) => {
       let answer = '';
@@ -104,14 +104,14 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
     expect(said).not.toContain('Zookeeper version');
   });
 
-  test('shows a certificate of its own to an ensemble that asks for one', async () => {
+  test('presents a client certificate to an ensemble that requires one', async () => {
     const { cert, key } = client;
     const zk = make(`localhost:${secure.mutual}`, { ca: authority.cert, cert, key });
     await zk.connect();
     expect(await zk.exists('/')).toBeDefined();
   });
 
-  test('to a server by its address is checked against tls.servername', async () => {
+  test('to the IP address of a server verifies the certificate against tls.servername', async () => {
     const zk = make(`127.0.0.1:${secure.oneSided}`, {
       ca: authority.cert,
       servername: 'localhost',
@@ -119,12 +119,12 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
     await zk.connect();
   });
 
-  test('is refused where nobody vouches for the server, and says what to do', async () => {
+  test("is rejected if no trusted authority signed the server's certificate, and the error says what to do", async () => {
     const message = await refusal(`localhost:${secure.oneSided}`, {});
     expect(message).toMatch(/localhost:\d+ did not attach a session: .*certificate.*; .*tls\.ca/);
   });
 
-  test('is refused where the certificate is another host’s, and says what to do', async () => {
+  test('is rejected if the certificate is for another host, and the error says what to do', async () => {
     const message = await refusal(`127.0.0.1:${secure.oneSided}`, { ca: authority.cert });
     expect(message).toMatch(/IP: 127\.0\.0\.1 is not in the cert's list.*; .*tls\.servername/);
   });
@@ -132,23 +132,26 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
   test.each([
     ['no certificate', () => ({})],
     ['a certificate of another authority', () => ({ cert: stranger.cert, key: stranger.key })],
-  ])('with %s is refused by an ensemble that asks for one, and says what to do', async (_, own) => {
-    const tls = { ca: authority.cert, ...own() };
-    expect(await refusal(`localhost:${secure.mutual}`, tls)).toMatch(
-      /tls\.cert and tls\.key must be one that it trusts/,
-    );
-  });
+  ])(
+    'with %s is rejected by an ensemble that requires a certificate, and the error says what to do',
+    async (_, own) => {
+      const tls = { ca: authority.cert, ...own() };
+      expect(await refusal(`localhost:${secure.mutual}`, tls)).toMatch(
+        /tls\.cert and tls\.key must be one that it trusts/,
+      );
+    },
+  );
 
-  test('to a port that does not speak TLS is refused, and says what to do', async () => {
+  test('to a port without TLS is rejected, and the error says what to do', async () => {
     const message = await refusal(`localhost:${oneSided.port}`, { ca: authority.cert });
     expect(message).toContain('secureClientPort');
   });
 
-  test('is what a client without the option does not get from a port that wants it', async () => {
+  test('is required by a TLS port: a client without the option cannot connect', async () => {
     expect(await refusal(`localhost:${secure.oneSided}`)).toContain('did not attach a session');
   });
 
-  test('comes with ZkModule.forRoot({ transport, tls })', async () => {
+  test('is configured by ZkModule.forRoot({ transport, tls })', async () => {
     @Module({
       imports: [
         ZkModule.forRoot({

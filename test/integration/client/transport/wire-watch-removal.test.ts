@@ -4,13 +4,13 @@ import { useClients } from '../../../support/clients.js';
 import { fourLetterWord } from '../../../support/real-zookeeper.js';
 import { useServer } from '../../../support/servers.js';
 
-// What the native transport cannot do: a test for the wire transport alone.
+// The native transport cannot remove watches, so this test is for the wire transport only.
 
 const zk = useServer();
 const connectAny = useClients(zk);
 const connect = () => connectAny({ transport: 'wire' });
 
-/** Of both kinds: `wchs` leaves out those for children. */
+/** Returns the number of watches of both kinds; `wchs` omits child watches. */
 async function watchCount(): Promise<number> {
   const answer = await fourLetterWord(zk.port, 'mntr');
   return Number(/zk_watch_count\s+(\d+)/.exec(answer)?.[1] ?? Number.NaN);
@@ -23,8 +23,8 @@ async function watchedNode(client: ZkClient, name: string) {
   return { session, path, watches: await watchCount() };
 }
 
-describe('a watch that nobody waits for any more', () => {
-  test('is forgotten by the server, each kind by itself', async () => {
+describe('a watch without waiting callers', () => {
+  test('is removed from the server, for each kind separately', async () => {
     const client = await connect();
     const { session, path, watches } = await watchedNode(client, 'kinds');
     const kinds = [
@@ -40,7 +40,7 @@ describe('a watch that nobody waits for any more', () => {
     expect(await watchCount()).toBe(watches);
   });
 
-  test('stays while another waits for it', async () => {
+  test('stays while another caller waits for it', async () => {
     const client = await connect();
     const { session, path, watches } = await watchedNode(client, 'shared');
     const one = (await session.get(path, { watch: true })).watch;
@@ -52,7 +52,7 @@ describe('a watch that nobody waits for any more', () => {
     expect(await other.fired).toBe('changed');
   });
 
-  test('stays while another is setting it, who hears of the change', async () => {
+  test('stays while another caller is setting it, and that caller gets the event', async () => {
     const client = await connect();
     const { session, path, watches } = await watchedNode(client, 'race');
     const first = (await session.get(path, { watch: true })).watch;
@@ -64,7 +64,7 @@ describe('a watch that nobody waits for any more', () => {
     expect(await watch.fired).toBe('changed');
   });
 
-  test('is forgotten after all where the one who was setting it leaves too', async () => {
+  test('is removed if the caller that was setting it stops waiting too', async () => {
     const client = await connect();
     const { session, path, watches } = await watchedNode(client, 'both-leave');
     const first = (await session.get(path, { watch: true })).watch;
@@ -75,7 +75,7 @@ describe('a watch that nobody waits for any more', () => {
     expect(await watchCount()).toBe(watches);
   });
 
-  test('is set anew by whoever asks right after it was removed', async () => {
+  test('is set again by a caller that asks right after its removal', async () => {
     const client = await connect();
     const { session, path } = await watchedNode(client, 'again');
     (await session.get(path, { watch: true })).watch.remove();
@@ -84,7 +84,7 @@ describe('a watch that nobody waits for any more', () => {
     expect(await watch.fired).toBe('changed');
   });
 
-  test('is forgotten once where it fired at the same moment', async () => {
+  test('is removed once if it fires at the same moment', async () => {
     const client = await connect();
     const { session, path, watches } = await watchedNode(client, 'fired');
     const { watch } = await session.get(path, { watch: true });
