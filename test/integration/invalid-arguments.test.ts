@@ -7,12 +7,12 @@ import { servicesOn } from '../support/fuzz-service-calls.js';
 import type { Call, FuzzTarget } from '../support/fuzz-values.js';
 import { useServer } from '../support/servers.js';
 
-// What a caller may hand in is anything. It is refused by an error of ours before it can do harm.
+// Callers may pass anything. An invalid argument must be rejected by an error of this library.
 
 const server = useServer();
-/** Milliseconds: what has not settled by then hangs. */
+/** Milliseconds. A call that has not settled by then counts as hanging. */
 const PATIENCE = 20_000;
-/** Of each group. */
+/** Calls per group. */
 const CALLS = 10_000;
 
 const target = {} as FuzzTarget;
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => target.client.close());
 
-/** Gives back what a call was given. */
+/** Undoes what a call has acquired or started. */
 async function undo(result: unknown): Promise<void> {
   const list = Array.isArray(result) ? result : [result];
   for (const item of list as { release?: () => Promise<void>; watch?: { remove(): void } }[]) {
@@ -38,7 +38,7 @@ async function outcome(call: Call, args: unknown[]): Promise<unknown> {
     const result = await Promise.race([
       (async () => call(...(args as never[])))(),
       new Promise((_, reject) => {
-        timer = setTimeout(reject, PATIENCE, new Error(`nothing for ${PATIENCE} ms`));
+        timer = setTimeout(reject, PATIENCE, new Error(`not settled within ${PATIENCE} ms`));
       }),
     ]);
     await undo(result);
@@ -55,8 +55,8 @@ describe.each([
   ['recipes', recipesOn(target)],
   ['client', clientOn(target)],
   ['services and decorators', servicesOn(target)],
-])('the arguments of the %s', (_name, entries) => {
-  it('are refused by errors of ours, or are right', { timeout: 240_000 }, async () => {
+])('random arguments for the %s', (_name, entries) => {
+  it('are valid or rejected by an error of this library', { timeout: 240_000 }, async () => {
     const call = fc.nat(entries.length - 1).chain((index) => {
       const [, , ...args] = entries[index]!;
       return fc.tuple(fc.constant(index), fc.tuple(...args));

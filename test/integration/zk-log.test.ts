@@ -24,8 +24,8 @@ beforeEach(() => {
 });
 afterEach(() => vi.restoreAllMocks());
 
-describe('the log warns', () => {
-  it('once of what is waited for too long, with its key and who holds it', async () => {
+describe('the log contains a warning', () => {
+  it('once for a wait that is too long, with the key and the holder', async () => {
     const [holder, waiter] = [
       await apps.start({}, { warnAfter: never, defaults: { details: { name: 'till-1' } } }),
       await apps.start({}, { warnAfter: { wait: 60, hold: Infinity } }),
@@ -37,7 +37,7 @@ describe('the log warns', () => {
     expect(lines.at(-1)).toContain(
       `warn lock "gold": 2 callers of this process have waited for more than 60 ms; held by ${hostname()}:${process.pid} (till-1) since 20`,
     );
-    // Long enough for several looks.
+    // Long enough for several checks.
     expect(await failureOf(locks.acquire('gold', { wait: 200 }))).toBeInstanceOf(LockTimeoutError);
     expect(about('gold')).toHaveLength(1);
     await held.release();
@@ -52,7 +52,7 @@ describe('the log warns', () => {
     await later;
   });
 
-  it('of permits that are waited for, and of several locks', async () => {
+  it('for waits for permits and for several locks', async () => {
     const holder = await apps.start({}, { warnAfter: never });
     const app = await apps.start({}, { warnAfter: { wait: 50 } });
     const [locks, semaphores] = [app.get(LockService), app.get(SemaphoreService)];
@@ -71,7 +71,7 @@ describe('the log warns', () => {
     await Promise.all(waiting);
   });
 
-  it('once of what is held for too long, however often it is entered, and says what to do', async () => {
+  it('once for a hold that is too long, however often it is re-entered, and says what to do', async () => {
     const app = await apps.start({}, { warnAfter: { hold: 60 } });
     const locks = app.get(LockService);
     await locks.withLock('slow', (lease) =>
@@ -87,7 +87,7 @@ describe('the log warns', () => {
     );
   });
 
-  it('of nothing that goes on quickly, and never where it is not to', async () => {
+  it('for no short wait or hold, and for none if the limit is Infinity', async () => {
     const app = await apps.start({}, { warnAfter: { wait: 20_000, hold: Infinity } });
     const locks = app.get(LockService);
     const held = await locks.acquire('quick');
@@ -97,8 +97,8 @@ describe('the log warns', () => {
   });
 });
 
-describe('the log tells', () => {
-  it('who leads, and how it ends', async () => {
+describe('the log contains', () => {
+  it('who leads, and how the leadership ended', async () => {
     const app = await apps.start({}, { participantId: 'me' });
     const leaders = app.get(LeaderService);
     const { fencingToken } = await untilLeading(leaders, 'job');
@@ -114,7 +114,7 @@ describe('the log tells', () => {
     ]);
   });
 
-  it('of one connection alone, and of each lease where it is asked to', async () => {
+  it('the events of its own connection only, and each lease with logLeases', async () => {
     const [app, other] = [await apps.start({}, { logLeases: true }), await apps.start({})];
     await other.get(LockService).withLock('elsewhere', () => {});
     const locks = app.get(LockService);

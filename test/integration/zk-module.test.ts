@@ -24,7 +24,7 @@ const zk = useServer();
 const apps = useApps(zk);
 afterEach(() => vi.restoreAllMocks());
 
-/** Nobody listens on it. */
+/** A port on which no server listens. */
 const NOWHERE = '127.0.0.1:1';
 const once = { type: 'fixed', delay: 10, maxAttempts: 2 } as const;
 
@@ -42,7 +42,7 @@ describe('an application with ZkModule', () => {
     expect(await observer.client.exists(path)).toBeUndefined();
   });
 
-  it('fails to start where nobody answers, naming the address, and leaves nothing running', async () => {
+  it('fails to start if no server answers, names the address, and leaves nothing running', async () => {
     const close = vi.spyOn(ZkClient.prototype, 'close');
     const start = apps.start({}, { connectString: NOWHERE, retry: once });
     await expect(start).rejects.toThrow(ConnectionError);
@@ -51,7 +51,7 @@ describe('an application with ZkModule', () => {
     expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
   });
 
-  it('starts lazily though nobody answers: the locks fail until somebody does', async () => {
+  it('starts with lazyConnection although no server answers: locks fail until one does', async () => {
     const port = await freePort();
     const connectString = `127.0.0.1:${port}`;
     const app = await apps.start({}, { connectString, lazyConnection: true, retry: once });
@@ -64,7 +64,7 @@ describe('an application with ZkModule', () => {
     await app.close();
   });
 
-  it('waits lazily for a connection no longer than a signal says', async () => {
+  it('waits for a lazy connection until the signal aborts', async () => {
     const retry = { type: 'forever', delay: 60_000 } as const;
     const options = { connectString: NOWHERE, lazyConnection: true, retry };
     const locks = (await apps.start({}, options)).get(LockService);
@@ -74,7 +74,7 @@ describe('an application with ZkModule', () => {
     await expect(waiting).rejects.toThrow(WaitCancelledError);
   });
 
-  it('logs a line a change of the connection, and none a lease', async () => {
+  it('logs one line for each change of the connection, and none for leases', async () => {
     const lines: string[] = [];
     const write = function (this: Logger, line: unknown) {
       if ((this as unknown as { context: string }).context.startsWith('ZkModule')) {
@@ -123,7 +123,7 @@ describe('ZkModule.forRootAsync', () => {
     ],
     ['useClass', () => ({ imports: [ConfigModule], useClass: ZkConfig })],
     ['useExisting', () => ({ imports: [ZkConfigModule], useExisting: ZkConfig })],
-  ])('takes its options by %s', async (_, options) => {
+  ])('accepts options by %s', async (_, options) => {
     const module = await Test.createTestingModule({ imports: [ZkModule.forRootAsync(options())] })
       .setLogger(silent)
       .compile();
@@ -132,7 +132,7 @@ describe('ZkModule.forRootAsync', () => {
     await module.close();
   });
 
-  it('names a connection', async () => {
+  it('can name its connection', async () => {
     const module = await Test.createTestingModule({
       imports: [ZkModule.forRootAsync({ name: 'orders', useFactory: () => apps.options() })],
     })
@@ -172,7 +172,7 @@ describe('several connections', () => {
     }
   }
 
-  it('are told apart by their names, in injection and in decorators', async () => {
+  it('are distinguished by name, in injection and in decorators', async () => {
     const app = await apps.start({
       imports: [ZkModule.forRoot(apps.options({ name: 'stock', namespace: zk.path('stock') }))],
       providers: [Shop],
@@ -187,7 +187,7 @@ describe('several connections', () => {
 });
 
 describe('ZkModule.forRoot({ embedded: true })', () => {
-  it('brings its own server, says that it is for development, and stops it', async () => {
+  it('starts its own server, logs that it is for development, and stops it', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const stop = vi.spyOn(EmbeddedZooKeeper.prototype, 'stop');
     const app = await apps.start({}, { connectString: undefined, embedded: true });
@@ -199,7 +199,7 @@ describe('ZkModule.forRoot({ embedded: true })', () => {
     expect(stop).toHaveBeenCalledOnce();
   });
 
-  it('stops it where the application fails to start', async () => {
+  it('stops the server if the application fails to start', async () => {
     vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const stop = vi.spyOn(EmbeddedZooKeeper.prototype, 'stop');
     const fails = apps.start({}, { connectString: undefined, embedded: true, sessionTimeout: -1 });

@@ -19,7 +19,7 @@ const zk = useServer();
 const apps = useApps(zk);
 
 describe('an application that shuts down', () => {
-  it('ends the waits of its requests, so that its server can close', async () => {
+  it('ends the waits of its requests, so that its HTTP server can close', async () => {
     @Controller()
     class Shop {
       @Get()
@@ -38,7 +38,7 @@ describe('an application that shuts down', () => {
     await untilQueued(other.client, 'goods', 1);
   });
 
-  it('refuses new holders, but lets the present ones enter again', async () => {
+  it('rejects new acquires, but lets present holders re-enter', async () => {
     const app = await apps.start({});
     const locks = app.get(LockService);
     const gate = new Gate();
@@ -55,7 +55,7 @@ describe('an application that shuts down', () => {
     await closed;
   });
 
-  it('waits for held leases, then gives its session back', async () => {
+  it('waits for held leases, then closes its session', async () => {
     const app = await apps.start({});
     const other = await apps.start({});
     const gate = new Gate();
@@ -74,7 +74,7 @@ describe('an application that shuts down', () => {
     await (await waiting).release();
   });
 
-  it('gives back what is held when its patience ends, and says so', async () => {
+  it('releases held leases when shutdownTimeout has passed, and logs it', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 50 });
     const other = await apps.start({});
@@ -89,7 +89,7 @@ describe('an application that shuts down', () => {
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });
 
-  it('waits no longer for what was lost meanwhile', async () => {
+  it('does not wait for leases that are lost meanwhile', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 3_600_000 });
     const gate = new Gate();
@@ -104,7 +104,7 @@ describe('an application that shuts down', () => {
     warn.mockRestore();
   });
 
-  it('has one time for all that it waits for', async () => {
+  it('has one timeout for everything that it waits for', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 2_000 });
     const [leading, holding] = [new Gate(), new Gate()];
@@ -121,7 +121,7 @@ describe('an application that shuts down', () => {
     warn.mockRestore();
   });
 
-  it('tells a locked method that it was ended, and its caller that the lease was lost', async () => {
+  it('aborts the signal of a locked method, and its caller gets LeaseLostError', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const inside = new Gate();
     let told: unknown;
@@ -145,7 +145,7 @@ describe('an application that shuts down', () => {
     warn.mockRestore();
   });
 
-  it('skips what is for the leader, and refuses what nobody else is known to do', async () => {
+  it('skips @LeaderOnly methods, and rejects locked methods instead of skipping them', async () => {
     let runs = 0;
     @Injectable()
     class Jobs {
@@ -172,21 +172,17 @@ describe('an application that shuts down', () => {
     expect(runs).toBe(0);
   });
 
-  it('does so once, however often it is told', async () => {
+  it('closes once, however often close() is called', async () => {
     const app = await apps.start({});
     await Promise.all([app.close(), app.close()]);
     await app.close();
     expect(app.client.state).toBe('CLOSED');
   });
 
-  it('finds the lock of an application that has closed free at once', async () => {
+  it('leaves its locks free at once', async () => {
     const app = await apps.start({});
     const other = await apps.start({});
-    @Injectable()
-    class Nothing {}
-    void Nothing;
-    const held = app.get(LockService).withLock('goods', () => {});
-    await held;
+    await app.get(LockService).withLock('goods', () => {});
     await app.close();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });

@@ -12,7 +12,7 @@ import { type Scenario, scenarios } from '../../support/server-script.js';
 const limits = { tickTime: 500, minSessionTimeout: 1000, maxSessionTimeout: 60_000 };
 const isRealAvailable = process.env.ZK_SERVER === 'real';
 
-// The real server says that it is well before it accepts sessions.
+// The real server reports that it is well before it accepts sessions.
 const untilServing = async (port: number) => {
   while (!(await fourLetterWord(port, 'srvr')).includes('Mode: ')) await delay(20);
 };
@@ -27,10 +27,11 @@ const transcriptOf = async (server: EmbeddedZooKeeper | RealZooKeeper, scenario:
 };
 
 /**
- * Each script says itself which error every request is answered with; where there is a real server,
- * it runs there too and everything else (stats, zxids, watch events, order) must be the same.
+ * Each script states which error code each reply must have. If a real server is available, the
+ * script runs there too, and everything else (stats, zxids, watch events, their order) must be
+ * equal.
  */
-describe('The embedded server answers as Apache ZooKeeper when it', () => {
+describe('The embedded server behaves as Apache ZooKeeper. It', () => {
   let embedded: EmbeddedZooKeeper;
   let real: RealZooKeeper | undefined;
 
@@ -59,7 +60,7 @@ describe('The embedded server answers as Apache ZooKeeper when it', () => {
     Object.entries({ ...scenarios, ...sessionScenarios, ...multiScenarios, ...watchScenarios }),
   )('%s', (_name, scenario) => sameOnBoth(scenario));
 
-  test.each([1, 2, 3, 4, 5])('does 600 random operations of seed %i', (seed) =>
+  test.each([1, 2, 3, 4, 5])('gives the same replies to 600 random operations of seed %i', (seed) =>
     sameOnBoth((server) => randomOperations(server, seed, 600)),
   );
 });

@@ -30,7 +30,7 @@ beforeAll(() => {
 afterEach(() => open.splice(0).forEach((instrumentation) => instrumentation.disable()));
 afterAll(() => context.disable());
 
-/** The real SDK, which keeps what it is told in memory. */
+/** Starts the real SDK, which keeps all spans and metrics in memory. */
 function instrument() {
   const spans = new InMemorySpanExporter();
   const tracerProvider = new BasicTracerProvider({
@@ -56,7 +56,7 @@ function instrument() {
     tracer: tracerProvider.getTracer('test'),
     spans: () => spans.getFinishedSpans(),
     points,
-    /** By the values of their attributes. */
+    /** Indexes the data points by the values of their attributes. */
     values: async (name: string) =>
       Object.fromEntries(
         (await points(name)).map(({ attributes, value }) => [
@@ -68,7 +68,7 @@ function instrument() {
 }
 
 describe('the spans', () => {
-  it('are children of the span that the caller is in, and say what was taken', async () => {
+  it("are children of the caller's span, and name the lock", async () => {
     const { tracer, spans } = instrument();
     const path = server.path('caller');
     const mutex = new Mutex(await connect(), path, { key: 'gold' });
@@ -98,7 +98,7 @@ describe('the spans', () => {
     }
   });
 
-  it('belong to the waiter, though another caller hands the lock over', async () => {
+  it('belong to the waiter, although another caller hands the lock over', async () => {
     const { tracer, spans } = instrument();
     const mutex = new Mutex(await connect(), server.path('callers'));
     const [first, second] = [tracer.startSpan('first'), tracer.startSpan('second')];
@@ -116,7 +116,7 @@ describe('the spans', () => {
     }
   });
 
-  it('have the status of an error where the wait ran out or the lock was lost', async () => {
+  it('have the status ERROR if the wait timed out or the lock was lost', async () => {
     const { spans } = instrument();
     const [client, other] = await Promise.all([connect(), connect()]);
     const path = server.path('failing');
@@ -141,7 +141,7 @@ describe('the spans', () => {
     ]);
   });
 
-  it('are none for a re-entry', async () => {
+  it('do not exist for a re-entry', async () => {
     const { spans } = instrument();
     const mutex = new Mutex(await connect(), server.path('again'));
     await mutex.withLock(() => mutex.withLock(() => {}));
@@ -150,7 +150,7 @@ describe('the spans', () => {
 });
 
 describe('the metrics', () => {
-  it('count grants by their kind, timeouts and losses, and measure waits and holds in seconds', async () => {
+  it('count grants by kind, timeouts and losses, and measure waits and holds in seconds', async () => {
     const { values, points } = instrument();
     const [client, other] = await Promise.all([connect(), connect()]);
     const path = server.path('counted');
@@ -179,11 +179,11 @@ describe('the metrics', () => {
       const found = await points<Histogram>(name);
       return found.find(({ attributes }) => Object.values(attributes).includes(value))!.value;
     };
-    // A re-entry waits for nothing.
+    // A re-entry does not wait.
     expect(await histogram('zookeeper.lock.wait.duration', 'granted')).toMatchObject({ count: 4 });
     const late = await histogram('zookeeper.lock.wait.duration', 'timed-out');
     expect(late.count).toBe(1);
-    // Timers may be early by a millisecond or two.
+    // Timers may fire one or two milliseconds early.
     expect(late.sum).toBeGreaterThan(0.025);
     expect(late.sum).toBeLessThan(5);
     expect(late.buckets.boundaries[0]).toBe(0.0001);
@@ -191,7 +191,7 @@ describe('the metrics', () => {
     expect(await histogram('zookeeper.lock.hold.duration', 'lost')).toMatchObject({ count: 1 });
   });
 
-  it('count who waits now', async () => {
+  it('count the present waiters', async () => {
     const { values } = instrument();
     const mutex = new Mutex(await connect(), server.path('waiters'));
     const waiters = () => values('zookeeper.lock.waiters');
@@ -209,7 +209,7 @@ describe('the metrics', () => {
     expect(await waiters()).toEqual({ mutex: 0 });
   });
 
-  it('count connections by their state, and changes of the leader', async () => {
+  it('count connections by state, and changes of leadership', async () => {
     const { values } = instrument();
     const [client] = await Promise.all([connect(), connect()]);
     const connections = () => values('zookeeper.connection.count');
@@ -228,7 +228,7 @@ describe('the metrics', () => {
 });
 
 describe('the instrumentation', () => {
-  it('hears nothing once it is disabled, and only what is new when it is enabled again', async () => {
+  it('records nothing after disable(), and only new events after enable()', async () => {
     const { instrumentation, spans, values } = instrument();
     const mutex = new Mutex(await connect(), server.path('disabled'));
     const held = await mutex.acquire();
@@ -245,7 +245,7 @@ describe('the instrumentation', () => {
     expect(await values('zookeeper.lock.waiters')).toEqual({ mutex: 0 });
   });
 
-  it('goes on with the providers that it is given later', async () => {
+  it('continues with providers that are set later', async () => {
     const early = new ZookeeperInstrumentation({ enabled: false });
     const late = instrument();
     late.instrumentation.disable();
@@ -262,7 +262,7 @@ describe('the instrumentation', () => {
     expect(await late.values('zookeeper.lock.grants')).toEqual({ 'mutex cold': 1 });
   });
 
-  it('refuses what is no configuration', () => {
+  it('rejects an invalid configuration', () => {
     const refused = (config: object) => () => new ZookeeperInstrumentation(config);
     expect(refused({ tracerProvider: 5 })).toThrow(BadOptionError);
     expect(refused({ meterProvider: {} })).toThrow(/meterProvider/);

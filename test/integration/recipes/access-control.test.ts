@@ -66,7 +66,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
       const owner = await connect({ transport, ...identity('shop') });
       const stranger = await connect({ transport, ...identity('mallory') });
       const lease = await make(owner, path).acquire();
-      // Without somebody at the door, its directory may be reaped.
+      // Without a caller at the head of the queue, the directory may be reaped.
       const waiting = make(owner, path).acquire();
       if (held) await queued(owner, `${path}/locks`, 1);
       const [node] = await nodesUnder(owner, path + held);
@@ -89,7 +89,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
     },
   );
 
-  it('what stays open: who knows the path of a node may ask for its revocation', async () => {
+  it('a limit of ACLs: a client that knows the path of a node may request its revocation', async () => {
     const path = `${server.path('secured-open')}/lock`;
     const owner = await connect({ transport, ...identity('shop') });
     const stranger = await connect({ transport, ...identity('mallory') });
@@ -102,7 +102,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
     await lease.release();
   });
 
-  it('another identity does not get into an election', async () => {
+  it('another identity cannot join an election', async () => {
     const path = `${server.path('secured-election')}/latch`;
     const owner = await connect({ transport, ...identity('shop') });
     const stranger = await connect({ transport, ...identity('mallory') });
@@ -117,7 +117,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
     await latch.close();
   });
 
-  it('a directory has its ACL from the beginning: a stranger who waits for it never gets in', async () => {
+  it('a directory has its ACL from its creation, so another identity can never add a node', async () => {
     const root = server.path('no-window');
     const owner = await connect({ transport, ...identity('shop') });
     const stranger = await connect({ transport: 'wire' });
@@ -135,17 +135,18 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
       current = `${root}/${round}`;
       await new Mutex(owner, current).withLock(() => undefined);
       const stat = await owner.exists(current);
-      // Never set anew; gone where its container was reaped already.
+      // The ACL was never changed. The node may be gone if the container was reaped.
       expect(stat?.aversion ?? 0).toBe(0);
     }
     over = true;
     for (const answer of await intruding) expect(['NO_NODE', 'NOT_AUTHORIZED']).toContain(answer);
   });
 
-  it('many locks at a time share the session that makes their directories', async () => {
+  it('many locks at a time share the session that creates their directories', async () => {
     const root = server.path('many');
     const owner = await connect({ transport, ...identity('shop') });
-    // The owner's, and that of the question. Those of earlier tests may take a moment to go.
+    // The connections of the owner and of this query. Connections of earlier tests may take a
+    // moment to close.
     const before = 2;
     await expect.poll(connections).toBe(before);
     let most = 0;
@@ -160,13 +161,13 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
     );
     over = true;
     await counting;
-    // One, or a few where some of the locks came late: the first session is closed by then, or about to be.
+    // One session, or a few if some locks came late and the first session was closing by then.
     expect(most - before).toBeLessThanOrEqual(5);
     await expect.poll(connections).toBe(before);
   });
 });
 
-/** How many there are, and that of the question. */
+/** Returns the number of connections, including that of this query. */
 async function connections(): Promise<number> {
   const answer = await fourLetterWord(server.port, 'mntr');
   return Number(/zk_num_alive_connections\s+(\d+)/.exec(answer)![1]);
@@ -195,7 +196,7 @@ describe('a password', () => {
   });
 
   it.each(['native', 'wire'] as const)(
-    'over %s is in nothing that the client tells, whatever goes wrong',
+    'over %s is in no message of the client, whatever fails',
     async (transport) => {
       const told: unknown[] = [];
       const warn = (warning: Error) => told.push(warning);

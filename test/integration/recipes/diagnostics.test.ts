@@ -23,8 +23,8 @@ const server = useServer();
 const connect = useClients(server);
 const told = useChannels();
 
-describe('the channels of waits and holds tell of', () => {
-  it('a lock that is free, with what was taken and for how long', async () => {
+describe('the channels of waits and holds report', () => {
+  it('a free lock, with its recipe and the time it was held', async () => {
     const client = await connect();
     const waits = told.messages('wait');
     const holds = told.messages('hold');
@@ -51,7 +51,7 @@ describe('the channels of waits and holds tell of', () => {
     const second = mutex.acquire();
     await first.release();
     await (await second).release();
-    // Nobody listened when the first was granted.
+    // The channel had no subscriber when the first was granted.
     expect(story).toEqual([
       'wait began',
       'wait granted handed-over',
@@ -69,7 +69,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(story).toEqual([...visit, ...visit]);
   });
 
-  it('a lock that its holder enters again', async () => {
+  it('a re-entry', async () => {
     const mutex = new Mutex(await connect(), server.path('again'));
     const story = told.story();
     await mutex.withLock(() => mutex.withLock(() => {}));
@@ -82,7 +82,7 @@ describe('the channels of waits and holds tell of', () => {
     ]);
   });
 
-  it('readers that share a znode, and one that takes it when it lingers', async () => {
+  it('readers that share a znode, and a reader that takes it over while it lingers', async () => {
     const path = server.path('readers');
     const client = await connect();
     const { read } = new ReadWriteLock(client, path);
@@ -96,7 +96,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(kinds().slice(3)).toEqual(['shared', 'lingering']);
   });
 
-  it('a lock of its own for each caller where the order is strict', async () => {
+  it('a separate wait for each caller with strict fairness', async () => {
     const mutex = new Mutex(await connect(), server.path('strict'));
     const waits = told.messages('wait');
     const strict = { fairness: 'strict' } as const;
@@ -117,7 +117,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
   });
 
-  it('each lock of several', async () => {
+  it('each lock of a multi-lock', async () => {
     const client = await connect();
     const holds = told.messages('hold');
     const locks = ['a', 'b'].map((key) => new Mutex(client, server.path(key), { key }));
@@ -130,7 +130,7 @@ describe('the channels of waits and holds tell of', () => {
     ]);
   });
 
-  it('permits: one wait for all, one hold for each lease, and nothing of the door', async () => {
+  it('permits: one wait for each request, one hold for each lease, and no internal lock', async () => {
     const client = await connect();
     const path = server.path('permits');
     const semaphore = new Semaphore(client, path, { permits: 3 });
@@ -160,7 +160,7 @@ describe('the channels of waits and holds tell of', () => {
     ]);
   });
 
-  it('what a lock is, by the rights that exclude each other at its path', async () => {
+  it('the rights that exclude each other at the path of each lock', async () => {
     const client = await connect();
     const waits = told.messages('wait');
     const { read, write } = new ReadWriteLock(client, server.path('recipe'));
@@ -180,7 +180,7 @@ describe('the channels of waits and holds tell of', () => {
     ]);
   });
 
-  it('a wait that ends with its deadline, its signal, or before it began', async () => {
+  it('a wait that ends by its timeout, its signal, or before it began', async () => {
     const path = server.path('vain');
     const [client, other] = await Promise.all([connect(), connect()]);
     await using _held = await new Mutex(other, path).acquire();
@@ -207,7 +207,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(story.slice(0, 2)).toEqual(['wait began', 'wait timed-out']);
     const ends = waits.filter(({ event }) => event !== 'began');
     expect(ends[0]).toMatchObject({ error: late });
-    // Timers may be early by a millisecond or two.
+    // Timers may fire one or two milliseconds early.
     expect((ends[0] as { duration: number }).duration).toBeGreaterThan(45);
     expect(new Set(ends.map(({ wait }) => wait)).size).toBe(3);
   });
@@ -235,7 +235,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(reason).toBeInstanceOf(LeaseLostError);
   });
 
-  it('a hold that is lost by its holdAtMost', async () => {
+  it('a hold that is lost by holdAtMost', async () => {
     const mutex = new Mutex(await connect(), server.path('at-most'));
     const story = told.story();
     const lease = await mutex.acquire({ holdAtMost: 20 });
@@ -243,7 +243,7 @@ describe('the channels of waits and holds tell of', () => {
     expect(story.slice(2)).toEqual(['hold began', 'hold lost']);
   });
 
-  it('all in the call chain of the caller', async () => {
+  it('everything in the call chain of the caller', async () => {
     const mutex = new Mutex(await connect(), server.path('context'));
     const caller = new AsyncLocalStorage<string>();
     const heard: string[] = [];
@@ -266,7 +266,7 @@ describe('the channels of waits and holds tell of', () => {
 });
 
 describe('a channel', () => {
-  it('changes nothing for a listener that came late, and for one that left', async () => {
+  it('is unaffected by a subscriber that comes late or leaves', async () => {
     const path = server.path('late');
     const client = await connect();
     const mutex = new Mutex(client, path);
@@ -281,7 +281,7 @@ describe('a channel', () => {
 });
 
 describe('the channel of connections', () => {
-  it('tells of each state of each client', async () => {
+  it('reports each state of each client', async () => {
     const messages = told.messages('connection');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { id } = await client.session();
@@ -299,7 +299,7 @@ describe('the channel of connections', () => {
 });
 
 describe('the channel of leaders', () => {
-  it('tells who is elected, resigns, and is demoted', async () => {
+  it('reports elections, resignations and losses', async () => {
     const path = server.path('election');
     const client = await connect();
     const messages = told.messages('leader');

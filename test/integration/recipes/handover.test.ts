@@ -21,7 +21,7 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-/** Milliseconds: who has held a lock for so long is named by its znode. */
+/** Milliseconds. The znode of a lock names a holder that has held it for longer than this. */
 const DESCRIBED_AFTER = 60;
 
 const LOCKS = {
@@ -29,7 +29,7 @@ const LOCKS = {
   'write lock': (client: ZkClient, path: string) => new ReadWriteLock(client, path).write,
 };
 
-/** Looks at one token after the other: each is above those before it. */
+/** Checks that each token is higher than all before it. */
 function rising(): (token: bigint) => void {
   let last = 0n;
   return (token) => {
@@ -38,7 +38,7 @@ function rising(): (token: bigint) => void {
   };
 }
 
-/** The names of the znodes that were seen under a path while `work` ran. */
+/** Returns the names of the znodes that existed under a path while `work` ran. */
 async function nodesDuring(client: ZkClient, path: string, work: Promise<unknown>) {
   const seen = new Set<string>();
   let over = false;
@@ -49,7 +49,7 @@ async function nodesDuring(client: ZkClient, path: string, work: Promise<unknown
 }
 
 describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name, lockAt) => {
-  it('has one znode for all who wait there, in the order of their calls', async () => {
+  it('uses one znode for all waiters of the process, in the order of their calls', async () => {
     const path = server.path('one-node');
     const [client, observer] = await Promise.all([connect(), connect()]);
     const order: number[] = [];
@@ -72,7 +72,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     await nothingLeft(server, observer, path);
   });
 
-  it('has tokens that rise over more grants than one zxid is good for, and after them', async () => {
+  it('has rising tokens over more grants than one zxid can number, and after them', async () => {
     const path = server.path('renewed');
     const [client, other] = await Promise.all([connect(), connect()]);
     const rises = rising();
@@ -93,7 +93,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     });
   });
 
-  it('gets a zxid for more tokens while its znode is made to say who holds it', async () => {
+  it('gets a zxid for more tokens when its znode is updated with the holder', async () => {
     const path = server.path('renewed-and-described');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -103,7 +103,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
       lockAt(client, path).withLock(
         async ({ fencingToken }) => {
           rises(fencingToken);
-          // Half of the tokens are used up before the next visit.
+          // Half of the tokens are used up before the next grant.
           if (index === 511) await link.silence();
           if (index !== 512) return;
           await delay(DESCRIBED_AFTER);
@@ -121,7 +121,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(seen.size).toBe(1);
   });
 
-  it('is given up where somebody asked for it, and tokens rise after it', async () => {
+  it('leaves the process after a revocation request, and tokens keep rising', async () => {
     const path = server.path('renewed-and-revoked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const rises = rising();
@@ -133,7 +133,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
           lockAt(client, path).withLock(async ({ fencingToken }) => {
             rises(fencingToken);
             if (index === 100) await lockAt(other, path).revoke();
-            // It stays until the other client has seen it.
+            // The holder keeps the lock until the other client has seen it.
             if (index === 1999) await lockAt(other, path).participants();
           }),
         ),
@@ -142,7 +142,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(seen.size).toBe(2);
   });
 
-  it('goes to another process before long, and comes back', async () => {
+  it('goes to another process after a bounded time, and comes back', async () => {
     const path = server.path('bound');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let inside = 0;
@@ -165,12 +165,12 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
       ),
     );
     expect(grants).toEqual([800, 800, 800]);
-    // Nobody was served to the end before another began.
+    // No process served all of its waiters before the other one began.
     expect(turns.length).toBeGreaterThan(3);
     await nothingLeft(server, clients[0]!, path);
   });
 
-  it('makes nobody wait elsewhere for those who hold it for long', async () => {
+  it('does not make other processes wait for waiters that hold it for long', async () => {
     const path = server.path('long');
     const [client, other] = await Promise.all([connect(), connect()]);
     const order: string[] = [];
@@ -189,7 +189,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(order[0]).toBe('there');
   });
 
-  it('is lost for its holder alone when its session ends; the next has it in another one', async () => {
+  it('is lost for its holder only when its session ends; the next waiter gets it in a new session', async () => {
     const path = server.path('lost');
     const client = await connect();
     const [first, second] = [lockAt(client, path), lockAt(client, path)];
@@ -205,7 +205,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     await nothingLeft(server, client, path);
   });
 
-  it('is not handed on once somebody asked for it', async () => {
+  it('is not handed over after a revocation request', async () => {
     const path = server.path('revoked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await lockAt(client, path).acquire();
@@ -221,7 +221,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     await lease.release();
   });
 
-  it('counts the bounds of each grant by itself', async () => {
+  it('applies holdAtLeast and holdAtMost to each grant', async () => {
     const path = server.path('bounds');
     const client = await connect();
     const lock = lockAt(client, path);
@@ -243,10 +243,10 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
 });
 
 describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
-  // Longer than any test waits: what ends it is not its time.
+  // Longer than any test, so that the linger time never ends it.
   const linger = 3_600_000;
 
-  it('is had again without the network, with a higher token', async () => {
+  it('is granted again without the network, with a higher token', async () => {
     const path = server.path('linger');
     const [client, observer] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -263,7 +263,7 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     await tried!.release();
   });
 
-  it('is had at once, and its tokens rise over more grants than one zxid is good for', async () => {
+  it('is granted at once, and its tokens rise over more grants than one zxid can number', async () => {
     const path = server.path('linger-on');
     const [client, observer] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -285,11 +285,11 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     };
     const seen = await nodesDuring(observer, path, visitAll());
     expect(seen.size).toBe(1);
-    // But for those that the event loop's other work comes before.
+    // Except for grants that wait behind other work of the event loop.
     expect(atOnce).toBeGreaterThan(1000);
   });
 
-  it('is given up at once for whoever wants it elsewhere', async () => {
+  it('is released at once for a waiter of another process', async () => {
     const path = server.path('newcomer');
     const [client, other] = await Promise.all([connect(), connect()]);
     await lockAt(client, path).withLock(() => {}, { linger });
@@ -297,7 +297,7 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     await nothingLeft(server, client, path);
   });
 
-  it('is given up for whoever came while it was held', async () => {
+  it('is not kept if a waiter of another process came while it was held', async () => {
     const path = server.path('came');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await lockAt(client, path).acquire({ linger });
@@ -308,7 +308,7 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     await nothingLeft(server, client, path);
   });
 
-  it('is given up when its time is up, when somebody asks for it, and with its session', async () => {
+  it('is released after its linger time, on a revocation request, and with its session', async () => {
     const path = server.path('ends');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -330,13 +330,13 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     await nothingLeft(server, other, path);
   });
 
-  it('grants nothing on a session that a pause outlived', async () => {
+  it('grants nothing if its session expired during a pause', async () => {
     const path = server.path('pause');
     const [client, other] = await Promise.all([connect({ sessionTimeout: 2000 }), connect()]);
     await lockAt(client, path).withLock(() => {}, { linger });
     const [before] = await nodesUnder(other, path);
     const session = await client.session();
-    // As long as the session's clock gives it, and longer.
+    // Longer than the session deadline.
     const end = performance.now() + 2200;
     while (performance.now() < end);
     const lease = await lockAt(client, path).acquire();
@@ -348,7 +348,7 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
 });
 
 describe('readers of one process', () => {
-  it('share a znode, also those who come later', async () => {
+  it('share a znode, also with readers that come later', async () => {
     const path = server.path('shared');
     const [client, observer] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -362,10 +362,10 @@ describe('readers of one process', () => {
     await nothingLeft(server, observer, path);
   });
 
-  it('keep it for those of them who come again at once', async () => {
+  it('keep the znode for readers that come again at once', async () => {
     const path = server.path('again');
     const client = await connect();
-    // Persistent: a container may be reaped in between, and counts from the beginning.
+    // Persistent, because a container may be reaped in between and would restart its counter.
     await client.create(path);
     const { read } = new ReadWriteLock(client, path);
     const held = await read.acquire();
@@ -378,11 +378,11 @@ describe('readers of one process', () => {
       }),
     );
     const after = await client.exists(path);
-    // A znode made and one deleted, where each eight of them might have had one of their own.
+    // One node was created and one deleted, where each of the eight could have used its own.
     expect(after!.cversion - before!.cversion).toBeLessThan(10);
   });
 
-  it('do not join once a writer stands behind them', async () => {
+  it('use a new znode once a writer waits', async () => {
     const path = server.path('writer');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -391,7 +391,7 @@ describe('readers of one process', () => {
     await (await read.acquire()).release();
     const writing = new ReadWriteLock(other, path).write.withLock(() => void order.push('write'));
     await queued(other, path, 2);
-    // As soon as that is known here.
+    // As soon as this process knows of the writer.
     await expect
       .poll(async () => {
         const lease = await read.tryAcquire();
@@ -406,7 +406,7 @@ describe('readers of one process', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('starve no writer, however many of them come', async () => {
+  it('do not starve a writer, however many of them come', async () => {
     const path = server.path('starve');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -422,7 +422,7 @@ describe('readers of one process', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('are refused at once where writers hold, and nobody else waits', async () => {
+  it('are rejected at once with wait: 0 while a writer of another process holds the lock', async () => {
     const path = server.path('busy');
     const [client, other] = await Promise.all([connect(), connect()]);
     const writing = await new ReadWriteLock(other, path).write.acquire();
@@ -446,7 +446,7 @@ describe('readers of one process', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('linger until somebody asks for the lock', async () => {
+  it('linger until a revocation request', async () => {
     const path = server.path('linger-revoked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -456,7 +456,7 @@ describe('readers of one process', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('share the znode of the latest of them, also where an earlier one is still held', async () => {
+  it('share the latest znode, also while an earlier one is still held', async () => {
     const path = server.path('latest');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
@@ -480,7 +480,7 @@ describe('readers of one process', () => {
     await nothingLeft(server, client, path);
   });
 
-  it('are lost together with their znode, and each holds by itself', async () => {
+  it('lose their leases together with their znode, and release them separately', async () => {
     const path = server.path('lost-readers');
     const client = await connect();
     const { read } = new ReadWriteLock(client, path);
@@ -494,7 +494,7 @@ describe('readers of one process', () => {
 });
 
 describe('a write lock whose holder reads too', () => {
-  it('is not handed over beside that reader', async () => {
+  it('is not handed over beside its own reader', async () => {
     const path = server.path('beside');
     const client = await connect();
     const rw = new ReadWriteLock(client, path);
@@ -512,9 +512,9 @@ describe('a write lock whose holder reads too', () => {
   });
 });
 
-describe('a loop that never waits for anything else', () => {
+describe('a loop that awaits nothing but the lock', () => {
   it.each(['mutex', 'read lock', 'lingering'])(
-    'leaves the event loop its turns: %s',
+    'does not starve the event loop: %s',
     async (kind) => {
       const client = await connect();
       const path = server.path('loop');
@@ -563,13 +563,13 @@ describe('reentrancy under hand-over', () => {
 });
 
 describe('the locks of a multi-lock', () => {
-  it('are not handed over: whoever has one of them next has a token above the highest', async () => {
+  it('are not handed over: the next holder of any of them has a token above the highest', async () => {
     const [a, b] = [server.path('multi-a'), server.path('multi-b')];
     const client = await connect();
     const mutexes = () => [a, b].map((path) => new Mutex(client, path));
     await new Mutex(client, a).withLock(() => {});
     const held = await new Mutex(client, a).acquire();
-    // The second one's zxid is above the first one's by then.
+    // By then the zxid of the second lock is above that of the first.
     const both = new MultiLock(mutexes()).acquire();
     const next = new Mutex(client, a).acquire();
     await held.release();
@@ -584,7 +584,7 @@ describe('the locks of a multi-lock', () => {
 });
 
 describe('permits handed over within a process', () => {
-  it('need no more lease nodes than there are permits, and none of the door', async () => {
+  it('need no more lease nodes than there are permits, and no queue node', async () => {
     const path = server.path('permits');
     const [client, observer] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(client, path, { permits: 4 });
@@ -606,12 +606,12 @@ describe('permits handed over within a process', () => {
     const leases = await nodesDuring(observer, `${path}/leases`, work);
     expect(visits).toBe(640);
     expect(most).toBeLessThanOrEqual(4);
-    // A handful of callers asks at the door while the first permits come.
+    // A few callers request permits from the server while the first permits come.
     expect(leases.size).toBeLessThan(100);
     await nothingLeft(server, observer, `${path}/locks`, `${path}/leases`);
   });
 
-  it('go to other processes before long, and are never more than there are', async () => {
+  it('go to other processes after a bounded time, and are never exceeded', async () => {
     const path = server.path('permits-bound');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let inside = 0;
@@ -640,7 +640,7 @@ describe('permits handed over within a process', () => {
     await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
   });
 
-  it('are asked for anew where the first one leaves and the next wants fewer', async () => {
+  it('are requested again if the first waiter leaves and the next wants fewer', async () => {
     const path = server.path('permits-fewer');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(holder, path, { permits: 2 }).acquire();

@@ -7,15 +7,15 @@ import { Link } from '../../support/link.js';
 import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
-// Bugs that Curator's leader recipes had, each by its name.
+// Bugs of Curator's leader recipes, each with the number of its issue.
 
 const server = useServer();
 const connect = useClients(server);
 
-/** Everything under a path and the path itself, as if the ensemble had lost it. */
+/** Deletes a path and everything below it in one transaction. */
 async function vanish(client: ZkClient, path: string): Promise<void> {
   for (const node of await nodesUnder(client, path)) await client.delete(`${path}/${node}`);
-  // Empty, it may have been reaped already.
+  // The container is empty and may have been reaped already.
   await client.delete(path).catch((error: unknown) => {
     expect(error).toMatchObject({ code: 'NO_NODE' });
   });
@@ -77,7 +77,7 @@ describe('leader latch', () => {
       latch.onChange((term) => {
         if (!term) return;
         most = Math.max(most, latches.filter(({ hasLeadership }) => hasLeadership).length);
-        // While the one before still queues up again.
+        // While the previous leader is still queueing again.
         if (++terms < 60) void latch.resign();
       });
     }
@@ -94,7 +94,7 @@ describe('leader latch', () => {
   it('CURATOR-645: deleted nodes are created once more, not repeatedly', async () => {
     const path = server.path('curator-645');
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
-    // No container: it may stand empty for a moment, and is to go on counting.
+    // Not a container, because it may be empty for a moment and its sequence numbers must continue.
     await operator!.create(path);
     const latches = await latchesIn(path, ...clients, ...clients);
     await latches[0]!.await();
@@ -112,7 +112,7 @@ describe('leader latch', () => {
   });
 
   it.each(['leads', 'waits'])(
-    'CURATOR-724: is not stuck where its path vanished without a word while it %s',
+    'CURATOR-724: recovers if its path is deleted while it %s',
     async (role) => {
       const path = server.path('curator-724');
       await using link = await Link.to(server.port);
@@ -142,7 +142,7 @@ describe('leader latch', () => {
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
     const latches = await latchesIn(path, ...clients);
     const term = await latches[0]!.await();
-    // Those who queue up again may be there before the path is gone.
+    // Candidates may have queued again before the path is deleted.
     await vanish(operator!, path).catch(() => undefined);
     await aborted(term.signal);
     await queued(operator!, path, 2);
@@ -196,7 +196,7 @@ describe('leader selector', () => {
     for (let term = 1; term <= 20; term++) {
       await leader!.leads(term);
       leader!.selector.interruptLeadership();
-      // Once more where there is nothing to interrupt.
+      // Tries again if there was nothing to interrupt.
       for (let turn = 0; turn < term; turn++) await new Promise(setImmediate);
       if (leader!.terms.length === term) leader!.selector.interruptLeadership();
     }

@@ -30,8 +30,9 @@ import {
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
-// Bugs that other lock libraries had, each by its name, on the recipes of ours that could have it too.
-// Those of the teaching recipes are with their tests.
+// Bugs of other lock libraries, each with the number of its issue, tested on each recipe that could
+// have the bug.
+// The tests of the teaching recipes contain those that concern them.
 
 const server = useServer();
 const connect = useClients(server);
@@ -39,7 +40,7 @@ const connect = useClients(server);
 interface Recipe {
   name: string;
   make: (client: ZkClient, path: string) => Lock;
-  /** Where a waiter's node is, and a holder's. */
+  /** The directories of the waiters' and the holders' nodes. */
   queue: string;
   held: string;
 }
@@ -276,7 +277,7 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     const next = await make(waiter, path).acquire();
     expect(watching).toHaveBeenCalled();
     watching.mockRestore();
-    // The holder's own watch comes after a while, and goes with its lease.
+    // The holder watches its own node a little later, until its lease ends.
     await next.release();
     await nothingLeft(server, holder, path);
   });
@@ -330,7 +331,7 @@ describe('mutex', () => {
 
 interface LostAnswer extends Pick<Recipe, 'name' | 'held' | 'queue'> {
   make: (client: ZkClient, path: string) => Pick<Lock, 'acquire'>;
-  /** Of the node whose answer is lost. */
+  /** The node whose reply is lost. */
   marker: string;
   nodes: number;
 }
@@ -352,7 +353,7 @@ const lostAnswers: LostAnswer[] = [
 ];
 
 describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
-  /** Acquires, and lets none of the answers through from the first create of its node on. */
+  /** Acquires, and drops all replies from the first create of its node on. */
   async function acquireUnanswered(link: Link, client: ZkClient, other: ZkClient, path: string) {
     await other.ensureContainers(path + held);
     const { create } = LiveSession.prototype;
@@ -518,7 +519,7 @@ describe('multi-lock', () => {
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
     const elapsed = performance.now() - start;
     expect(elapsed).toBeGreaterThanOrEqual(2_999);
-    // With a time of its own the third lock would have been waited for until 4,500.
+    // With a timeout of its own, the third lock would be waited for until 4,500 ms.
     expect(elapsed).toBeLessThan(4_400);
     await held[2]!.release();
     await nothingLeft(server, client, ...all);
@@ -534,33 +535,30 @@ describe('kazoo 730: exhausted sequence numbers', () => {
     ['semaphore', (client, path) => new Semaphore(client, path, { permits: 1 }), '/locks'],
   ];
 
-  it.each(locks)(
-    'is an error to a %s that is given the last number',
-    async (_name, make, queue) => {
-      const path = server.path('kazoo-730');
-      const client = await connect();
-      const { create } = LiveSession.prototype;
-      // What the server does after 2,147,483,647 creates, by a node of that name.
-      const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(function (
-        this: LiveSession,
-        name,
-        data,
-        options,
-      ) {
-        const sequential = options?.mode === 'ephemeral-sequential';
-        return sequential
-          ? create.call(this, `${name}${LAST}`, data, { mode: 'ephemeral' })
-          : create.call(this, name, data, options);
-      });
-      const error = await failureOf(make(client, path).acquire());
-      creating.mockRestore();
-      expect(error).toBeInstanceOf(SequenceExhaustedError);
-      expect(error).toMatchObject({ code: 'SEQUENCE_EXHAUSTED' });
-      expect((error as Error).message).toContain(path);
-      await nothingLeft(server, client, path + queue);
-      await (await make(client, path).acquire({ wait: 0 })).release();
-    },
-  );
+  it.each(locks)('is an error for a %s that gets the last number', async (_name, make, queue) => {
+    const path = server.path('kazoo-730');
+    const client = await connect();
+    const { create } = LiveSession.prototype;
+    // Creates the node that the server would create after 2,147,483,647 creates.
+    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(function (
+      this: LiveSession,
+      name,
+      data,
+      options,
+    ) {
+      const sequential = options?.mode === 'ephemeral-sequential';
+      return sequential
+        ? create.call(this, `${name}${LAST}`, data, { mode: 'ephemeral' })
+        : create.call(this, name, data, options);
+    });
+    const error = await failureOf(make(client, path).acquire());
+    creating.mockRestore();
+    expect(error).toBeInstanceOf(SequenceExhaustedError);
+    expect(error).toMatchObject({ code: 'SEQUENCE_EXHAUSTED' });
+    expect((error as Error).message).toContain(path);
+    await nothingLeft(server, client, path + queue);
+    await (await make(client, path).acquire({ wait: 0 })).release();
+  });
 
   it('keeps the order when only another node has the last number', async () => {
     const path = server.path('kazoo-730-other');
@@ -573,7 +571,7 @@ describe('kazoo 730: exhausted sequence numbers', () => {
   });
 
   it.runIf(process.env.ZK_SERVER === 'embedded')(
-    'is warned of from the middle on, refused at its end, and begins again with a new parent',
+    'causes a warning from half of the numbers on, an error at the last one, and ends with a new parent',
     async () => {
       const options = resolveOptions({});
       const path = '/used-up';
@@ -583,7 +581,7 @@ describe('kazoo 730: exhausted sequence numbers', () => {
         await client.connect();
         return client;
       };
-      /** The server's own count of the creates under the path. */
+      /** Returns the number of creates under the path, as the server counts them. */
       const restart = async (created: number) => {
         const saved = await thread.stop();
         saved.nodes.get(path)!.created = created;
@@ -591,7 +589,7 @@ describe('kazoo 730: exhausted sequence numbers', () => {
         return connected();
       };
       let client = await connected();
-      // No container: it has to stand empty for a while.
+      // Not a container, because it must be empty for a while.
       await client.create(path);
       await client.close();
 

@@ -30,7 +30,7 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-/** What its listeners hear, one word each: `leads` or `not`. */
+/** Records the calls of a latch's listeners as `leads` or `not`. */
 function heard(latch: LeaderLatch): string[] {
   const words: string[] = [];
   latch.onChange((term) => void words.push(term ? 'leads' : 'not'));
@@ -50,7 +50,7 @@ describe('LeaderLatch', () => {
     expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
     expect(stat.ephemeralOwner).toBe((await client.session()).id);
     await latch.close();
-    // Only a container goes by itself.
+    // Only a container is reaped.
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
@@ -450,7 +450,7 @@ describe('LeaderLatch: close()', () => {
   it.each([
     ['leads', 0],
     ['waits', 1],
-  ])('that %s is through when its node is gone', async (_state, which) => {
+  ])('of a latch that %s resolves when its node is deleted', async (_state, which) => {
     const path = server.path('close-gone');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -499,7 +499,7 @@ describe('LeaderLatch: close()', () => {
     await link.deafen();
     const latch = new LeaderLatch(client, path);
     latch.start();
-    // The node is there, the answer is lost.
+    // The node exists, but the reply is lost.
     await queued(other, path, 1);
     await link.down();
     await stateOf(client, 'SUSPENDED');

@@ -257,7 +257,7 @@ describe('interruptLeadership', () => {
     expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
     expect(a!.selector).toMatchObject({ hasLeadership: false, term: undefined });
     expect(a!.selector.interruptLeadership()).toBe(false);
-    // It still works: its place is kept.
+    // takeLeadership has not returned yet, so its node remains.
     await clients[1]!.sync(path);
     expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
     expect(b!.terms).toEqual([]);
@@ -322,7 +322,7 @@ describe('a takeLeadership that fails', () => {
     ['cancels', () => Promise.reject(new CancelLeadership()), []],
     ['returns', () => undefined, []],
   ] as [string, () => void, unknown[]][])(
-    '(%s) is reported as it should, relinquished, and leads again if asked',
+    '(%s) is reported unless it cancels, ends the term, and leads again with autoRequeue',
     async (_how, fail, reported) => {
       const path = server.path('fails');
       const client = await connect();
@@ -348,16 +348,16 @@ describe('a takeLeadership that fails', () => {
 
   it.each([
     ['its reason', (term: Term) => Promise.reject(term.signal.reason as Error)],
-    ['what a timer makes of it', (term: Term) => delay(60_000, undefined, { signal: term.signal })],
+    ['an error of a timer', (term: Term) => delay(60_000, undefined, { signal: term.signal })],
     [
-      'what a lock makes of it',
+      'an error of a lock',
       async (term: Term, client: ZkClient, path: string) => {
         const lock = new Mutex(client, `${path}-lock`);
         await using _held = await lock.acquire();
         await runDetached(() => lock.acquire({ signal: term.signal }));
       },
     ],
-  ])('by the abort of its signal (%s) has done as told', async (how, stop) => {
+  ])('caused by the abort of its signal (%s) is not reported', async (how, stop) => {
     const path = server.path('told');
     const client = await connect();
     const errors: unknown[] = [];
@@ -446,7 +446,7 @@ describe('a session that is lost', () => {
     await aborted(term.signal);
     expect(a!.inside).toBe(1);
     expect(a!.selector.hasLeadership).toBe(false);
-    // It is not queued before it has returned.
+    // The selector does not queue again before takeLeadership has returned.
     await clients[0]!.session();
     expect((await b!.selector.participants()).map(({ id }) => id)).toEqual(['selector 1']);
     a!.end();
@@ -591,7 +591,7 @@ describe('LeaderSelector: close()', () => {
     leader.selector.start();
     await leader.leads();
     leader.end();
-    // Its own client has to have heard of that: the other may see it earlier.
+    // Its own client must have been notified: the other client may notice earlier.
     await leader.selector.resign();
     await queued(other, path, 0);
     await client.close();

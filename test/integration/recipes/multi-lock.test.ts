@@ -40,7 +40,7 @@ function mutexes(client: ZkClient, of: readonly string[]): Mutex[] {
   return of.map((path) => new Mutex(client, path));
 }
 
-/** A lock that does what the test says. */
+/** A lock whose behaviour the test defines. */
 function stub(path: string, acquire: () => Promise<Partial<Lease>>): Lock {
   return { path, key: path, acquire, enter: acquire } as unknown as Lock;
 }
@@ -111,7 +111,7 @@ describe('MultiLock', () => {
     const waiting = observed(new MultiLock(mutexes(client, [a, b])).acquire());
     await queued(other, b, 2);
     await expire(client, server);
-    // Somebody else has the first lock, while the second one is waited for in a new session.
+    // Another client has the first lock while the second is waited for in a new session.
     const between = await new Mutex(other, a).acquire();
     await queued(other, b, 2);
     await blocking.release();

@@ -41,7 +41,7 @@ describe('a call chain that holds the mutex', () => {
     let entered = false;
     const outer = mutex.withLock(async () => {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);
-      // In the first code after it: nothing has told of the loss yet.
+      // The first code after the pause: no event has reported the loss yet.
       await mutex.withLock(() => void (entered = true));
     });
     await expect(outer).rejects.toThrow(LeaseLostError);
@@ -147,7 +147,7 @@ describe('an inner lease that was released while the outer lease is held', () =>
       expect(currentLease()).toBeUndefined();
       return mutex.withLock(() => inside);
     });
-    // It is no re-entry: acquire() does not refuse it as one, and a try finds the lock taken.
+    // This is not a re-entry: acquire() does not reject it as one, and a try finds the lock held.
     expect(await entry.run(() => mutex.tryAcquire())).toBeUndefined();
     finish();
     expect(await other).toBe(0);
@@ -177,7 +177,7 @@ describe('an inner lease that was released while the outer lease is held', () =>
     await inner.release();
     inner.run(() => expect(currentLease()).toBeUndefined());
     outer.run(() => expect(currentLease()).toBe(outer.lease));
-    // Neither a re-entry nor a writer inside of its own reading: an ordinary try for a lock that is taken.
+    // Neither a re-entry nor an upgrade of a read lock: an ordinary attempt on a lock that is held.
     expect(await inner.run(() => write.tryAcquire())).toBeUndefined();
     expect(outer.lease.held).toBe(true);
     await outer.release();

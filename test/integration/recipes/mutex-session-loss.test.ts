@@ -32,7 +32,7 @@ describe('when a session expires', () => {
     const waiting = failureOf(new Mutex(waiter, path).acquire({ wait: 2000 }));
     await delay(1000);
     await expire(waiter, server);
-    // A new wait would end after this timer, whatever holds up both.
+    // If the wait started again, it would end after this timer, whatever delays both.
     let late = false;
     const timer = setTimeout(() => (late = true), 1900);
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
@@ -74,11 +74,11 @@ describe('when a connection breaks', () => {
 
   it.each([
     ['mutex', 'lingers', { linger: 3_600_000 }],
-    ['mutex', 'is kept taken', { holdAtLeast: 1_000 }],
+    ['mutex', 'is kept by holdAtLeast', { holdAtLeast: 1_000 }],
     ['read lock', 'lingers', { linger: 3_600_000 }],
-    ['read lock', 'is kept taken', { holdAtLeast: 1_000 }],
+    ['read lock', 'is kept by holdAtLeast', { holdAtLeast: 1_000 }],
   ])(
-    'ends under "standard" what is granted after one of a %s that %s',
+    'the policy "standard" ends a lease that was acquired from a %s that %s',
     async (kind, _, options) => {
       const path = server.path('standard-free');
       await using link = await Link.to(server.port);

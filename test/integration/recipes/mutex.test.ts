@@ -99,7 +99,7 @@ describe('Mutex', () => {
     expect(JSON.parse(data.toString())).toMatchObject({ pid: process.pid });
     expect(stat.ephemeralOwner).toBe((await client.session()).id);
     await lease.release();
-    // Only a container goes by itself.
+    // Only a container is reaped.
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 

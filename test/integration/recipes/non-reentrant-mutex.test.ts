@@ -86,7 +86,7 @@ describe('NonReentrantMutex', () => {
     const mutex = new NonReentrantMutex(other, path);
     const error = await failureOf(mutex.acquire({ wait: 40 }));
     expect(error).toBeInstanceOf(LockTimeoutError);
-    // A semaphore by its nodes alone.
+    // Only its nodes are those of a semaphore.
     expect((error as Error).message).toBe(
       `lock "${path}" was not granted within 40 ms; participants() lists the holders`,
     );

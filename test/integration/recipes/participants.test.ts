@@ -84,7 +84,7 @@ describe('the participants of a mutex', () => {
     const names = async () =>
       (await new Mutex(other, path).participants()).map(({ details }) => details?.name);
     expect(await names()).toEqual(['first', 'elsewhere']);
-    // Held for long enough for others to be next.
+    // Held long enough for other processes to be next.
     await delay(15);
     await lease.release();
     const theirs = await elsewhere;
@@ -120,7 +120,7 @@ describe('the participants of a mutex', () => {
     ['JSON of an array', '["host", 7]', '["host", 7]'],
     ['JSON of an object without a host', '{"pid":7}', '{"pid":7}'],
     ['JSON of an object without a process', '{"host":"a"}', '{"host":"a"}'],
-  ])('understand nodes of others that say %s', async (_what, data, text) => {
+  ])('accept nodes of other clients whose data is %s', async (_what, data, text) => {
     const path = server.path('curator');
     const client = await connect();
     await client.ensureContainers(path);
@@ -232,7 +232,7 @@ describe('the participants of a semaphore', () => {
     await (await second).release();
   });
 
-  it('keep holding when the shared number of permits is lowered', async () => {
+  it('keep their permits when the shared number of permits is lowered', async () => {
     const path = server.path('lowered');
     const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
@@ -255,7 +255,7 @@ describe('the participants of a semaphore', () => {
     const semaphore = new Semaphore(client, path, { permits: 3 });
     const theirs = await new Semaphore(other, path, { permits: 3 }).acquire();
     const ours = await semaphore.acquire();
-    // The session that asks holds one already.
+    // The session of the waiting request holds one permit already.
     const waiting = semaphore.acquire({ count: 2 });
     await queued(client, `${path}/leases`, 4);
     await expect
@@ -309,24 +309,27 @@ describe('the details of a holder', () => {
   it.each([
     ['null', null],
     ['a text', 'me'],
-    ['a name that is none', { name: 7 }],
-    ['a text that is none', { text: {} }],
-    ['more than fits', { text: 'x'.repeat(5000) }],
+    ['a name that is not a string', { name: 7 }],
+    ['a text that is not a string', { text: {} }],
+    ['more than the maximum length', { text: 'x'.repeat(5000) }],
     ['a BigInt', { data: 1n }],
     ['a cycle', { data: circle }],
-  ])('that are %s are refused by every lock, before anything is made', async (_what, details) => {
-    const path = server.path('bad-details');
-    const client = await connect();
-    for (const lock of [
-      new Mutex(client, path),
-      new ReadWriteLock(client, path).read,
-      new ReadWriteLock(client, path).write,
-      new Semaphore(client, path, { permits: 2 }),
-    ]) {
-      await expect(lock.acquire({ details: details as HolderDetails })).rejects.toThrow(
-        BadOptionError,
-      );
-    }
-    expect(await client.exists(path)).toBeUndefined();
-  });
+  ])(
+    'that are %s are rejected by every lock, before any request is sent',
+    async (_what, details) => {
+      const path = server.path('bad-details');
+      const client = await connect();
+      for (const lock of [
+        new Mutex(client, path),
+        new ReadWriteLock(client, path).read,
+        new ReadWriteLock(client, path).write,
+        new Semaphore(client, path, { permits: 2 }),
+      ]) {
+        await expect(lock.acquire({ details: details as HolderDetails })).rejects.toThrow(
+          BadOptionError,
+        );
+      }
+      expect(await client.exists(path)).toBeUndefined();
+    },
+  );
 });

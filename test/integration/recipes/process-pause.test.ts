@@ -14,12 +14,12 @@ import { useClients } from '../../support/clients.js';
 import { Child } from '../../support/harness.js';
 import { useServer } from '../../support/servers.js';
 
-// A process that did not run for longer than its session lived: others hold what it held.
+// A process was paused for longer than its session timeout, so that other processes hold its locks.
 
 const server = useServer();
 const connect = useClients(server);
 const SESSION_TIMEOUT = 1_000;
-/** Of a session that is to live on: whatever else the machine does costs it time too. */
+/** The timeout of a session that must survive the pause, on a busy machine too. */
 const LONG_TIMEOUT = 8_000;
 const PROGRAM = fileURLToPath(new URL('../../support/holder.mjs', import.meta.url));
 
@@ -43,7 +43,7 @@ async function holder(transport: string, root: string, sessionTimeout = SESSION_
   return { child, tokens: await child.ask<Record<string, bigint>>('hold') };
 }
 
-/** Takes all that the holder holds, once it is free; the tokens. */
+/** Acquires everything that the process held, and returns the fencing tokens. */
 async function takeAll(client: ZkClient, root: string): Promise<Record<string, bigint>> {
   const path = (name: string) => `${root}/${name}`;
   const locks = {
@@ -71,7 +71,7 @@ async function takeAll(client: ZkClient, root: string): Promise<Record<string, b
   };
 }
 
-/** Of each kind of right the same. */
+/** Returns the same value for each kind of lease. */
 function all(look: Partial<Look>, seen: Record<string, Look>) {
   return Object.fromEntries(Object.keys(seen).map((kind) => [kind, expect.objectContaining(look)]));
 }
@@ -88,7 +88,7 @@ describe.each(['native', 'wire'])('over %s', (transport) => {
     await expect.poll(async () => (seen = await child.ask('seen'))).toBeDefined();
     expect(Object.keys(seen!)).toEqual(Object.keys(tokens));
     expect(seen).toEqual(all({ held: false, aborted: true }, seen!));
-    // One that was read before may lag behind by a turn: that is what fencing is for.
+    // A signal that was read before the pause may abort one turn later. Fencing covers this gap.
     const later = await child.ask<Record<string, Look>>('later');
     expect(later).toEqual(all({ saved: true }, later));
     for (const [kind, token] of Object.entries(tokens)) expect(next[kind]).toBeGreaterThan(token);

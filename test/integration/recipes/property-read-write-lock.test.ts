@@ -24,10 +24,10 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')(
   () => {
     const schedules = useSchedules(readWriteLock);
 
-    it('excludes, keeps the order of arrival, wakes everybody and leaves nothing', () =>
+    it('excludes, keeps the order of arrival, grants to every waiter and leaves nothing', () =>
       schedules(false));
 
-    it('excludes, wakes everybody and leaves nothing where connections break and sessions end', () =>
+    it('excludes, grants to every waiter and leaves nothing, with broken connections and expired sessions', () =>
       schedules(true));
   },
 );

@@ -19,10 +19,10 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')(
   () => {
     const schedules = useSchedules(semaphore);
 
-    it('keeps to its permits and the order of arrival, wakes everybody and leaves nothing', () =>
+    it('never exceeds its permits, keeps the order of arrival, grants to every waiter and leaves nothing', () =>
       schedules(false));
 
-    it('keeps to its permits, wakes everybody and leaves nothing where connections break and sessions end', () =>
+    it('never exceeds its permits, grants to every waiter and leaves nothing, with broken connections and expired sessions', () =>
       schedules(true));
   },
 );

@@ -196,7 +196,7 @@ describe('many waiters', () => {
     const clients = await Promise.all(Array.from({ length: 8 }, () => connect()));
     const [holder, ...others] = clients;
     const held = await new ReadWriteLock(holder!, path).write.acquire();
-    // The holder's own node, which it watches for a deletion by hand.
+    // The watch of the holder on its own node.
     await expect.poll(() => server.watchCount()).toBe(1);
     const waiting: Promise<{ release(): Promise<void> }>[] = [];
     for (const client of others) {
@@ -305,7 +305,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
   it('acquires the read lock inside the write lock, by a read node with the number of its write node', async () => {
     const path = server.path('read-in-write');
     const client = await connect();
-    // Persistent: a container may be reaped in between, and counts from the beginning.
+    // Persistent, because a container may be reaped in between and would restart its counter.
     await client.create(path);
     const { read, write } = new ReadWriteLock(client, path);
     await read.withLock(() => undefined);
@@ -468,7 +468,7 @@ describe('when a session ends', () => {
     await queued(holder, path, 3);
     const before = await nodesUnder(holder, path);
     await expire(waiter, server);
-    // The holder's node stays, and the waiters' are others.
+    // The holder's node remains, and the waiters' nodes are new.
     await expect
       .poll(async () => (await nodesUnder(holder, path)).filter((node) => !before.includes(node)), {
         interval: 5,

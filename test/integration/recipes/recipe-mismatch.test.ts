@@ -24,7 +24,7 @@ const makers: Record<string, (client: ZkClient, path: string) => Lock> = {
   'non-reentrant mutex': (client, path) => new NonReentrantMutex(client, path),
 };
 
-/** Recipes of one layout exclude each other as they should. */
+/** Recipes with the same znode layout, which exclude each other. */
 const layouts = [['mutex'], ['read lock', 'write lock'], ['semaphore', 'non-reentrant mutex']];
 const pairs = Object.keys(makers).flatMap((first) =>
   Object.keys(makers)
@@ -37,7 +37,7 @@ async function everythingUnder(client: ZkClient, path: string): Promise<string[]
   const below = await Promise.all(
     children.map((child) => everythingUnder(client, `${path}/${child}`)),
   );
-  // Sequential nodes alone: an emptied container among them goes by itself.
+  // Sequential nodes only: an emptied container among them is reaped.
   return [
     ...children.map((child) => `${path}/${child}`).filter((node) => /\d{10}$/.test(node)),
     ...below.flat(),
@@ -51,7 +51,7 @@ describe('a path that one recipe uses', () => {
       const path = server.path('mismatch');
       const [client, other] = await Promise.all([connect(), connect()]);
       const lease = await makers[first]!(client, path).acquire();
-      // A semaphore's door closes behind the holder.
+      // The queue of a semaphore is empty once the permit is granted.
       await expect
         .poll(async () => (await everythingUnder(client, path)).filter((name) => /\d$/.test(name)))
         .toHaveLength(1);
@@ -74,7 +74,7 @@ describe('a path that one recipe uses', () => {
   );
 
   it.each(['__lock__', '__rlock__', 'latch-', '_c_x-latch-'])(
-    'by a %s of somebody else is refused to all of ours',
+    'by a %s of another library is rejected by all of our recipes',
     async (marker) => {
       const path = server.path('foreign');
       const client = await connect();
@@ -93,13 +93,14 @@ describe('two recipes that start on a fresh path at the same time', () => {
   const semaphores = pairs.filter(([first]) => layouts[2]!.includes(first));
 
   it.each(semaphores)(
-    'are not both let in where a %s has looked before a %s came',
+    'are not both granted: a %s reads the path before a %s acquires',
     async (first, second) => {
       const path = server.path('after-the-look');
       const [client, other] = await Promise.all([connect(), connect()]);
       const { children } = client;
       let lease: Lease | undefined;
-      // It looks, and finds nobody; the other one has come before anything of its own is there.
+      // The first one finds an empty path. The second one arrives before the first has created
+      // anything.
       client.children = async (...args) => {
         client.children = children;
         try {
@@ -143,7 +144,7 @@ describe('a path that is no longer used', () => {
     await new Mutex(client, path).withLock(() => undefined);
     await new ReadWriteLock(client, path).write.withLock(() => undefined);
     await new Semaphore(client, path, { permits: 1 }).withLock(() => undefined);
-    // Its two directories are containers: empty, they go by themselves.
+    // Its two directories are containers, and are reaped when they are empty.
     await expect.poll(() => nodesUnder(client, path)).toEqual([]);
     await new Mutex(client, path).withLock(() => undefined);
   });

@@ -32,7 +32,7 @@ const queues = (path: string) => [`${path}/locks`, `${path}/leases`];
 const releaseAll = (leases: readonly Lease[]) =>
   Promise.all(leases.map((lease) => lease.release()));
 
-/** Resolves when somebody asks for `count` permits that are not there yet. */
+/** Resolves when a request for `count` permits has created its lease nodes and waits. */
 const asking = async (client: ZkClient, path: string, leases: number) => {
   await queued(client, `${path}/locks`, 1);
   await queued(client, `${path}/leases`, leases);
@@ -92,7 +92,7 @@ describe('Semaphore', () => {
       /^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$/,
     );
     expect(await nodesUnder(client, `${path}/leases`)).toEqual([name, name]);
-    // Without somebody at the door, its directory may be reaped.
+    // Without a caller at the head of the queue, the directory may be reaped.
     const waiting = semaphore.acquire();
     await asking(client, path, 3);
     expect(await nodesUnder(client, path)).toEqual(['leases', 'locks']);
@@ -146,7 +146,8 @@ describe('Semaphore', () => {
       waiting.push(new Semaphore(client, path, { permits: 1 }).acquire());
       await queued(clients[0]!, `${path}/locks`, waiting.length);
     }
-    // The holder's node and its listing's children; the first waiter's door and listing; one each for the others.
+    // The holder: its own node and the list of leases. The first waiter: its queue node and the
+    // list of leases. One for each other waiter.
     await expect.poll(() => server.watchCount()).toBeLessThanOrEqual(2 + 2 + 4);
     await held.release();
     for (const waiter of waiting) await (await waiter).release();
@@ -272,7 +273,7 @@ describe('the number of permits', () => {
       BadOptionError,
     );
     await lease.release();
-    // Nobody uses it any more: the number may be another one now.
+    // The number is no longer used, so it may change now.
     await (await new Semaphore(client, path, { permits: 4 }).acquire({ wait: 0 })).release();
     await nothingLeft(server, client, ...queues(path));
   });
@@ -446,7 +447,7 @@ describe('tryAcquire() of a permit', () => {
   it.each<[string, (client: ZkClient, path: string) => Lock]>([
     ['semaphore', (client, path) => new Semaphore(client, path, { permits: 2 })],
     ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
-  ])('of a %s succeeds over a slow network, also behind another', async (_name, make) => {
+  ])('of a %s succeeds over a slow network, also behind another one', async (_name, make) => {
     const path = server.path('try-slow');
     const link = await PlainLink.to(server.port, { latency: 20 });
     const [client, near] = await Promise.all([
@@ -455,7 +456,7 @@ describe('tryAcquire() of a permit', () => {
     ]);
     await (await make(client, path).tryAcquire())!.release();
 
-    // Somebody has the door, and takes nothing.
+    // Another caller is at the head of the queue and acquires nothing.
     const door = await new Mutex(near, `${path}/locks`).acquire();
     const waiting = observed(make(client, path).tryAcquire());
     await queued(near, `${path}/locks`, 2);

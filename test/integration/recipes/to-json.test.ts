@@ -10,7 +10,7 @@ const server = useServer();
 const connect = useClients(server);
 const apps = useApps(server);
 
-/** What a JSON logger makes of it. */
+/** Returns what a JSON logger would write. */
 function logged(lease: unknown): unknown {
   return JSON.parse(JSON.stringify({ lease })).lease;
 }

@@ -18,9 +18,11 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
-/** Longer than any test: the time of a lingering lock never ends by itself. */
+/** Milliseconds: longer than any test, so that a lock lingers until it is requested. */
 const linger = 3_600_000;
-/** Milliseconds: a refusal that comes sooner did not wait for a node that is likely to go. */
+/**
+ * Milliseconds. A refusal within this time did not wait for a node that is likely to be deleted.
+ */
 const SOON = 400;
 
 const mutex = (client: ZkClient, path: string): Lock => new Mutex(client, path);
@@ -58,17 +60,17 @@ afterEach(() => {
   for (const link of open.splice(0)) link.close();
 });
 
-/** A client whose messages take `latency` milliseconds each way. */
+/** Connects a client whose messages take `latency` milliseconds in each direction. */
 async function connectAt(latency: number): Promise<ZkClient> {
   const link = await PlainLink.to(server.port, { latency });
   open.push(link);
   return connect({ connectString: link.connectString });
 }
 
-/** Half a second of round trips at most. */
+/** Limits the test to about half a second of round trips. */
 const roundsAt = (latency: number) => (latency < 50 ? 3 : 1);
 
-/** Makes a node of another process as that process would, with `data`. */
+/** Creates the node that another process would create, with `data`. */
 function nodeOf(client: ZkClient, path: string, marker: string, data: object | string) {
   const text = typeof data === 'string' ? data : JSON.stringify({ host: 'other', pid: 1, ...data });
   return client.create(`${path}/_c_${randomUUID()}-${marker}`, text, {
@@ -82,7 +84,9 @@ async function dataUnder(client: ZkClient, path: string): Promise<Record<string,
   return JSON.parse(data.toString()) as Record<string, unknown>;
 }
 
-/** Repeats a try until it is refused soon: the machine may be busy. A refusal after a while never is soon. */
+/**
+ * Repeats the attempts until they are all refused within `SOON`, because the machine may be busy.
+ */
 async function refusedSoon(attempt: () => Promise<readonly unknown[]>): Promise<void> {
   await eventually(async () => {
     const started = performance.now();
@@ -91,62 +95,65 @@ async function refusedSoon(attempt: () => Promise<readonly unknown[]>): Promise<
   });
 }
 
-describe.each(PAIRS)('a try for a lingering $name', ({ lingering, wanted, options }) => {
-  it.each([0, 10, 50])('succeeds at a latency of %i ms', async (latency) => {
-    const path = server.path('far');
-    const [holder, other] = await Promise.all([connectAt(latency), connectAt(latency)]);
-    for (let round = 0; round < roundsAt(latency); round++) {
-      await lingering(holder, path).withLock(() => {}, { linger });
-      expect(await nodesUnder(other, path)).toHaveLength(1);
+describe.each(PAIRS)(
+  'tryAcquire() beside a lingering lock: $name',
+  ({ lingering, wanted, options }) => {
+    it.each([0, 10, 50])('succeeds at a latency of %i ms', async (latency) => {
+      const path = server.path('far');
+      const [holder, other] = await Promise.all([connectAt(latency), connectAt(latency)]);
+      for (let round = 0; round < roundsAt(latency); round++) {
+        await lingering(holder, path).withLock(() => {}, { linger });
+        expect(await nodesUnder(other, path)).toHaveLength(1);
+        const lease = await wanted(other, path).tryAcquire(options);
+        expect(lease?.held).toBe(true);
+        await lease!.release();
+      }
+      await nothingLeft(server, other, path);
+    });
+
+    it('succeeds as soon as the lock lingers', async () => {
+      const path = server.path('at-once');
+      const [holder, other] = await Promise.all([connect(), connect()]);
+      for (let round = 0; round < 20; round++) {
+        await lingering(holder, path).withLock(() => {}, { linger });
+        const lease = await wanted(other, path).tryAcquire(options);
+        expect(lease?.held).toBe(true);
+        await lease!.release();
+      }
+    });
+
+    it('is granted to at least one of two processes, and never to a writer together with another caller', async () => {
+      const path = server.path('two');
+      const [holder, one, two] = await Promise.all([connectAt(10), connectAt(10), connect()]);
+      for (let round = 0; round < 10; round++) {
+        await lingering(holder, path).withLock(() => {}, { linger });
+        const tries = [one, two].map((client) => wanted(client, path).tryAcquire(options));
+        const leases = (await Promise.all(tries)).filter((lease) => lease !== undefined);
+        expect(leases).toHaveLength(wanted === read ? 2 : 1);
+        await Promise.all(leases.map((lease) => lease.release()));
+      }
+      await nothingLeft(server, two, path);
+    });
+
+    it('is refused while the lock is held', async () => {
+      const path = server.path('held');
+      const [holder, other] = await Promise.all([connect(), connect()]);
+      const held = await lingering(holder, path).acquire({ linger });
+      expect(await wanted(other, path).tryAcquire(options)).toBeUndefined();
+      expect(held.held).toBe(true);
+      await held.release();
       const lease = await wanted(other, path).tryAcquire(options);
       expect(lease?.held).toBe(true);
       await lease!.release();
-    }
-    await nothingLeft(server, other, path);
-  });
-
-  it('succeeds as soon as the lock lingers', async () => {
-    const path = server.path('at-once');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    for (let round = 0; round < 20; round++) {
-      await lingering(holder, path).withLock(() => {}, { linger });
-      const lease = await wanted(other, path).tryAcquire(options);
-      expect(lease?.held).toBe(true);
-      await lease!.release();
-    }
-  });
-
-  it('is granted to one of two processes at least, and never to a writer and another one', async () => {
-    const path = server.path('two');
-    const [holder, one, two] = await Promise.all([connectAt(10), connectAt(10), connect()]);
-    for (let round = 0; round < 10; round++) {
-      await lingering(holder, path).withLock(() => {}, { linger });
-      const tries = [one, two].map((client) => wanted(client, path).tryAcquire(options));
-      const leases = (await Promise.all(tries)).filter((lease) => lease !== undefined);
-      expect(leases).toHaveLength(wanted === read ? 2 : 1);
-      await Promise.all(leases.map((lease) => lease.release()));
-    }
-    await nothingLeft(server, two, path);
-  });
-
-  it('is refused while the lock is held', async () => {
-    const path = server.path('held');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const held = await lingering(holder, path).acquire({ linger });
-    expect(await wanted(other, path).tryAcquire(options)).toBeUndefined();
-    expect(held.held).toBe(true);
-    await held.release();
-    const lease = await wanted(other, path).tryAcquire(options);
-    expect(lease?.held).toBe(true);
-    await lease!.release();
-    await nothingLeft(server, other, path);
-  });
-});
+      await nothingLeft(server, other, path);
+    });
+  },
+);
 
 describe.each(PAIRS.filter(({ lingering, wanted }) => lingering !== wanted))(
-  'a try in the same client for a lingering $name',
+  'tryAcquire() in the client of the lingering lock: $name',
   ({ lingering, wanted, options }) => {
-    it.each([0, 50])('succeeds at a latency of %i ms, several at once', async (latency) => {
+    it.each([0, 50])('succeeds at a latency of %i ms, several calls at once', async (latency) => {
       const path = server.path('same-client');
       const client = await connectAt(latency);
       for (let round = 0; round < roundsAt(latency); round++) {
@@ -165,7 +172,7 @@ describe.each([
   ['mutex', mutex],
   ['write lock', write],
 ])('a %s', (_name, lockAt) => {
-  it('that was handed over to a caller who lets it linger does so, and says so before', async () => {
+  it('that was handed over to a caller with linger lingers, and its znode says so before the release', async () => {
     const path = server.path('mark');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -183,7 +190,7 @@ describe.each([
     await nothingLeft(server, client, path);
   });
 
-  it('is had again without the network while its znode is about to say that it lingers', async () => {
+  it('is granted again without the network while its znode is being marked as lingering', async () => {
     const path = server.path('marking');
     const [client, other] = await Promise.all([connectAt(20), connect()]);
     const lock = lockAt(client, path);
@@ -202,7 +209,7 @@ describe.each([
     await nothingLeft(server, client, path);
   });
 
-  it('says so again after its znode has named a holder that does not let it linger', async () => {
+  it('is marked as lingering again after a holder without linger removed the mark', async () => {
     const path = server.path('unmarked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -219,7 +226,7 @@ describe.each([
     await tried!.release();
   });
 
-  it('whose znode cannot say that it lingers does not', async () => {
+  it('does not linger if its znode cannot be marked', async () => {
     const path = server.path('unsaid');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
@@ -228,14 +235,14 @@ describe.each([
     await first.release();
     const lease = await second;
     const [node] = await nodesUnder(other, path);
-    // The write is by version.
+    // The library writes with the version it read, so its write fails.
     await other.set(`${path}/${node}`, 'somebody else wrote this');
     await lease.release();
     expect(await nodesUnder(other, path)).toHaveLength(0);
     await nothingLeft(server, client, path);
   });
 
-  it('that holdAtLeast keeps refuses a try', async () => {
+  it('that is kept by holdAtLeast refuses tryAcquire()', async () => {
     const path = server.path('kept');
     const [client, other] = await Promise.all([connect(), connect()]);
     await lockAt(client, path).withLock(() => {}, { linger, holdAtLeast: 60_000 });
@@ -243,7 +250,7 @@ describe.each([
     expect(await lockAt(client, path).tryAcquire()).toBeUndefined();
   });
 
-  it('that lingers never does so for a strict caller', async () => {
+  it('does not linger for a caller with strict fairness', async () => {
     const path = server.path('strict');
     const client = await connect();
     const lease = await lockAt(client, path).acquire({ linger, fairness: 'strict' });
@@ -252,13 +259,13 @@ describe.each([
     expect(await nodesUnder(client, path)).toHaveLength(0);
   });
 
-  it('is granted to one of two tries of one client that overlap a release elsewhere', async () => {
+  it('is granted to one of two tryAcquire() calls of a client that overlap a release by another process', async () => {
     const path = server.path('overlap');
     const [holder, far] = await Promise.all([connect(), connectAt(40)]);
     for (let round = 0; round < 5; round++) {
       const held = await lockAt(holder, path).acquire();
       const early = lockAt(far, path).tryAcquire();
-      // The node of the try stands behind the holder's, and the answer is under way.
+      // The node of the early call is behind the holder's, and the reply is on its way.
       await queued(holder, path, 2);
       await held.release();
       const late = lockAt(far, path).tryAcquire();
@@ -269,7 +276,7 @@ describe.each([
     await nothingLeft(server, far, path);
   });
 
-  it('that others hold refuses many tries of one client soon, and leaves nothing', async () => {
+  it('that another process holds refuses many tryAcquire() calls of one client soon, and leaves nothing', async () => {
     const path = server.path('many');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const held = await lockAt(holder, path).acquire();
@@ -287,62 +294,65 @@ const MARKED: [string, (client: ZkClient, path: string) => Lock, string][] = [
   ['write lock', write, '__WRIT__'],
 ];
 
-describe.each(MARKED)('a try for a %s behind the node of another process', (_name, at, marker) => {
-  const standing = async (data: object | string) => {
-    const path = server.path('behind');
-    const [other, client] = await Promise.all([connect(), connect()]);
-    await other.create(path);
-    const node = await nodeOf(other, path, marker, data);
-    return { path, other, client, node };
-  };
+describe.each(MARKED)(
+  'tryAcquire() of a %s behind the node of another process',
+  (_name, at, marker) => {
+    const standing = async (data: object | string) => {
+      const path = server.path('behind');
+      const [other, client] = await Promise.all([connect(), connect()]);
+      await other.create(path);
+      const node = await nodeOf(other, path, marker, data);
+      return { path, other, client, node };
+    };
 
-  it('that lingers is granted when that node goes', async () => {
-    const { path, other, client, node } = await standing({ linger: true });
-    const trying = observed(at(client, path).tryAcquire());
-    await queued(other, path, 2);
-    expect(trying.settled).toBe(false);
-    await other.delete(node);
-    const lease = await trying.promise;
-    expect(lease?.held).toBe(true);
-    await lease!.release();
-    await nothingLeft(server, other, path);
-  });
+    it('that lingers succeeds when that node is deleted', async () => {
+      const { path, other, client, node } = await standing({ linger: true });
+      const trying = observed(at(client, path).tryAcquire());
+      await queued(other, path, 2);
+      expect(trying.settled).toBe(false);
+      await other.delete(node);
+      const lease = await trying.promise;
+      expect(lease?.held).toBe(true);
+      await lease!.release();
+      await nothingLeft(server, other, path);
+    });
 
-  it('that lingers is refused after a while where that node stays', async () => {
-    const { path, other, client, node } = await standing({ linger: true });
-    const started = performance.now();
-    expect(await at(client, path).tryAcquire()).toBeUndefined();
-    expect(performance.now() - started).toBeGreaterThan(SOON);
-    await queued(other, path, 1);
-    await other.delete(node);
-    await nothingLeft(server, other, path);
-  });
+    it('that lingers fails after a while if that node stays', async () => {
+      const { path, other, client, node } = await standing({ linger: true });
+      const started = performance.now();
+      expect(await at(client, path).tryAcquire()).toBeUndefined();
+      expect(performance.now() - started).toBeGreaterThan(SOON);
+      await queued(other, path, 1);
+      await other.delete(node);
+      await nothingLeft(server, other, path);
+    });
 
-  it.each([
-    ['holds', {}],
-    ['says that it does not linger', { linger: false }],
-    ["is Curator's", '10.0.0.1'],
-    ['says something else', 'null'],
-    ['says nothing', ''],
-    ['was revoked', '__REVOKE__'],
-  ])('that %s is refused at once', async (_how, data) => {
-    const { path, other, client, node } = await standing(data);
-    await refusedSoon(async () => [await at(client, path).tryAcquire()]);
-    await other.delete(node);
-    await nothingLeft(server, other, path);
-  });
+    it.each([
+      ['holds', {}],
+      ['is marked as not lingering', { linger: false }],
+      ["is Curator's", '10.0.0.1'],
+      ['has unknown details', 'null'],
+      ['says nothing', ''],
+      ['was revoked', '__REVOKE__'],
+    ])('that %s fails at once', async (_how, data) => {
+      const { path, other, client, node } = await standing(data);
+      await refusedSoon(async () => [await at(client, path).tryAcquire()]);
+      await other.delete(node);
+      await nothingLeft(server, other, path);
+    });
 
-  it('that appears while it waits for another one is judged by what it says', async () => {
-    const { path, other, client, node } = await standing({ linger: true });
-    const patient = await nodeOf(other, path, marker, {});
-    await refusedSoon(async () => [await at(client, path).tryAcquire()]);
-    await Promise.all([other.delete(node), other.delete(patient)]);
-    await nothingLeft(server, other, path);
-  });
-});
+    it('that does not linger fails at once, although it also waits for a lingering one', async () => {
+      const { path, other, client, node } = await standing({ linger: true });
+      const patient = await nodeOf(other, path, marker, {});
+      await refusedSoon(async () => [await at(client, path).tryAcquire()]);
+      await Promise.all([other.delete(node), other.delete(patient)]);
+      await nothingLeft(server, other, path);
+    });
+  },
+);
 
-describe('a try for a read lock', () => {
-  it('looks for itself where readers of its client wait for a writer', async () => {
+describe('tryAcquire() of a read lock', () => {
+  it('reads the queue itself if other readers of its client wait for a writer', async () => {
     const path = server.path('fresh-look');
     const [writer, far] = await Promise.all([connect(), connectAt(40)]);
     const writing = await write(writer, path).acquire();
@@ -350,7 +360,7 @@ describe('a try for a read lock', () => {
     await expect.poll(() => server.watchCount(), { interval: 5 }).toBe(1);
     expect(await read(far, path).tryAcquire()).toBeUndefined();
     await writing.release();
-    // The event has not reached this client yet.
+    // The watch event has not reached this client yet.
     const tried = await read(far, path).tryAcquire();
     expect(tried?.held).toBe(true);
     await Promise.all([tried!.release(), (await waiting).release()]);
@@ -363,8 +373,8 @@ describe.each<[string, (client: ZkClient, path: string) => Lock]>([
   ['read lock', read],
   ['semaphore', (client, path) => new Semaphore(client, path, { permits: 1 })],
   ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
-])('a try for a %s', (_name, at) => {
-  it('succeeds after the release of another process was answered', async () => {
+])('tryAcquire() of a %s', (_name, at) => {
+  it('succeeds as soon as another process has released', async () => {
     const path = server.path('released');
     const [holder, other] = await Promise.all([connect(), connectAt(5)]);
     for (let round = 0; round < 20; round++) {
@@ -378,8 +388,11 @@ describe.each<[string, (client: ZkClient, path: string) => Lock]>([
   });
 });
 
-describe('a try for a permit beside a request at the door', () => {
-  /** One permit is held; another process at the door wants two, and has made its lease nodes. */
+describe('tryAcquire() of a permit beside a request at the head of the queue', () => {
+  /**
+   * One permit is held. A request of another process for two permits is at the head of the queue
+   * and has created its lease nodes.
+   */
   const asking = async (permits: number) => {
     const path = server.path('door');
     const [holder, other, client] = await Promise.all([connect(), connect(), connect()]);
@@ -398,14 +411,14 @@ describe('a try for a permit beside a request at the door', () => {
     return { path, other, door, semaphore, leave };
   };
 
-  it('that waits for permits is refused at once: it does not overtake a larger request', async () => {
+  it('that waits for permits fails at once, so that it does not overtake the larger request', async () => {
     const { other, door, semaphore, leave } = await asking(2);
     await refusedSoon(async () => [await semaphore.tryAcquire()]);
     await other.delete(door);
     await leave();
   });
 
-  it('that leaves a permit is granted it', async () => {
+  it('that leaves a permit free succeeds when that request has left the queue', async () => {
     const { path, other, door, semaphore, leave } = await asking(4);
     const trying = observed(semaphore.tryAcquire());
     await queued(other, `${path}/locks`, 2);
@@ -417,7 +430,7 @@ describe('a try for a permit beside a request at the door', () => {
     await leave();
   });
 
-  it('that stays there is refused after a while, although permits are free', async () => {
+  it('that stays at the head fails after a while, although permits are free', async () => {
     const { path, other, door, semaphore, leave } = await asking(4);
     const trying = observed(semaphore.tryAcquire());
     await queued(other, `${path}/locks`, 2);

@@ -15,7 +15,7 @@ const server = useServer();
 const apps = useApps(server);
 afterEach(() => vi.restoreAllMocks());
 
-/** Resolves for all when so many have come. */
+/** Returns a function whose promises resolve when it was called `count` times. */
 function meeting(count: number): () => Promise<void> {
   const { promise, resolve } = event();
   return () => {
@@ -25,7 +25,7 @@ function meeting(count: number): () => Promise<void> {
 }
 
 describe('a deadlock of an application', () => {
-  it('is logged with its keys and holders, and one of the requests may try again', async () => {
+  it('is logged with its keys and holders, and one of the requests can be repeated', async () => {
     const bothHold = meeting(2);
 
     @Injectable()
@@ -60,7 +60,7 @@ describe('a deadlock of an application', () => {
     const { url } = await apps.listen(
       {
         controllers: [Transfers],
-        // The refused lock is not the handler's own: its error comes from inside.
+        // The handler's own lock was granted: the rejected one was requested inside it.
         providers: [Accounts, { provide: APP_FILTER, useClass: ZkExceptionFilter }],
       },
       { defaults: { onDeadlock: 'refuse', details } },
@@ -77,7 +77,7 @@ describe('a deadlock of an application', () => {
     expect(told[0]).toMatch(/"silver" is held by this process/);
   });
 
-  it('is told by an application of two that are in it', async () => {
+  it('between two applications is logged by at least one of them', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const [one, two] = [
       await apps.start({}, { name: 'one' }),
@@ -100,7 +100,7 @@ describe('a deadlock of an application', () => {
     );
   });
 
-  it('of a call chain with itself is refused at once, as ever', async () => {
+  it('of a call chain with itself is still rejected at once', async () => {
     const { client } = await apps.start({});
     const locks = new LockService(client);
     const asking = locks.withLock('a', () => locks.acquire('a', { onDeadlock: 'refuse' }));
@@ -110,7 +110,7 @@ describe('a deadlock of an application', () => {
 });
 
 describe('the option onDeadlock', () => {
-  it('is checked, of a call and of the module', async () => {
+  it('is validated for calls and for the module', async () => {
     const wrong = { onDeadlock: 'ignore' as never };
     const said = "onDeadlock must be 'report' or 'refuse', but is \"ignore\"";
     const { client } = await apps.start({});

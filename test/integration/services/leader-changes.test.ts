@@ -13,7 +13,7 @@ async function service(participantId: string): Promise<LeaderService> {
 }
 
 describe('LeaderService.changes', () => {
-  it('tells what is, what changes, and the end', async () => {
+  it('emits the present state, each change, and completes when the module closes', async () => {
     const app = await apps.start({}, { participantId: 'one' });
     const leaders = app.get(LeaderService);
     const seen: LeadershipChange[] = [];
@@ -38,7 +38,7 @@ describe('LeaderService.changes', () => {
     expect(late).toEqual([true]);
   });
 
-  it('tells of the loss of the session, and of the election that follows', async () => {
+  it('emits the loss of the session, and the next election', async () => {
     const app = await apps.start({});
     const leaders = app.get(LeaderService);
     const first = await untilLeading(leaders, 'job');
@@ -49,7 +49,7 @@ describe('LeaderService.changes', () => {
     expect(leaders.term('job')!.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('tells everybody the same order, though one of them resigns when it hears', async () => {
+  it('emits the changes in the same order to all subscribers, also if one of them resigns on a change', async () => {
     const leaders = await service('one');
     const seen: Record<string, boolean[]> = { resigning: [], watching: [] };
     let resigned = false;
@@ -65,7 +65,7 @@ describe('LeaderService.changes', () => {
     await expect.poll(() => seen).toEqual({ resigning: expected, watching: expected });
   });
 
-  it('tells whoever subscribes in the middle of a change nothing twice', async () => {
+  it('emits nothing twice to a subscriber that subscribes during a change', async () => {
     const leaders = await service('one');
     const seen: boolean[] = [];
     leaders.changes('job').subscribe(({ isLeader }) => {
@@ -78,7 +78,7 @@ describe('LeaderService.changes', () => {
   });
 
   it.each(['silent', 'notify'] as const)(
-    'tells of the end by a close of the latch that is %s',
+    'emits the end of the leadership when the latch is closed with the mode %s',
     async (mode) => {
       const leaders = await service('one');
       const { signal } = await untilLeading(leaders, 'job');
@@ -95,7 +95,7 @@ describe('LeaderService.changes', () => {
     },
   );
 
-  it('tells a subscriber that resigns at once that it leads no more', async () => {
+  it('emits the loss of leadership to a subscriber that resigns in its first callback', async () => {
     const leaders = await service('one');
     await untilLeading(leaders, 'job');
     const seen: boolean[] = [];
@@ -111,16 +111,19 @@ describe("under the policy 'standard'", () => {
   it.each([
     ['standard', false],
     ['session', true],
-  ] as const)('(%s) whoever is cut off leads: %s', async (policy, leadsOn) => {
-    await using link = await Link.to(zk.port);
-    const app = await apps.start({}, { policy, connectString: link.connectString });
-    const leaders = app.get(LeaderService);
-    const term = await untilLeading(leaders, 'job');
-    await link.down();
-    await stateOf(app.client, 'SUSPENDED');
-    expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
-    await link.up();
-    await untilLeading(leaders, 'job');
-    expect(term.active).toBe(leadsOn);
-  });
+  ] as const)(
+    'the policy %j: a leader with a suspended connection keeps the leadership: %s',
+    async (policy, leadsOn) => {
+      await using link = await Link.to(zk.port);
+      const app = await apps.start({}, { policy, connectString: link.connectString });
+      const leaders = app.get(LeaderService);
+      const term = await untilLeading(leaders, 'job');
+      await link.down();
+      await stateOf(app.client, 'SUSPENDED');
+      expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
+      await link.up();
+      await untilLeading(leaders, 'job');
+      expect(term.active).toBe(leadsOn);
+    },
+  );
 });

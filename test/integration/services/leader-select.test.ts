@@ -21,14 +21,14 @@ async function service(participantId: string): Promise<LeaderService> {
   return (await apps.start({}, { participantId })).get(LeaderService);
 }
 
-/** The leader services of two applications, of which the first leads the election `job`. */
+/** The leader services of two applications. The first one leads the election `job`. */
 async function two() {
   const { one, other } = await apps.leaderAndFollower({});
   return { one: one.get(LeaderService), other: other.get(LeaderService) };
 }
 
 describe('LeaderService.select', () => {
-  it('runs takeLeadership with the term, once, and relinquishes', async () => {
+  it('runs takeLeadership with the term once, and gives the leadership up', async () => {
     const leaders = await service('one');
     const gate = new Gate();
     const terms: Term[] = [];
@@ -53,7 +53,7 @@ describe('LeaderService.select', () => {
     expect(terms[1]!.fencingToken).toBeGreaterThan(terms[0]!.fencingToken);
   });
 
-  it('takes turns with others where autoRequeue says so', async () => {
+  it('takes turns with other applications with autoRequeue', async () => {
     const order: string[] = [];
     const services = [await service('one'), await service('other')];
     const take = (name: string) => () => void order.push(name);
@@ -63,7 +63,7 @@ describe('LeaderService.select', () => {
     await expect.poll(() => order.join('')).toMatch(/010101/);
   });
 
-  it('reports what takeLeadership throws, and goes on', async () => {
+  it('reports an error of takeLeadership, and continues', async () => {
     const leaders = await service('one');
     const errors: unknown[] = [];
     const thrown = [new Error('first'), new CancelLeadership(), new Error('third')];
@@ -80,7 +80,7 @@ describe('LeaderService.select', () => {
     await expect.poll(() => errors).toEqual([thrown[0], thrown[2]]);
   });
 
-  it('answers changes() and listeners as a latch does', async () => {
+  it('works with changes() and listeners, as a latch does', async () => {
     const leaders = await service('one');
     const gate = new Gate();
     leaders.select('job', () => gate.pass());
@@ -92,7 +92,7 @@ describe('LeaderService.select', () => {
     await expect.poll(() => seen).toEqual([false, true, false]);
   });
 
-  it('is seen by those who take no part', async () => {
+  it('is visible to applications that are not candidates', async () => {
     const [one, other] = [await service('one'), await service('other')];
     const gate = new Gate();
     one.select('job', () => gate.pass());
@@ -104,7 +104,7 @@ describe('LeaderService.select', () => {
     gate.open();
   });
 
-  it('is refused beside itself and beside a latch, until that is closed', async () => {
+  it('is rejected while a selector or a latch of the election is open', async () => {
     const leaders = await service('one');
     const latch = leaders.latch('job');
     expect(() => leaders.select('job', () => {})).toThrow(BadOptionError);
@@ -121,9 +121,9 @@ describe('LeaderService.select', () => {
   it.each<[string, unknown, unknown, RegExp]>([
     ['no function', undefined, {}, /takeLeadership.*undefined/],
     ['autoRequeue of another type', () => {}, { autoRequeue: 1 }, /autoRequeue.*1/],
-    ['an onError that is none', () => {}, { onError: true }, /onError.*true/],
+    ['an onError that is not a function', () => {}, { onError: true }, /onError.*true/],
     ['an unknown option', () => {}, { requeue: true }, /requeue.*left out.*autoRequeue, onError/],
-  ])('refuses %s, and takes no part then', async (_, take, options, message) => {
+  ])('rejects %s, and does not become a candidate', async (_, take, options, message) => {
     const leaders = await service('one');
     const attempt = () => leaders.select('job', take as () => void, options as object);
     expect(attempt).toThrow(BadOptionError);
@@ -134,7 +134,7 @@ describe('LeaderService.select', () => {
 });
 
 describe('LeaderService.resign', () => {
-  it('gives the leadership to the next, and queues up behind all others', async () => {
+  it('gives the leadership to the next candidate, and queues again behind all others', async () => {
     const { one, other } = await two();
     const resigned = one.resign('job');
     expect(one.isLeader('job')).toBe(false);
@@ -144,7 +144,7 @@ describe('LeaderService.resign', () => {
     expect(one.isLeader('job')).toBe(false);
   });
 
-  it('interrupts a takeLeadership, and is through when that has settled and the next leads', async () => {
+  it('interrupts takeLeadership, and resolves when it has settled and the next candidate leads', async () => {
     const [one, other] = [await service('one'), await service('other')];
     const gate = new Gate();
     let reason: unknown;
@@ -161,7 +161,7 @@ describe('LeaderService.resign', () => {
     await gate.reached;
     expect(reason).toBeInstanceOf(NotLeaderError);
     expect(await other.leader('job')).toMatchObject({ id: 'one' });
-    // Once more, for what is interrupted already.
+    // Resigns again while the interruption is under way.
     const again = observed(one.resign('job'));
     await one.participants('job');
     expect([resigned.settled, again.settled]).toEqual([false, false]);
@@ -172,7 +172,7 @@ describe('LeaderService.resign', () => {
     second.open();
   });
 
-  it('does not wait for itself in a takeLeadership', async () => {
+  it('called by takeLeadership itself does not wait for takeLeadership', async () => {
     const leaders = await service('one');
     const through: number[] = [];
     leaders.select(
@@ -187,7 +187,7 @@ describe('LeaderService.resign', () => {
     await expect.poll(() => through.length).toBeGreaterThan(2);
   });
 
-  it('does nothing where this instance does not lead, or takes no part', async () => {
+  it('does nothing if this instance does not lead or is not a candidate', async () => {
     const { one, other } = await two();
     await other.resign('job');
     await one.resign('unknown');
@@ -197,7 +197,7 @@ describe('LeaderService.resign', () => {
 });
 
 describe('a shutdown', () => {
-  it('resigns at once: another application leads while this one closes', async () => {
+  it('resigns at once: another application leads while this one is still closing', async () => {
     const gate = new Gate();
     @Injectable()
     class Slow implements BeforeApplicationShutdown {
@@ -219,7 +219,7 @@ describe('a shutdown', () => {
     await closed;
   });
 
-  it('waits for a takeLeadership that ends when it is told to', async () => {
+  it('waits for a takeLeadership that ends when its signal aborts', async () => {
     const app = await apps.start({});
     const events: string[] = [];
     const started = new Gate();
@@ -235,7 +235,7 @@ describe('a shutdown', () => {
     expect(events).toEqual(['settled', 'closed']);
   });
 
-  it('waits for one that does not no longer than its shutdownTimeout', async () => {
+  it('waits for a takeLeadership that ignores its signal no longer than shutdownTimeout', async () => {
     const app = await apps.start({}, { shutdownTimeout: 50 });
     const gate = new Gate();
     app.get(LeaderService).select('job', () => gate.pass());
@@ -252,10 +252,10 @@ describe('a shutdown', () => {
     gate.open();
   });
 
-  it('leaves no candidate that was still waiting', async () => {
+  it('removes a candidate that is still waiting', async () => {
     const one = await service('one');
     await untilLeading(one, 'job');
-    // The leader's on its own node.
+    // The watch of the leader on its own node.
     await expect.poll(() => zk.watchCount()).toBe(1);
     const app = await apps.start({}, { participantId: 'other', elections: ['job'] });
     await untilCandidates(one, 'job', ['one', 'other']);

@@ -18,19 +18,19 @@ import { useServer } from '../../support/servers.js';
 const zk = useServer();
 const apps = useApps(zk);
 
-/** The leader service of an application of its own. */
+/** Returns the leader service of an application of its own. */
 async function service(participantId: string): Promise<LeaderService> {
   return (await apps.start({}, { participantId })).get(LeaderService);
 }
 
-/** The leader services of two applications, of which the first leads the election `job`. */
+/** The leader services of two applications. The first one leads the election `job`. */
 async function two() {
   const { one, other } = await apps.leaderAndFollower({});
   return { one: one.get(LeaderService), other: other.get(LeaderService) };
 }
 
 describe('LeaderService', () => {
-  it("takes part in the module's elections from the start on", async () => {
+  it('joins the elections of the module at startup', async () => {
     const path = zk.path('exact');
     await apps.start(
       {},
@@ -52,7 +52,7 @@ describe('LeaderService', () => {
     expect(await idOf('exact')).toBeUndefined();
   });
 
-  it('is told by the module what a call leaves undefined', async () => {
+  it('takes options that a call leaves undefined from the module', async () => {
     const path = zk.path('exact');
     const app = await apps.start({}, { elections: [{ election: 'job', id: 'me', path }] });
     const leaders = app.get(LeaderService);
@@ -66,7 +66,7 @@ describe('LeaderService', () => {
     expect(leaders.select('job', () => {}, left)).toMatchObject({ id: 'me', path });
   });
 
-  it('takes part from the first question on whether it leads', async () => {
+  it('becomes a candidate with the first call of isLeader()', async () => {
     const app = await apps.start({}, { participantId: 'one' });
     const leaders = app.get(LeaderService);
     expect([leaders.isLeader('job'), leaders.term('job')]).toEqual([false, undefined]);
@@ -79,7 +79,7 @@ describe('LeaderService', () => {
     });
   });
 
-  it('shows who leads and who waits, without taking part', async () => {
+  it('lists the leader and the candidates without becoming a candidate', async () => {
     const observer = await service('observer');
     expect(await observer.leader('job')).toBeUndefined();
     expect(await observer.participants('job')).toEqual([]);
@@ -92,7 +92,7 @@ describe('LeaderService', () => {
     expect(await observer.participants('job')).toHaveLength(2);
   });
 
-  it('gives one fencing token to a term, and a higher one to the next', async () => {
+  it('uses one fencing token for a term, and a higher one for the next term', async () => {
     const { one, other } = await two();
     const first = one.term('job')!;
     await one.resign('job');
@@ -101,7 +101,7 @@ describe('LeaderService', () => {
     expect([first.active, first.signal.aborted]).toEqual([false, true]);
   });
 
-  it('is injected by class, and by token for a named connection', async () => {
+  it('can be injected by class, and by token for a named connection', async () => {
     @Injectable()
     class Jobs {
       constructor(
@@ -121,11 +121,11 @@ describe('LeaderService', () => {
     expect(stock).toBe(app.get(getLeaderServiceToken('stock')));
     await untilLeading(stock, 'job');
     expect(await byClass.participants('job')).toEqual([]);
-    // The one instance leads on both: they are different elections.
+    // Both can lead, because the elections of the two connections are different.
     await untilLeading(byClass, 'job');
   });
 
-  it('may be used before the connection is there', async () => {
+  it('can be used before the connection exists', async () => {
     @Injectable()
     class Early implements OnModuleInit {
       constructor(@Inject(LeaderService) readonly leaders: LeaderService) {
@@ -139,7 +139,7 @@ describe('LeaderService', () => {
     expect(app.get(LeaderService).isLeader('job')).toBe(true);
   });
 
-  it('takes part as soon as somebody answers, where the connection is lazy', async () => {
+  it('becomes a candidate as soon as a lazy connection is established', async () => {
     const port = await freePort();
     const app = await apps.start(
       {},
@@ -161,7 +161,7 @@ describe('LeaderService', () => {
 });
 
 describe('LeaderService.latch', () => {
-  it('is the same one each time', async () => {
+  it('returns the same latch each time', async () => {
     const path = zk.path('exact');
     const leaders = await service('one');
     const latch = leaders.latch('job', { id: 'me', path });
@@ -173,7 +173,7 @@ describe('LeaderService.latch', () => {
     expect(await leaders.participants('job')).toMatchObject([{ id: 'me' }]);
   });
 
-  it('is refused by other options, naming them', async () => {
+  it('rejects other options for an existing latch, and names them', async () => {
     const leaders = await service('one');
     leaders.latch('job');
     for (const [options, message] of [
@@ -185,7 +185,7 @@ describe('LeaderService.latch', () => {
     }
   });
 
-  it('is made anew where it was closed, and listeners go on', async () => {
+  it('returns a new latch after the old one was closed, and listeners of the service remain', async () => {
     const { one, other } = await two();
     const seen: boolean[] = [];
     one.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
@@ -225,9 +225,9 @@ describe('LeaderService refuses', () => {
 
   it.each<[string, unknown, RegExp]>([
     ['an unknown option', { ids: 'x' }, /ids.*left out.*(did you mean id|path)/],
-    ['options that are none', 'x', /options.*"x"/],
+    ['options that are not an object', 'x', /options.*"x"/],
     ['an id of another type', { id: 5 }, /id.*(5|<number>)/],
-    ['a path that is none', { path: 'relative' }, /path.*"relative"/],
+    ['a path that is not a znode path', { path: 'relative' }, /path.*"relative"/],
   ])('%s', async (_, options, message) => {
     const leaders = await service('one');
     expect(() => leaders.latch('job', options as object)).toThrow(BadOptionError);
@@ -237,13 +237,13 @@ describe('LeaderService refuses', () => {
     await expect(leaders.leader('job', options as object)).rejects.toThrow(message);
   });
 
-  it('an id where nobody takes part by it', async () => {
+  it('an id for a call that reads only', async () => {
     const leaders = await service('one');
     const look = leaders.participants('job', { id: 'x' } as object);
     await expect(look).rejects.toThrow(/id must be left out/);
   });
 
-  it('an application whose elections cannot be, which leaves nothing', async () => {
+  it('an application with invalid elections, and leaves nothing behind', async () => {
     const twice = apps.start({}, { elections: ['job', { election: 'job', id: 'two' }] });
     await expect(twice).rejects.toThrow(/elections\[1\].*once.*"job"/);
     const close = vi.spyOn(ZkClient.prototype, 'close');
@@ -254,7 +254,7 @@ describe('LeaderService refuses', () => {
     expect(await (await service('observer')).participants('job')).toEqual([]);
   });
 
-  it('everything but questions once the application shuts down', async () => {
+  it('everything except queries after the application has shut down', async () => {
     const app = await apps.start({});
     const leaders = app.get(LeaderService);
     await untilLeading(leaders, 'job');

@@ -30,7 +30,7 @@ const reading = { mode: 'read', wait: 0 } as const;
 const writing = { mode: 'write', wait: 0 } as const;
 
 describe('a lock for readers and writers', () => {
-  it('has many readers at a time over all applications, and no writer beside them', async () => {
+  it('admits many readers in all applications at once, and no writer beside them', async () => {
     const { one, other } = await two();
     await using _first = await one.acquire('stock', reading);
     await using _second = await other.acquire('stock', reading);
@@ -38,14 +38,14 @@ describe('a lock for readers and writers', () => {
     expect(await one.tryAcquire('stock', { mode: 'write' })).toBeUndefined();
   });
 
-  it('has one writer, and no reader beside it', async () => {
+  it('admits one writer, and no reader beside it', async () => {
     const { one, other } = await two();
     await using _writer = await one.acquire('stock', writing);
     await expect(other.acquire('stock', reading)).rejects.toThrow(LockBusyError);
     await expect(other.acquire('stock', writing)).rejects.toThrow(LockBusyError);
   });
 
-  it('lets a writer read what it writes, and refuses a reader that wants to write', async () => {
+  it('lets a writer read, and rejects a reader that wants to write', async () => {
     const { one } = await two();
     await one.withLock('stock', writing, async () => {
       expect(await one.withLock('stock', reading, () => 'both')).toBe('both');
@@ -55,7 +55,7 @@ describe('a lock for readers and writers', () => {
     });
   });
 
-  it('is not mixed with an exclusive lock of the same key: whoever comes later is told', async () => {
+  it('cannot be mixed with an exclusive lock of the same key: the later caller gets an error', async () => {
     const { one, other } = await two();
     await using _lease = await one.acquire('stock');
     for (const mode of ['read', 'write'] as const) {
@@ -68,7 +68,7 @@ describe('a lock for readers and writers', () => {
     await expect(one.withLock('goods', { wait: 0 }, () => {})).rejects.toThrow(ForeignNodeError);
   });
 
-  it('re-enters during a shutdown, as the writer may read then', async () => {
+  it('can be re-entered during a shutdown, also to read as the writer', async () => {
     const { app, one } = await two();
     const gate = new Gate();
     const holding = one.withLock('stock', writing, async () => {
@@ -85,7 +85,7 @@ describe('a lock for readers and writers', () => {
 });
 
 describe('a list of keys', () => {
-  it('is locked as one, and a lease for each key', async () => {
+  it('is locked as a whole, with a lease for each key', async () => {
     const { one, other } = await two();
     await one.withLock(['stock', 'orders'], async (lease) => {
       expect(lease.held).toBe(true);
@@ -100,7 +100,7 @@ describe('a list of keys', () => {
     expect(currentLease()).toBeUndefined();
   });
 
-  it('is locked wholly or not at all', async () => {
+  it('is locked completely or not at all', async () => {
     const { client, one, other } = await two();
     await using _lease = await other.acquire('b');
     expect(await one.tryAcquire(['a', 'b', 'c'])).toBeUndefined();
@@ -113,14 +113,14 @@ describe('a list of keys', () => {
     await untilQueued(client, 'b', 1);
   });
 
-  it('keeps none of its locks for holdAtLeast where it did not get them all', async () => {
+  it('keeps none of its locks for holdAtLeast unless it acquired them all', async () => {
     const { one, other } = await two();
     await using _lease = await other.acquire('b');
     expect(await one.tryAcquire(['a', 'b'], { holdAtLeast: 60_000 })).toBeUndefined();
     await using _free = await other.acquire('a', { wait: 30_000 });
   });
 
-  it('is never waited for in a circle, whatever the order of the keys', async () => {
+  it('never deadlocks, in any order of the keys', async () => {
     const { one, other } = await two();
     let sold = 0;
     await Promise.all(
@@ -133,7 +133,7 @@ describe('a list of keys', () => {
     expect(sold).toBe(20);
   });
 
-  it('is entered again inside of itself, in whole and in part', async () => {
+  it('can be re-entered, completely and in part', async () => {
     const { one } = await two();
     await one.withLock(['a', 'b'], async () => {
       expect(await one.withLock('b', { wait: 0 }, () => 'part')).toBe('part');
@@ -149,7 +149,7 @@ describe('a list of keys', () => {
     expect(['a', 'b', 'c'].map((key) => one.held(key))).toEqual([false, false, false]);
   });
 
-  it('may be read or written', async () => {
+  it('can be locked to read or to write', async () => {
     const { one, other } = await two();
     await using _first = await one.acquire(['a', 'b'], reading);
     await using second = await other.acquire(['a', 'b'], reading);
@@ -157,7 +157,7 @@ describe('a list of keys', () => {
     expect(await other.tryAcquire(['b', 'c'], { mode: 'write' })).toBeUndefined();
   });
 
-  it('is given back when a shutdown has waited for it', async () => {
+  it('is released when a shutdown has waited for it', async () => {
     const { app, one, other } = await two();
     const lease = await one.acquire(['a', 'b']);
     const closed = app.close();
@@ -166,7 +166,7 @@ describe('a list of keys', () => {
     await Promise.all([closed, (await waiting).release()]);
   });
 
-  it('may have names that are alike only once they are encoded', async () => {
+  it('may contain keys that differ only in what is encoded', async () => {
     const { one } = await two();
     await using lease = await one.acquire(['a/b', 'a%2Fb'], { wait: 0 });
     expect(lease.held).toBe(true);
@@ -175,9 +175,9 @@ describe('a list of keys', () => {
   it.each<[string, unknown, object, RegExp]>([
     ['no keys', [], {}, /key must be at least one key/],
     ['a key twice', ['a', 'b', 'a'], {}, /key must be in the list once, but is "a"/],
-    ['a key that is none', ['a', ''], {}, /key must be a non-empty string/],
+    ['a key that is not a string', ['a', ''], {}, /key must be a non-empty string/],
     ['one path for several keys', ['a', 'b'], { path: '/x' }, /path must be left out/],
-  ])('is refused with %s', async (_, keys, options, message) => {
+  ])('is rejected with %s', async (_, keys, options, message) => {
     const { one } = await two();
     const key = keys as string[];
     for (const attempt of [
@@ -191,8 +191,8 @@ describe('a list of keys', () => {
   });
 });
 
-describe('a lease with bounds', () => {
-  it('is lost after holdAtMost, and the next has the lock', async () => {
+describe('a lease with holdAtMost or holdAtLeast', () => {
+  it('is lost after holdAtMost, and the next waiter gets the lock', async () => {
     const { one, other } = await two();
     await using lease = await one.acquire('stock', { holdAtMost: 50 });
     const next = other.acquire('stock', { wait: 60_000 });
@@ -203,7 +203,7 @@ describe('a lease with bounds', () => {
     expect([lease.held, second.held]).toEqual([false, true]);
   });
 
-  it('is lost after the default of the module, which a call may exceed', async () => {
+  it("is lost after the module's default, unless the call sets a longer time", async () => {
     const app = await apps.start({}, { defaults: { holdAtMost: 50 } });
     const locks = app.get(LockService);
     await using short = await locks.acquire('short');
@@ -212,7 +212,7 @@ describe('a lease with bounds', () => {
     expect(long.held).toBe(true);
   });
 
-  it('keeps the lock taken for holdAtLeast, however early it is given back', async () => {
+  it('keeps the lock for holdAtLeast, however early it is released', async () => {
     const { one, other } = await two();
     const started = performance.now();
     await one.withLock('job', { holdAtLeast: 1_000 }, () => {});
@@ -221,7 +221,7 @@ describe('a lease with bounds', () => {
     expect(performance.now() - started).toBeGreaterThan(980);
   });
 
-  it('counts the bounds of several locks from the moment it has them all', async () => {
+  it('with several keys counts both times from the grant of the last lock', async () => {
     const { client, one, other } = await two();
     const b = await other.acquire('b');
     const acquiring = one.acquire(['a', 'b'], { holdAtMost: 100 });
@@ -244,7 +244,7 @@ describe('a lease with bounds', () => {
     [{ details: 'me' }, /details.*"me"/],
     [{ details: { name: 5 } }, /details\.name.*5/],
     [{ details: { data: 5n } }, /details\.data.*JSON.*5n/],
-  ])('is refused with %o', async (options, message) => {
+  ])('is rejected with %o', async (options, message) => {
     const { one } = await two();
     await expect(one.acquire('stock', options)).rejects.toThrow(BadOptionError);
     await expect(one.acquire('stock', options)).rejects.toThrow(message);
@@ -252,7 +252,7 @@ describe('a lease with bounds', () => {
 });
 
 describe('LockService.participants', () => {
-  it('shows who holds and who waits, in order, and what they say of themselves', async () => {
+  it('lists the holders and the waiters in order, with their details', async () => {
     const waiting = await apps.start({}, { defaults: { details: { name: 'orders' } } });
     const { client, one } = await two();
     await using _lease = await one.acquire('stock', { details: { text: 'counting', data: [1] } });
@@ -269,7 +269,7 @@ describe('LockService.participants', () => {
     expect(await one.participants('stock')).toEqual([]);
   });
 
-  it('shows readers and writers of a key', async () => {
+  it('lists the readers and the writers of a key', async () => {
     const { client, one, other } = await two();
     await using lease = await one.acquire('stock', reading);
     const write = other.acquire('stock', { mode: 'write' });
@@ -282,7 +282,7 @@ describe('LockService.participants', () => {
     await (await write).release();
   });
 
-  it('shows a lock at an exact path, and refuses what it does not know', async () => {
+  it('lists a lock at an exact path, and rejects unknown options', async () => {
     const { one } = await two();
     const path = zk.path('exact');
     await using _lease = await one.acquire('stock', { path });
@@ -294,7 +294,7 @@ describe('LockService.participants', () => {
 });
 
 describe('LockService.revoke', () => {
-  it('asks the holder of a key in another application, who gives it back', async () => {
+  it('notifies the holder of a key in another application, which releases it', async () => {
     const { one, other } = await two();
     const asked: Lease[] = [];
     const lease = await one.acquire('stock', {
@@ -310,7 +310,7 @@ describe('LockService.revoke', () => {
     expect(lease.revocation.reason).toBeInstanceOf(LockRevokedError);
   });
 
-  it('is no more than a request: the holder goes on as long as it likes', async () => {
+  it('is only a request: the holder may keep the lock', async () => {
     const { one, other } = await two();
     await one.withLock('stock', async (lease) => {
       const request = aborted(lease.revocation);
@@ -320,7 +320,7 @@ describe('LockService.revoke', () => {
     });
   });
 
-  it('asks one participant of several', async () => {
+  it('notifies one participant of several', async () => {
     const { one, other } = await two();
     await using first = await one.acquire('stock', reading);
     await using second = await other.acquire('stock', reading);
@@ -331,7 +331,7 @@ describe('LockService.revoke', () => {
     expect(first.revocation.aborted).toBe(false);
   });
 
-  it('asks the holder of several keys by each of them', async () => {
+  it('notifies the holder of several keys through any of them', async () => {
     const { one, other } = await two();
     let asked: Lease | undefined;
     await one.withLock(['a', 'b'], { onRevoke: (lease) => void (asked = lease) }, async (lease) => {
@@ -342,7 +342,7 @@ describe('LockService.revoke', () => {
     });
   });
 
-  it('asks who re-entered too, as long as they are inside', async () => {
+  it('notifies a re-entered call as long as it runs', async () => {
     const { one, other } = await two();
     const asked: string[] = [];
     const listening = (name: string) => ({ onRevoke: () => void asked.push(name) });
@@ -366,7 +366,7 @@ describe('LockService.revoke', () => {
       },
     ],
     ['rejects', () => Promise.reject(error)],
-  ])('tells a listener that %s to the process, and goes on', async (_how, onRevoke) => {
+  ])('reports a listener that %s as a process warning, and continues', async (_how, onRevoke) => {
     const { one, other } = await two();
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     await one.withLock('stock', { onRevoke }, async (lease) => {
@@ -377,7 +377,7 @@ describe('LockService.revoke', () => {
     warned.mockRestore();
   });
 
-  it('finds nobody to ask where nobody holds the key', async () => {
+  it('resolves if no caller holds the key', async () => {
     const { one } = await two();
     await expect(one.revoke('stock')).resolves.toBeUndefined();
     await expect(one.revoke({} as never)).rejects.toThrow(BadOptionError);

@@ -24,7 +24,7 @@ async function two() {
 }
 
 describe('LockService.withLock', () => {
-  it('runs one call at a time over all applications', async () => {
+  it('runs one call at a time in all applications together', async () => {
     const { one, other } = await two();
     let running = 0;
     let most = 0;
@@ -39,7 +39,7 @@ describe('LockService.withLock', () => {
     expect(most).toBe(1);
   });
 
-  it('gives the lease to the function, and its result to the caller', async () => {
+  it('passes the lease to the function, and its result to the caller', async () => {
     const { one } = await two();
     const result = await one.withLock('stock', { wait: 30_000 }, (lease) => {
       expect(lease).toMatchObject({ key: 'stock', held: true });
@@ -51,7 +51,7 @@ describe('LockService.withLock', () => {
     expect(currentLease()).toBeUndefined();
   });
 
-  it('passes an error of the function through as it is, and releases', async () => {
+  it('passes on an error of the function unchanged, and releases', async () => {
     const { one, other } = await two();
     const error = new Error('sold out');
     await expect(
@@ -62,7 +62,7 @@ describe('LockService.withLock', () => {
     await expect(other.withLock('stock', { wait: 0 }, () => 'free')).resolves.toBe('free');
   });
 
-  it('re-enters, unless reentrant: false', async () => {
+  it('re-enters, unless reentrant is false', async () => {
     const { one } = await two();
     await one.withLock('stock', async () => {
       expect(await one.withLock('stock', { wait: 0 }, () => 'inner')).toBe('inner');
@@ -73,8 +73,8 @@ describe('LockService.withLock', () => {
   });
 });
 
-describe('a taken lock', () => {
-  it('is busy to whoever does not wait', async () => {
+describe('a lock that is held elsewhere', () => {
+  it('rejects a call with wait: 0 as busy', async () => {
     const { one, other } = await two();
     await using _lease = await one.acquire('stock');
     await expect(other.withLock('stock', { wait: 0 }, () => {})).rejects.toThrow(LockBusyError);
@@ -83,20 +83,20 @@ describe('a taken lock', () => {
     expect(await other.tryAcquire('stock', { wait: 20 })).toBeUndefined();
   });
 
-  it('times out whoever waits too long', async () => {
+  it('rejects a waiter at its timeout', async () => {
     const { one, other } = await two();
     await using _lease = await one.acquire('stock');
     await expect(other.acquire('stock', { wait: 20 })).rejects.toThrow(LockTimeoutError);
   });
 
-  it('times out after the module default where the call says nothing', async () => {
+  it("rejects a waiter at the module's default timeout", async () => {
     const app = await apps.start({}, { defaults: { wait: 0 } });
     const { one } = await two();
     await using _lease = await one.acquire('stock');
     await expect(app.get(LockService).acquire('stock')).rejects.toThrow(LockBusyError);
   });
 
-  it('is waited for until a signal says otherwise, and the place in the queue goes', async () => {
+  it('is waited for until the signal aborts, which also removes the znode', async () => {
     const { client, one, other } = await two();
     await using _lease = await one.acquire('stock');
     const controller = new AbortController();
@@ -108,14 +108,14 @@ describe('a taken lock', () => {
     await untilQueued(client, 'stock', 1);
   });
 
-  it('is not waited for with a signal that was aborted before', async () => {
+  it('rejects at once if the signal has already aborted', async () => {
     const { one } = await two();
     await expect(one.acquire('stock', { signal: AbortSignal.abort() })).rejects.toThrow(
       WaitCancelledError,
     );
   });
 
-  it('is granted to the one who waits when it is released', async () => {
+  it('is granted to the waiter when it is released', async () => {
     const { client, one, other } = await two();
     const first = await one.acquire('stock');
     const waiting = other.acquire('stock');
@@ -128,7 +128,7 @@ describe('a taken lock', () => {
 });
 
 describe('LockService', () => {
-  it('tells whether this process holds a key', async () => {
+  it('reports with held() whether this process holds a key', async () => {
     const { one, other } = await two();
     expect(one.held('stock')).toBe(false);
     const lease = await one.acquire('stock');
@@ -137,21 +137,21 @@ describe('LockService', () => {
       false,
       false,
     ]);
-    // It could not tell the modes apart.
+    // held() cannot distinguish the modes.
     expect(() => one.held('stock', { mode: 'read' } as object)).toThrow(/mode must be left out/);
     await lease.release();
     await lease.release();
     expect(one.held('stock')).toBe(false);
   });
 
-  it('refuses to wait for itself', async () => {
+  it('rejects a call that would wait for its own call chain', async () => {
     const { one } = await two();
     await one.withLock('stock', async () => {
       await expect(one.acquire('stock')).rejects.toThrow(SelfDeadlockError);
     });
   });
 
-  it('excludes a Mutex on the same path, given as path', async () => {
+  it('excludes a Mutex on the same exact path', async () => {
     const { client, one } = await two();
     const path = zk.path('curator');
     await using _lease = await new Mutex(client, path).acquire();
@@ -159,7 +159,7 @@ describe('LockService', () => {
     await expect(one.acquire('stock', { path: 'relative' })).rejects.toThrow(BadOptionError);
   });
 
-  it('keeps every key below its own directory', async () => {
+  it('keeps every key below the directory of the locks', async () => {
     const { client, one } = await two();
     const keys = ['../../escape', '..', 'a/b', '商品 42', '🛒', 'a\tb'];
     for (const key of keys) await one.withLock(key, () => {});
@@ -174,11 +174,11 @@ describe('LockService', () => {
     ['a key with a NUL', ['a\0b']],
     ['a key of another type', [42]],
     ['a negative wait', ['stock', { wait: -1 }]],
-    ['a wait that is no number', ['stock', { wait: '5' }]],
+    ['a wait that is not a number', ['stock', { wait: '5' }]],
     ['NaN as a wait', ['stock', { wait: Number.NaN }]],
     ['an unknown option', ['stock', { wiat: 5 }]],
-    ['options that are none', ['stock', 5]],
-    ['a signal that is none', ['stock', { signal: 'stop' }]],
+    ['options that are not an object', ['stock', 5]],
+    ['a signal that is not an AbortSignal', ['stock', { signal: 'stop' }]],
     ['reentrant of another type', ['stock', { reentrant: 'no' }]],
   ])('refuses %s', async (_, args) => {
     const { one } = await two();
@@ -188,7 +188,7 @@ describe('LockService', () => {
     await expect(one.withLock(key, options, () => {})).rejects.toThrow(BadOptionError);
   });
 
-  it('refuses withLock without a function', async () => {
+  it('rejects withLock() without a function', async () => {
     const { one } = await two();
     await expect(one.withLock('stock', {} as never)).rejects.toThrow(/fn must be a function/);
   });
@@ -197,13 +197,13 @@ describe('LockService', () => {
     ['an Observable', () => of(1)],
     ['a promise of an Observable', async () => of(1)],
     ['a generator', async function* () {}],
-  ])('refuses %s: it would begin without the lock', async (_, fn) => {
+  ])('rejects %s, which would begin without the lock', async (_, fn) => {
     const { one } = await two();
     await expect(one.withLock('stock', fn)).rejects.toThrow(/result of fn must be no Observable/);
     expect(one.held('stock')).toBe(false);
   });
 
-  it('remembers no lock that is over', async () => {
+  it('keeps no memory of released locks', async () => {
     const { one } = await two();
     const gate = new Gate();
     const holding = one.withLock('held', () => gate.pass());
@@ -218,7 +218,7 @@ describe('LockService', () => {
     expect(leases.size).toBe(0);
   });
 
-  it('forgets a lost lease that nobody gives back', async () => {
+  it('keeps no memory of a lost lease that is never released', async () => {
     const { client, one } = await two();
     const lease = await one.acquire('stock');
     await loseSession(zk, client);

@@ -46,7 +46,7 @@ async function untilWaiting(service: SemaphoreService, key: string, count = 1): 
 const twoPermits = { permits: 2 };
 
 describe('SemaphoreService', () => {
-  it('lets in as many at a time as there are permits, over all applications', async () => {
+  it('grants as many permits as there are in all applications together', async () => {
     const { one, other } = await two();
     const meter = new Meter(2);
     await Promise.all(
@@ -55,11 +55,11 @@ describe('SemaphoreService', () => {
       ),
     );
     expect(meter.most).toBe(2);
-    // Who asked for the last ones here is no longer needed, and on its way back from the door.
+    // The request for the last permits may still be on its way back from the head of the queue.
     await expect.poll(() => one.available('reports', twoPermits)).toBe(2);
   });
 
-  it('gives the lease to the function, its result to the caller, and its error as it is', async () => {
+  it('passes the lease to the function, its result to the caller, and its error unchanged', async () => {
     const { one } = await two();
     const result = await one.withPermit('reports', twoPermits, (lease) => {
       expect(lease).toMatchObject({ key: 'reports', held: true });
@@ -74,7 +74,7 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', twoPermits)).toBe(2);
   });
 
-  it('refuses an Observable: it would begin without the permit', async () => {
+  it('rejects a function that returns an Observable, which would begin without the permit', async () => {
     const { one } = await two();
     await expect(one.withPermit('reports', twoPermits, () => of(1))).rejects.toThrow(
       /result of fn must be no Observable/,
@@ -82,7 +82,7 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', twoPermits)).toBe(2);
   });
 
-  it('is busy, times out and is cancelled as a lock is', async () => {
+  it('rejects as busy, timed out or cancelled, as a lock does', async () => {
     const { one, other } = await two();
     await using _lease = await one.acquire('reports', { permits: 2, count: 2 });
     const attempt = (options: object) => other.acquire('reports', { permits: 2, ...options });
@@ -97,7 +97,7 @@ describe('SemaphoreService', () => {
     await untilWaiting(one, 'reports', 0);
   });
 
-  it('takes several permits or none, and gives them back together or one by one', async () => {
+  it('acquires several permits or none, and releases them together or one by one', async () => {
     const { one, other } = await two();
     const leases = await one.acquireEach('reports', { permits: 3, count: 2 });
     expect(leases).toHaveLength(2);
@@ -110,7 +110,7 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', { permits: 3 })).toBe(3);
   });
 
-  it('takes another permit inside of one', async () => {
+  it('acquires another permit inside a permit', async () => {
     const { one } = await two();
     await one.withPermit('reports', twoPermits, async () => {
       await one.withPermit('reports', { ...twoPermits, wait: 0 }, async () => {
@@ -119,7 +119,7 @@ describe('SemaphoreService', () => {
     });
   });
 
-  it('shares its number of permits, and raising it wakes who waits', async () => {
+  it('shares the number of permits in a znode, and a higher number wakes waiters', async () => {
     const { one, other } = await two();
     await one.setPermits('reports', 1);
     const shared = { permits: 'shared' } as const;
@@ -136,20 +136,20 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', shared)).toBe(3);
   });
 
-  it('says that a shared number was never set', async () => {
+  it('rejects if the shared number of permits was never set', async () => {
     const { one } = await two();
     const acquiring = one.acquire('reports', { permits: 'shared', wait: 0 });
     await expect(acquiring).rejects.toThrow(/permits.*set before/);
   });
 
-  it('refuses another number of permits than others use', async () => {
+  it('rejects a number of permits that differs from that of the other users', async () => {
     const { one, other } = await two();
     await using _lease = await one.acquire('reports', twoPermits);
     await expect(one.acquire('reports', { permits: 3 })).rejects.toThrow(BadOptionError);
     await expect(other.acquire('reports', { permits: 3 })).rejects.toThrow(/permits.*2/);
   });
 
-  it('is at <namespace>/semaphores/<key>, or at an exact path', async () => {
+  it('uses <namespace>/semaphores/<key>, or an exact path', async () => {
     const { client, one } = await two();
     const recipe = new Semaphore(client, `${client.namespace}/semaphores/a%2Fb`, { permits: 1 });
     await using _lease = await one.acquire('a/b', { permits: 1 });
@@ -161,14 +161,14 @@ describe('SemaphoreService', () => {
     expect(await one.available('any', { permits: 'shared', path: `${path}-shared` })).toBe(4);
   });
 
-  it('has nothing to do with the lock of the same key', async () => {
+  it('is independent of the lock with the same key', async () => {
     const { app, one } = await two();
     await app.get(LockService).withLock('stock', async () => {
       await using _lease = await one.acquire('stock', { permits: 1, wait: 0 });
     });
   });
 
-  it('shows who holds and who waits, and asks a holder for its permit', async () => {
+  it('lists the holders and the waiters, and requests revocation from a holder', async () => {
     const { one, other } = await two();
     const asked: Lease[] = [];
     const lease = await one.acquire('reports', {
@@ -193,7 +193,7 @@ describe('SemaphoreService', () => {
     expect(asked).toEqual([lease]);
   });
 
-  it('loses its lease after holdAtMost, and keeps it taken for holdAtLeast', async () => {
+  it('loses its lease after holdAtMost, and keeps its permit for holdAtLeast', async () => {
     const { one, other } = await two();
     await using lease = await one.acquire('reports', { permits: 1, holdAtMost: 50 });
     await using _next = await other.acquire('reports', {
@@ -206,7 +206,7 @@ describe('SemaphoreService', () => {
     await using _later = await other.acquire('job', { permits: 1, wait: 30_000 });
   });
 
-  it('does what the module says where the call does not', async () => {
+  it('takes options that a call leaves out from the module', async () => {
     const app = await apps.start({}, { defaults: { wait: 0, details: { name: 'printer' } } });
     const { one } = await two();
     await using _lease = await app.get(SemaphoreService).acquire('reports', { permits: 1 });
@@ -218,7 +218,7 @@ describe('SemaphoreService', () => {
     ]);
   });
 
-  it('is injected by class, and by token for a named connection', async () => {
+  it('can be injected by class, and by token for a named connection', async () => {
     @Injectable()
     class Reports {
       constructor(
@@ -233,12 +233,12 @@ describe('SemaphoreService', () => {
     expect(named.get(getSemaphoreServiceToken('printers'))).toBeInstanceOf(SemaphoreService);
   });
 
-  it('refuses new holders when the application shuts down, and waits for the present ones', async () => {
+  it('rejects new acquires when the application shuts down, and waits for the present holders', async () => {
     const { app, one, other } = await two();
     const gate = new Gate();
     const holding = one.withPermit('reports', { permits: 1 }, async () => {
       await gate.pass();
-      // Another permit is something new, unlike the same lock again.
+      // Unlike re-entering a lock, another permit is a new grant.
       await expect(one.acquire('reports', { permits: 1 })).rejects.toThrow(
         /semaphore "reports" is refused.*shutting down/,
       );
@@ -257,10 +257,15 @@ describe('SemaphoreService', () => {
     ['no permits', 'k', {}, /permits.*'shared'.*undefined/],
     ['0 permits', 'k', { permits: 0 }, /permits.*0/],
     ['negative permits', 'k', { permits: -1 }, /permits.*-1/],
-    ['half a permit', 'k', { permits: 1.5 }, /permits.*1\.5/],
+    ['a fraction as the number of permits', 'k', { permits: 1.5 }, /permits.*1\.5/],
     ['permits of another type', 'k', { permits: '3' }, /permits.*"3"/],
     ['a count of 0', 'k', { permits: 1, count: 0 }, /count.*0/],
-    ['more than there are', 'k', { permits: 2, count: 3 }, /count.*at most the 2 permits.*3/],
+    [
+      'a count above the number of permits',
+      'k',
+      { permits: 2, count: 3 },
+      /count.*at most the 2 permits.*3/,
+    ],
     ['an unknown option', 'k', { permits: 1, mode: 'read' }, /mode.*left out/],
     ['a negative wait', 'k', { permits: 1, wait: -1 }, /wait.*-1/],
     ['an empty key', '', { permits: 1 }, /key.*""/],
@@ -279,14 +284,14 @@ describe('SemaphoreService', () => {
     }
   });
 
-  it('refuses to set a number of permits that is none', async () => {
+  it('rejects setPermits() with an invalid number', async () => {
     const { one } = await two();
     for (const permits of [0, -1, 1.5, 2 ** 31, Number.NaN, '3' as never]) {
       await expect(one.setPermits('k', permits)).rejects.toThrow(BadOptionError);
     }
   });
 
-  it('remembers no permit that is over', async () => {
+  it('keeps no memory of released permits', async () => {
     const { one } = await two();
     for (let i = 0; i < 5; i++) await one.withPermit('reports', twoPermits, () => {});
     for (const lease of await one.acquireEach('reports', { permits: 2, count: 2 })) {

@@ -22,7 +22,7 @@ const server = useServer();
 const connect = useClients(server);
 
 describe('the shared lock with a child watch', () => {
-  it('lets readers in together and writers alone, and leaves nothing behind', async () => {
+  it('admits readers together and a writer alone, and leaves nothing behind', async () => {
     const path = server.path('shared');
     const clients = await Promise.all([connect(), connect(), connect()]);
     let readers = 0;
@@ -55,7 +55,7 @@ describe('the shared lock with a child watch', () => {
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
-  it('has several readers at once', async () => {
+  it('admits several readers at once', async () => {
     const path = server.path('readers');
     const [one, two] = await Promise.all([connect(), connect()]);
     const first = await new SharedLock(one, path).read.acquire({ wait: 0 });
@@ -67,7 +67,7 @@ describe('the shared lock with a child watch', () => {
     await queued(one, path, 0);
   });
 
-  it('is granted in the order of arrival', async () => {
+  it('grants in the order of arrival', async () => {
     const path = server.path('order');
     const [observer, ...clients] = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const held = await new SharedLock(observer!, path).write.acquire();
@@ -82,7 +82,7 @@ describe('the shared lock with a child watch', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  it('excludes the real read/write lock on the same path, both ways', async () => {
+  it('excludes the real read/write lock on the same path, and the reverse', async () => {
     const path = server.path('with-the-real-one');
     const [one, two] = await Promise.all([connect(), connect()]);
     const real = await new ReadWriteLock(one, path).write.acquire();
@@ -96,7 +96,7 @@ describe('the shared lock with a child watch', () => {
     await taught.release();
   });
 
-  it('ends a wait in time or by its signal, and then leaves no node', async () => {
+  it('ends a wait at its timeout or its signal, and leaves no node', async () => {
     const path = server.path('waits');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
@@ -113,7 +113,7 @@ describe('the shared lock with a child watch', () => {
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
-  it('passes on when the session of its holder expires, and the holder is told', async () => {
+  it('is granted to the next waiter when the session of its holder expires, and the holder is notified', async () => {
     const path = server.path('expired');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
@@ -125,7 +125,7 @@ describe('the shared lock with a child watch', () => {
     await next.release();
   });
 
-  it('is waited for in the next session when that of the waiter expires', async () => {
+  it('is granted in the next session when the session of the waiter expires', async () => {
     const path = server.path('waiter-expired');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
@@ -143,7 +143,7 @@ describe('the shared lock with a child watch', () => {
     await granted.release();
   });
 
-  it('queues a waiter again whose node somebody deletes', async () => {
+  it('queues a waiter again if its node is deleted', async () => {
     const path = server.path('by-hand');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
@@ -159,14 +159,14 @@ describe('the shared lock with a child watch', () => {
     await (await waiting).release();
   });
 
-  it('queues a waiter again whose node somebody deletes with all of the path', async () => {
+  it('queues a waiter again if its node is deleted together with the path', async () => {
     const path = server.path('path-deleted');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
     const waiting = new SharedLock(waiter, path).write.acquire();
     await queued(holder, path, 2);
     const nodes = await nodesUnder(holder, path);
-    // In one transaction, so that all is gone when the waiter looks.
+    // In one transaction, so that the waiter finds nothing when it reads.
     const raw = await RawClient.connect({ port: server.port });
     const deletions = [...nodes.map((node) => `${path}/${node}`), path].map((at) =>
       steps.delete(at),
@@ -178,7 +178,7 @@ describe('the shared lock with a child watch', () => {
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
   });
 
-  it('re-enters along the call chain, lets a writer read, and refuses a reader that wants to write', async () => {
+  it('re-enters along the call chain, lets a writer read, and rejects a reader that wants to write', async () => {
     const path = server.path('reentry');
     const { read, write } = new SharedLock(await connect(), path);
     await write.withLock(() => write.withLock(() => read.withLock(() => undefined)));
@@ -187,7 +187,7 @@ describe('the shared lock with a child watch', () => {
     });
   });
 
-  it('shares no path with a mutex', async () => {
+  it('rejects a path that a mutex uses', async () => {
     const path = server.path('foreign');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire();

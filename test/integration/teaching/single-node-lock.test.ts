@@ -21,8 +21,8 @@ async function gone(client: ZkClient, path: string): Promise<void> {
   await expect.poll(() => client.exists(path)).toBeUndefined();
 }
 
-describe('the lock on a single node', () => {
-  it('lets one holder in at a time, with rising tokens, and leaves nothing behind', async () => {
+describe('the single-node lock', () => {
+  it('admits one holder at a time, with increasing tokens, and leaves nothing behind', async () => {
     const path = server.path('single');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const tokens: bigint[] = [];
@@ -72,7 +72,7 @@ describe('the lock on a single node', () => {
     await lease.release();
   });
 
-  it('ends a wait in time or by its signal, and then takes nothing', async () => {
+  it('ends a wait at its timeout or its signal, and then acquires nothing', async () => {
     const path = server.path('waits');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new SingleNodeLock(holder, path).acquire();
@@ -84,13 +84,13 @@ describe('the lock on a single node', () => {
     await expect(waiting).rejects.toThrow(WaitCancelledError);
     await expect(lock.acquire({ signal: AbortSignal.abort() })).rejects.toThrow(WaitCancelledError);
     await lease.release();
-    // Whatever the ended waits had still to send has been answered then.
+    // By now the server has answered everything that the ended waits had sent.
     await other.sync('/');
     expect(await other.exists(path)).toBeUndefined();
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
-  it('passes on when the session of its holder expires, and the holder is told', async () => {
+  it('is granted to the next waiter when the session of its holder expires, and the holder is notified', async () => {
     const path = server.path('expired');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await new SingleNodeLock(holder, path).acquire();
@@ -105,7 +105,7 @@ describe('the lock on a single node', () => {
     await next.release();
   });
 
-  it('is waited for in the next session when that of the waiter expires', async () => {
+  it('is granted in the next session when the session of the waiter expires', async () => {
     const path = server.path('waiter-expired');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SingleNodeLock(holder, path).acquire();
@@ -121,7 +121,7 @@ describe('the lock on a single node', () => {
     await granted.release();
   });
 
-  it('is lost when somebody deletes the node, and release spares the next holder', async () => {
+  it('is lost if its node is deleted, and release() does not delete the node of the next holder', async () => {
     const path = server.path('by-hand');
     const [holder, operator] = await Promise.all([connect(), connect()]);
     const lease = await new SingleNodeLock(holder, path).acquire();
@@ -135,7 +135,7 @@ describe('the lock on a single node', () => {
     await next.release();
   });
 
-  it('ShedLock: a release whose answer was lost never frees the next holder', async () => {
+  it('ShedLock: a release whose reply was lost never releases the lock of the next holder', async () => {
     const path = server.path('late-release');
     await using link = await Link.to(server.port);
     const [holder, other] = await Promise.all([
@@ -145,7 +145,7 @@ describe('the lock on a single node', () => {
     const lease = await new SingleNodeLock(holder, path).acquire();
     const waiting = new SingleNodeLock(other, path).acquire();
     const session = await holder.session();
-    // What is lost is the answer of the delete, not of the read before it.
+    // Loses the reply to the delete, not to the read before it.
     const { delete: send } = session;
     session.delete = async (...args) => {
       session.delete = send;
@@ -157,7 +157,7 @@ describe('the lock on a single node', () => {
     await link.cut();
     await released;
     await stateOf(holder, 'RECONNECTED');
-    // Two round trips: time enough to look at the node and to delete it.
+    // Two round trips: long enough to read the node and to delete it.
     await holder.sync('/');
     await holder.sync('/');
     expect(next.held).toBe(true);
@@ -166,7 +166,7 @@ describe('the lock on a single node', () => {
     await holder.close();
   });
 
-  it('is taken once though the answer of the create was lost', async () => {
+  it('is acquired once although the reply to the create was lost', async () => {
     const path = server.path('lost-create');
     await using link = await Link.to(server.port);
     const [client, observer] = await Promise.all([
@@ -185,7 +185,7 @@ describe('the lock on a single node', () => {
     await client.close();
   });
 
-  it('leaves no node when the wait ends before the answer of the create is there', async () => {
+  it('leaves no node if the wait ends before the reply to the create arrives', async () => {
     const path = server.path('cancelled-create');
     await using link = await Link.to(server.port);
     const [client, observer] = await Promise.all([
@@ -203,7 +203,7 @@ describe('the lock on a single node', () => {
     await client.close();
   });
 
-  it('refuses a node that no end of a session deletes, and bad paths and waits', async () => {
+  it('rejects a node that is not ephemeral, and invalid paths and waits', async () => {
     const path = server.path('foreign');
     const client = await connect();
     await client.create(path, 'something else');

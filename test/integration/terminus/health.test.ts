@@ -54,7 +54,7 @@ interface Report {
 }
 
 describe('the health of an application', () => {
-  it('is up while connected, with the state, transport and session as details', async () => {
+  it('is up while it is connected, with the state, transport and session as details', async () => {
     const app = await start();
     const { id } = await app.client.session();
     const zookeeper = {
@@ -102,7 +102,7 @@ describe('the health of an application', () => {
     expect(back.details.zookeeper!.session).not.toBe(session);
   });
 
-  it('is up again with the same session when the connection comes back in time', async () => {
+  it('is up again with the same session if the connection is restored in time', async () => {
     const link = await Link.to(zk.port);
     onTestFinished(() => link[Symbol.asyncDispose]());
     const app = await start({ connectString: link.connectString });
@@ -116,7 +116,7 @@ describe('the health of an application', () => {
     });
   });
 
-  it('is down before the first connection of an application that connects lazily', async () => {
+  it('is down before the first connection of an application with lazyConnection', async () => {
     const app = await start({ connectString: '127.0.0.1:1', lazyConnection: true });
     expect(await app.health()).toMatchObject({
       http: 503,
@@ -124,7 +124,7 @@ describe('the health of an application', () => {
     });
   });
 
-  it('is asked for each named connection', async () => {
+  it('can be queried for each named connection', async () => {
     const app = await start({ name: 'orders' });
     expect(await app.health('/orders')).toMatchObject({
       http: 200,

@@ -7,21 +7,21 @@ import { useServer } from '../../../support/servers.js';
 
 const server = useServer();
 const PROGRAM = fileURLToPath(new URL('../../../support/deadlock-child.mjs', import.meta.url));
-/** Milliseconds from the last wait on within which each process is told. */
+/** Milliseconds from the last wait to the report in each process. */
 const TOLD_WITHIN = 2000;
-/** The time is the library's: a machine that stood still meanwhile is given another try. */
+/** The limit is the library's, so the test is repeated if the machine stalled. */
 const TIMED = { retry: 2 };
 
 const children: Child[] = [];
 afterEach(() => Promise.all(children.splice(0).map((child) => child.kill())));
 
 interface Told extends Pick<Deadlock, 'cycle' | 'message'> {
-  /** Since when the process waits, and when it was told, by the machine's clock. */
+  /** When the process began to wait, and when its report came, by the machine's clock. */
   readonly since: number;
   readonly at: number;
 }
 
-/** A process that holds a lock, and what it is told. */
+/** Starts a process that holds a lock and collects its reports. */
 async function holder(root: string, key: string) {
   const { connectString } = server;
   const transport = process.env.NESTJS_ZOOKEEPER_TRANSPORT;
@@ -81,7 +81,7 @@ describe('a deadlock between processes', () => {
     const root = server.path('later');
     const [one, two] = await Promise.all([holder(root, 'a'), holder(root, 'b')]);
     one.cross('b').catch(() => {});
-    // Long enough for it to be looked at seldom.
+    // Long enough for its wait to be checked rarely.
     await new Promise((resolve) => setTimeout(resolve, 6000));
     expect(one.told).toEqual([]);
     const since = performance.now();

@@ -29,7 +29,7 @@ function locksOf(client: ZkClient, root: string) {
 
 const refuse = { onDeadlock: 'refuse' } as const;
 
-/** Ends what was planted, where nothing else does: the leases go with their sessions. */
+/** Ends the deadlock by ending the sessions of its leases. */
 async function broken(clients: ZkClient[], planted: Promise<unknown>[]): Promise<void> {
   const settled = Promise.allSettled(planted);
   await Promise.all(clients.map((client) => client.close()));
@@ -53,7 +53,7 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
       expect(member.endsAt).toBeUndefined();
     }
     expect(told[0]!.message).toContain('"a" is held by this process');
-    // Once: however often it is looked at.
+    // One report, however often the wait is checked.
     await pause(1000);
     expect(told).toHaveLength(1);
     await broken([client], planted);
@@ -175,7 +175,8 @@ describe('a deadlock', () => {
     ];
     await expect.poll(() => nodesUnder(clients[0], `${root}/l`)).toHaveLength(2);
     await expect.poll(() => nodesUnder(clients[0], `${root}/x`)).toHaveLength(1);
-    // Its chain holds nothing, and both ask before it is known that a writer waits.
+    // Its chain holds nothing, and both readers request the lock before it is known that a writer
+    // waits.
     asked.push(one!.read('l').withLock(() => {}));
     go.resolve();
     await Promise.resolve();
@@ -299,8 +300,8 @@ describe('no deadlock is reported', () => {
   });
 });
 
-describe('what a waiter writes into its node', () => {
-  it('is removed when it has the lock, and the lock is handed over', async () => {
+describe('the details of a waiter in its node', () => {
+  it('are removed when the lock is granted and when it is handed over', async () => {
     const root = server.path('said');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
@@ -329,7 +330,7 @@ describe('what a waiter writes into its node', () => {
     await nothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
   });
 
-  it('does not overwrite a request for revocation', async () => {
+  it('do not overwrite a revocation request', async () => {
     const root = server.path('revoked');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));

@@ -14,29 +14,28 @@ import { expire, useClients } from '../../../support/clients.js';
 import { deadlocksTold, edges, plant } from '../../../support/deadlocks.js';
 import { useServer } from '../../../support/servers.js';
 
-// Many chains that take several locks in an order that is the same for all: they wait for long, time
-// out, lose their sessions, and are never in a deadlock. They go on until enough of their waits were
-// looked at, not for a time.
+// Many chains acquire several locks in the same order. They wait for long, time out and lose their
+// sessions, but never deadlock. The test ends after a number of checked waits, not after a time.
 
 const server = useServer();
 const connect = useClients(server);
 const CLIENTS = 3;
-/** Side by side, with locks of their own: so many waits more at a time. */
+/** Groups that run side by side, each with its own locks. */
 const GROUPS = 6;
-/** Of each client in each group. */
+/** Chains of each client in each group. */
 const CHAINS = 6;
-/** Outer locks of a group, two chains or more for each; and those inside. */
+/** The outer locks of a group, used by two or more chains each, and the inner locks. */
 const OUTER = 9;
 const INNER = 4;
-/** Sessions that end, and the waits that are looked at before each of them. */
+/** The number of sessions that end, and the number of checked waits before each end. */
 const EXPIRIES = 4;
 const LOOKS = 6;
 /** Milliseconds. */
 const LONGEST_HOLD = 900;
-/** Milliseconds: a wait as long as this was looked at. */
+/** Milliseconds. A wait of this length has been checked. */
 const LOOKED_AT = 800;
 
-/** The same numbers each time. */
+/** Returns a generator of the same pseudo-random numbers each time. */
 function numbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -63,7 +62,7 @@ describe('call chains that lock in one order', () => {
 
     const lockOf = (client: ZkClient, key: string): Lock => {
       const path = `${root}/${key}`;
-      // By key, as two recipes on one path do not go.
+      // One recipe per key, because two recipes on one path are an error.
       if (Number(key.slice(-1)) % 2 === 0) return new Mutex(client, path);
       const { read, write } = new ReadWriteLock(client, path);
       return random() < 0.6 ? read : write;
@@ -105,7 +104,7 @@ describe('call chains that lock in one order', () => {
         await looks(expiries * LOOKS);
         await expire(clients[Math.floor(random() * CLIENTS)]!, server);
       }
-      // Otherwise the last one would say nothing.
+      // Otherwise the last check would prove nothing.
       await looks((EXPIRIES + 1) * LOOKS);
     };
     const ordered = clients.flatMap((client) =>
