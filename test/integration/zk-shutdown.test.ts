@@ -124,7 +124,7 @@ describe('an application that shuts down', () => {
   it('aborts the signal of a locked method, and its caller gets LeaseLostError', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const inside = new Gate();
-    let told: unknown;
+    let reason: unknown;
     @Injectable()
     class Jobs {
       @DistributedLock('goods')
@@ -132,7 +132,7 @@ describe('an application that shuts down', () => {
         const { signal } = currentLease()!;
         void inside.pass();
         await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        told = signal.reason;
+        reason = signal.reason;
       }
     }
     const app = await apps.start({ providers: [Jobs] }, { shutdownTimeout: 50 });
@@ -140,8 +140,8 @@ describe('an application that shuts down', () => {
     const failure = failureOf(running);
     await inside.reached;
     await app.close();
-    expect(await failure).toBe(told);
-    expect(told).toBeInstanceOf(LeaseLostError);
+    expect(await failure).toBe(reason);
+    expect(reason).toBeInstanceOf(LeaseLostError);
     warn.mockRestore();
   });
 

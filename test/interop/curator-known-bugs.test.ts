@@ -7,7 +7,7 @@ import {
   Mutex,
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
-import { stateOf, useClients } from '../support/clients.js';
+import { untilState, useClients } from '../support/clients.js';
 import { Link } from '../support/link.js';
 import { failureOf } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
@@ -51,7 +51,7 @@ describe('CURATOR-206: the holder of a lock that was lost with its session enter
       await link.down();
       const lease = await new Mutex(other, path).acquire();
       await link.up();
-      await stateOf(client, 'CONNECTED');
+      await untilState(client, 'CONNECTED');
       expect(await failureOf(mutex.withLock(() => undefined))).toBeInstanceOf(LeaseLostError);
       expect(lease.held).toBe(true);
       await lease.release();

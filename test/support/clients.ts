@@ -30,7 +30,7 @@ export async function expire(client: ZkClient, server: TestServer): Promise<void
  * Resolves when `condition` holds after a change of the connection state, or at once if it holds
  * already.
  */
-export function stateOf(client: ZkClient, state: ZkClient['state']): Promise<void> {
+export function untilState(client: ZkClient, state: ZkClient['state']): Promise<void> {
   if (client.state === state) return Promise.resolve();
   return new Promise((resolve) => {
     const unsubscribe = client.onState((change) => {

@@ -8,10 +8,10 @@ import {
 } from 'nestjs-zookeeper/recipes';
 
 /** Collects the deadlocks that are reported until the end of the test. */
-export function deadlocksTold(): Deadlock[] {
-  const told: Deadlock[] = [];
-  onTestFinished(onDeadlock((deadlock) => told.push(deadlock)));
-  return told;
+export function collectDeadlocks(): Deadlock[] {
+  const reports: Deadlock[] = [];
+  onTestFinished(onDeadlock((deadlock) => reports.push(deadlock)));
+  return reports;
 }
 
 /** The cycle as sorted `a -> b` pairs: the holder of a waits for b. */
@@ -31,7 +31,7 @@ interface Nesting {
  * Runs the nestings at the same time. Each acquires its second lock after all have acquired their
  * first.
  */
-export function plant(...nestings: Nesting[]): Promise<string>[] {
+export function runNested(...nestings: Nesting[]): Promise<string>[] {
   let missing = nestings.length;
   let ready!: () => void;
   const all = new Promise<void>((resolve) => (ready = resolve));
@@ -52,7 +52,7 @@ async function nested(
 }
 
 /** A promise and the function that resolves it. */
-export function event(): { readonly promise: Promise<void>; resolve(): void } {
+export function deferred(): { readonly promise: Promise<void>; resolve(): void } {
   let resolve!: () => void;
   const promise = new Promise<void>((happen) => (resolve = happen));
   return { promise, resolve };

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-zookeeper/recipes';
 import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { Link } from './link.js';
-import { nothingLeft } from './recipe-nodes.js';
+import { untilNothingLeft } from './recipe-nodes.js';
 import type { TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
@@ -113,7 +113,7 @@ class Run {
     for (let i = 0; i < CANDIDATES; i++) this.#contestants.push(this.#join());
     for (const step of steps) await this.#do(step);
     await this.#finish();
-    await nothingLeft(this.server, this.clients[0]!, this.#path);
+    await untilNothingLeft(this.server, this.clients[0]!, this.#path);
     if (this.#violations.length > 0) throw new Error(this.#violations.join('\n'));
   }
 

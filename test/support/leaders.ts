@@ -5,7 +5,7 @@ import {
   type Term,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { queued } from './recipe-nodes.js';
+import { untilNodes } from './recipe-nodes.js';
 
 /** Starts latches one after the other, so that they queue in this order. */
 export async function latchesIn(path: string, ...clients: ZkClient[]): Promise<LeaderLatch[]> {
@@ -13,7 +13,7 @@ export async function latchesIn(path: string, ...clients: ZkClient[]): Promise<L
   for (const [index, client] of clients.entries()) {
     const latch = new LeaderLatch(client, path, { id: `latch ${index}` });
     latch.start();
-    await queued(client, path, index + 1);
+    await untilNodes(client, path, index + 1);
     latches.push(latch);
   }
   return latches;
@@ -69,7 +69,7 @@ export async function selectorsIn(
   for (const [index, client] of clients.entries()) {
     const leader = new Leader(client, path, { id: `selector ${index}`, ...options });
     leader.selector.start();
-    await queued(client, path, index + 1);
+    await untilNodes(client, path, index + 1);
     leaders.push(leader);
   }
   return leaders;

@@ -11,7 +11,7 @@ import { afterEach } from 'vitest';
  * Returns a function that starts an application's TCP microservice and resolves with a client of
  * it. Clients are closed after each test.
  */
-export function useMessages() {
+export function useTcpClients() {
   const open: ClientProxy[] = [];
   afterEach(async () => {
     await Promise.all(open.splice(0).map((client) => client.close()));

@@ -19,7 +19,7 @@ import {
 import { filter, firstValueFrom } from 'rxjs';
 import { afterEach } from 'vitest';
 import { eventually } from './eventually.js';
-import { queued } from './recipe-nodes.js';
+import { untilNodes } from './recipe-nodes.js';
 import type { TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
@@ -120,7 +120,7 @@ export async function startUnconnected(
 
 /** Resolves when `count` nodes are in the queue of a key's lock: the holder and the waiters. */
 export function untilQueued(client: ZkClient, key: string, count: number): Promise<void> {
-  return queued(client, `${client.namespace}/locks/${key}`, count);
+  return untilNodes(client, `${client.namespace}/locks/${key}`, count);
 }
 
 /** Resolves with the term when this instance leads. */

@@ -14,19 +14,19 @@ export async function nodesUnder(client: ZkClient, path: string): Promise<string
 }
 
 /** Resolves when `count` nodes are under `path`. */
-export async function queued(client: ZkClient, path: string, count: number): Promise<void> {
+export async function untilNodes(client: ZkClient, path: string, count: number): Promise<void> {
   await expect.poll(() => nodesUnder(client, path), { interval: 5 }).toHaveLength(count);
 }
 
 /**
  * Resolves when nothing of a lock is left: no node in any of its queues and no watch on the server.
  */
-export async function nothingLeft(
+export async function untilNothingLeft(
   server: TestServer,
   client: ZkClient,
   ...paths: string[]
 ): Promise<void> {
-  for (const path of paths) await queued(client, path, 0);
+  for (const path of paths) await untilNodes(client, path, 0);
   await expect.poll(() => server.watchCount(), { interval: 10 }).toBe(0);
 }
 

@@ -17,12 +17,12 @@ export async function expire(session: Session, port: number): Promise<void> {
 }
 
 /** Records the connection states of a client from now on. */
-export function history(client: ZkClient) {
+export function recordStates(client: ZkClient) {
   const changes: StateChange[] = [];
   const waiting = new Set<() => void>();
   client.onState((change) => {
     changes.push(change);
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   });
   return {
     changes,
@@ -32,14 +32,14 @@ export function history(client: ZkClient) {
     /** Resolves when the recorded states end with these. */
     until(...states: StateChange['state'][]): Promise<void> {
       return new Promise((resolve) => {
-        const look = () => {
+        const check = () => {
           const seen = changes.slice(-states.length).map(({ state }) => state);
           if (seen.join() !== states.join()) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve();
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       });
     },
   };

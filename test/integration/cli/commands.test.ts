@@ -11,7 +11,7 @@ import {
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, useClients } from '../../support/clients.js';
-import { queued } from '../../support/recipe-nodes.js';
+import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer({ own: true });
@@ -65,7 +65,7 @@ describe('locks', () => {
     await new NonReentrantMutex(client, at('locks/d')).acquire();
     await new Semaphore(client, at('semaphores/s'), { permits: 2 }).acquire();
     await new Mutex(client, at('locks/free')).withLock(() => {});
-    await queued(client, at('locks/a%2Fb'), 2);
+    await untilNodes(client, at('locks/a%2Fb'), 2);
 
     const { code, out, err } = await cli('locks', '--namespace', namespace);
     expect(err).toBe('');
@@ -129,7 +129,7 @@ describe('locks', () => {
     const mutex = new Mutex(client, `${root}/many`);
     await mutex.acquire();
     for (let i = 0; i < 13; i++) mutex.acquire({ fairness: 'strict' }).catch(() => {});
-    await queued(client, `${root}/many`, 14);
+    await untilNodes(client, `${root}/many`, 14);
     const session = await client.session();
     await client.ensureContainers(`${root}/mixed`);
     for (const name of ['x-lock-', 'x__READ__']) {
@@ -150,7 +150,7 @@ describe('leaders', () => {
     const latches = [client, other].map((each, i) => new LeaderLatch(each, path, { id: `n${i}` }));
     for (const [index, latch] of latches.entries()) {
       latch.start();
-      await queued(client, path, index + 1);
+      await untilNodes(client, path, index + 1);
     }
     const selector = new LeaderSelector(
       client,
@@ -159,7 +159,7 @@ describe('leaders', () => {
       { id: 's0' },
     );
     selector.start();
-    await queued(client, `${namespace}/elections/select`, 1);
+    await untilNodes(client, `${namespace}/elections/select`, 1);
     const { code, out } = await cli('leaders', '--namespace', namespace);
     expect(code).toBe(0);
     expect(rows(out).map((row) => row.slice(0, 3))).toEqual([

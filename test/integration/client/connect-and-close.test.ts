@@ -8,7 +8,7 @@ import { ConnectionError, ShuttingDownError, ZkClient } from '../../../lib/clien
 import { useClients } from '../../support/clients.js';
 import { Link } from '../../support/link.js';
 import { useServer } from '../../support/servers.js';
-import { history } from '../../support/sessions.js';
+import { recordStates } from '../../support/sessions.js';
 
 const zk = useServer();
 const opened: AsyncDisposable[] = [];
@@ -158,7 +158,7 @@ describe('a call that waits for the session', () => {
       connectString: way.connectString,
       retry: { type: 'fixed', delay: 100, maxAttempts: 3 },
     });
-    const log = history(client);
+    const log = recordStates(client);
     await way.down();
     await log.until('SUSPENDED');
     const started = performance.now();
@@ -171,7 +171,7 @@ describe('a call that waits for the session', () => {
   test('rejects when its signal aborts', async () => {
     const way = await link();
     const client = await connect({ connectString: way.connectString });
-    const log = history(client);
+    const log = recordStates(client);
     await way.down();
     await log.until('SUSPENDED');
     const controller = new AbortController();
@@ -201,7 +201,7 @@ describe('close', () => {
     const session = await client.session();
     const node = await session.create(zk.path('e'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
-    const log = history(client);
+    const log = recordStates(client);
     await way.down();
     await log.until('SUSPENDED');
     await way.up();
@@ -215,7 +215,7 @@ describe('close', () => {
   test('rejects all pending and later requests', async () => {
     const client = await connect();
     const session = await client.session();
-    const log = history(client);
+    const log = recordStates(client);
     const loss = new Promise((resolve) => session.onLost(resolve));
     const { watch } = await session.exists(zk.path('never'), { watch: true });
     const pending = [session.exists('/'), session.children('/'), client.get('/'), client.session()];
@@ -268,7 +268,7 @@ describe('close', () => {
       connectString: way.connectString,
       retry: { type: 'forever', delay: 3_600_000 },
     });
-    const log = history(client);
+    const log = recordStates(client);
     await way.down();
     await log.until('SUSPENDED');
     const waiting = reasonOf(client.get('/'));
@@ -311,7 +311,7 @@ describe('the asynchronous context', () => {
     storage.run('owner', () =>
       client.onState(({ state }) => seen.push(`${state} ${storage.getStore()}`)),
     );
-    const log = history(client);
+    const log = recordStates(client);
     await storage.run('caller', async () => {
       await client.get('/');
       expect(storage.getStore()).toBe('caller');

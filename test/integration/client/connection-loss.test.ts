@@ -8,7 +8,7 @@ import {
 import { useClients } from '../../support/clients.js';
 import { type Link, useLinks } from '../../support/link.js';
 import { useServer } from '../../support/servers.js';
-import { credentialsOf, expire, history } from '../../support/sessions.js';
+import { credentialsOf, expire, recordStates } from '../../support/sessions.js';
 
 const zk = useServer({ own: true });
 // Registered before the hook of the clients, so that it runs after that hook.
@@ -19,7 +19,7 @@ const connect = useClients(zk);
 async function behindLink(options: Partial<ZkClientOptions> = {}) {
   const link = await newLink();
   const client = await connect({ connectString: link.connectString, ...options });
-  return { link, client, session: await client.session(), log: history(client) };
+  return { link, client, session: await client.session(), log: recordStates(client) };
 }
 
 const lossOf = (session: Session) =>
@@ -44,7 +44,7 @@ describe('a server that stops replying', () => {
       connectString: `${one.connectString},${other.connectString}`,
       sessionTimeout: 6000,
     });
-    const log = history(client);
+    const log = recordStates(client);
     const session = await client.session();
     const used = (await one.accepted()) > 0 ? one : other;
     await used.silence();
@@ -154,7 +154,7 @@ describe('a broken connection', () => {
     const connectString = `${first.connectString},${second.connectString}`;
     const client = await connect({ connectString });
     const session = await client.session();
-    const log = history(client);
+    const log = recordStates(client);
     await ((await first.accepted()) ? first : second).down();
     await log.until('SUSPENDED', 'RECONNECTED');
     expect(await client.session()).toBe(session);
@@ -319,7 +319,7 @@ test('a restart of the server keeps the session', async () => {
   const client = await connect({ sessionTimeout: 20_000 });
   const session = await client.session();
   const node = await session.create(zk.path('restart'), '', { mode: 'ephemeral' });
-  const log = history(client);
+  const log = recordStates(client);
   await zk.restart();
   await log.until('SUSPENDED', 'RECONNECTED');
   expect(await session.exists(node)).toMatchObject({ ephemeralOwner: session.id });
@@ -331,7 +331,7 @@ test.runIf(process.env.ZK_SERVER === 'real')(
   async () => {
     const client = await connect({ sessionTimeout: 2000 });
     const session = await client.session();
-    const log = history(client);
+    const log = recordStates(client);
     const loss = lossOf(session);
     process.kill(zk.pid!, 'SIGSTOP');
     const timeout = timer(2000);

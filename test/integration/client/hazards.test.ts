@@ -167,7 +167,7 @@ describe('a lost connection', () => {
         if (state === 'SUSPENDED') others.push(open({ connectString: process.env.DIRECT }));
       });
       const { watch } = await session.exists(ROOT, { watch: true });
-      const told = watch.fired.then(dial);
+      const fired = watch.fired.then(dial);
       for (let i = 0; i < 3; i++) {
         const back = state(client, 'RECONNECTED');
         console.log('cut');
@@ -176,7 +176,7 @@ describe('a lost connection', () => {
         void back.then(() => (over = true));
         while (!over) await Promise.all(Array.from({ length: 5 }, () => session.exists('/').catch(() => dial()))).then(() => delay(1));
       }
-      await told;
+      await fired;
       await Promise.all(echoes);
       for (const other of await Promise.all(others)) {
         await other.exists('/');

@@ -34,24 +34,24 @@ afterEach(() => vi.restoreAllMocks());
 
 @Injectable()
 class Listening {
-  readonly heard: [string, Term][] = [];
+  readonly calls: [string, Term][] = [];
   readonly inside: (Term | undefined)[] = [];
 
   @OnElected('job')
   async elected(term: Term) {
-    this.heard.push(['elected', term]);
+    this.calls.push(['elected', term]);
     await new Promise(setImmediate);
     this.inside.push(currentTerm());
   }
 
   @OnResigned('job')
   resigned(term: Term) {
-    this.heard.push(['resigned', term]);
+    this.calls.push(['resigned', term]);
     this.inside.push(currentTerm());
   }
 
   get names() {
-    return this.heard.map(([name]) => name).join();
+    return this.calls.map(([name]) => name).join();
   }
 }
 
@@ -64,7 +64,7 @@ describe('@OnElected and @OnResigned', () => {
     await leaders.resign('job');
     await expect.poll(() => listening.names).toBe('elected,resigned,elected');
     const second = leaders.term('job')!;
-    expect(listening.heard.map(([, term]) => term)).toEqual([first, first, second]);
+    expect(listening.calls.map(([, term]) => term)).toEqual([first, first, second]);
     await expect.poll(() => listening.inside).toEqual([first, first, second]);
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
   });
@@ -95,8 +95,8 @@ describe('@OnElected and @OnResigned', () => {
 
       @OnElected('job')
       override async elected(term: Term) {
-        this.heard.push(['elected', term]);
-        if (this.heard.length === 1) await this.leaders.resign('job');
+        this.calls.push(['elected', term]);
+        if (this.calls.length === 1) await this.leaders.resign('job');
       }
     }
     const app = await apps.start({ providers: [Resigning] });
@@ -104,34 +104,34 @@ describe('@OnElected and @OnResigned', () => {
   });
 
   it('may be used several times on one method, and beside other decorators', async () => {
-    const heard: string[] = [];
+    const calls: string[] = [];
     @Injectable()
     class Jobs {
       @OnElected('first')
       @OnElected('second')
       @OnResigned('first')
       both(term: Term) {
-        heard.push(`${term.election} ${term.active}`);
+        calls.push(`${term.election} ${term.active}`);
       }
 
       @OnElected('first')
       @LeaderOnly('first')
       @DistributedLock('warm')
       async above(): Promise<void> {
-        heard.push('above');
+        calls.push('above');
       }
 
       @DistributedLock('warm')
       @OnElected('first')
       async below(): Promise<void> {
-        heard.push('below');
+        calls.push('below');
       }
     }
     const app = await apps.start({ providers: [Jobs] });
     const expected = ['above', 'below', 'first true', 'second true'];
-    await expect.poll(() => heard.toSorted()).toEqual(expected);
+    await expect.poll(() => calls.toSorted()).toEqual(expected);
     await app.close();
-    expect(heard.toSorted()).toEqual([
+    expect(calls.toSorted()).toEqual([
       'above',
       'below',
       'first false',
@@ -142,7 +142,7 @@ describe('@OnElected and @OnResigned', () => {
 
   it('log what a method throws or rejects with, without other effects', async () => {
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
-    const heard: string[] = [];
+    const calls: string[] = [];
     @Injectable()
     class Jobs {
       @OnElected('job')
@@ -155,7 +155,7 @@ describe('@OnElected and @OnResigned', () => {
       }
       @OnElected('job')
       last() {
-        heard.push('last');
+        calls.push('last');
       }
       @OnResigned('job')
       async resigned() {
@@ -171,7 +171,7 @@ describe('@OnElected and @OnResigned', () => {
       '@OnElected Jobs.rejects failed: Error: first',
       '@OnElected Jobs.throws failed: Error: second',
     ]);
-    expect([heard, leaders.isLeader('job')]).toEqual([['last'], true]);
+    expect([calls, leaders.isLeader('job')]).toEqual([['last'], true]);
     await app.close();
     expect(lines()).toContain('@OnResigned Jobs.resigned failed: Error: third');
   });

@@ -51,16 +51,16 @@ class History {
   readonly latest: number[] = [0, 0, 0];
 
   add(instance: number, tick: Tick): void {
-    const told = this.#seconds.get(tick.second) ?? new Map<number, Tick>();
-    if (told.has(instance)) this.twice.push(tick.second);
-    this.#seconds.set(tick.second, told.set(instance, tick));
+    const ticks = this.#seconds.get(tick.second) ?? new Map<number, Tick>();
+    if (ticks.has(instance)) this.twice.push(tick.second);
+    this.#seconds.set(tick.second, ticks.set(instance, tick));
     this.latest[instance] = tick.second;
   }
 
   /** Returns the instances that ran the job in that second. */
   runs(second: number): number[] {
-    const told = [...(this.#seconds.get(second) ?? [])];
-    return told.filter(([, { token }]) => token !== undefined).map(([instance]) => instance);
+    const ticks = [...(this.#seconds.get(second) ?? [])];
+    return ticks.filter(([, { token }]) => token !== undefined).map(([instance]) => instance);
   }
 
   ticked(second: number, instance: number): boolean {
@@ -70,7 +70,7 @@ class History {
   /** Returns the fencing tokens of the terms, in the order in which their jobs ran. */
   get tokens(): bigint[] {
     const inOrder = [...this.#seconds].sort(([a], [b]) => a - b);
-    const ran = inOrder.flatMap(([, told]) => [...told.values()]).filter(({ token }) => token);
+    const ran = inOrder.flatMap(([, ticks]) => [...ticks.values()]).filter(({ token }) => token);
     return [...new Set(ran.map(({ token }) => BigInt(token!)))];
   }
 }

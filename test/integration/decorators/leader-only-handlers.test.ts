@@ -19,13 +19,13 @@ import {
 import { concat, firstValueFrom, map, NEVER, Observable, of } from 'rxjs';
 import request from 'supertest';
 import { describe, expect, it } from 'vitest';
-import { useMessages } from '../../support/messages.js';
+import { useTcpClients } from '../../support/messages.js';
 import { call, Gate, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 
 const zk = useServer();
 const apps = useApps(zk);
-const clientOf = useMessages();
+const clientOf = useTcpClients();
 
 describe('a @LeaderOnly HTTP handler', () => {
   it('answers on the leader, within its term, and answers 503 on the other instances', async () => {

@@ -4,13 +4,13 @@ import { currentLease, DistributedLock, LockService } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/eventually.js';
-import { useMessages } from '../../support/messages.js';
+import { useTcpClients } from '../../support/messages.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 
 const zk = useServer();
 const apps = useApps(zk);
-const clientOf = useMessages();
+const clientOf = useTcpClients();
 
 describe('a locked message handler', () => {
   @Controller()

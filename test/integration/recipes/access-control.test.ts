@@ -16,7 +16,7 @@ import {
   type ZkClientOptions,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, useClients } from '../../support/clients.js';
-import { failureOf, nodesUnder, queued } from '../../support/recipe-nodes.js';
+import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { fourLetterWord } from '../../support/real-zookeeper.js';
 import { useServer } from '../../support/servers.js';
 
@@ -68,7 +68,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
       const lease = await make(owner, path).acquire();
       // Without a caller at the head of the queue, the directory may be reaped.
       const waiting = make(owner, path).acquire();
-      if (held) await queued(owner, `${path}/locks`, 1);
+      if (held) await untilNodes(owner, `${path}/locks`, 1);
       const [node] = await nodesUnder(owner, path + held);
       const attempts = [
         stranger.delete(`${path}${held}/${node}`),
@@ -85,7 +85,7 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
       expect(lease.held).toBe(true);
       await lease.release();
       await (await waiting).release();
-      await queued(owner, path + held, 0);
+      await untilNodes(owner, path + held, 0);
     },
   );
 
@@ -198,18 +198,18 @@ describe('a password', () => {
   it.each(['native', 'wire'] as const)(
     'over %s is in no message of the client, whatever fails',
     async (transport) => {
-      const told: unknown[] = [];
-      const warn = (warning: Error) => told.push(warning);
+      const outputs: unknown[] = [];
+      const warn = (warning: Error) => outputs.push(warning);
       process.on('warning', warn);
       const auth = [{ scheme: 'digest' as const, user: 'shop', password: SECRET }];
       const client = await connect({ transport, auth, acl: ACL });
       const path = `${server.path('told')}/lock`;
       const lease = await new Mutex(client, path).acquire();
       const stranger = await connect({ transport });
-      told.push(client, lease, await client.session());
-      told.push(await failureOf(stranger.get(`${path}/x`)));
+      outputs.push(client, lease, await client.session());
+      outputs.push(await failureOf(stranger.get(`${path}/x`)));
       await lease.release();
-      told.push(
+      outputs.push(
         await failureOf(
           connect({
             transport,
@@ -220,10 +220,10 @@ describe('a password', () => {
         ),
       );
       await client.close();
-      told.push(await failureOf(client.get('/')), client);
+      outputs.push(await failureOf(client.get('/')), client);
       process.off('warning', warn);
-      expect(inspect(told, { depth: 9, showHidden: true })).not.toContain(SECRET);
-      expect(JSON.stringify(told.map((item) => String(item)))).not.toContain(SECRET);
+      expect(inspect(outputs, { depth: 9, showHidden: true })).not.toContain(SECRET);
+      expect(JSON.stringify(outputs.map((item) => String(item)))).not.toContain(SECRET);
     },
   );
 });

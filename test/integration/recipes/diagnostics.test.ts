@@ -15,24 +15,24 @@ import {
 } from 'nestjs-zookeeper/recipes';
 import { describe, expect, it } from 'vitest';
 import { aborted, expire, useClients } from '../../support/clients.js';
-import { failureOf, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { failureOf, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { useChannels } from '../../support/told.js';
+import { useChannels } from '../../support/diagnostics-channels.js';
 
 const server = useServer();
 const connect = useClients(server);
-const told = useChannels();
+const channels = useChannels();
 
 describe('the channels of waits and holds report', () => {
   it('a free lock, with its recipe and the time it was held', async () => {
     const client = await connect();
-    const waits = told.messages('wait');
-    const holds = told.messages('hold');
-    const story = told.story();
+    const waits = channels.messages('wait');
+    const holds = channels.messages('hold');
+    const events = channels.events();
     const mutex = new Mutex(client, server.path('free'), { key: 'free' });
     const lease = await mutex.acquire();
     await lease.release();
-    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
+    expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
 
     expect(waits.map(({ wait }) => wait)).toEqual([waits[0]!.wait, waits[0]!.wait]);
     expect(waits[0]!.wait.lock).toBe(mutex);
@@ -47,12 +47,12 @@ describe('the channels of waits and holds report', () => {
   it('a lock that is handed over', async () => {
     const mutex = new Mutex(await connect(), server.path('handed'));
     const first = await mutex.acquire();
-    const story = told.story();
+    const events = channels.events();
     const second = mutex.acquire();
     await first.release();
     await (await second).release();
     // The channel had no subscriber when the first was granted.
-    expect(story).toEqual([
+    expect(events).toEqual([
       'wait began',
       'wait granted handed-over',
       'hold began',
@@ -63,17 +63,17 @@ describe('the channels of waits and holds report', () => {
   it('a lock that lingers', async () => {
     const mutex = new Mutex(await connect(), server.path('lingering'));
     await mutex.withLock(() => {}, { linger: 5_000 });
-    const story = told.story();
+    const events = channels.events();
     for (let visit = 0; visit < 2; visit++) await mutex.withLock(() => {}, { linger: 5_000 });
     const visit = ['wait began', 'wait granted lingering', 'hold began', 'hold released'];
-    expect(story).toEqual([...visit, ...visit]);
+    expect(events).toEqual([...visit, ...visit]);
   });
 
   it('a re-entry', async () => {
     const mutex = new Mutex(await connect(), server.path('again'));
-    const story = told.story();
+    const events = channels.events();
     await mutex.withLock(() => mutex.withLock(() => {}));
-    expect(story).toEqual([
+    expect(events).toEqual([
       'wait began',
       'wait granted cold',
       'hold began',
@@ -86,7 +86,7 @@ describe('the channels of waits and holds report', () => {
     const path = server.path('readers');
     const client = await connect();
     const { read } = new ReadWriteLock(client, path);
-    const waits = told.messages('wait');
+    const waits = channels.messages('wait');
     const kinds = () => waits.flatMap((message) => ('kind' in message ? [message.kind] : []));
     const leases = await Promise.all([1, 2, 3].map(() => read.acquire({ linger: 5_000 })));
     expect(kinds()).toEqual(['cold', 'shared', 'shared']);
@@ -98,7 +98,7 @@ describe('the channels of waits and holds report', () => {
 
   it('a separate wait for each caller with strict fairness', async () => {
     const mutex = new Mutex(await connect(), server.path('strict'));
-    const waits = told.messages('wait');
+    const waits = channels.messages('wait');
     const strict = { fairness: 'strict' } as const;
     const first = await mutex.acquire(strict);
     const second = mutex.acquire(strict);
@@ -111,15 +111,15 @@ describe('the channels of waits and holds report', () => {
   it('a downgrade', async () => {
     const lock = new ReadWriteLock(await connect(), server.path('downgrade'));
     const writing = await lock.write.acquire();
-    const story = told.story();
+    const events = channels.events();
     const reading = await lock.downgrade(writing);
     await reading.release();
-    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
+    expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold released']);
   });
 
   it('each lock of a multi-lock', async () => {
     const client = await connect();
-    const holds = told.messages('hold');
+    const holds = channels.messages('hold');
     const locks = ['a', 'b'].map((key) => new Mutex(client, server.path(key), { key }));
     await new MultiLock(locks).withLock(() => {});
     expect(holds.map(({ event, hold }) => `${event} ${hold.lock.key}`)).toEqual([
@@ -134,21 +134,21 @@ describe('the channels of waits and holds report', () => {
     const client = await connect();
     const path = server.path('permits');
     const semaphore = new Semaphore(client, path, { permits: 3 });
-    const story = told.story();
+    const events = channels.events();
     await (await semaphore.tryAcquire())!.release();
-    expect(story.splice(0)).toEqual([
+    expect(events.splice(0)).toEqual([
       'wait began',
       'wait granted cold',
       'hold began',
       'hold released',
     ]);
     const leases = await semaphore.acquireEach({ count: 2 });
-    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold began']);
+    expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold began']);
     const waiting = semaphore.acquire({ count: 2 });
     expect(await semaphore.tryAcquire({ count: 2 })).toBeUndefined();
     await Promise.all(leases.map((lease) => lease.release()));
     await (await waiting).release();
-    expect(story.slice(4)).toEqual([
+    expect(events.slice(4)).toEqual([
       'wait began',
       'wait began',
       'wait busy',
@@ -162,7 +162,7 @@ describe('the channels of waits and holds report', () => {
 
   it('the rights that exclude each other at the path of each lock', async () => {
     const client = await connect();
-    const waits = told.messages('wait');
+    const waits = channels.messages('wait');
     const { read, write } = new ReadWriteLock(client, server.path('recipe'));
     const locks = [
       new Mutex(client, server.path('recipe')),
@@ -185,8 +185,8 @@ describe('the channels of waits and holds report', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     await using _held = await new Mutex(other, path).acquire();
     const mutex = new Mutex(client, path);
-    const waits = told.messages('wait');
-    const story = told.story();
+    const waits = channels.messages('wait');
+    const events = channels.events();
     const cancelling = new AbortController();
 
     const late = await failureOf(mutex.acquire({ wait: 50 }));
@@ -196,7 +196,7 @@ describe('the channels of waits and holds report', () => {
     expect(late).toBeInstanceOf(LockTimeoutError);
     expect(await cancelled).toBeInstanceOf(WaitCancelledError);
     expect(busy).toBeInstanceOf(LockBusyError);
-    expect(story.toSorted()).toEqual([
+    expect(events.toSorted()).toEqual([
       'wait began',
       'wait began',
       'wait began',
@@ -204,7 +204,7 @@ describe('the channels of waits and holds report', () => {
       'wait cancelled',
       'wait timed-out',
     ]);
-    expect(story.slice(0, 2)).toEqual(['wait began', 'wait timed-out']);
+    expect(events.slice(0, 2)).toEqual(['wait began', 'wait timed-out']);
     const ends = waits.filter(({ event }) => event !== 'began');
     expect(ends[0]).toMatchObject({ error: late });
     // Timers may fire one or two milliseconds early.
@@ -216,7 +216,7 @@ describe('the channels of waits and holds report', () => {
     const client = await connect();
     const path = server.path('foreign');
     await using _held = await new Mutex(client, path).acquire();
-    const waits = told.messages('wait');
+    const waits = channels.messages('wait');
     const error = await failureOf(new ReadWriteLock(client, path).read.acquire());
     expect(waits).toMatchObject([{ event: 'began' }, { event: 'failed', error }]);
   });
@@ -224,7 +224,7 @@ describe('the channels of waits and holds report', () => {
   it('a hold that is lost with its session, once', async () => {
     const client = await connect();
     const mutex = new Mutex(client, server.path('lost'));
-    const holds = told.messages('hold');
+    const holds = channels.messages('hold');
     const lease = await mutex.acquire();
     await expire(client, server);
     await aborted(lease.signal);
@@ -237,23 +237,23 @@ describe('the channels of waits and holds report', () => {
 
   it('a hold that is lost by holdAtMost', async () => {
     const mutex = new Mutex(await connect(), server.path('at-most'));
-    const story = told.story();
+    const events = channels.events();
     const lease = await mutex.acquire({ holdAtMost: 20 });
     await aborted(lease.signal);
-    expect(story.slice(2)).toEqual(['hold began', 'hold lost']);
+    expect(events.slice(2)).toEqual(['hold began', 'hold lost']);
   });
 
   it('everything in the call chain of the caller', async () => {
     const mutex = new Mutex(await connect(), server.path('context'));
     const caller = new AsyncLocalStorage<string>();
-    const heard: string[] = [];
-    told.listen('wait', ({ event }) => heard.push(`${event} by ${caller.getStore()}`));
-    told.listen('hold', ({ event }) => heard.push(`${event} by ${caller.getStore()}`));
+    const lines: string[] = [];
+    channels.listen('wait', ({ event }) => lines.push(`${event} by ${caller.getStore()}`));
+    channels.listen('hold', ({ event }) => lines.push(`${event} by ${caller.getStore()}`));
     const first = await caller.run('first', () => mutex.acquire());
     const second = caller.run('second', () => mutex.acquire());
     await caller.run('third', () => first.release());
     await second;
-    expect(heard).toEqual([
+    expect(lines).toEqual([
       'began by first',
       'granted by first',
       'began by first',
@@ -272,17 +272,17 @@ describe('a channel', () => {
     const mutex = new Mutex(client, path);
     const lease = await mutex.acquire();
     const waiting = mutex.acquire();
-    const story = told.story();
+    const events = channels.events();
     await lease.release();
     await (await waiting).release();
-    expect(story).toEqual([]);
-    await nothingLeft(server, client, path);
+    expect(events).toEqual([]);
+    await untilNothingLeft(server, client, path);
   });
 });
 
 describe('the channel of connections', () => {
   it('reports each state of each client', async () => {
-    const messages = told.messages('connection');
+    const messages = channels.messages('connection');
     const [client, other] = await Promise.all([connect(), connect()]);
     const { id } = await client.session();
     await expire(client, server);
@@ -302,7 +302,7 @@ describe('the channel of leaders', () => {
   it('reports elections, resignations and losses', async () => {
     const path = server.path('election');
     const client = await connect();
-    const messages = told.messages('leader');
+    const messages = channels.messages('leader');
     const latch = new LeaderLatch(client, path, { id: 'me', key: 'job' });
     latch.start();
     const term = await latch.await();
@@ -325,6 +325,6 @@ describe('the channel of leaders', () => {
       'elected',
       'resigned',
     ]);
-    await queued(client, path, 0);
+    await untilNodes(client, path, 0);
   });
 });

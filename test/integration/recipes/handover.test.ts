@@ -15,7 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { Link } from '../../support/link.js';
-import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -69,7 +69,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(new Set(tokens).size).toBe(100);
     expect(tokens[0]).toBe(held.fencingToken + 1n);
     expect(node).toBeDefined();
-    await nothingLeft(server, observer, path);
+    await untilNothingLeft(server, observer, path);
   });
 
   it('has rising tokens over more grants than one zxid can number, and after them', async () => {
@@ -167,7 +167,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(grants).toEqual([800, 800, 800]);
     // No process served all of its waiters before the other one began.
     expect(turns.length).toBeGreaterThan(3);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('does not make other processes wait for waiters that hold it for long', async () => {
@@ -182,7 +182,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
       }),
     );
     const there = lockAt(other, path).withLock(() => void order.push('there'));
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     await delay(15);
     await held.release();
     await Promise.all([...here, there]);
@@ -202,7 +202,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     expect(lease.held).toBe(true);
     expect(lease.fencingToken).toBeGreaterThan(held.fencingToken);
     await lease.release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('is not handed over after a revocation request', async () => {
@@ -238,7 +238,7 @@ describe.each(Object.entries(LOCKS))('a %s handed over within a process', (_name
     await kept.release();
     await (await lock.acquire()).release();
     expect(performance.now() - started).toBeGreaterThan(80);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -294,7 +294,7 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     const [client, other] = await Promise.all([connect(), connect()]);
     await lockAt(client, path).withLock(() => {}, { linger });
     await (await lockAt(other, path).acquire()).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('is not kept if a waiter of another process came while it was held', async () => {
@@ -302,10 +302,10 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await lockAt(client, path).acquire({ linger });
     const theirs = lockAt(other, path).acquire();
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     await held.release();
     await (await theirs).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('is released after its linger time, on a revocation request, and with its session', async () => {
@@ -313,21 +313,21 @@ describe.each(Object.entries(LOCKS))('a %s that lingers', (_name, lockAt) => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = lockAt(client, path);
     await lock.withLock(() => {}, { linger: 50 });
-    await queued(other, path, 0);
+    await untilNodes(other, path, 0);
     await lock.withLock(() => {}, { linger });
     await lock.withLock(() => {}, { linger: 50 });
-    await queued(other, path, 0);
+    await untilNodes(other, path, 0);
     await lock.withLock(() => {}, { linger });
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     await lockAt(other, path).revoke();
-    await queued(other, path, 0);
+    await untilNodes(other, path, 0);
     await lock.withLock(() => {}, { linger });
     await expire(client, server);
-    await queued(other, path, 0);
+    await untilNodes(other, path, 0);
     let again = 0;
     await lock.withLock(() => void again++, { linger: 0 });
     expect(again).toBe(1);
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
   });
 
   it('grants nothing if its session expired during a pause', async () => {
@@ -359,7 +359,7 @@ describe('readers of one process', () => {
     expect(leases[0]!.held).toBe(true);
     expect(await nodesUnder(observer, path)).toHaveLength(1);
     await leases[0]!.release();
-    await nothingLeft(server, observer, path);
+    await untilNothingLeft(server, observer, path);
   });
 
   it('keep the znode for readers that come again at once', async () => {
@@ -390,7 +390,7 @@ describe('readers of one process', () => {
     const first = await read.acquire();
     await (await read.acquire()).release();
     const writing = new ReadWriteLock(other, path).write.withLock(() => void order.push('write'));
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     // As soon as this process knows of the writer.
     await expect
       .poll(async () => {
@@ -403,7 +403,7 @@ describe('readers of one process', () => {
     await first.release();
     await Promise.all([writing, later]);
     expect(order).toEqual(['write', 'read']);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('do not starve a writer, however many of them come', async () => {
@@ -419,7 +419,7 @@ describe('readers of one process', () => {
     }
     reading = false;
     await Promise.all(readers);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('are rejected at once with wait: 0 while a writer of another process holds the lock', async () => {
@@ -431,7 +431,7 @@ describe('readers of one process', () => {
     await writing.release();
     const lease = await read.acquire({ wait: 0 });
     await lease.release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('linger until a writer comes', async () => {
@@ -439,11 +439,11 @@ describe('readers of one process', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
     await read.withLock(() => {}, { linger: 3_600_000 });
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     await new ReadWriteLock(other, path).read.withLock(() => {});
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     await new ReadWriteLock(other, path).write.withLock(() => {});
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('linger until a revocation request', async () => {
@@ -451,9 +451,9 @@ describe('readers of one process', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
     await read.withLock(() => {}, { linger: 3_600_000 });
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     await new ReadWriteLock(other, path).read.revoke();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('share the latest znode, also while an earlier one is still held', async () => {
@@ -464,20 +464,20 @@ describe('readers of one process', () => {
     const stop = new AbortController();
     const writing = new ReadWriteLock(other, path).write.acquire({ signal: stop.signal });
     writing.catch(() => {});
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     const behindWriter = read.acquire();
-    await queued(other, path, 3);
+    await untilNodes(other, path, 3);
     stop.abort();
     await (await behindWriter).release();
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     const later = await read.acquire();
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     await earlier.release();
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     const last = await read.acquire();
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await Promise.all([later.release(), last.release()]);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('lose their leases together with their znode, and release them separately', async () => {
@@ -508,7 +508,7 @@ describe('a write lock whose holder reads too', () => {
     await reading.release();
     await next;
     expect(wrote).toBe(true);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -579,7 +579,7 @@ describe('the locks of a multi-lock', () => {
     const later = await next;
     expect(later.fencingToken).toBeGreaterThan(fencingToken);
     await later.release();
-    await nothingLeft(server, client, a, b);
+    await untilNothingLeft(server, client, a, b);
   });
 });
 
@@ -608,7 +608,7 @@ describe('permits handed over within a process', () => {
     expect(most).toBeLessThanOrEqual(4);
     // A few callers request permits from the server while the first permits come.
     expect(leases.size).toBeLessThan(100);
-    await nothingLeft(server, observer, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, observer, `${path}/locks`, `${path}/leases`);
   });
 
   it('go to other processes after a bounded time, and are never exceeded', async () => {
@@ -637,7 +637,7 @@ describe('permits handed over within a process', () => {
       ),
     );
     expect(visits).toEqual([80, 80, 80]);
-    await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
   });
 
   it('are requested again if the first waiter leaves and the next wants fewer', async () => {
@@ -650,6 +650,6 @@ describe('permits handed over within a process', () => {
     await expect(both).rejects.toThrow(LockTimeoutError);
     await (await one).release();
     await held.release();
-    await nothingLeft(server, holder, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, holder, `${path}/locks`, `${path}/leases`);
   });
 });

@@ -14,7 +14,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
-import { nodesUnder, nothingLeft, observed } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, observed } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -40,7 +40,7 @@ describe.each(recipes)('holdAtLeast on a %s', (_name, make, queue) => {
     expect(await nodesUnder(client, path + queue)).toHaveLength(1);
     await expect.poll(() => nodesUnder(client, path + queue), { interval: 5 }).toHaveLength(0);
     expect(performance.now() - granted).toBeGreaterThanOrEqual(495);
-    await nothingLeft(server, client, path + queue);
+    await untilNothingLeft(server, client, path + queue);
   });
 });
 
@@ -92,7 +92,7 @@ describe('holdAtLeast', () => {
     const [node] = await nodesUnder(operator, path);
     await operator.delete(`${path}/${node}`);
     await (await waiting).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('keeps all locks of a multi-lock, but none that was released because another was busy', async () => {
@@ -105,7 +105,7 @@ describe('holdAtLeast', () => {
     await held.release();
     await multi.withLock(() => undefined, { holdAtLeast: 1_500 });
     await expect(new Mutex(other, a).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    await nothingLeft(server, client, a, b);
+    await untilNothingLeft(server, client, a, b);
   });
 });
 
@@ -120,7 +120,7 @@ describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
     expect(reason).toBeInstanceOf(LeaseLostError);
     expect((reason as Error).message).toContain('holdAtMost');
     expect(lease.held).toBe(false);
-    await nothingLeft(server, client, path + queue);
+    await untilNothingLeft(server, client, path + queue);
     await lease.release();
   });
 });
@@ -178,7 +178,7 @@ describe('holdAtMost', () => {
     const lease = await multi.acquire({ holdAtMost: 40 });
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
     await lease.release();
-    await nothingLeft(server, client, a, b);
+    await untilNothingLeft(server, client, a, b);
   });
 
   it('ends all leases of acquireEach() that are still held', async () => {
@@ -189,7 +189,7 @@ describe('holdAtMost', () => {
     await first!.release();
     await aborted(second!.signal);
     expect(first!.signal.aborted).toBe(false);
-    await nothingLeft(server, client, `${path}/leases`);
+    await untilNothingLeft(server, client, `${path}/leases`);
   });
 
   it('can be combined with holdAtLeast', async () => {
@@ -202,7 +202,7 @@ describe('holdAtMost', () => {
     const late = observed(new Mutex(client, path).acquire(options));
     expect(late.settled).toBe(false);
     await aborted((await late.promise).signal);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { LeaderLatch, type Term } from 'nestjs-zookeeper/recipes';
 import type { ZkClient } from '../../../lib/client/index.js';
-import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { latchesIn, Leader, selectorsIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
-import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 // Bugs of Curator's leader recipes, each with the number of its issue.
@@ -40,7 +40,7 @@ describe('leader latch', () => {
     expect(leader!.session).toBe((await client.session()).id);
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await b!.close();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-696: does not lead by its own old node that still exists', async () => {
@@ -84,11 +84,11 @@ describe('leader latch', () => {
     await latches[0]!.resign();
     await expect.poll(() => terms).toBe(60);
     expect(most).toBe(1);
-    await queued(clients[0]!, path, 4);
+    await untilNodes(clients[0]!, path, 4);
     const leading = latches.filter(({ hasLeadership }) => hasLeadership);
     expect(leading.map(({ id }) => id)).toEqual([(await latches[0]!.leader())!.id]);
     await closeAll(...latches);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('CURATOR-645: deleted nodes are created once more, not repeatedly', async () => {
@@ -100,7 +100,7 @@ describe('leader latch', () => {
     await latches[0]!.await();
     const before = await nodesUnder(operator!, path);
     await Promise.all(before.map((node) => operator!.delete(`${path}/${node}`)));
-    await queued(operator!, path, 4);
+    await untilNodes(operator!, path, 4);
     await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
     const after = await nodesUnder(operator!, path);
     const sequences = after.map((node) => Number(node.slice(-10))).sort((a, b) => a - b);
@@ -108,7 +108,7 @@ describe('leader latch', () => {
     const leading = latches.find(({ hasLeadership }) => hasLeadership);
     expect((await latches[0]!.leader())!.id).toBe(leading!.id);
     await closeAll(...latches);
-    await nothingLeft(server, operator!, path);
+    await untilNothingLeft(server, operator!, path);
   });
 
   it.each(['leads', 'waits'])(
@@ -122,17 +122,17 @@ describe('leader latch', () => {
       const latch = latches.at(-1)!;
       const first = await latches[0]!.await();
       await link.down();
-      await stateOf(client, 'SUSPENDED');
+      await untilState(client, 'SUSPENDED');
       if (role === 'waits') await latches[0]!.close();
       await vanish(other, path);
       await link.up();
-      await stateOf(client, 'RECONNECTED');
+      await untilState(client, 'RECONNECTED');
       if (role === 'leads') await aborted(first.signal);
       const term = await latch.await();
       expect(term.fencingToken).toBeGreaterThan(first.fencingToken);
       expect((await latch.leader())!.id).toBe(latch.id);
       await latch.close();
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
       await client.close();
     },
   );
@@ -142,13 +142,13 @@ describe('leader latch', () => {
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
     const latches = await latchesIn(path, ...clients);
     const term = await latches[0]!.await();
-    // Candidates may have queued again before the path is deleted.
+    // Candidates may have untilNodes again before the path is deleted.
     await vanish(operator!, path).catch(() => undefined);
     await aborted(term.signal);
-    await queued(operator!, path, 2);
+    await untilNodes(operator!, path, 2);
     await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
     await closeAll(...latches);
-    await nothingLeft(server, operator!, path);
+    await untilNothingLeft(server, operator!, path);
   });
 
   it('CURATOR-45, 79: leaves no second node when the reply to a create is lost', async () => {
@@ -160,13 +160,13 @@ describe('leader latch', () => {
     await link.deafen();
     const latch = new LeaderLatch(client, path);
     latch.start();
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     const [node] = await nodesUnder(other, path);
     await link.cut();
     await latch.await();
     expect(await nodesUnder(other, path)).toEqual([node]);
     await latch.close();
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
     await client.close();
   });
 
@@ -179,11 +179,11 @@ describe('leader latch', () => {
     await link.deafen();
     const latch = new LeaderLatch(client, path);
     latch.start();
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     const closed = latch.close();
     await link.cut();
     await closed;
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
     await client.close();
   });
 });
@@ -202,7 +202,7 @@ describe('leader selector', () => {
     }
     await leader!.leads(21);
     await leader!.selector.close();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-671: accepts a requeue as soon as it no longer leads', async () => {
@@ -230,6 +230,6 @@ describe('leader selector', () => {
     const closed = leader.selector.close();
     leader.end();
     await closed;
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });

@@ -19,14 +19,14 @@ import {
 import { LiveSession } from '../../../lib/client/live-session.js';
 import { resolveOptions } from '../../../lib/embedded/options.js';
 import { ServerThread } from '../../../lib/embedded/server-thread.js';
-import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { Link } from '../../support/link.js';
 import {
   failureOf,
   nodesUnder,
-  nothingLeft,
+  untilNothingLeft,
   observed,
-  queued,
+  untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -80,7 +80,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const lease = await second.promise;
     expect(lease.fencingToken).toBeGreaterThan(first.fencingToken);
     await lease.release();
-    await nothingLeft(server, client, path + held, path + queue);
+    await untilNothingLeft(server, client, path + held, path + queue);
   });
 
   it('CURATOR-604, 696: is not granted by a node of the previous session', async () => {
@@ -88,7 +88,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const first = await make(holder, path).acquire();
     const waiting = make(waiter, path).acquire();
-    await queued(holder, path + held, 2);
+    await untilNodes(holder, path + held, 2);
     const before = (await waiter.session()).id;
     await expire(waiter, server);
     await expect.poll(async () => (await waiter.session()).id).not.toBe(before);
@@ -99,7 +99,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const { ephemeralOwner } = (await holder.exists(`${path}${held}/${node}`))!;
     expect(ephemeralOwner).toBe((await waiter.session()).id);
     await lease.release();
-    await nothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, holder, path + held, path + queue);
   });
 
   it('etcd 11456: is not held by a session that ended during the grant', async () => {
@@ -107,7 +107,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const first = await make(holder, path).acquire();
     const waiting = make(waiter, path).acquire();
-    await queued(holder, path + held, 2);
+    await untilNodes(holder, path + held, 2);
     await Promise.all([expire(waiter, server), first.release()]);
     const lease = await waiting;
     await waiter.sync(path);
@@ -120,7 +120,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
       expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
     }
     await lease.release();
-    await nothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, holder, path + held, path + queue);
   });
 
   it('ShedLock: a late holder does not release the lock of the next holder', async () => {
@@ -151,10 +151,10 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
         controller.abort();
         await ended;
       }
-      await queued(holder, path + held, taken ? 1 : 0);
+      await untilNodes(holder, path + held, taken ? 1 : 0);
       await lease?.release();
     }
-    await nothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, holder, path + held, path + queue);
   });
 
   it('CURATOR-678, 486: a release during a connection loss leaves no node', async () => {
@@ -164,7 +164,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const other = await connect();
     const lease = await make(client, path).acquire();
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     await lease.release();
     expect(lease.held).toBe(false);
     await link.up();
@@ -197,10 +197,10 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const other = await connect();
     await make(client, path).withLock(() => undefined);
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     await expect(make(client, path).tryAcquire()).rejects.toMatchObject({ code: 'CONNECTION' });
     await link.up();
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     await (await make(other, path).acquire({ wait: 0 })).release();
     await client.close();
   });
@@ -223,7 +223,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     pause.disable();
     // A quarter of the session would be five seconds.
     expect(pause.max / 1e6).toBeLessThan(4500);
-    await nothingLeft(server, client, path + held, path + queue);
+    await untilNothingLeft(server, client, path + held, path + queue);
     await client.close();
   });
 
@@ -236,7 +236,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     const { watches } = session as unknown as { watches: { size: number } };
     await expect.poll(() => watches.size).toBe(0);
     await lease.release();
-    await nothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, holder, path + held, path + queue);
   });
 });
 
@@ -247,10 +247,10 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     const [holder, waiter, behind] = clients.map((client) => make(client, path));
     const lease = await holder!.acquire();
     const waiting = observed(waiter!.acquire());
-    await queued(clients[0]!, path, 2);
+    await untilNodes(clients[0]!, path, 2);
     const [, second] = await holder!.participants();
     const next = behind!.acquire();
-    await queued(clients[0]!, path, 3);
+    await untilNodes(clients[0]!, path, 3);
     await clients[0]!.delete(second!.path);
     await lease.release();
     const theirs = await next;
@@ -258,7 +258,7 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     expect(waiting.settled).toBe(false);
     await theirs.release();
     await (await waiting.promise).release();
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
@@ -279,7 +279,7 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     watching.mockRestore();
     // The holder watches its own node a little later, until its lease ends.
     await next.release();
-    await nothingLeft(server, holder, path);
+    await untilNothingLeft(server, holder, path);
   });
 });
 
@@ -302,7 +302,7 @@ describe('mutex', () => {
       ),
     );
     expect(served).toBe(1000);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-716: serves 200 waiters of each of four clients', async () => {
@@ -325,7 +325,7 @@ describe('mutex', () => {
       ),
     );
     expect(served).toBe(800);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 });
 
@@ -370,7 +370,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     });
     const controller = new AbortController();
     const acquiring = make(client, path).acquire({ signal: controller.signal });
-    await queued(other, path + held, nodes);
+    await untilNodes(other, path + held, nodes);
     creating.mockRestore();
     return { acquiring, controller };
   }
@@ -385,7 +385,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     const lease = await acquiring;
     expect(await nodesUnder(other, path + held)).toHaveLength(nodes);
     await lease.release();
-    await nothingLeft(server, other, path + queue, path + held);
+    await untilNothingLeft(server, other, path + queue, path + held);
     await client.close();
   });
 
@@ -399,8 +399,8 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     controller.abort();
     await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
     await link.up();
-    await stateOf(client, 'RECONNECTED');
-    await nothingLeft(server, other, path + queue, path + held);
+    await untilState(client, 'RECONNECTED');
+    await untilNothingLeft(server, other, path + queue, path + held);
     await client.close();
   });
 
@@ -416,8 +416,8 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await link.down();
     await expect(acquiring).rejects.toMatchObject({ code: 'CONNECTION' });
     await link.up();
-    await stateOf(client, 'RECONNECTED');
-    await nothingLeft(server, other, path + queue, path + held);
+    await untilState(client, 'RECONNECTED');
+    await untilNothingLeft(server, other, path + queue, path + held);
     await client.close();
   });
 });
@@ -450,10 +450,10 @@ describe('read/write lock', () => {
     const { read, write } = new ReadWriteLock(client, path);
     const writing = await write.enter();
     const waiting = observed(new ReadWriteLock(other, path).write.acquire());
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     const reading = await writing.run(() => read.enter({ wait: 30_000 }));
     await writing.release();
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     await other.sync(path);
     expect(reading.lease.held).toBe(true);
     expect(waiting.settled).toBe(false);
@@ -461,7 +461,7 @@ describe('read/write lock', () => {
     expect(states).toEqual(['holding read', 'waiting write']);
     await reading.release();
     await (await waiting.promise).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -475,8 +475,8 @@ describe('semaphore', () => {
     const waiting = [one, two, two].map((client) =>
       new Semaphore(client, path, { permits: count(client) }).acquire(),
     );
-    await queued(one, `${path}/locks`, 3);
-    await queued(one, `${path}/leases`, 2);
+    await untilNodes(one, `${path}/locks`, 3);
+    await untilNodes(one, `${path}/leases`, 2);
     await count(operator).set(4);
     const leases = await Promise.all(waiting);
     expect(held.held).toBe(true);
@@ -498,7 +498,7 @@ describe('semaphore', () => {
       ),
     );
     expect(taken).toBe(30);
-    await nothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, clients[0]!, `${path}/locks`, `${path}/leases`);
   });
 });
 
@@ -511,10 +511,10 @@ describe('multi-lock', () => {
     const start = performance.now();
     const multi = new MultiLock(all.map((path) => new Mutex(client, path)));
     const waiting = failureOf(multi.acquire({ wait: 3_000 }));
-    await queued(client, all[0]!, 2);
+    await untilNodes(client, all[0]!, 2);
     await delay(1_500);
     await held[0]!.release();
-    await queued(client, all[1]!, 2);
+    await untilNodes(client, all[1]!, 2);
     await held[1]!.release();
     expect(await waiting).toBeInstanceOf(LockTimeoutError);
     const elapsed = performance.now() - start;
@@ -522,7 +522,7 @@ describe('multi-lock', () => {
     // With a timeout of its own, the third lock would be waited for until 4,500 ms.
     expect(elapsed).toBeLessThan(4_400);
     await held[2]!.release();
-    await nothingLeft(server, client, ...all);
+    await untilNothingLeft(server, client, ...all);
   });
 });
 
@@ -556,7 +556,7 @@ describe('kazoo 730: exhausted sequence numbers', () => {
     expect(error).toBeInstanceOf(SequenceExhaustedError);
     expect(error).toMatchObject({ code: 'SEQUENCE_EXHAUSTED' });
     expect((error as Error).message).toContain(path);
-    await nothingLeft(server, client, path + queue);
+    await untilNothingLeft(server, client, path + queue);
     await (await make(client, path).acquire({ wait: 0 })).release();
   });
 
@@ -607,7 +607,7 @@ describe('kazoo 730: exhausted sequence numbers', () => {
       for (let tries = 0; tries < 3; tries++) {
         await expect(new Mutex(client, path).acquire()).rejects.toThrow(SequenceExhaustedError);
       }
-      await queued(client, path, 0);
+      await untilNodes(client, path, 0);
       await client.delete(path);
       await new Mutex(client, path).withLock(() => undefined);
       await client.close();

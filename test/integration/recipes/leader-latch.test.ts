@@ -15,15 +15,15 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { LiveSession } from '../../../lib/client/live-session.js';
-import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { latchesIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
 import {
   failureOf,
   nodesUnder,
-  nothingLeft,
+  untilNothingLeft,
   observed,
-  queued,
+  untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -31,7 +31,7 @@ const server = useServer();
 const connect = useClients(server);
 
 /** Records the calls of a latch's listeners as `leads` or `not`. */
-function heard(latch: LeaderLatch): string[] {
+function recordCalls(latch: LeaderLatch): string[] {
   const words: string[] = [];
   latch.onChange((term) => void words.push(term ? 'leads' : 'not'));
   return words;
@@ -68,7 +68,7 @@ describe('LeaderLatch', () => {
     }
     const tokens = terms.map(({ fencingToken }) => fencingToken);
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => (a < b ? -1 : 1)));
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('gives the term its participant id, election and start time', async () => {
@@ -100,14 +100,14 @@ describe('LeaderLatch', () => {
     expect(a!.hasLeadership).toBe(false);
     await resigned;
     const second = await b!.await();
-    await queued(a!.client, path, 2);
+    await untilNodes(a!.client, path, 2);
     await b!.resign();
     const third = await a!.await();
     expect(third).not.toBe(first);
     expect(first.fencingToken).toBeLessThan(second.fencingToken);
     expect(second.fencingToken).toBeLessThan(third.fencingToken);
     await Promise.all([a!.close(), b!.close()]);
-    await nothingLeft(server, a!.client, path);
+    await untilNothingLeft(server, a!.client, path);
   });
 
   it('rejects resign() while it does not lead', async () => {
@@ -274,7 +274,7 @@ describe('LeaderLatch: await()', () => {
       retry: { type: 'fixed', delay: 10, maxAttempts: 2 },
     });
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     const errors: unknown[] = [];
     const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
     latch.start();
@@ -308,7 +308,7 @@ describe('LeaderLatch: await()', () => {
     const latch = new LeaderLatch(client, path, { onError: () => {} });
     latch.start();
     expect(await failureOf(latch.await())).toBeInstanceOf(ForeignNodeError);
-    await queued(client, path, 1);
+    await untilNodes(client, path, 1);
     expect(await failureOf(latch.leader())).toBeInstanceOf(ForeignNodeError);
     await client.delete(theirs);
     await expect.poll(() => latch.hasLeadership).toBe(true);
@@ -335,7 +335,7 @@ describe('LeaderLatch: await()', () => {
 describe('a listener of a LeaderLatch', () => {
   it('is called for each change in order, until it is removed', async () => {
     const [latch] = [new LeaderLatch(await connect(), server.path('listener'))];
-    const words = heard(latch);
+    const words = recordCalls(latch);
     let calls = 0;
     const remove = latch.onChange(() => void calls++);
     latch.start();
@@ -354,7 +354,7 @@ describe('a listener of a LeaderLatch', () => {
     latch.onChange(() => {
       throw new Error('listener failed');
     });
-    const words = heard(latch);
+    const words = recordCalls(latch);
     latch.start();
     const term = await latch.await();
     expect((await warning)[0]).toMatchObject({ message: 'listener failed' });
@@ -366,7 +366,7 @@ describe('a listener of a LeaderLatch', () => {
     const path = server.path('listener-resigns');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     b!.onChange((term) => void (term && b!.resign()));
-    const words = heard(b!);
+    const words = recordCalls(b!);
     await a!.resign();
     await expect.poll(() => a!.hasLeadership).toBe(true);
     expect(words).toEqual([]);
@@ -375,23 +375,23 @@ describe('a listener of a LeaderLatch', () => {
   it.each([
     ['silent', []],
     ['notify', ['not']],
-  ] as const)('hears of a close that is %s: %j', async (mode, told) => {
+  ] as const)('is called for a close with the mode %s as %j', async (mode, expected) => {
     const path = server.path(mode);
     const client = await connect();
     for (const given of ['option', 'argument']) {
       const latch = new LeaderLatch(client, path, given === 'option' ? { closeMode: mode } : {});
       latch.start();
       await latch.await();
-      const words = heard(latch);
+      const words = recordCalls(latch);
       await (given === 'option' ? latch.close() : latch.close(mode));
-      expect(words).toEqual(told);
+      expect(words).toEqual(expected);
     }
   });
 
   it('is not called for a close that ends no leadership', async () => {
     const path = server.path('notify-nothing');
     const [, b] = await latchesIn(path, await connect(), await connect());
-    const words = heard(b!);
+    const words = recordCalls(b!);
     await b!.close('notify');
     expect(words).toEqual([]);
   });
@@ -404,7 +404,7 @@ describe('LeaderLatch: close()', () => {
     await client.ensureContainers(path);
     for (let turns = 0; turns < 30; turns++) {
       const latch = new LeaderLatch(client, path);
-      const words = heard(latch);
+      const words = recordCalls(latch);
       latch.start();
       for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
       const before = [...words];
@@ -413,7 +413,7 @@ describe('LeaderLatch: close()', () => {
       expect(words).toEqual(before);
       expect(latch.hasLeadership).toBe(false);
     }
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('leaves no term at any moment between the reply that it leads and the term', async () => {
@@ -444,7 +444,7 @@ describe('LeaderLatch: close()', () => {
       await closed;
       expect(latch.hasLeadership).toBe(false);
     }
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it.each([
@@ -465,7 +465,7 @@ describe('LeaderLatch: close()', () => {
     await closing.promise;
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await latches[1 - which]!.close();
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
     await client.close();
   });
 
@@ -484,7 +484,7 @@ describe('LeaderLatch: close()', () => {
       expect(await failureOf(closed.resign())).toBeInstanceOf(IllegalStateError);
       expect(await closed.participants()).toEqual([]);
     }
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('does not wait for an unreachable server', async () => {
@@ -500,15 +500,15 @@ describe('LeaderLatch: close()', () => {
     const latch = new LeaderLatch(client, path);
     latch.start();
     // The node exists, but the reply is lost.
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     const closing = observed(latch.close());
     await expect.poll(() => closing.settled).toBe(true);
     expect(client.state).toBe('SUSPENDED');
     await link.up();
-    await stateOf(client, 'RECONNECTED');
-    await nothingLeft(server, other, path);
+    await untilState(client, 'RECONNECTED');
+    await untilNothingLeft(server, other, path);
     await client.close();
   });
 
@@ -517,7 +517,7 @@ describe('LeaderLatch: close()', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await latchesIn(path, client, client);
     const term = await a!.await();
-    const words = heard(a!);
+    const words = recordCalls(a!);
     const waiting = failureOf(b!.await());
     await client.close();
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
@@ -525,7 +525,7 @@ describe('LeaderLatch: close()', () => {
     expect(term.active).toBe(false);
     expect(words).toEqual(['not']);
     expect(await failureOf(a!.await())).toBeInstanceOf(ShuttingDownError);
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
   });
 });
 
@@ -593,12 +593,12 @@ describe('a LeaderLatch whose connection breaks', () => {
     const client = await connect({ connectString: link.connectString });
     const [latch] = await latchesIn(path, client);
     const term = await latch!.await();
-    const words = heard(latch!);
+    const words = recordCalls(latch!);
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     expect(latch!.hasLeadership).toBe(true);
     await link.up();
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     expect(latch!.term).toBe(term);
     expect(words).toEqual([]);
     await latch!.close();
@@ -611,8 +611,8 @@ describe('a LeaderLatch whose connection breaks', () => {
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
     const [a, b] = await latchesIn(path, client, await connect());
     const term = await a!.await();
-    const words = heard(a!);
-    const suspended = stateOf(client, 'SUSPENDED').then(() => term.active);
+    const words = recordCalls(a!);
+    const suspended = untilState(client, 'SUSPENDED').then(() => term.active);
     await link.down();
     expect(await suspended).toBe(false);
     expect(a!.hasLeadership).toBe(false);
@@ -620,7 +620,7 @@ describe('a LeaderLatch whose connection breaks', () => {
     expect(term.signal.reason).toMatchObject({ code: 'NOT_LEADER' });
     await link.up();
     const next = await b!.await();
-    await queued(b!.client, path, 2);
+    await untilNodes(b!.client, path, 2);
     expect((await b!.participants()).map(({ id }) => id)).toEqual(['latch 1', 'latch 0']);
     await b!.close();
     expect((await a!.await()).fencingToken).toBeGreaterThan(next.fencingToken);
@@ -635,7 +635,7 @@ describe('a LeaderLatch whose connection breaks', () => {
     const [a, b] = await latchesIn(path, await connect(), client);
     const [, before] = await a!.participants();
     await link.cut();
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     await a!.close();
     await b!.await();
     expect((await b!.leader())!.path).toBe(before!.path);
@@ -665,7 +665,7 @@ describe('a LeaderLatch whose session expires', () => {
     const client = await connect();
     const [latch] = await latchesIn(path, client);
     const term = await latch!.await();
-    const words = heard(latch!);
+    const words = recordCalls(latch!);
     const before = (await client.session()).id;
     await expire(client, server);
     expect(await aborted(term.signal)).toBeInstanceOf(NotLeaderError);
@@ -677,7 +677,7 @@ describe('a LeaderLatch whose session expires', () => {
     expect(session).not.toBe(before);
     expect(term.active).toBe(false);
     await latch!.close();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -691,7 +691,7 @@ describe('when an operator deletes', () => {
       message: expect.stringContaining('deleted'),
     });
     await b!.await();
-    await queued(b!.client, path, 2);
+    await untilNodes(b!.client, path, 2);
     await b!.close();
     await a!.await();
   });

@@ -16,10 +16,10 @@ import {
   type Term,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { Leader, selectorsIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
-import { nodesUnder, nothingLeft, observed, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, observed, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -38,7 +38,7 @@ describe('LeaderSelector', () => {
     expect(stat.ephemeralOwner).toBe((await client.session()).id);
     expect(await leader!.selector.leader()).toMatchObject({ id: 'ärger ✓ 日本', isLeader: true });
     await leader!.selector.close();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('leads in the order of arrival, one at a time, until takeLeadership returns', async () => {
@@ -58,7 +58,7 @@ describe('LeaderSelector', () => {
     }
     expect(tokens).toEqual(tokens.toSorted((a, b) => (a < b ? -1 : 1)));
     expect(new Set(tokens).size).toBe(4);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
     expect(leaders.map(({ terms }) => terms.length)).toEqual([1, 1, 1, 1]);
   });
 
@@ -69,12 +69,12 @@ describe('LeaderSelector', () => {
     for (const times of [1, 2, 3]) {
       for (const leader of [a!, b!]) {
         await leader.leads(times);
-        await queued(clients[0]!, path, 2);
+        await untilNodes(clients[0]!, path, 2);
         leader.end();
       }
     }
     await Promise.all([a!.selector.close(), b!.selector.close()]);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('excludes a mutex on its path, as in Curator', async () => {
@@ -83,7 +83,7 @@ describe('LeaderSelector', () => {
     const lease = await new Mutex(client, path).acquire();
     const leader = new Leader(client, path, {});
     leader.selector.start();
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     expect(leader.terms).toEqual([]);
     await lease.release();
     const term = await leader.leads();
@@ -202,17 +202,17 @@ describe('requeue', () => {
     expect(b!.selector.requeue()).toBe(false);
     expect(a!.selector.requeue()).toBe(true);
     expect(a!.selector.requeue()).toBe(false);
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     a!.end();
     await b!.leads();
     b!.end();
     await a!.leads(2);
     a!.end();
-    await queued(client, path, 0);
+    await untilNodes(client, path, 0);
     expect(b!.selector.requeue()).toBe(true);
     await b!.leads(2);
     b!.end();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
     expect([a!.terms.length, b!.terms.length]).toEqual([2, 2]);
   });
 
@@ -227,7 +227,7 @@ describe('requeue', () => {
     );
     selector.start();
     await expect.poll(() => terms).toBe(5);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
     expect(terms).toBe(5);
   });
 
@@ -264,7 +264,7 @@ describe('interruptLeadership', () => {
     a!.end();
     await b!.leads();
     b!.end();
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
     expect(a!.terms).toHaveLength(1);
   });
 
@@ -295,7 +295,7 @@ describe('LeaderSelector: resign()', () => {
     b!.end();
     await a!.leads(2);
     await Promise.all([a!.selector.resign(), a!.end()]);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('is rejected before start() and after close()', async () => {
@@ -336,13 +336,13 @@ describe('a takeLeadership that fails', () => {
         });
         selector.start();
         await expect.poll(() => terms).toBe(autoRequeue ? 3 : 1);
-        if (!autoRequeue) await queued(client, path, 0);
+        if (!autoRequeue) await untilNodes(client, path, 0);
         expect(errors).toEqual(autoRequeue ? [...reported, ...reported] : reported);
         expect(selector.state).toBe('started');
         await selector.close();
         expect(terms).toBe(autoRequeue ? 3 : 1);
       }
-      await nothingLeft(server, client, path);
+      await untilNothingLeft(server, client, path);
     },
   );
 
@@ -373,7 +373,7 @@ describe('a takeLeadership that fails', () => {
     selector.start();
     await leading;
     selector.interruptLeadership();
-    await queued(client, path, 0);
+    await untilNodes(client, path, 0);
     await selector.close();
     expect(errors).toEqual([]);
   });
@@ -405,7 +405,7 @@ describe('a takeLeadership that fails', () => {
     });
     selector.start();
     expect((await warning)[0]).toMatchObject({ message: 'onError failed' });
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('emits a process warning when there is no onError', async () => {
@@ -426,7 +426,7 @@ describe('an error that keeps a selector from leading', () => {
     const leader = new Leader(client, path, { onError: (error) => void errors.push(error) });
     leader.selector.start();
     await expect.poll(() => errors).toEqual([expect.any(ForeignNodeError)]);
-    await queued(client, path, 1);
+    await untilNodes(client, path, 1);
     await client.delete(theirs);
     await leader.leads();
   });
@@ -450,13 +450,13 @@ describe('a session that is lost', () => {
     await clients[0]!.session();
     expect((await b!.selector.participants()).map(({ id }) => id)).toEqual(['selector 1']);
     a!.end();
-    await queued(clients[1]!, path, 2);
+    await untilNodes(clients[1]!, path, 2);
     b!.end();
     expect((await a!.leads(2)).fencingToken).toBeGreaterThan(term.fencingToken);
     const closing = [a!, b!].map(({ selector }) => selector.close());
     a!.end();
     await Promise.all(closing);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('by a broken connection aborts the signal before the next selector leads', async () => {
@@ -484,14 +484,14 @@ describe('a LeaderSelector whose connection breaks', () => {
     const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
     const term = await leader!.leads();
     await link.down();
-    await stateOf(client, 'SUSPENDED');
+    await untilState(client, 'SUSPENDED');
     expect(leader!.selector.hasLeadership).toBe(policy === 'session');
     expect(term.signal.aborted).toBe(policy === 'standard');
     await link.up();
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     await leader!.leads(policy === 'session' ? 1 : 2);
     await leader!.selector.close();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
     await client.close();
   });
 });
@@ -516,7 +516,7 @@ describe('LeaderSelector: close()', () => {
     const closed = b!.selector.close();
     b!.end();
     await closed;
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('called by takeLeadership itself does not wait for itself', async () => {
@@ -535,7 +535,7 @@ describe('LeaderSelector: close()', () => {
     selector.start();
     await expect.poll(() => through).toBe(true);
     expect(selector.state).toBe('closed');
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('leaves no node and takes no leadership while the selector waits or starts', async () => {
@@ -547,7 +547,7 @@ describe('LeaderSelector: close()', () => {
     starting.selector.start();
     await Promise.all([b!.selector.close(), starting.selector.close()]);
     a!.end();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
     expect([b!.terms, starting.terms]).toEqual([[], []]);
   });
 
@@ -573,7 +573,7 @@ describe('LeaderSelector: close()', () => {
     await first!.leads();
     const leader = new Leader(client, path, {});
     leader.selector.start();
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     if (when === 'leads') {
       first!.end();
       await leader.leads();
@@ -593,7 +593,7 @@ describe('LeaderSelector: close()', () => {
     leader.end();
     // Its own client must have been notified: the other client may notice earlier.
     await leader.selector.resign();
-    await queued(other, path, 0);
+    await untilNodes(other, path, 0);
     await client.close();
     leader.selector.requeue();
     await expect.poll(() => leader.selector.state).toBe('closed');

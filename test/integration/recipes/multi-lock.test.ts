@@ -22,9 +22,9 @@ import { aborted, expire, useClients } from '../../support/clients.js';
 import {
   failureOf,
   nodesUnder,
-  nothingLeft,
+  untilNothingLeft,
   observed,
-  queued,
+  untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -66,7 +66,7 @@ describe('MultiLock', () => {
         { wait: 0 },
       );
     }
-    await nothingLeft(server, client, a, b, c);
+    await untilNothingLeft(server, client, a, b, c);
   });
 
   it('acquires its locks in the byte order of their paths, so that opposite lists never deadlock', async () => {
@@ -87,7 +87,7 @@ describe('MultiLock', () => {
       ),
     );
     expect(most).toBe(1);
-    await nothingLeft(server, clients[0]!, ...all);
+    await untilNothingLeft(server, clients[0]!, ...all);
   });
 
   it('orders by bytes, not by UTF-16 units or a locale', async () => {
@@ -109,20 +109,20 @@ describe('MultiLock', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const blocking = await new Mutex(other, b).acquire();
     const waiting = observed(new MultiLock(mutexes(client, [a, b])).acquire());
-    await queued(other, b, 2);
+    await untilNodes(other, b, 2);
     await expire(client, server);
     // Another client has the first lock while the second is waited for in a new session.
     const between = await new Mutex(other, a).acquire();
-    await queued(other, b, 2);
+    await untilNodes(other, b, 2);
     await blocking.release();
-    await queued(other, a, 2);
+    await untilNodes(other, a, 2);
     expect(waiting.settled).toBe(false);
     await between.release();
     const lease = await waiting.promise;
     expect(lease.leases.map(({ held }) => held)).toEqual([true, true]);
     expect(lease.leases[0]!.fencingToken).toBeGreaterThan(between.fencingToken);
     await lease.release();
-    await nothingLeft(server, other, a, b);
+    await untilNothingLeft(server, other, a, b);
   });
 
   it('stops at the first failure and releases the locks that it had acquired', async () => {
@@ -131,7 +131,7 @@ describe('MultiLock', () => {
     const held = await new Mutex(other, b).acquire();
     const multi = new MultiLock(mutexes(client, [a, b, c]));
     await expect(multi.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    await queued(client, a, 0);
+    await untilNodes(client, a, 0);
     expect(await client.exists(c)).toBeUndefined();
     await held.release();
     await (await multi.acquire({ wait: 0 })).release();
@@ -165,9 +165,9 @@ describe('MultiLock', () => {
       stub('/b', () => Promise.reject(why)),
     ]);
     expect(await failureOf(multi.acquire())).toBe(why);
-    const [told] = (await warning) as [AggregateError];
-    expect(told.errors).toEqual([stays]);
-    expect(told.cause).toBe(why);
+    const [warned] = (await warning) as [AggregateError];
+    expect(warned.errors).toEqual([stays]);
+    expect(warned.cause).toBe(why);
   });
 
   it('rejects when its signal aborts, and leaves nothing behind', async () => {
@@ -176,12 +176,12 @@ describe('MultiLock', () => {
     const held = await new Mutex(other, b).acquire();
     const controller = new AbortController();
     const waiting = new MultiLock(mutexes(client, [b, a])).acquire({ signal: controller.signal });
-    await queued(client, b, 2);
+    await untilNodes(client, b, 2);
     controller.abort();
     await expect(waiting).rejects.toThrow(WaitCancelledError);
-    await queued(client, a, 0);
+    await untilNodes(client, a, 0);
     await held.release();
-    await nothingLeft(server, client, a, b);
+    await untilNothingLeft(server, client, a, b);
   });
 
   it('accepts any mixture of locks', async () => {
@@ -202,7 +202,7 @@ describe('MultiLock', () => {
     }
     await lease.release();
     await (await new MultiLock(of(other)).acquire({ wait: 0 })).release();
-    await nothingLeft(
+    await untilNothingLeft(
       server,
       client,
       ...['mutex', 'shared', 'own', 'semaphore/locks', 'semaphore/leases', 'single/leases'].map(
@@ -255,7 +255,7 @@ describe('a call chain that holds a multi-lock', () => {
       await expect(multi.acquire()).rejects.toThrow(SelfDeadlockError);
       expect(outer.held).toBe(true);
     });
-    await nothingLeft(server, client, ...all);
+    await untilNothingLeft(server, client, ...all);
   });
 
   it('gets an error when one of the locks is not reentrant, and keeps its leases', async () => {
@@ -267,7 +267,7 @@ describe('a call chain that holds a multi-lock', () => {
       expect(lease.held).toBe(true);
       expect(await nodesUnder(client, a)).toHaveLength(1);
     });
-    await nothingLeft(server, client, a, `${b}/locks`, `${b}/leases`);
+    await untilNothingLeft(server, client, a, `${b}/locks`, `${b}/leases`);
   });
 
   it('releases when its callback throws, and passes the error on', async () => {
@@ -277,7 +277,7 @@ describe('a call chain that holds a multi-lock', () => {
     await expect(
       new MultiLock(mutexes(client, all)).withLock(() => Promise.reject(failure)),
     ).rejects.toBe(failure);
-    await nothingLeft(server, client, ...all);
+    await untilNothingLeft(server, client, ...all);
   });
 });
 
@@ -291,7 +291,7 @@ describe('the lease of a multi-lock', () => {
     expect(lease.held).toBe(false);
     expect(lease.leases.map(({ held }) => held)).toEqual([true, false]);
     await lease.release();
-    await nothingLeft(server, one, a, b);
+    await untilNothingLeft(server, one, a, b);
   });
 
   it('receives a revocation request made for any of its locks', async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { LeaseLostError, LockTimeoutError, Mutex, ReadWriteLock } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, stateOf, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { Link } from '../../support/link.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
@@ -48,10 +48,10 @@ describe('when a connection breaks', () => {
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
     const lease = await new Mutex(client, path).acquire();
-    const suspended = stateOf(client, 'SUSPENDED').then(() => lease.held);
+    const suspended = untilState(client, 'SUSPENDED').then(() => lease.held);
     await link.cut();
     expect(await suspended).toBe(true);
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     expect(lease.signal.aborted).toBe(false);
     await lease.release();
     expect(await nodesUnder(client, path)).toEqual([]);
@@ -67,7 +67,7 @@ describe('when a connection breaks', () => {
     await link.down();
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
     await link.up();
-    await stateOf(client, 'RECONNECTED');
+    await untilState(client, 'RECONNECTED');
     await new Mutex(other, path).withLock(() => undefined);
     await client.close();
   });
@@ -87,13 +87,13 @@ describe('when a connection breaks', () => {
         kind === 'mutex' ? new Mutex(client, path) : new ReadWriteLock(client, path).read;
       await lock.withLock(() => {}, options);
       await link.cut();
-      await stateOf(client, 'RECONNECTED');
+      await untilState(client, 'RECONNECTED');
       const lease = await lock.acquire();
       expect(lease.held).toBe(true);
       await link.down();
       expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
       await link.up();
-      await stateOf(client, 'RECONNECTED');
+      await untilState(client, 'RECONNECTED');
       expect(lease.held).toBe(false);
       await client.close();
     },

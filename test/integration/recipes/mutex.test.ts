@@ -11,7 +11,7 @@ import {
   WriteLock,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, useClients } from '../../support/clients.js';
-import { nodesUnder, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -50,7 +50,7 @@ describe('Mutex', () => {
     const waits: Promise<void>[] = [];
     for (const [index, client] of clients.entries()) {
       waits.push(new Mutex(client, path).withLock(() => void order.push(index)));
-      await queued(observer!, path, index + 2);
+      await untilNodes(observer!, path, index + 2);
     }
     await first.release();
     await Promise.all(waits);
@@ -77,13 +77,13 @@ describe('Mutex', () => {
     const ofBusy = Array.from({ length: 5 }, () =>
       new Mutex(busy, path).withLock(() => void order.push('busy'), { fairness: 'strict' }),
     );
-    await queued(busy, path, 6);
+    await untilNodes(busy, path, 6);
     const ofOther = new Mutex(other, path).withLock(() => void order.push('other'));
-    await queued(busy, path, 7);
+    await untilNodes(busy, path, 7);
     const later = new Mutex(busy, path).withLock(() => void order.push('later'), {
       fairness: 'strict',
     });
-    await queued(busy, path, 8);
+    await untilNodes(busy, path, 8);
     await held.release();
     await Promise.all([...ofBusy, ofOther, later]);
     expect(order).toEqual([...Array(5).fill('busy'), 'other', 'later']);
@@ -130,7 +130,7 @@ describe('Mutex: waiting', () => {
     await expect(new Mutex(other, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     await expect(new Mutex(holder, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     expect(await new Mutex(other, path).tryAcquire()).toBeUndefined();
-    await queued(holder, path, 1);
+    await untilNodes(holder, path, 1);
     await lease.release();
     const taken = await new Mutex(other, path).tryAcquire();
     expect(taken?.held).toBe(true);
@@ -149,7 +149,7 @@ describe('Mutex: waiting', () => {
     expect(error).toBeInstanceOf(LockTimeoutError);
     expect(error).toMatchObject({ code: 'TIMEOUT', key: 'gold' });
     expect(performance.now() - start).toBeGreaterThanOrEqual(99);
-    await queued(holder, path, 1);
+    await untilNodes(holder, path, 1);
     await lease.release();
     await expect.poll(() => server.watchCount()).toBe(0);
   });
@@ -160,12 +160,12 @@ describe('Mutex: waiting', () => {
     await using _lease = await new Mutex(holder, path).acquire();
     const controller = new AbortController();
     const waiting = new Mutex(other, path).acquire({ signal: controller.signal });
-    await queued(holder, path, 2);
+    await untilNodes(holder, path, 2);
     const reason = new Error('the customer left');
     controller.abort(reason);
     await expect(waiting).rejects.toThrow(WaitCancelledError);
     await expect(waiting).rejects.toMatchObject({ cause: reason });
-    await queued(holder, path, 1);
+    await untilNodes(holder, path, 1);
   });
 
   it('rejects at once when the signal has already aborted', async () => {
@@ -244,7 +244,7 @@ describe('Mutex: path', () => {
       await client.ensureContainers(path);
       await client.create(`${path}/${foreign}`, '', { mode: 'ephemeral-sequential' });
       await expect(new Mutex(client, path).acquire()).rejects.toThrow(ForeignNodeError);
-      await queued(client, path, 1);
+      await untilNodes(client, path, 1);
     },
   );
 

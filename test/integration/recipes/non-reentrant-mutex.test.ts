@@ -9,7 +9,7 @@ import {
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
 import { expire, useClients } from '../../support/clients.js';
-import { failureOf, nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { failureOf, nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -38,7 +38,7 @@ describe('NonReentrantMutex', () => {
       ),
     );
     expect([most, value]).toEqual([1, 24]);
-    await nothingLeft(server, clients[0]!, ...queues(path));
+    await untilNothingLeft(server, clients[0]!, ...queues(path));
   });
 
   it('grants in the order of the calls inside one process', async () => {
@@ -92,7 +92,7 @@ describe('NonReentrantMutex', () => {
     );
     expect(await mutex.tryAcquire()).toBeUndefined();
     await lease.release();
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 
   it('is granted to the next waiter when the session of the holder ends', async () => {
@@ -100,7 +100,7 @@ describe('NonReentrantMutex', () => {
     const [holder, other] = await Promise.all([connect(), connect()]);
     await new NonReentrantMutex(holder, path).acquire();
     const waiting = new NonReentrantMutex(other, path).acquire();
-    await queued(other, `${path}/leases`, 2);
+    await untilNodes(other, `${path}/leases`, 2);
     await expire(holder, server);
     await (await waiting).release();
   });
@@ -129,7 +129,7 @@ describe('a call chain that holds a NonReentrantMutex', () => {
       }
       expect(await nodesUnder(client, `${path}/leases`)).toHaveLength(1);
     });
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('may wait for it in a detached part that does not count as the holder', async () => {

@@ -11,7 +11,7 @@ import {
   SharedCount,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
-import { queued } from '../../support/recipe-nodes.js';
+import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -42,7 +42,7 @@ describe('the participants of a mutex', () => {
     const leases = [];
     for (const [index, client] of clients.entries()) {
       leases.push(new Mutex(client, path).acquire({ details: details[index]! }));
-      await queued(client, path, index + 1);
+      await untilNodes(client, path, index + 1);
     }
     const participants = await new Mutex(clients[2]!, path).participants();
     expect(participants.map(({ state }) => state)).toEqual(['holding', 'waiting', 'waiting']);
@@ -80,7 +80,7 @@ describe('the participants of a mutex', () => {
       new Mutex(client, path).acquire({ details: { name } }),
     );
     const elsewhere = new Mutex(other, path).acquire({ details: { name: 'elsewhere' } });
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     const names = async () =>
       (await new Mutex(other, path).participants()).map(({ details }) => details?.name);
     expect(await names()).toEqual(['first', 'elsewhere']);
@@ -88,7 +88,7 @@ describe('the participants of a mutex', () => {
     await delay(15);
     await lease.release();
     const theirs = await elsewhere;
-    await queued(other, path, 2);
+    await untilNodes(other, path, 2);
     expect(await names()).toEqual(['elsewhere', 'second']);
     await theirs.release();
     await (await waiting[0]!).release();
@@ -103,7 +103,7 @@ describe('the participants of a mutex', () => {
     const mutex = new Mutex(other, path);
     const first = mutex.acquire({ signal: controller.signal, details: { name: 'impatient' } });
     const second = mutex.acquire({ details: { name: 'patient' } });
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     controller.abort();
     await expect(first).rejects.toMatchObject({ code: 'CANCELLED' });
     await held.release();
@@ -128,7 +128,7 @@ describe('the participants of a mutex', () => {
       mode: 'ephemeral-sequential',
     });
     const waiting = new Mutex(client, path).acquire({ details: { name: 'ours' } });
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     const [theirs, ours] = await new Mutex(client, path).participants();
     expect(theirs).toMatchObject({ state: 'holding', text, revoked: false });
     expect(theirs).not.toHaveProperty('host');
@@ -146,7 +146,7 @@ describe('the participants of a read/write lock', () => {
     const visits = [];
     for (const [index, mode] of (['read', 'read', 'write', 'read'] as const).entries()) {
       visits.push(locks[index]![mode].acquire({ details: { name: `${mode} ${index}` } }));
-      await queued(clients[0]!, path, index + 1);
+      await untilNodes(clients[0]!, path, index + 1);
     }
     const seen = await locks[3]!.write.participants();
     expect(seen.map(({ state, mode, details }) => [state, mode, details?.name])).toEqual([
@@ -171,7 +171,7 @@ describe('the participants of a read/write lock', () => {
     const waiting = await lock.write.withLock((writing) =>
       lock.read.withLock(async () => {
         const next = new ReadWriteLock(other, path).read.acquire();
-        await queued(client, path, 3);
+        await untilNodes(client, path, 3);
         const seen = await lock.read.participants();
         expect(seen.map(({ state, mode }) => `${state} ${mode}`)).toEqual([
           'holding write',
@@ -194,9 +194,9 @@ describe('the participants of a semaphore', () => {
     const held = await of(0).acquire({ count: 2, details: { name: 'pair' } });
     const single = await of(1).acquire({ details: { name: 'single' } });
     const asking = of(2).acquire({ details: { name: 'asks' } });
-    await queued(clients[0]!, `${path}/leases`, 4);
+    await untilNodes(clients[0]!, `${path}/leases`, 4);
     const behind = of(3).acquire({ details: { name: 'behind' } });
-    await queued(clients[0]!, `${path}/locks`, 2);
+    await untilNodes(clients[0]!, `${path}/locks`, 2);
     const seen = await of(0).participants();
     expect(seen.map(({ state, mode }) => `${state} ${mode}`)).toEqual([
       'holding permit',
@@ -223,9 +223,9 @@ describe('the participants of a semaphore', () => {
     const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 1 });
     const held = await of(0).acquire();
     const first = of(1).acquire({ details: { name: 'asks' } });
-    await queued(clients[0]!, `${path}/leases`, 2);
+    await untilNodes(clients[0]!, `${path}/leases`, 2);
     const second = of(2).acquire({ details: { name: 'behind' } });
-    await queued(clients[0]!, `${path}/locks`, 2);
+    await untilNodes(clients[0]!, `${path}/locks`, 2);
     expect((await of(0).participants()).at(-1)?.details?.name).toBe('behind');
     await held.release();
     await (await first).release();
@@ -243,7 +243,7 @@ describe('the participants of a semaphore', () => {
     const states = async () => (await semaphore.participants()).map(({ state }) => state);
     expect(await states()).toEqual(['holding', 'holding']);
     const waiting = semaphore.acquire();
-    await queued(client, `${path}/leases`, 3);
+    await untilNodes(client, `${path}/leases`, 3);
     expect(await states()).toEqual(['holding', 'holding', 'waiting']);
     for (const lease of leases) await lease.release();
     await (await waiting).release();
@@ -257,7 +257,7 @@ describe('the participants of a semaphore', () => {
     const ours = await semaphore.acquire();
     // The session of the waiting request holds one permit already.
     const waiting = semaphore.acquire({ count: 2 });
-    await queued(client, `${path}/leases`, 4);
+    await untilNodes(client, `${path}/leases`, 4);
     await expect
       .poll(async () => (await semaphore.participants()).map(({ state }) => state))
       .toEqual(['holding', 'holding', 'waiting', 'waiting']);
@@ -292,7 +292,7 @@ describe('the participants of a semaphore', () => {
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new NonReentrantMutex(client, path).acquire({ details: { name: 'me' } });
     const waiting = new NonReentrantMutex(other, path).acquire({ details: { name: 'you' } });
-    await queued(client, `${path}/leases`, 2);
+    await untilNodes(client, `${path}/leases`, 2);
     const seen = await new NonReentrantMutex(other, path).participants();
     expect(seen.map(({ state, details }) => [state, details?.name])).toEqual([
       ['holding', 'me'],

@@ -14,9 +14,9 @@ import { aborted, expire, useClients } from '../../support/clients.js';
 import {
   failureOf,
   nodesUnder,
-  nothingLeft,
+  untilNothingLeft,
   observed,
-  queued,
+  untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -58,7 +58,7 @@ describe('ReadWriteLock', () => {
     );
     expect(clashes).toEqual([]);
     expect(mostReaders).toBeGreaterThan(1);
-    await nothingLeft(server, clients[0]!, path);
+    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('admits readers of several clients and several readers of one client at once', async () => {
@@ -104,7 +104,7 @@ describe('ReadWriteLock', () => {
           { fairness: 'strict' },
         ),
       );
-      await queued(observer, path, index + 2);
+      await untilNodes(observer, path, index + 2);
     }
     await held.release();
     await Promise.all(visits);
@@ -121,7 +121,7 @@ describe('ReadWriteLock', () => {
     ] as const) {
       expect(at(`${earlier} out`), log.join()).toBeLessThan(at(`${later} in`));
     }
-    await nothingLeft(server, observer, path);
+    await untilNothingLeft(server, observer, path);
   });
 
   it('lets no reader overtake a waiting writer, which would starve', async () => {
@@ -129,7 +129,7 @@ describe('ReadWriteLock', () => {
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
     const writing = new ReadWriteLock(writer, path).write.acquire();
-    await queued(reader, path, 2);
+    await untilNodes(reader, path, 2);
     await expect(new ReadWriteLock(late, path).read.acquire({ wait: 0 })).rejects.toThrow(
       LockBusyError,
     );
@@ -144,13 +144,13 @@ describe('ReadWriteLock', () => {
     const reading = await new ReadWriteLock(reader, path).read.acquire();
     const controller = new AbortController();
     const writing = new ReadWriteLock(writer, path).write.acquire({ signal: controller.signal });
-    await queued(reader, path, 2);
+    await untilNodes(reader, path, 2);
     const next = new ReadWriteLock(late, path).read.acquire();
-    await queued(reader, path, 3);
+    await untilNodes(reader, path, 3);
     controller.abort();
     await expect(writing).rejects.toThrow(WaitCancelledError);
     await Promise.all([(await next).release(), reading.release()]);
-    await nothingLeft(server, reader, path);
+    await untilNothingLeft(server, reader, path);
   });
 
   it('names its nodes as Curator does', async () => {
@@ -201,7 +201,7 @@ describe('many waiters', () => {
     const waiting: Promise<{ release(): Promise<void> }>[] = [];
     for (const client of others) {
       waiting.push(new ReadWriteLock(client, path).write.acquire());
-      await queued(holder!, path, waiting.length + 1);
+      await untilNodes(holder!, path, waiting.length + 1);
     }
     await expect.poll(() => server.watchCount()).toBe(1 + others.length);
     const listings = vi.spyOn(LiveSession.prototype, 'children');
@@ -215,7 +215,7 @@ describe('many waiters', () => {
       last = await waiter;
     }
     await last.release();
-    await nothingLeft(server, holder!, path);
+    await untilNothingLeft(server, holder!, path);
   });
 
   it('that read watch the last writer before them, and other readers do not notify them', async () => {
@@ -226,9 +226,9 @@ describe('many waiters', () => {
     const held = await new ReadWriteLock(writer!, path).write.acquire();
     const controller = new AbortController();
     const leaving = new ReadWriteLock(impatient!, path).read.acquire({ signal: controller.signal });
-    await queued(writer!, path, 2);
+    await untilNodes(writer!, path, 2);
     const waiting = readers.map((client) => new ReadWriteLock(client, path).read.acquire());
-    await queued(writer!, path, 2 + readers.length);
+    await untilNodes(writer!, path, 2 + readers.length);
     await expect.poll(() => server.watchCount()).toBe(2 + readers.length);
     const listings = vi.spyOn(LiveSession.prototype, 'children');
     controller.abort();
@@ -238,7 +238,7 @@ describe('many waiters', () => {
     listings.mockRestore();
     await held.release();
     await Promise.all((await Promise.all(waiting)).map((lease) => lease.release()));
-    await nothingLeft(server, writer!, path);
+    await untilNothingLeft(server, writer!, path);
   });
 });
 
@@ -255,9 +255,9 @@ describe('ReadWriteLock: waiting', () => {
       expect(error).toMatchObject({ code: 'TIMEOUT', key: 'gold' });
       expect(await lock.tryAcquire()).toBeUndefined();
       expect(await lock.tryAcquire({ wait: 10 })).toBeUndefined();
-      await queued(holder, path, 1);
+      await untilNodes(holder, path, 1);
       await held.release();
-      await nothingLeft(server, holder, path);
+      await untilNothingLeft(server, holder, path);
     },
   );
 
@@ -282,7 +282,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
     let writing!: Promise<void>;
     await read.withLock(async (outer) => {
       writing = new ReadWriteLock(other, path).write.withLock(() => undefined);
-      await queued(client, path, 2);
+      await untilNodes(client, path, 2);
       await read.withLock(async (inner) => {
         expect(inner.fencingToken).toBe(outer.fencingToken);
         expect(await nodesUnder(client, path)).toHaveLength(2);
@@ -299,7 +299,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
     await write.withLock(() =>
       write.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(1)),
     );
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('acquires the read lock inside the write lock, by a read node with the number of its write node', async () => {
@@ -318,7 +318,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
       });
       expect(await nodesUnder(client, path)).toHaveLength(1);
     });
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('keeps the read lock after it releases the write lock, with no writer in between', async () => {
@@ -328,9 +328,9 @@ describe('a call chain that holds a ReadWriteLock', () => {
     const writing = await write.enter();
     const reading = await writing.run(() => read.enter());
     const next = observed(new ReadWriteLock(other, path).write.acquire());
-    await queued(client, path, 3);
+    await untilNodes(client, path, 3);
     await writing.release();
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     await other.sync(path);
     expect(reading.lease.held).toBe(true);
     expect(next.settled).toBe(false);
@@ -339,7 +339,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
     );
     await reading.release();
     await (await next.promise).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('admits waiting readers once it holds only the read lock', async () => {
@@ -348,12 +348,12 @@ describe('a call chain that holds a ReadWriteLock', () => {
     const lock = new ReadWriteLock(client, path);
     const writing = await lock.write.acquire();
     const waiting = new ReadWriteLock(other, path).read.acquire();
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     const reading = await lock.downgrade(writing);
     const beside = await waiting;
     expect([reading.held, beside.held, writing.held]).toEqual([true, true, false]);
     await Promise.all([reading.release(), beside.release()]);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('gets an error that explains why a reader cannot acquire the write lock', async () => {
@@ -407,7 +407,7 @@ describe('downgrade()', () => {
     const beside = await new ReadWriteLock(other, path).read.acquire({ wait: 0 });
     await reading.release();
     await beside.release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('rejects a lease that is not a write lease on its path', async () => {
@@ -424,7 +424,7 @@ describe('downgrade()', () => {
       expect(lease.held).toBe(true);
       await lease.release();
     }
-    await nothingLeft(server, client, path, elsewhere);
+    await untilNothingLeft(server, client, path, elsewhere);
   });
 
   it('rejects a lease that was released or lost, and leaves nothing behind', async () => {
@@ -438,7 +438,7 @@ describe('downgrade()', () => {
     await expire(client, server);
     await aborted(lost.signal);
     await expect(lock.downgrade(lost)).rejects.toThrow(LeaseLostError);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -448,7 +448,7 @@ describe('when a session ends', () => {
     const [reader, writer] = await Promise.all([connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
     const writing = new ReadWriteLock(writer, path).write.acquire();
-    await queued(writer, path, 2);
+    await untilNodes(writer, path, 2);
     await expire(reader, server);
     await (await writing).release();
     expect(await aborted(reading.signal)).toBeInstanceOf(LeaseLostError);
@@ -465,7 +465,7 @@ describe('when a session ends', () => {
       read.withLock(({ held: reading }) => reading),
       write.withLock(({ held: writing }) => writing),
     ];
-    await queued(holder, path, 3);
+    await untilNodes(holder, path, 3);
     const before = await nodesUnder(holder, path);
     await expire(waiter, server);
     // The holder's node remains, and the waiters' nodes are new.
@@ -474,10 +474,10 @@ describe('when a session ends', () => {
         interval: 5,
       })
       .toHaveLength(2);
-    await queued(holder, path, 3);
+    await untilNodes(holder, path, 3);
     await held.release();
     expect(await Promise.all(both)).toEqual([true, true]);
-    await nothingLeft(server, holder, path);
+    await untilNothingLeft(server, holder, path);
   });
 
   it('nobody can acquire the read lock inside the lost write lock', async () => {

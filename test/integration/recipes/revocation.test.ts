@@ -9,7 +9,7 @@ import {
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
-import { nodesUnder, nothingLeft, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -31,7 +31,7 @@ describe('a revocation request', () => {
     const waiting = new Mutex(other, path).acquire();
     await lease.release();
     await (await waiting).release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('reaches a holder that reads its revocation signal later', async () => {
@@ -47,12 +47,12 @@ describe('a revocation request', () => {
     const path = server.path('often');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
-    let told = 0;
-    lease.revocation.addEventListener('abort', () => told++);
+    let aborts = 0;
+    lease.revocation.addEventListener('abort', () => aborts++);
     for (let i = 0; i < 3; i++) await new Mutex(other, path).revoke();
     await aborted(lease.revocation);
     await client.sync(path);
-    expect(told).toBe(1);
+    expect(aborts).toBe(1);
     await lease.release();
   });
 
@@ -66,7 +66,7 @@ describe('a revocation request', () => {
           ? new Mutex(other, lock.path)
           : new ReadWriteLock(other, lock.path).write;
       const waiting = twin.acquire();
-      await queued(client, lock.path, 2);
+      await untilNodes(client, lock.path, 2);
       const [, second] = await lock.participants();
       await revoke(client, second!);
       expect(held.revocation.aborted).toBe(false);
@@ -85,7 +85,7 @@ describe('a revocation request', () => {
     const mutex = new Mutex(other, path);
     const first = mutex.acquire({ signal: controller.signal, details: { name: 'first' } });
     const second = mutex.acquire({ details: { name: 'second' } });
-    await queued(client, path, 2);
+    await untilNodes(client, path, 2);
     await revoke(client, (await mutex.participants())[1]!);
     controller.abort();
     await expect(first).rejects.toMatchObject({ code: 'CANCELLED' });
@@ -114,7 +114,7 @@ describe('a revocation request', () => {
     const [one, two, writer] = clients.map((client) => new ReadWriteLock(client, path));
     const leases = [await one!.read.acquire(), await two!.read.acquire()];
     const waiting = writer!.write.acquire();
-    await queued(clients[0]!, path, 3);
+    await untilNodes(clients[0]!, path, 3);
     const [, second] = await one!.read.participants();
     await revoke(clients[2]!, second!);
     await aborted(leases[1]!.revocation);
@@ -188,7 +188,7 @@ describe('a revocation request', () => {
     await other.set(`${path}/${node}`, '__REVOKE__');
     await aborted(revocation);
     await lease.release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -199,7 +199,7 @@ describe('a holder that releases on request', () => {
     const job = new Mutex(client, path).withLock(async ({ revocation }) => {
       await aborted(revocation);
     });
-    await queued(other, path, 1);
+    await untilNodes(other, path, 1);
     const urgent = new Mutex(other, path);
     const [holder] = (await urgent.participants()) as [Participant];
     const waiting = urgent.acquire();

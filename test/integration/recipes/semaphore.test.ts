@@ -19,9 +19,9 @@ import { PlainLink } from '../../support/harness.js';
 import {
   failureOf,
   nodesUnder,
-  nothingLeft,
+  untilNothingLeft,
   observed,
-  queued,
+  untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -34,8 +34,8 @@ const releaseAll = (leases: readonly Lease[]) =>
 
 /** Resolves when a request for `count` permits has created its lease nodes and waits. */
 const asking = async (client: ZkClient, path: string, leases: number) => {
-  await queued(client, `${path}/locks`, 1);
-  await queued(client, `${path}/leases`, leases);
+  await untilNodes(client, `${path}/locks`, 1);
+  await untilNodes(client, `${path}/leases`, leases);
 };
 
 describe('Semaphore', () => {
@@ -61,7 +61,7 @@ describe('Semaphore', () => {
     );
     expect(most).toBeLessThanOrEqual(4);
     expect(most).toBeGreaterThan(1);
-    await nothingLeft(server, clients[0]!, ...queues(path));
+    await untilNothingLeft(server, clients[0]!, ...queues(path));
   });
 
   it('grants all of its permits at the same time', async () => {
@@ -87,7 +87,7 @@ describe('Semaphore', () => {
     const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
     const lease = await semaphore.acquire({ count: 2 });
-    await queued(client, `${path}/locks`, 0);
+    await untilNodes(client, `${path}/locks`, 0);
     const name = expect.stringMatching(
       /^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$/,
     );
@@ -110,7 +110,7 @@ describe('Semaphore', () => {
       visits.push(
         new Semaphore(client, path, { permits: 1 }).withLock(() => void order.push(index)),
       );
-      await queued(observer!, `${path}/locks`, index + 1);
+      await untilNodes(observer!, `${path}/locks`, index + 1);
     }
     await held.release();
     await Promise.all(visits);
@@ -132,7 +132,7 @@ describe('Semaphore', () => {
       const lease = await waiting;
       expect(lease.held).toBe(true);
       await releaseAll([...held, lease]);
-      await nothingLeft(server, clients[0]!, ...queues(path));
+      await untilNothingLeft(server, clients[0]!, ...queues(path));
     },
   );
 
@@ -144,14 +144,14 @@ describe('Semaphore', () => {
     const waiting: Promise<Lease>[] = [];
     for (const client of clients.slice(1)) {
       waiting.push(new Semaphore(client, path, { permits: 1 }).acquire());
-      await queued(clients[0]!, `${path}/locks`, waiting.length);
+      await untilNodes(clients[0]!, `${path}/locks`, waiting.length);
     }
     // The holder: its own node and the list of leases. The first waiter: its queue node and the
     // list of leases. One for each other waiter.
     await expect.poll(() => server.watchCount()).toBeLessThanOrEqual(2 + 2 + 4);
     await held.release();
     for (const waiter of waiting) await (await waiter).release();
-    await nothingLeft(server, clients[0]!, ...queues(path));
+    await untilNothingLeft(server, clients[0]!, ...queues(path));
   });
 });
 
@@ -167,11 +167,11 @@ describe('several permits', () => {
     await asking(one, path, 4);
     await expect(semaphores[2]!.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     const small = observed(semaphores[2]!.acquire());
-    await queued(one, `${path}/locks`, 2);
+    await untilNodes(one, `${path}/locks`, 2);
     expect([large.settled, small.settled]).toEqual([false, false]);
     await held.release();
     await releaseAll([await large.promise, await small.promise]);
-    await nothingLeft(server, one, ...queues(path));
+    await untilNothingLeft(server, one, ...queues(path));
   });
 
   it('of one lease are returned together', async () => {
@@ -196,12 +196,12 @@ describe('several permits', () => {
     await asking(one, path, 5);
     await leases[1]!.release();
     expect(leases.map(({ held }) => held)).toEqual([true, false, true]);
-    await queued(one, `${path}/leases`, 4);
+    await untilNodes(one, `${path}/leases`, 4);
     await leases[2]!.release();
     await (await waiting).release();
     expect(leases[0]!.held).toBe(true);
     await leases[0]!.release();
-    await nothingLeft(server, one, ...queues(path));
+    await untilNothingLeft(server, one, ...queues(path));
   });
 
   it('from acquireEach() are granted all or none, and bad options are rejected', async () => {
@@ -210,7 +210,7 @@ describe('several permits', () => {
     const semaphore = new Semaphore(client, path, { permits: 2 });
     const held = await semaphore.acquire();
     await expect(semaphore.acquireEach({ count: 2, wait: 30 })).rejects.toThrow(LockTimeoutError);
-    await queued(client, `${path}/leases`, 1);
+    await untilNodes(client, `${path}/leases`, 1);
     await expect(semaphore.acquireEach({ count: 3 })).rejects.toThrow(BadOptionError);
     await expect(semaphore.acquireEach({ wait: -1 })).rejects.toThrow(BadOptionError);
     await held.release();
@@ -223,7 +223,7 @@ describe('several permits', () => {
     const [node] = await nodesUnder(client, `${path}/leases`);
     await client.delete(`${path}/leases/${node}`);
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 });
 
@@ -275,7 +275,7 @@ describe('the number of permits', () => {
     await lease.release();
     // The number is no longer used, so it may change now.
     await (await new Semaphore(client, path, { permits: 4 }).acquire({ wait: 0 })).release();
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('is rejected when another process uses another number, and nothing is left behind', async () => {
@@ -285,9 +285,9 @@ describe('the number of permits', () => {
     const error = await failureOf(new Semaphore(two, path, { permits: 4 }).acquire());
     expect(error).toBeInstanceOf(BadOptionError);
     expect((error as Error).message).toMatch(/3 that process \d+ on .+ uses/);
-    await queued(one, `${path}/leases`, 1);
+    await untilNodes(one, `${path}/leases`, 1);
     await lease.release();
-    await nothingLeft(server, one, ...queues(path));
+    await untilNothingLeft(server, one, ...queues(path));
   });
 
   it.each(['10.0.0.7', '', '{"permits":"many"}', 'null', '17', '__REVOKE__'])(
@@ -324,7 +324,7 @@ describe('permits whose number is shared in a znode', () => {
     expect(await semaphore.tryAcquire()).toBeUndefined();
     await leases[1]!.release();
     await (await semaphore.acquire({ wait: 0 })).release();
-    await queued(client, `${path}/leases`, 0);
+    await untilNodes(client, `${path}/leases`, 0);
   });
 
   it('block every caller at 0 until the number is raised', async () => {
@@ -351,7 +351,7 @@ describe('permits whose number is shared in a znode', () => {
     await client.create(`${path}-count`, 'seven');
     await expect(semaphore.acquire()).rejects.toThrow(BadOptionError);
     await client.delete(`${path}-count`);
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('end a wait when their znode is deleted, and leave no watch', async () => {
@@ -366,7 +366,7 @@ describe('permits whose number is shared in a znode', () => {
     await client.delete(`${path}-count`);
     expect(await waiting).toBeInstanceOf(BadOptionError);
     await held.release();
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 });
 
@@ -441,7 +441,7 @@ describe('tryAcquire() of a permit', () => {
     const leases = (await Promise.all(tries)).filter((lease) => lease !== undefined);
     expect(leases).toHaveLength(5);
     await releaseAll(leases);
-    await nothingLeft(server, clients[0]!, ...queues(path));
+    await untilNothingLeft(server, clients[0]!, ...queues(path));
   });
 
   it.each<[string, (client: ZkClient, path: string) => Lock]>([
@@ -459,14 +459,14 @@ describe('tryAcquire() of a permit', () => {
     // Another caller is at the head of the queue and acquires nothing.
     const door = await new Mutex(near, `${path}/locks`).acquire();
     const waiting = observed(make(client, path).tryAcquire());
-    await queued(near, `${path}/locks`, 2);
+    await untilNodes(near, `${path}/locks`, 2);
     const [own] = (await nodesUnder(near, `${path}/locks`)).slice(-1);
     await delay(100);
     expect(waiting.settled).toBe(false);
     expect((await nodesUnder(near, `${path}/locks`)).at(-1)).toBe(own);
     await door.release();
     await (await waiting.promise)!.release();
-    await nothingLeft(server, near, ...queues(path));
+    await untilNothingLeft(server, near, ...queues(path));
     link.close();
   });
 
@@ -476,15 +476,15 @@ describe('tryAcquire() of a permit', () => {
     const door = await new Mutex(other, `${path}/locks`).acquire();
     await other.create(`${path}/leases`);
     const waiting = new Semaphore(client, path, { permits: 1 }).tryAcquire();
-    await queued(other, `${path}/locks`, 2);
+    await untilNodes(other, `${path}/locks`, 2);
     const lease = await other.create(`${path}/leases/_c_x-lease-`, '', {
       mode: 'ephemeral-sequential',
     });
     expect(await waiting).toBeUndefined();
-    await queued(other, `${path}/locks`, 1);
+    await untilNodes(other, `${path}/locks`, 1);
     await other.delete(lease);
     await door.release();
-    await nothingLeft(server, other, ...queues(path));
+    await untilNothingLeft(server, other, ...queues(path));
   });
 
   it('fails at once when no permit is left, and leaves nothing behind', async () => {
@@ -498,9 +498,9 @@ describe('tryAcquire() of a permit', () => {
       key: 'beds',
       message: 'too few permits of semaphore "beds" are left; a wait above 0 queues up for them',
     });
-    await queued(holder, `${path}/leases`, 2);
+    await untilNodes(holder, `${path}/leases`, 2);
     await held.release();
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 });
 
@@ -522,9 +522,9 @@ describe('waiting for a permit', () => {
       message:
         'no permit of semaphore "beds" was granted within 60 ms; participants() lists the holders',
     });
-    await queued(holder, `${path}/leases`, 1);
+    await untilNodes(holder, `${path}/leases`, 1);
     await held.release();
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 
   it('rejects when the signal aborts and leaves neither node nor watch', async () => {
@@ -542,7 +542,7 @@ describe('waiting for a permit', () => {
     expect((error as Error).message).toContain(`wait for semaphore "${path}"`);
     await (await next).release();
     await held.release();
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 
   it('rejects at once when the signal has already aborted', async () => {
@@ -573,7 +573,7 @@ describe('waiting for a permit', () => {
       .toBe(true);
     await held.release();
     await (await waiting).release();
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 });
 
@@ -589,7 +589,7 @@ describe('a session that ends', () => {
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
     expect(lease.held).toBe(false);
     await lease.release();
-    await nothingLeft(server, other, ...queues(path));
+    await untilNothingLeft(server, other, ...queues(path));
   });
 
   it('is granted nothing, even between the last two replies', async () => {
@@ -615,7 +615,7 @@ describe('a session that ends', () => {
     expect(stat?.ephemeralOwner).toBe(after.id);
     expect(lease.held).toBe(true);
     await lease.release();
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('has its waiters queue again, the first one and those behind it', async () => {
@@ -631,7 +631,7 @@ describe('a session that ends', () => {
     await asking(holder, path, 2);
     await held.release();
     expect(await Promise.all(visits)).toEqual([true, true]);
-    await nothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, holder, ...queues(path));
   });
 });
 
@@ -648,6 +648,6 @@ describe('a call chain that holds a permit', () => {
       });
       expect(outer.held).toBe(true);
     });
-    await nothingLeft(server, client, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
   });
 });

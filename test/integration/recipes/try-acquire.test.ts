@@ -12,7 +12,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { PlainLink } from '../../support/harness.js';
-import { nodesUnder, nothingLeft, observed, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNothingLeft, observed, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -108,7 +108,7 @@ describe.each(PAIRS)(
         expect(lease?.held).toBe(true);
         await lease!.release();
       }
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
 
     it('succeeds as soon as the lock lingers', async () => {
@@ -132,7 +132,7 @@ describe.each(PAIRS)(
         expect(leases).toHaveLength(wanted === read ? 2 : 1);
         await Promise.all(leases.map((lease) => lease.release()));
       }
-      await nothingLeft(server, two, path);
+      await untilNothingLeft(server, two, path);
     });
 
     it('is refused while the lock is held', async () => {
@@ -145,7 +145,7 @@ describe.each(PAIRS)(
       const lease = await wanted(other, path).tryAcquire(options);
       expect(lease?.held).toBe(true);
       await lease!.release();
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
   },
 );
@@ -163,7 +163,7 @@ describe.each(PAIRS.filter(({ lingering, wanted }) => lingering !== wanted))(
         expect(leases).toHaveLength(wanted === read ? 3 : 1);
         await Promise.all(leases.map((lease) => lease.release()));
       }
-      await nothingLeft(server, client, path);
+      await untilNothingLeft(server, client, path);
     });
   },
 );
@@ -187,7 +187,7 @@ describe.each([
       expect(tried?.held).toBe(true);
       await tried!.release();
     }
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('is granted again without the network while its znode is being marked as lingering', async () => {
@@ -206,7 +206,7 @@ describe.each([
     const tried = await lockAt(other, path).tryAcquire();
     expect(tried?.held).toBe(true);
     await tried!.release();
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('is marked as lingering again after a holder without linger removed the mark', async () => {
@@ -239,7 +239,7 @@ describe.each([
     await other.set(`${path}/${node}`, 'somebody else wrote this');
     await lease.release();
     expect(await nodesUnder(other, path)).toHaveLength(0);
-    await nothingLeft(server, client, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('that is kept by holdAtLeast refuses tryAcquire()', async () => {
@@ -266,14 +266,14 @@ describe.each([
       const held = await lockAt(holder, path).acquire();
       const early = lockAt(far, path).tryAcquire();
       // The node of the early call is behind the holder's, and the reply is on its way.
-      await queued(holder, path, 2);
+      await untilNodes(holder, path, 2);
       await held.release();
       const late = lockAt(far, path).tryAcquire();
       const leases = (await Promise.all([early, late])).filter((lease) => lease !== undefined);
       expect(leases).toHaveLength(1);
       await leases[0]!.release();
     }
-    await nothingLeft(server, far, path);
+    await untilNothingLeft(server, far, path);
   });
 
   it('that another process holds refuses many tryAcquire() calls of one client soon, and leaves nothing', async () => {
@@ -284,7 +284,7 @@ describe.each([
       Promise.all(Array.from({ length: 200 }, () => lockAt(other, path).tryAcquire())),
     );
     await held.release();
-    await nothingLeft(server, other, path);
+    await untilNothingLeft(server, other, path);
   });
 });
 
@@ -308,13 +308,13 @@ describe.each(MARKED)(
     it('that lingers succeeds when that node is deleted', async () => {
       const { path, other, client, node } = await standing({ linger: true });
       const trying = observed(at(client, path).tryAcquire());
-      await queued(other, path, 2);
+      await untilNodes(other, path, 2);
       expect(trying.settled).toBe(false);
       await other.delete(node);
       const lease = await trying.promise;
       expect(lease?.held).toBe(true);
       await lease!.release();
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
 
     it('that lingers fails after a while if that node stays', async () => {
@@ -322,9 +322,9 @@ describe.each(MARKED)(
       const started = performance.now();
       expect(await at(client, path).tryAcquire()).toBeUndefined();
       expect(performance.now() - started).toBeGreaterThan(SOON);
-      await queued(other, path, 1);
+      await untilNodes(other, path, 1);
       await other.delete(node);
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
 
     it.each([
@@ -338,7 +338,7 @@ describe.each(MARKED)(
       const { path, other, client, node } = await standing(data);
       await refusedSoon(async () => [await at(client, path).tryAcquire()]);
       await other.delete(node);
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
 
     it('that does not linger fails at once, although it also waits for a lingering one', async () => {
@@ -346,7 +346,7 @@ describe.each(MARKED)(
       const patient = await nodeOf(other, path, marker, {});
       await refusedSoon(async () => [await at(client, path).tryAcquire()]);
       await Promise.all([other.delete(node), other.delete(patient)]);
-      await nothingLeft(server, other, path);
+      await untilNothingLeft(server, other, path);
     });
   },
 );
@@ -406,7 +406,7 @@ describe('tryAcquire() of a permit beside a request at the head of the queue', (
     const leave = async () => {
       for (const node of leases) await other.delete(node);
       await held.release();
-      await nothingLeft(server, other, `${path}/locks`, `${path}/leases`);
+      await untilNothingLeft(server, other, `${path}/locks`, `${path}/leases`);
     };
     return { path, other, door, semaphore, leave };
   };
@@ -421,7 +421,7 @@ describe('tryAcquire() of a permit beside a request at the head of the queue', (
   it('that leaves a permit free succeeds when that request has left the queue', async () => {
     const { path, other, door, semaphore, leave } = await asking(4);
     const trying = observed(semaphore.tryAcquire());
-    await queued(other, `${path}/locks`, 2);
+    await untilNodes(other, `${path}/locks`, 2);
     expect(trying.settled).toBe(false);
     await other.delete(door);
     const lease = await trying.promise;
@@ -433,7 +433,7 @@ describe('tryAcquire() of a permit beside a request at the head of the queue', (
   it('that stays at the head fails after a while, although permits are free', async () => {
     const { path, other, door, semaphore, leave } = await asking(4);
     const trying = observed(semaphore.tryAcquire());
-    await queued(other, `${path}/locks`, 2);
+    await untilNodes(other, `${path}/locks`, 2);
     expect(trying.settled).toBe(false);
     expect(await trying.promise).toBeUndefined();
     await other.delete(door);

@@ -7,7 +7,7 @@ import {
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { event } from '../../support/deadlocks.js';
+import { deferred } from '../../support/deadlocks.js';
 import { untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 
@@ -17,7 +17,7 @@ afterEach(() => vi.restoreAllMocks());
 
 /** Returns a function whose promises resolve when it was called `count` times. */
 function meeting(count: number): () => Promise<void> {
-  const { promise, resolve } = event();
+  const { promise, resolve } = deferred();
   return () => {
     if (--count === 0) resolve();
     return promise;
@@ -71,10 +71,10 @@ describe('a deadlock of an application', () => {
     expect(refused.headers.get('Retry-After')).toBe('1');
     expect(await refused.json()).toMatchObject({ code: 'DEADLOCK' });
     const lines = warn.mock.calls.map(([line]) => String(line));
-    const told = lines.filter((line) => line.startsWith('deadlock: '));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toMatch(/"gold" is held by this process \(\d+\) \(bank-1\)/);
-    expect(told[0]).toMatch(/"silver" is held by this process/);
+    const reports = lines.filter((line) => line.startsWith('deadlock: '));
+    expect(reports).toHaveLength(1);
+    expect(reports[0]).toMatch(/"gold" is held by this process \(\d+\) \(bank-1\)/);
+    expect(reports[0]).toMatch(/"silver" is held by this process/);
   });
 
   it('between two applications is logged by at least one of them', async () => {

@@ -1,6 +1,6 @@
 import { LeaderService, type LeadershipChange } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
-import { stateOf } from '../../support/clients.js';
+import { untilState } from '../../support/clients.js';
 import { Link } from '../../support/link.js';
 import { loseSession, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -85,12 +85,12 @@ describe('LeaderService.changes', () => {
       const seen: boolean[] = [];
       leaders.changes('job').subscribe(({ isLeader }) => seen.push(isLeader));
       const latch = leaders.latch('job');
-      const told: unknown[] = [];
-      latch.onChange((term) => told.push(term));
+      const calls: unknown[] = [];
+      latch.onChange((term) => calls.push(term));
       const closed = latch.close(mode);
       expect([signal.aborted, seen]).toEqual([true, [true, false]]);
       await closed;
-      expect(told).toEqual(mode === 'silent' ? [] : [undefined]);
+      expect(calls).toEqual(mode === 'silent' ? [] : [undefined]);
       expect(seen).toEqual([true, false]);
     },
   );
@@ -119,7 +119,7 @@ describe("under the policy 'standard'", () => {
       const leaders = app.get(LeaderService);
       const term = await untilLeading(leaders, 'job');
       await link.down();
-      await stateOf(app.client, 'SUSPENDED');
+      await untilState(app.client, 'SUSPENDED');
       expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
       await link.up();
       await untilLeading(leaders, 'job');

@@ -14,7 +14,7 @@ import { SharedLock } from '../../../lib/teaching/index.js';
 import { aborted, useClients } from '../../support/clients.js';
 import { MultiRequest, MultiResponse, steps } from '../../support/multi-records.js';
 import { RawClient } from '../../support/raw-client.js';
-import { nodesUnder, queued } from '../../support/recipe-nodes.js';
+import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 import { expire } from '../../support/sessions.js';
 
@@ -51,7 +51,7 @@ describe('the shared lock with a child watch', () => {
       ),
     );
     expect(mixed).toBe(false);
-    await queued(clients[0]!, path, 0);
+    await untilNodes(clients[0]!, path, 0);
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
@@ -64,7 +64,7 @@ describe('the shared lock with a child watch', () => {
       LockBusyError,
     );
     await Promise.all([first.release(), second.release()]);
-    await queued(one, path, 0);
+    await untilNodes(one, path, 0);
   });
 
   it('grants in the order of arrival', async () => {
@@ -75,7 +75,7 @@ describe('the shared lock with a child watch', () => {
     const waits: Promise<void>[] = [];
     for (const [index, client] of clients.entries()) {
       waits.push(new SharedLock(client, path).write.withLock(() => void order.push(index)));
-      await queued(observer!, path, index + 2);
+      await untilNodes(observer!, path, index + 2);
     }
     await held.release();
     await Promise.all(waits);
@@ -87,7 +87,7 @@ describe('the shared lock with a child watch', () => {
     const [one, two] = await Promise.all([connect(), connect()]);
     const real = await new ReadWriteLock(one, path).write.acquire();
     const waiting = new SharedLock(two, path).read.acquire();
-    await queued(one, path, 2);
+    await untilNodes(one, path, 2);
     await real.release();
     const taught = await waiting;
     await expect(new ReadWriteLock(one, path).write.acquire({ wait: 0 })).rejects.toThrow(
@@ -102,13 +102,13 @@ describe('the shared lock with a child watch', () => {
     const lease = await new SharedLock(holder, path).write.acquire();
     const { read } = new SharedLock(other, path);
     await expect(read.acquire({ wait: 50 })).rejects.toThrow(LockTimeoutError);
-    await queued(holder, path, 1);
+    await untilNodes(holder, path, 1);
     const controller = new AbortController();
     const waiting = read.acquire({ signal: controller.signal });
-    await queued(holder, path, 2);
+    await untilNodes(holder, path, 2);
     controller.abort();
     await expect(waiting).rejects.toThrow(WaitCancelledError);
-    await queued(holder, path, 1);
+    await untilNodes(holder, path, 1);
     await lease.release();
     await expect.poll(() => server.watchCount()).toBe(0);
   });
@@ -130,7 +130,7 @@ describe('the shared lock with a child watch', () => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
     const waiting = new SharedLock(waiter, path).write.acquire();
-    await queued(holder, path, 2);
+    await untilNodes(holder, path, 2);
     const before = await waiter.session();
     await expire(before, server.port);
     await expect.poll(() => waiter.session()).not.toBe(before);
@@ -149,7 +149,7 @@ describe('the shared lock with a child watch', () => {
     const lease = await new SharedLock(holder, path).write.acquire();
     const [held] = await nodesUnder(holder, path);
     const waiting = new SharedLock(waiter, path).write.acquire();
-    await queued(holder, path, 2);
+    await untilNodes(holder, path, 2);
     const waits = (await nodesUnder(holder, path)).find((name) => name !== held)!;
     await holder.delete(`${path}/${waits}`);
     await expect
@@ -164,7 +164,7 @@ describe('the shared lock with a child watch', () => {
     const [holder, waiter] = await Promise.all([connect(), connect()]);
     const lease = await new SharedLock(holder, path).write.acquire();
     const waiting = new SharedLock(waiter, path).write.acquire();
-    await queued(holder, path, 2);
+    await untilNodes(holder, path, 2);
     const nodes = await nodesUnder(holder, path);
     // In one transaction, so that the waiter finds nothing when it reads.
     const raw = await RawClient.connect({ port: server.port });
@@ -192,7 +192,7 @@ describe('the shared lock with a child watch', () => {
     const client = await connect();
     const lease = await new Mutex(client, path).acquire();
     await expect(new SharedLock(client, path).read.acquire()).rejects.toThrow(ForeignNodeError);
-    await queued(client, path, 1);
+    await untilNodes(client, path, 1);
     await lease.release();
   });
 });

@@ -9,7 +9,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { SingleNodeLock } from '../../../lib/teaching/index.js';
-import { aborted, stateOf, useClients } from '../../support/clients.js';
+import { aborted, untilState, useClients } from '../../support/clients.js';
 import { expire } from '../../support/sessions.js';
 import { Link } from '../../support/link.js';
 import { useServer } from '../../support/servers.js';
@@ -156,7 +156,7 @@ describe('the single-node lock', () => {
     const next = await waiting;
     await link.cut();
     await released;
-    await stateOf(holder, 'RECONNECTED');
+    await untilState(holder, 'RECONNECTED');
     // Two round trips: long enough to read the node and to delete it.
     await holder.sync('/');
     await holder.sync('/');

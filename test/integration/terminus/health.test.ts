@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Link } from '../../support/link.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
-import { history } from '../../support/sessions.js';
+import { recordStates } from '../../support/sessions.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -76,7 +76,7 @@ describe('the health of an application', () => {
     onTestFinished(() => link[Symbol.asyncDispose]());
     const app = await start({ connectString: link.connectString, sessionTimeout: 3000 });
     const { id: session } = await app.client.session();
-    const seen = history(app.client);
+    const seen = recordStates(app.client);
 
     await link.down();
     await seen.until('SUSPENDED');
@@ -107,7 +107,7 @@ describe('the health of an application', () => {
     onTestFinished(() => link[Symbol.asyncDispose]());
     const app = await start({ connectString: link.connectString });
     const { id: session } = await app.client.session();
-    const seen = history(app.client);
+    const seen = recordStates(app.client);
     await link.cut();
     await seen.until('SUSPENDED', 'RECONNECTED');
     expect(await app.health()).toMatchObject({

@@ -3,7 +3,7 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { LeaseLostError, Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
 import { aborted } from '../../support/clients.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';
-import { history } from '../../support/sessions.js';
+import { recordStates } from '../../support/sessions.js';
 
 const PATH = '/lock';
 
@@ -32,7 +32,7 @@ describe('Under a fault of the embedded server a lock', () => {
     const client = await connect();
     const mutex = new Mutex(client, PATH);
     await (await mutex.acquire()).release();
-    const log = history(client);
+    const log = recordStates(client);
     await server.faults.dropReply({ op: 'create', session: await sessionOf(client) });
     const lease = await mutex.acquire();
     expect(log.states).toContain('SUSPENDED');
@@ -44,7 +44,7 @@ describe('Under a fault of the embedded server a lock', () => {
   test('outlives a release whose answer is lost', async () => {
     const [client, other] = [await connect(), await connect()];
     const lease = await new Mutex(client, PATH).acquire();
-    const log = history(client);
+    const log = recordStates(client);
     await server.faults.dropReply({ op: 'delete' });
     await lease.release();
     await expect.poll(() => log.states).toContain('SUSPENDED');

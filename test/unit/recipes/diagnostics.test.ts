@@ -20,9 +20,9 @@ import {
 import type { Candidate } from '../../../lib/recipes/candidate.js';
 import { Grant } from '../../../lib/recipes/internals/grant.js';
 import type { Ownership } from '../../../lib/recipes/internals/ownership.js';
-import { useChannels } from '../../support/told.js';
+import { useChannels } from '../../support/diagnostics-channels.js';
 
-const told = useChannels();
+const channels = useChannels();
 afterEach(() => vi.restoreAllMocks());
 
 const client = new ZkClient({ connectString: '127.0.0.1:1' });
@@ -65,24 +65,28 @@ describe('what nobody listens to', () => {
 
 describe('what is told', () => {
   it('is of each channel alone', () => {
-    const messages = [told.messages('wait'), told.messages('connection'), told.messages('leader')];
+    const messages = [
+      channels.messages('wait'),
+      channels.messages('connection'),
+      channels.messages('leader'),
+    ];
     tellAll();
     expect(messages.map((of) => of.length)).toEqual([1, 1, 2]);
   });
 
   it('ends once, though the grant was lost before its wait was over', async () => {
-    const story = told.story();
+    const events = channels.events();
     const grant = newGrant();
     await publishWait(lock, async () => {
       grant.end('lost', new LeaseLostError('gone'));
       return grant;
     });
     grant.end('released');
-    expect(story).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold lost']);
+    expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold lost']);
   });
 
   it('is an error as it is, whatever it is', async () => {
-    const messages = told.messages('wait');
+    const messages = channels.messages('wait');
     for (const error of [new LockBusyError('taken'), new Error('unknown'), 'text', undefined]) {
       await expect(publishWait(lock, () => Promise.reject(error))).rejects.toBe(error);
       expect(messages.at(-1)).toMatchObject({ error });

@@ -14,7 +14,7 @@ import {
 import { LeaderLatch, Mutex, Semaphore } from 'nestjs-zookeeper/recipes';
 import { TestZooKeeper } from 'nestjs-zookeeper/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { queued } from '../../support/recipe-nodes.js';
+import { untilNodes } from '../../support/recipe-nodes.js';
 
 @Injectable()
 class Stock {
@@ -132,7 +132,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await mutex.withLock(() => {});
     await zookeeper.faults.dropReply({ op: 'create' });
     await mutex.withLock(async ({ held }) => expect(held).toBe(true));
-    await queued(zk, '/fault', 0);
+    await untilNodes(zk, '/fault', 0);
   });
 
   it.each([

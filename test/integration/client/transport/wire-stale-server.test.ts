@@ -3,7 +3,7 @@ import { ConnectionError } from '../../../../lib/client/index.js';
 import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
 import { useClients } from '../../../support/clients.js';
 import { useServer } from '../../../support/servers.js';
-import { credentialsOf, history } from '../../../support/sessions.js';
+import { credentialsOf, recordStates } from '../../../support/sessions.js';
 
 const zk = useServer({ own: true });
 const connect = useClients(zk);
@@ -12,7 +12,7 @@ test('a client does not attach its session to a server that lags behind its last
   const client = await connect({ transport: 'wire', sessionTimeout: 20_000 });
   const session = await client.session();
   const { stat } = await client.get(await session.create(zk.path('seen')));
-  const log = history(client);
+  const log = recordStates(client);
   await zk.restart();
   await log.until('SUSPENDED', 'RECONNECTED');
   // Kept across connections for the next handshake.

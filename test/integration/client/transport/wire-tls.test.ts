@@ -7,7 +7,7 @@ import { LockService, ZkModule } from 'nestjs-zookeeper';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, type Identity, STORE_PASSWORD } from '../../../support/certificates.js';
 import { freePort, RealZooKeeper } from '../../../support/real-zookeeper.js';
-import { history } from '../../../support/sessions.js';
+import { recordStates } from '../../../support/sessions.js';
 
 // The embedded server has no TLS, so this needs a real one.
 
@@ -84,7 +84,7 @@ describe.runIf(process.env.ZK_SERVER === 'real')('a connection with TLS', () => 
     await zk.connect();
     expect(zk.transport).toBe('wire');
     const lease = await new Mutex(zk, '/tls/lock').acquire();
-    const log = history(zk);
+    const log = recordStates(zk);
     await oneSided.restart();
     await log.until('SUSPENDED', 'RECONNECTED');
     expect(lease.held).toBe(true);

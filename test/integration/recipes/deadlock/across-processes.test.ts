@@ -15,7 +15,7 @@ const TIMED = { retry: 2 };
 const children: Child[] = [];
 afterEach(() => Promise.all(children.splice(0).map((child) => child.kill())));
 
-interface Told extends Pick<Deadlock, 'cycle' | 'message'> {
+interface Report extends Pick<Deadlock, 'cycle' | 'message'> {
   /** When the process began to wait, and when its report came, by the machine's clock. */
   readonly since: number;
   readonly at: number;
@@ -30,12 +30,12 @@ async function holder(root: string, key: string) {
     JSON.stringify({ connectString, transport, root, name }),
   ]);
   children.push(child);
-  const told: Told[] = [];
-  child.onMessage = (news) => told.push(news as unknown as Told);
+  const reports: Report[] = [];
+  child.onMessage = (news) => reports.push(news as unknown as Report);
   await child.ask('hold', key);
   const cross = (inner: string, options = {}) =>
     child.ask<string>('cross', { key: inner, options });
-  return { child, key, told, cross };
+  return { child, key, reports, cross };
 }
 
 describe('a deadlock between processes', () => {
@@ -49,11 +49,11 @@ describe('a deadlock between processes', () => {
       for (const [index, { cross }] of holders.entries()) {
         cross(keys[(index + 1) % count]!).catch(() => {});
       }
-      for (const { told } of holders) await expect.poll(() => told.length).toBe(1);
+      for (const { reports } of holders) await expect.poll(() => reports.length).toBe(1);
       const expected = keys.map((key, index) => `${key} -> ${keys[(index + 1) % count]}`);
-      const closed = Math.max(...holders.map(({ told }) => told[0]!.since));
-      for (const { child, key, told } of holders) {
-        const [{ at, cycle, message }] = told as [Told];
+      const closed = Math.max(...holders.map(({ reports }) => reports[0]!.since));
+      for (const { child, key, reports } of holders) {
+        const [{ at, cycle, message }] = reports as [Report];
         expect(at - closed).toBeLessThan(TOLD_WITHIN);
         expect(edges({ cycle })).toEqual(expected);
         expect(cycle.find(({ here }) => here)?.key).toBe(key);
@@ -83,10 +83,10 @@ describe('a deadlock between processes', () => {
     one.cross('b').catch(() => {});
     // Long enough for its wait to be checked rarely.
     await new Promise((resolve) => setTimeout(resolve, 6000));
-    expect(one.told).toEqual([]);
+    expect(one.reports).toEqual([]);
     const since = performance.now();
     two.cross('a').catch(() => {});
-    await expect.poll(() => one.told.length + two.told.length, { interval: 10 }).toBe(2);
+    await expect.poll(() => one.reports.length + two.reports.length, { interval: 10 }).toBe(2);
     expect(performance.now() - since).toBeLessThan(TOLD_WITHIN);
   });
 });

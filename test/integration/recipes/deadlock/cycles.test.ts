@@ -10,8 +10,8 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../../support/clients.js';
-import { deadlocksTold, edges, event, plant } from '../../../support/deadlocks.js';
-import { nodesUnder, nothingLeft } from '../../../support/recipe-nodes.js';
+import { collectDeadlocks, edges, deferred, runNested } from '../../../support/deadlocks.js';
+import { nodesUnder, untilNothingLeft } from '../../../support/recipe-nodes.js';
 import { useServer } from '../../../support/servers.js';
 
 const server = useServer();
@@ -40,22 +40,22 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
   it('of two call chains of one client is reported once, with keys and holders', async () => {
     const root = server.path('local');
     const client = await connect();
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const { mutex } = locksOf(client, root);
-    const planted = plant(
+    const planted = runNested(
       { locks: [mutex('a'), mutex('b')], options: { fairness } },
       { locks: [mutex('b'), mutex('a')], options: { fairness } },
     );
-    await expect.poll(() => told).toHaveLength(1);
-    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
-    for (const member of told[0]!.cycle) {
+    await expect.poll(() => reports).toHaveLength(1);
+    expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> a']);
+    for (const member of reports[0]!.cycle) {
       expect(member).toMatchObject({ here: true, refused: false, holder: { pid: process.pid } });
       expect(member.endsAt).toBeUndefined();
     }
-    expect(told[0]!.message).toContain('"a" is held by this process');
+    expect(reports[0]!.message).toContain('"a" is held by this process');
     // One report, however often the wait is checked.
     await pause(1000);
-    expect(told).toHaveLength(1);
+    expect(reports).toHaveLength(1);
     await broken([client], planted);
   });
 
@@ -63,9 +63,9 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
     const root = server.path('refused');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const options = { fairness, ...refuse };
-    const planted = plant(
+    const planted = runNested(
       { locks: [one!.mutex('a'), one!.mutex('b')], options },
       { locks: [two!.mutex('b'), two!.mutex('a')], options },
     );
@@ -77,8 +77,8 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
     expect(edges(refused)).toEqual(['a -> b', 'b -> a']);
     expect(refused.cycle.filter((member) => member.refused)).toHaveLength(1);
     expect(refused.cycle.find((member) => member.refused)!.waitsFor).toBe(refused.key);
-    expect(told.length).toBeGreaterThan(0);
-    await nothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+    expect(reports.length).toBeGreaterThan(0);
+    await untilNothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
   });
 });
 
@@ -87,14 +87,14 @@ describe('a deadlock', () => {
     const root = server.path('three');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, three] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
-    const planted = plant(
+    const reports = collectDeadlocks();
+    const planted = runNested(
       { locks: [one!.mutex('a'), one!.mutex('b')] },
       { locks: [two!.mutex('b'), two!.mutex('c')] },
       { locks: [three!.mutex('c'), three!.mutex('a')] },
     );
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> c', 'c -> a']);
+    await expect.poll(() => reports.length).toBeGreaterThan(0);
+    expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> c', 'c -> a']);
     await broken(clients, planted);
   });
 
@@ -102,15 +102,15 @@ describe('a deadlock', () => {
     const root = server.path('mixed');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     // The second waits for b behind the first, which is of the same client: no znode of it waits.
-    const planted = plant(
+    const planted = runNested(
       { locks: [one!.mutex('b'), one!.mutex('c')] },
       { locks: [one!.mutex('a'), one!.mutex('b')] },
       { locks: [two!.mutex('c'), two!.mutex('a')] },
     );
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    for (const deadlock of told) expect(edges(deadlock)).toEqual(['a -> b', 'b -> c', 'c -> a']);
+    await expect.poll(() => reports.length).toBeGreaterThan(0);
+    for (const deadlock of reports) expect(edges(deadlock)).toEqual(['a -> b', 'b -> c', 'c -> a']);
     await broken(clients, planted);
   });
 
@@ -118,9 +118,9 @@ describe('a deadlock', () => {
     const root = server.path('readers');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, three] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
-    const reading = event();
-    const crossing = event();
+    const reports = collectDeadlocks();
+    const reading = deferred();
+    const crossing = deferred();
     const first = one!.read('a').withLock(async () => {
       reading.resolve();
       await crossing.promise;
@@ -134,8 +134,8 @@ describe('a deadlock', () => {
       crossing.resolve();
       return two!.read('a').withLock(() => {});
     });
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
+    await expect.poll(() => reports.length).toBeGreaterThan(0);
+    expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> a']);
     await broken(clients, [first, writer, second]);
   });
 
@@ -143,9 +143,9 @@ describe('a deadlock', () => {
     const root = server.path('multi');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const aAndB = new MultiLock([one!.mutex('a'), one!.mutex('b')]);
-    const holding = event();
+    const holding = deferred();
     const nested = two!.mutex('b').withLock(async () => {
       await holding.promise;
       await two!.mutex('a').withLock(() => {});
@@ -154,8 +154,8 @@ describe('a deadlock', () => {
     const multi = aAndB.acquire();
     await expect.poll(async () => (await two!.mutex('b').participants()).length).toBe(2);
     holding.resolve();
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    expect(edges(told[0]!)).toEqual(['a -> b', 'b -> a']);
+    await expect.poll(() => reports.length).toBeGreaterThan(0);
+    expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> a']);
     await broken(clients, [nested, multi]);
   });
 
@@ -163,9 +163,9 @@ describe('a deadlock', () => {
     const root = server.path('readers');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const held = await one!.read('l').acquire();
-    const go = event();
+    const go = deferred();
     const asked = [
       one!.mutex('x').withLock(async () => {
         await go.promise;
@@ -181,8 +181,8 @@ describe('a deadlock', () => {
     go.resolve();
     await Promise.resolve();
     await held.release();
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    expect(edges(told[0]!)).toEqual(['l -> x', 'x -> l']);
+    await expect.poll(() => reports.length).toBeGreaterThan(0);
+    expect(edges(reports[0]!)).toEqual(['l -> x', 'x -> l']);
     await broken(clients, asked);
   });
 
@@ -190,28 +190,28 @@ describe('a deadlock', () => {
     const root = server.path('timed');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const before = Date.now();
-    const planted = plant(
+    const planted = runNested(
       { locks: [one!.mutex('a'), one!.mutex('b')], options: { wait: 4_000 } },
       { locks: [two!.mutex('b'), two!.mutex('a')] },
     );
     const results = await Promise.allSettled(planted);
     expect(results[0]).toMatchObject({ reason: expect.any(LockTimeoutError) });
     expect(results[1]).toMatchObject({ value: 'done' });
-    expect(told.length).toBeGreaterThan(0);
-    const [timed] = told[0]!.cycle.filter(({ endsAt }) => endsAt !== undefined);
+    expect(reports.length).toBeGreaterThan(0);
+    const [timed] = reports[0]!.cycle.filter(({ endsAt }) => endsAt !== undefined);
     expect(timed).toMatchObject({ key: 'a', waitsFor: 'b' });
     expect(timed!.endsAt!.getTime()).toBeGreaterThan(before + 3900);
     expect(timed!.endsAt!.getTime()).toBeLessThan(before + 14_000);
-    expect(told[0]!.message).toContain(' until ');
+    expect(reports[0]!.message).toContain(' until ');
   });
 
   it('rejects a wait with onDeadlock: refuse, not one without it', async () => {
     const root = server.path('one-of-two');
     const client = await connect();
     const { mutex } = locksOf(client, root);
-    const [patient, refused] = plant(
+    const [patient, refused] = runNested(
       { locks: [mutex('a'), mutex('b')] },
       { locks: [mutex('b'), mutex('a')], options: refuse },
     );
@@ -233,7 +233,7 @@ describe('no deadlock is reported', () => {
     const root = server.path('queue');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const lease = await one!.mutex('c').acquire();
     const waiting = [one!, two!].flatMap(({ mutex }) =>
       ['a', 'b'].map((key) => mutex(key).withLock(() => mutex('c').withLock(() => {}, refuse))),
@@ -241,18 +241,18 @@ describe('no deadlock is reported', () => {
     await pause(1500);
     await lease.release();
     await Promise.all(waiting);
-    expect(told).toEqual([]);
+    expect(reports).toEqual([]);
   });
 
   it('for leases that no call chain holds', async () => {
     const root = server.path('leases');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const leases = await Promise.all([one!.mutex('a').acquire(), two!.mutex('b').acquire()]);
     const waiting = [one!.mutex('b').acquire(refuse), two!.mutex('a').acquire(refuse)];
     await pause(1500);
-    expect(told).toEqual([]);
+    expect(reports).toEqual([]);
     for (const lease of leases) await lease.release();
     for (const lease of await Promise.all(waiting)) await lease.release();
   });
@@ -260,11 +260,11 @@ describe('no deadlock is reported', () => {
   it('for a permit, which others may release', async () => {
     const root = server.path('permits');
     const clients = await Promise.all([connect(), connect()]);
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const [one, two] = clients.map((client) => new Semaphore(client, `${root}/s`, { permits: 2 }));
     const a = new Mutex(clients[0], `${root}/a`);
     const spare = await one!.acquire();
-    const inside = event();
+    const inside = deferred();
     const chains = [
       one!.withLock(async () => {
         inside.resolve();
@@ -277,7 +277,7 @@ describe('no deadlock is reported', () => {
       }),
     ];
     await pause(1500);
-    expect(told).toEqual([]);
+    expect(reports).toEqual([]);
     await spare.release();
     await Promise.all(chains);
   });
@@ -286,17 +286,17 @@ describe('no deadlock is reported', () => {
     const root = server.path('linger');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const linger = { linger: 3_600_000 };
     await one!.mutex('a').withLock(() => {}, linger);
     await two!.mutex('b').withLock(() => {}, linger);
     await Promise.all(
-      plant(
+      runNested(
         { locks: [one!.mutex('c'), one!.mutex('b')], options: linger },
         { locks: [two!.mutex('d'), two!.mutex('a')], options: linger },
       ),
     );
-    expect(told).toEqual([]);
+    expect(reports).toEqual([]);
   });
 });
 
@@ -311,8 +311,8 @@ describe('the details of a waiter in its node', () => {
       return (await Promise.all(read)).map(({ data }) => JSON.parse(data.toString()) as object);
     };
     const lease = await one!.mutex('b').acquire();
-    const granted = event();
-    const end = event();
+    const granted = deferred();
+    const end = deferred();
     const chain = two!.mutex('a').withLock(() =>
       two!.mutex('b').withLock(async () => {
         granted.resolve();
@@ -327,7 +327,7 @@ describe('the details of a waiter in its node', () => {
     end.resolve();
     await chain;
     await (await next).release();
-    await nothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+    await untilNothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
   });
 
   it('do not overwrite a revocation request', async () => {
@@ -335,7 +335,7 @@ describe('the details of a waiter in its node', () => {
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
     const lease = await one!.mutex('b').acquire();
-    const revoked = event();
+    const revoked = deferred();
     const chain = two!.mutex('a').withLock(() =>
       two!.mutex('b').withLock(async ({ revocation }) => {
         if (!revocation.aborted) {

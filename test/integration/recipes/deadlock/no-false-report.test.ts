@@ -11,7 +11,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { expire, useClients } from '../../../support/clients.js';
-import { deadlocksTold, edges, plant } from '../../../support/deadlocks.js';
+import { collectDeadlocks, edges, runNested } from '../../../support/deadlocks.js';
 import { useServer } from '../../../support/servers.js';
 
 // Many chains acquire several locks in the same order. They wait for long, time out and lose their
@@ -48,7 +48,7 @@ describe('call chains that lock in one order', () => {
   it('cause no report except for the one deadlock that the test creates', async () => {
     const root = server.path('ordered');
     const clients = await Promise.all(Array.from({ length: CLIENTS }, () => connect()));
-    const told = deadlocksTold();
+    const reports = collectDeadlocks();
     const stop = new AbortController();
     const { signal } = stop;
     setMaxListeners(0, signal);
@@ -116,7 +116,7 @@ describe('call chains that lock in one order', () => {
       const at = (client: ZkClient, key: string) => new Mutex(client, `${root}/${key}`, { key });
       const refuse = { onDeadlock: 'refuse' } as const;
       return Promise.allSettled(
-        plant(
+        runNested(
           { locks: [at(one, 'x'), at(one, 'y')], options: refuse },
           { locks: [at(two, 'y'), at(two, 'x')], options: refuse },
         ),
@@ -127,8 +127,8 @@ describe('call chains that lock in one order', () => {
     await Promise.all(ordered);
 
     expect(planted.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    expect(told.length).toBeGreaterThan(0);
-    for (const deadlock of told) expect(edges(deadlock)).toEqual(['x -> y', 'y -> x']);
+    expect(reports.length).toBeGreaterThan(0);
+    for (const deadlock of reports) expect(edges(deadlock)).toEqual(['x -> y', 'y -> x']);
     expect(failures.filter((failure) => failure instanceof DeadlockError)).toEqual([]);
   });
 });

@@ -32,7 +32,7 @@ export function useChannels() {
   return {
     listen,
     /** Records messages about waits and holds, one line each, in order. */
-    story: (): string[] => {
+    events: (): string[] => {
       const lines: string[] = [];
       listen('wait', (message) => {
         const kind = message.event === 'granted' ? ` ${message.kind}` : '';
