@@ -23,7 +23,10 @@ export function check(history: History, setting: Timing): Check[] {
   const checks: [string, Findings][] = [
     ['no two leases overlap', overlaps(keys, excuses)],
     ['permits are never exceeded', permits(keys, excuses)],
-    ['no work begins on a lease that another one followed', lateWork(history, keys, excuses)],
+    [
+      'no work begins on a lease after the next lease was granted',
+      lateWork(history, keys, excuses),
+    ],
     ['no stale write is accepted', staleWrites(history)],
     ['no write of a later lease is refused', wrongRefusals(history)],
     ['tokens rise', tokens(keys, excuses)],

@@ -77,7 +77,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
   const names = [
     'no two leases overlap',
     'permits are never exceeded',
-    'no work begins on a lease that another one followed',
+    'no work begins on a lease after the next lease was granted',
     'tokens rise',
   ];
   for (const { name, violations } of checks) {

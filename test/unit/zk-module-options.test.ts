@@ -16,7 +16,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { silent } from '../support/nest-apps.js';
 
-/** Nobody listens there, and nobody is asked: these applications fail, or stay lazy, before they connect. */
+/** An address without a server: these applications fail or stay unconnected. */
 const connectString = '127.0.0.1:1';
 
 async function errorOf(options: unknown): Promise<unknown> {
@@ -30,7 +30,7 @@ async function errorOf(options: unknown): Promise<unknown> {
   return undefined;
 }
 
-describe('ZkModule refuses at start-up, naming the option and its value,', () => {
+describe('ZkModule rejects at startup, and the error names the option and its value,', () => {
   it.each<[string, unknown, RegExp]>([
     ['an empty connectString', { connectString: '' }, /connectString.*""/],
     ['no connectString', {}, /connectString.*undefined/],
@@ -43,33 +43,37 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     ['tls with an embedded server', { embedded: true, tls: {} }, /tls.*embedded/],
     ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
     ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
-    ['a warnAfter that is a number', { connectString, warnAfter: 5 }, /warnAfter.*5/],
+    ['a warnAfter that is not an object', { connectString, warnAfter: 5 }, /warnAfter.*5/],
     ['an unknown warning', { connectString, warnAfter: { waits: 5 } }, /waits.*left out/],
-    ['a warning at once', { connectString, warnAfter: { wait: 0 } }, /warnAfter\.wait.*0/],
+    ['a warning after 0 ms', { connectString, warnAfter: { wait: 0 } }, /warnAfter\.wait.*0/],
     [
-      'a warning after no number',
+      'a warning after a time that is not a number',
       { connectString, warnAfter: { hold: '5' } },
       /warnAfter\.hold.*"5"/,
     ],
-    ['a logLeases of a level', { connectString, logLeases: 'debug' }, /logLeases.*"debug"/],
+    [
+      'a logLeases that is not a boolean',
+      { connectString, logLeases: 'debug' },
+      /logLeases.*"debug"/,
+    ],
     ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],
     [
-      'a default wait that is none',
+      'a default wait that is not a number',
       { connectString, defaults: { wait: -5 } },
       /defaults\.wait.*-5/,
     ],
     [
-      'a default holdAtMost that is none',
+      'a default holdAtMost that is not a number',
       { connectString, defaults: { holdAtMost: 0 } },
       /defaults\.holdAtMost.*0/,
     ],
     [
-      'default details that are none',
+      'default details that are not an object',
       { connectString, defaults: { details: { text: 5 } } },
       /defaults\.details\.text.*5/,
     ],
     [
-      'a default holdAtLeast, which is for single jobs',
+      'a default holdAtLeast, which belongs to single calls',
       { connectString, defaults: { holdAtLeast: 5 } },
       /holdAtLeast.*wait, holdAtMost, fairness, linger, details/,
     ],
@@ -84,16 +88,24 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
       { connectString, shutdownTimeout: Infinity },
       /shutdownTimeout.*Infinity/,
     ],
-    ['a mapError that maps nothing', { connectString, mapError: 409 }, /mapError.*409/],
+    ['a mapError that is not a function', { connectString, mapError: 409 }, /mapError.*409/],
     [
       'embedded beside a connectString',
       { connectString, embedded: true },
       /connectString.*embedded.*127/,
     ],
-    ['elections that are no list', { connectString, elections: 'job' }, /elections.*list.*"job"/],
+    [
+      'elections that are not a list',
+      { connectString, elections: 'job' },
+      /elections.*list.*"job"/,
+    ],
     ['an empty election', { connectString, elections: ['job', ''] }, /elections\[1\].*""/],
     ['an election with a NUL', { connectString, elections: ['a\0b'] }, /elections\[0\]/],
-    ['an election that is none', { connectString, elections: [5] }, /elections\[0\].*5/],
+    [
+      'an election that is neither a name nor an object',
+      { connectString, elections: [5] },
+      /elections\[0\].*5/,
+    ],
     [
       'an election without its name',
       { connectString, elections: [{ id: 'x' }] },
@@ -114,7 +126,7 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     expect((error as Error).message).toMatch(message);
   });
 
-  it('an unknown option, telling all that are known', async () => {
+  it('an unknown option, and the error names the known ones', async () => {
     const message = (await errorOf({ connectString, lazyConection: true })) as Error;
     expect(String(message)).toMatch(
       /lazyConection must be left out.*connectString.*retry.*defaults.*lazyConnection.*shutdownTimeout.*mapError.*embedded.*name.*isGlobal/,
@@ -127,7 +139,7 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     );
   });
 
-  it('options that are none', async () => {
+  it('options that are not an object', async () => {
     expect(() => ZkModule.forRoot(undefined as never)).toThrow(/forRoot.*undefined/);
     expect(() => ZkModule.forRootAsync({})).toThrow(/useFactory, useClass and useExisting/);
     expect(() => ZkModule.forRoot({ connectString, isGlobal: 'false' } as never)).toThrow(
@@ -142,7 +154,7 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
     );
   });
 
-  it('two connections of one name in one application', async () => {
+  it('two connections with the same name in one application', async () => {
     const connect = () => ZkModule.forRoot({ connectString, lazyConnection: true });
     await expect(
       Test.createTestingModule({ imports: [connect(), connect()] })
@@ -155,7 +167,7 @@ describe('ZkModule refuses at start-up, naming the option and its value,', () =>
 describe('ZkModule', () => {
   const lazy = { connectString, lazyConnection: true };
 
-  it('is one connection where one module object is imported twice', async () => {
+  it('has one connection if one module object is imported twice', async () => {
     const connection = ZkModule.forRoot({ ...lazy, isGlobal: false });
     @Module({ imports: [connection] })
     class Orders {}
@@ -177,7 +189,7 @@ describe('ZkModule', () => {
     await module.close();
   });
 
-  it('is global unless told otherwise', async () => {
+  it('is global by default', async () => {
     @Injectable()
     class Orders {
       constructor(readonly locks: LockService) {}
@@ -195,7 +207,7 @@ describe('ZkModule', () => {
     await expect(compile(false)).rejects.toThrow(/LockService/);
   });
 
-  it('can be closed without ever having started', async () => {
+  it('can be closed without having been started', async () => {
     const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
     await module.close();
     await module.close();

@@ -32,8 +32,8 @@ async function check(logs: Record<string, Visit[]>): Promise<string[]> {
   return checkExclusion(files);
 }
 
-describe('what the benchmark makes of critical sections', () => {
-  it('accepts visits one after the other, under tokens that rise', async () => {
+describe('the exclusion check of the benchmark', () => {
+  it('accepts holds one after the other with increasing tokens', async () => {
     const a = [
       { token: 1n, entered: 1, left: 2 },
       { token: 2n ** 62n, entered: 6, left: 7 },
@@ -42,25 +42,25 @@ describe('what the benchmark makes of critical sections', () => {
     expect(await check({ a, b })).toEqual([]);
   });
 
-  it('tells of two at a time', async () => {
+  it('reports two holds at the same time', async () => {
     const a = [{ token: 1n, entered: 1, left: 3 }];
     const b = [{ token: 2n, entered: 2.5, left: 5 }];
     expect(await check({ a, b })).toEqual(['b entered 0.500 ms before a had left']);
   });
 
-  it('tells of tokens that rise in another order than that of the visits', async () => {
+  it('reports tokens that increase in another order than the holds', async () => {
     const a = [{ token: 3n, entered: 1, left: 2 }];
     const b = [{ token: 2n, entered: 3, left: 4 }];
     expect(await check({ a, b })).toEqual(['a entered 3.000 ms before b had left']);
   });
 
-  it('tells of a token that was given out twice', async () => {
+  it('reports a token that was given twice', async () => {
     const a = [{ token: 1n, entered: 1, left: 2 }];
     const b = [{ token: 1n, entered: 3, left: 4 }];
     expect(await check({ a, b })).toEqual(['token 1 was given to a and to b']);
   });
 
-  it('tells of a token that did not rise within a process', async () => {
+  it('reports a token that did not increase within a process', async () => {
     const a = [
       { token: 2n, entered: 1, left: 2 },
       { token: 2n, entered: 3, left: 4 },
@@ -68,7 +68,7 @@ describe('what the benchmark makes of critical sections', () => {
     expect(await check({ a })).toEqual(['a: token 2 came after 2']);
   });
 
-  it('lets different keys be', async () => {
+  it('does not compare different keys', async () => {
     const a = [
       { token: 5n, entered: 1, left: 4, key: 1 },
       { token: 1n, entered: 2, left: 3, key: 2 },
@@ -77,7 +77,7 @@ describe('what the benchmark makes of critical sections', () => {
     expect(await check({ a, b })).toEqual([]);
   });
 
-  it('sees who is inside together in one process, and reads what that notes', async () => {
+  it('counts the holders in one process, and reads what the counter noted', async () => {
     const file = join(directory, 'noted');
     const sections = new Sections(1, file);
     await sections.visit(0, 1, 1n);

@@ -13,8 +13,8 @@ const refusal = (run: () => unknown): BadOptionError => {
   throw new Error('nothing was refused');
 };
 
-describe('the connect string', () => {
-  test('lists hosts with their ports and may end in a chroot', () => {
+describe('connectString', () => {
+  test('lists hosts with ports and may end with a chroot', () => {
     expect(parseConnectString('zk1:2182, zk2:2183/apps/shop')).toEqual({
       hosts: [
         { host: 'zk1', port: 2182, label: 'zk1:2182' },
@@ -24,26 +24,26 @@ describe('the connect string', () => {
     });
   });
 
-  test('defaults to port 2181 and takes a chroot of / for none', () => {
+  test('uses port 2181 by default and ignores a chroot of /', () => {
     expect(parseConnectString(' localhost/ ')).toEqual({
       hosts: [{ host: 'localhost', port: 2181, label: 'localhost:2181' }],
       chroot: '',
     });
   });
 
-  test('takes IPv6 literals in brackets', () => {
+  test('accepts IPv6 literals in brackets', () => {
     expect(parseConnectString('[::1]:2185,[fe80::1]').hosts).toEqual([
       { host: '::1', port: 2185, label: '[::1]:2185' },
       { host: 'fe80::1', port: 2181, label: '[fe80::1]:2181' },
     ]);
   });
 
-  test('counts a host that is named twice once', () => {
+  test('ignores duplicate hosts', () => {
     expect(parseConnectString('a:1,b:1,A:1').hosts.map((host) => host.label)).toHaveLength(2);
   });
 
   test.each(['http://zk:2181', 'zookeeper://a:2181/x', 'a:2181, HTTPS://b'])(
-    'has no scheme: %s',
+    'accepts no scheme: %s',
     (text) => {
       expect(refusal(() => parseConnectString(text))).toMatchObject({
         option: 'connectString',
@@ -99,14 +99,14 @@ describe('the options of a client', () => {
     expect(new ZkClient({ connectString, namespace }).namespace).toBe(expected);
   });
 
-  test('a misspelt name is refused with the right one', () => {
+  test('a misspelt option is rejected with the right name', () => {
     const error = refusal(() => new ZkClient({ connectString, session_timeout: 5 } as never));
     expect(error.message).toBe(
       'session_timeout must be left out, because it is unknown in options (did you mean sessionTimeout?), but is "<number>"',
     );
   });
 
-  test('an unknown name is refused with those there are, without showing its value', () => {
+  test('an unknown option is rejected with the known names, without its value', () => {
     const error = refusal(() => new ZkClient({ connectString, token: 'secret' } as never));
     expect(error.message).toContain('sessionTimeout, connectTimeout');
     expect(error.message).not.toContain('secret');
@@ -145,20 +145,20 @@ describe('the options of a client', () => {
     ['acl', [{ scheme: Symbol('s'), id: 'x', permissions: 'r' }]],
     ['retry', 'always'],
     ['retry', { type: 'sometimes' }],
-  ])('%s cannot be %o', (name, value) => {
+  ])('%s rejects %o', (name, value) => {
     const error = refusal(() => new ZkClient({ connectString, [name]: value } as never));
     expect(error.option).toContain(name);
     expect(error.code).toBe('BAD_OPTION');
   });
 
   test.each([[undefined], [null], ['127.0.0.1:2181'], [[]]])(
-    'cannot be %o themselves',
+    'the options object must not be %o',
     (options) => {
       refusal(() => new ZkClient(options as never));
     },
   );
 
-  test('a password is never part of a message', () => {
+  test('a password is in no error message', () => {
     const auth = [{ scheme: 'digest', user: 'u', password: 'geheim\0' }];
     const error = refusal(() => new ZkClient({ connectString, auth } as never));
     expect(error.message).not.toContain('geheim');

@@ -10,7 +10,7 @@ const delays = (policy: unknown, random = () => 1) => {
 };
 
 describe('a retry policy', () => {
-  test('grows exponentially up to its bound, and gives up', () => {
+  test('grows exponentially up to its maximum, and gives up', () => {
     expect(delays({ type: 'exponential', baseDelay: 10, maxDelay: 50, maxAttempts: 4 })).toEqual([
       10,
       20,
@@ -20,7 +20,7 @@ describe('a retry policy', () => {
     ]);
   });
 
-  test('is exponential by default, with ten more tries', () => {
+  test('is exponential by default, with ten retries', () => {
     expect(delays(undefined)).toEqual([
       100,
       200,
@@ -37,12 +37,12 @@ describe('a retry policy', () => {
     ]);
   });
 
-  test('spreads its delays over the whole range from nothing', () => {
+  test('spreads its delays from 0 to the full delay', () => {
     expect(delays({ type: 'exponential' }, () => 0).slice(0, 3)).toEqual([0, 0, 0]);
     expect(delays({ type: 'exponential' }, () => 0.5).slice(0, 3)).toEqual([50, 100, 200]);
   });
 
-  test('can be fixed, for ever or none', () => {
+  test('can be fixed, endless or none', () => {
     expect(delays({ type: 'fixed', delay: 7, maxAttempts: 2 }).slice(0, 3)).toEqual([
       7,
       7,
@@ -52,7 +52,7 @@ describe('a retry policy', () => {
     expect(delays({ type: 'none' })[0]).toBeUndefined();
   });
 
-  test('can be a function, whose answer is checked', () => {
+  test('can be a function, whose result is validated', () => {
     const policy = vi.fn((attempt: number) => (attempt < 3 ? attempt : undefined));
     expect(delays(policy).slice(0, 3)).toEqual([1, 2, undefined]);
     expect(policy).toHaveBeenNthCalledWith(1, 1, 0);
@@ -72,13 +72,13 @@ describe('a retry policy', () => {
     [{ type: 'forever', delay: Infinity }],
     [{ type: 'none', delay: 1 }],
     [null],
-  ])('%o is none', (policy) => {
+  ])('rejects %o', (policy) => {
     expect(() => toRetryFunction(policy)).toThrow(BadOptionError);
   });
 });
 
-describe('a wait', () => {
-  test('ends early when it is woken, and lets go of everything', async () => {
+describe('a delay before a retry', () => {
+  test('ends early when it is woken, and removes its timer and listener', async () => {
     const controller = new AbortController();
     const forget = vi.fn();
     let wake!: () => void;
@@ -95,7 +95,7 @@ describe('a wait', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
   });
 
-  test('rejects with the reason of a signal, before or during it', async () => {
+  test('rejects with the reason of its signal, before or during the delay', async () => {
     const controller = new AbortController();
     const waiting = sleep(60_000, { signals: [controller.signal] });
     controller.abort('enough');

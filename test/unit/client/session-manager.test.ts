@@ -17,23 +17,26 @@ import {
 import type { Stat } from '../../../lib/client/types.js';
 import { eventually } from '../../support/eventually.js';
 
-// The life of a session over transports that do as they are told; nothing of ZooKeeper is needed.
+// Tests the session manager with fake transports; no ZooKeeper is needed.
 
 let listener: net.Server;
 let port: number;
 
 beforeAll(async () => {
-  // The probe before each attempt wants somebody to listen.
+  // Each attempt to connect is preceded by a TCP probe, which needs a listening port.
   listener = net.createServer((socket) => void socket.on('error', () => {}).destroy());
   await once(listener.listen(0, '127.0.0.1'), 'listening');
   ({ port } = listener.address() as net.AddressInfo);
 });
 afterAll(() => void listener.close());
 
-/** Of a session, milliseconds: none of its own reads comes into what a test looks at. */
+/** Session timeout in milliseconds, so long that the manager's own pings do not disturb a test. */
 const TIMEOUT = 60_000;
 
-/** Answers what it is asked as `answers` says, at the next turn; without an entry, never. */
+/**
+ * Replies to each request with the code in `answers` in the next turn of the event loop, or never
+ * without an entry.
+ */
 class FakeTransport implements Transport {
   readonly calls: string[] = [];
   readonly answers: Record<string, number | undefined>;
@@ -89,7 +92,7 @@ afterEach(() => Promise.all(keepers.splice(0).map((keeper) => keeper.stop())));
 
 const ALL = { create: 0, delete: 0, exists: 0, sync: 0 };
 
-/** A keeper whose n-th attempt to connect goes as `script` says. */
+/** Creates a session manager whose n-th attempt to connect is answered by `script`. */
 function keep(script?: Script, options: object = {}) {
   const transports: FakeTransport[] = [];
   const requests: ConnectRequest[] = [];
@@ -115,20 +118,20 @@ function keep(script?: Script, options: object = {}) {
   return { keeper, transports, requests, log, until };
 }
 
-describe('a first connect', () => {
-  test('gives up at once where the credentials are refused', async () => {
+describe('the first connect', () => {
+  test('gives up at once if the credentials are refused', async () => {
     const { keeper, requests } = keep(() => Promise.reject(new NotAuthorizedError('no')));
     await expect(keeper.start()).rejects.toBeInstanceOf(NotAuthorizedError);
     expect(requests).toHaveLength(1);
   });
 
-  test('gives up as the policy says where nobody attaches', async () => {
+  test('gives up at the end of the retry policy if no server accepts the session', async () => {
     const { keeper, requests } = keep(() => Promise.reject(new ConnectionError('not now')));
     await expect(keeper.start()).rejects.toThrow(/not now/);
     expect(requests).toHaveLength(4);
   });
 
-  test('counts only once a server has answered', async () => {
+  test('succeeds only after a server has answered a request', async () => {
     const { keeper, transports, requests, log } = keep(
       (request, attempt) =>
         new FakeTransport(request, `a${attempt}`, TIMEOUT, attempt === 1 ? { sync: -4 } : ALL),
@@ -141,7 +144,7 @@ describe('a first connect', () => {
 });
 
 describe('a lost connection', () => {
-  test('is told before the requests it takes along', async () => {
+  test('is reported before the requests that it fails', async () => {
     const { keeper, transports, log, until } = keep();
     await keeper.start();
     const session = await keeper.session();
@@ -156,7 +159,7 @@ describe('a lost connection', () => {
     expect(await keeper.session()).toBe(session);
   });
 
-  test('is known before a refused request is, so that who asks again at once does not hold it up', async () => {
+  test('rejects a request only in a later turn of the event loop, so that immediate retries do not starve it', async () => {
     const { keeper } = keep();
     await keeper.start();
     const session = await keeper.session();
@@ -166,12 +169,12 @@ describe('a lost connection', () => {
     expect(known).toBe(true);
   });
 
-  test('is followed by sync, the discards, and only then by anything else', async () => {
+  test('is followed by sync, then the pending deletes, then all other requests', async () => {
     const { keeper, transports, until } = keep();
     await keeper.start();
     const session = await keeper.session();
     keeper.connection.listen(({ state }) => {
-      // The end of the test may reject it.
+      // May be rejected by the end of the test.
       if (state === 'RECONNECTED') session.create('/new').catch(() => {});
     });
     transports[0].request.listener.onDown('disconnected');
@@ -187,11 +190,11 @@ describe('a lost connection', () => {
     transports[1].request.listener.onDown('disconnected');
     await eventually(() => expect(transports).toHaveLength(3));
     await until('RECONNECTED');
-    // Answered once is enough.
+    // A delete that was answered is not repeated.
     await eventually(() => expect(transports[2].calls).toEqual(['sync /', 'create /new']));
   });
 
-  test('leaves a discard to be sent again until it is answered', async () => {
+  test('repeats a pending delete until it is answered', async () => {
     const { keeper, transports, until } = keep((request, attempt) => {
       return new FakeTransport(request, 'a', TIMEOUT, attempt < 3 ? { ...ALL, delete: -4 } : ALL);
     });
@@ -210,7 +213,7 @@ describe('a lost connection', () => {
     expect(transports[3].calls).toEqual(['sync /']);
   });
 
-  test('is mended although the credentials are refused for a while', async () => {
+  test('is restored although the credentials are refused for a while', async () => {
     const { keeper, transports, until } = keep((request, attempt) => {
       if (attempt === 2) throw new NotAuthorizedError('not now');
       return new FakeTransport(request, 'a', TIMEOUT, ALL);
@@ -220,7 +223,7 @@ describe('a lost connection', () => {
     await until('RECONNECTED');
   });
 
-  test('is mended although the policy throws, which shows as a warning', async () => {
+  test('is restored although the retry function throws, which emits a process warning', async () => {
     let calls = 0;
     const { keeper, transports, until } = keep(
       (request, attempt) => {
@@ -243,8 +246,8 @@ describe('a lost connection', () => {
   });
 });
 
-describe('a session that ends', () => {
-  test('by a word of the ensemble is not looked after', async () => {
+describe('the end of a session', () => {
+  test('that the ensemble reports is not followed by a close request', async () => {
     const { keeper, transports, requests, log, until } = keep((request, attempt) => {
       if (attempt === 2) throw new SessionExpiredError('over');
       return new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
@@ -261,7 +264,7 @@ describe('a session that ends', () => {
     ]);
   });
 
-  test('by the clock alone is closed as soon as somebody answers', async () => {
+  test('that only the session deadline reports is followed by a close request as soon as a server replies', async () => {
     let up = true;
     let timeout = 1000;
     const { keeper, transports, requests, log, until } = keep((request, attempt) => {
@@ -286,7 +289,7 @@ describe('a session that ends', () => {
     expect(transports[1].ended).toBeUndefined();
   });
 
-  test('tells its leases first, and the client afterwards', async () => {
+  test('is reported to leases first and to the client afterwards', async () => {
     const { keeper, transports, log } = keep();
     await keeper.start();
     const session = await keeper.session();
@@ -303,15 +306,15 @@ describe('a session that ends', () => {
   });
 });
 
-describe('a stop', () => {
-  test('closes the session where a server answers', async () => {
+describe('stop()', () => {
+  test('closes the session if a server replies', async () => {
     const { keeper, transports } = keep();
     await keeper.start();
     await keeper.stop();
     expect(transports.map(({ ended }) => ended)).toEqual(['closed']);
   });
 
-  test('never asks a server for it that does not answer', async () => {
+  test('never sends a close request to a server that does not reply', async () => {
     const { keeper, transports } = keep();
     await keeper.start();
     transports[0].answers.exists = undefined;
@@ -319,7 +322,7 @@ describe('a stop', () => {
     expect(transports.map(({ ended }) => ended)).toEqual(['abandoned']);
   });
 
-  test('closes through another connection where the present one is away', async () => {
+  test('uses another connection if the present one is lost', async () => {
     const { keeper, transports, requests } = keep();
     await keeper.start();
     transports[0].request.listener.onDown('disconnected');

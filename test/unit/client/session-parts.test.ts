@@ -28,7 +28,7 @@ describe('the session deadline', () => {
     syncBuiltinESMExports();
   };
 
-  test('runs out three quarters of the timeout after the sending of the latest answered request', () => {
+  test('passes three quarters of the timeout after the latest answered request was sent', () => {
     const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
     deadline.setSessionTimeout(1000);
     at({ monotonic: 500, wall: 500 });
@@ -38,7 +38,7 @@ describe('the session deadline', () => {
     expect(deadline.left).toBe(0);
   });
 
-  test('is not set back by the answer to an older request', () => {
+  test('does not move back for the reply to an older request', () => {
     const deadline = new SessionDeadline({ monotonic: 300, wall: 300 });
     deadline.setSessionTimeout(1000);
     deadline.extend({ monotonic: 200, wall: 200 });
@@ -89,25 +89,25 @@ describe('the states of a connection', () => {
     return seen.join(' ');
   };
 
-  test('follow each other as an application expects', () => {
+  test('change in the documented order', () => {
     expect(after('attached', 'detached', 'attached', 'detached', 'lost', 'attached')).toBe(
       'CONNECTED SUSPENDED RECONNECTED SUSPENDED LOST CONNECTED',
     );
   });
 
-  test('ignore what has no meaning in them', () => {
+  test('ignore events that have no meaning in the present state', () => {
     expect(after('detached', 'lost')).toBe('');
     expect(after('attached', 'attached', 'lost', 'lost', 'detached')).toBe('CONNECTED LOST');
   });
 
-  test('end with CLOSED, from each of them', () => {
+  test('end with CLOSED, from every state', () => {
     expect(after('closed', 'attached', 'lost', 'detached', 'closed')).toBe('CLOSED');
     expect(after('attached', 'detached', 'closed', 'attached')).toBe('CONNECTED SUSPENDED CLOSED');
   });
 });
 
 describe('listeners', () => {
-  test('are called although one before them throws, which shows as a warning', async () => {
+  test('are called although an earlier one throws, which emits a process warning', async () => {
     const listeners = new Listeners<number>();
     const second = vi.fn();
     const warned = once(process, 'warning');
@@ -120,7 +120,7 @@ describe('listeners', () => {
     expect(await warned).toMatchObject([{ message: 'a listener failed' }]);
   });
 
-  test('run in the asynchronous context they were added in', () => {
+  test('run in the asynchronous context of their registration', () => {
     const storage = new AsyncLocalStorage<string>();
     const listeners = new Listeners<void>();
     const seen: unknown[] = [];
@@ -129,7 +129,7 @@ describe('listeners', () => {
     expect(seen).toEqual(['owner']);
   });
 
-  test('that are removed hear nothing, not even of what has happened already', async () => {
+  test('that are removed receive nothing, not even events that are already queued', async () => {
     const listeners = new Listeners<number>();
     const listener = vi.fn();
     listeners.add(listener)();
@@ -140,8 +140,8 @@ describe('listeners', () => {
   });
 });
 
-describe('the registry of watches', () => {
-  test('fires those of the path and kind, once', async () => {
+describe('the watch registry', () => {
+  test('fires the watches of a path and kind, once', async () => {
     const registry = new WatchRegistry(() => {});
     const data = registry.add('data', '/a');
     const children = registry.add('children', '/a');
@@ -157,7 +157,7 @@ describe('the registry of watches', () => {
     expect(registry.size).toBe(1);
   });
 
-  test('forgets a watch that is removed, and its path with the last of them', async () => {
+  test('removes a watch, and its path with the last watch', async () => {
     const registry = new WatchRegistry(() => {});
     const [removed, kept] = [registry.add('data', '/a'), registry.add('data', '/a')];
     removed.remove();
@@ -169,7 +169,7 @@ describe('the registry of watches', () => {
     expect(registry.size).toBe(0);
   });
 
-  test('tells of a watch that nobody waits for once nobody is setting it either', () => {
+  test('reports a watch without waiting callers once no caller is setting it either', () => {
     const unwanted: string[] = [];
     const registry = new WatchRegistry((kind, path) => unwanted.push(`${kind} ${path}`));
     const first = registry.add('data', '/a');
@@ -191,7 +191,7 @@ describe('the registry of watches', () => {
     expect(unwanted).toHaveLength(2);
   });
 
-  test('a removed watch takes none with it that was added after it fired', () => {
+  test('does not remove a watch that was added after an older one fired', () => {
     const registry = new WatchRegistry(() => {});
     const old = registry.add('data', '/a');
     registry.fire('changed', '/a');
@@ -200,7 +200,7 @@ describe('the registry of watches', () => {
     expect(registry.size).toBe(1);
   });
 
-  test('tells everybody to look again', async () => {
+  test("fires all watches with 'session'", async () => {
     const registry = new WatchRegistry(() => {});
     const watches = [registry.add('data', '/a'), registry.add('children', '/b')];
     registry.fireAll();
@@ -227,18 +227,18 @@ describe('result codes', () => {
     [-4, 'CONNECTION', false],
     [-7, 'CONNECTION', false],
     [-116, 'CONNECTION', false],
-  ])('%i is %s', (code, expected, answered) => {
+  ])('%i becomes %s', (code, expected, answered) => {
     expect(replyError(code, 'get', '/a').code).toBe(expected);
     expect(isAnswer(code)).toBe(answered);
   });
 
-  test('only a lost answer may have been applied', () => {
+  test('only a request whose reply was lost may have been applied', () => {
     expect(replyError(-4, 'create', '/a')).toMatchObject({ maybeApplied: true });
     expect(replyError(-118, 'create', '/a')).toMatchObject({ maybeApplied: false });
   });
 });
 
-test('hosts come in a random order and then in rotation', () => {
+test('hosts are used in a random order and then in rotation', () => {
   const hosts = ['a', 'b', 'c'].map((host) => ({ host, port: 1, label: `${host}:1` }));
   const ring = new HostProvider(hosts, () => 0);
   const order = Array.from({ length: 6 }, () => ring.next().host);

@@ -15,15 +15,15 @@ test.each([
   ['x'.repeat(200), `"${'x'.repeat(200)}"`],
   [10n ** 1999n, `1${'0'.repeat(199)}… (2001 characters)`],
   [Symbol('x'.repeat(1992)), `Symbol(${'x'.repeat(193)}… (2000 characters)`],
-])('an error shows no more of a value than its beginning and its length', (value, shown) => {
+])('an error shows only the beginning and the length of a long value', (value, shown) => {
   const error = new BadOptionError('key', value, 'short');
   expect(error.message).toBe(`key must be short, but is ${shown}`);
   expect(error.value).toBe(value);
 });
 
-describe('paths', () => {
+describe('checkPath()', () => {
   test.each([['/'], ['/a'], ['/a/b-c.d'], ['/...'], ['/.a/b.'], ['/é-日本'], ['/ '], ['/a%2Fb']])(
-    '%j is one',
+    'accepts %j',
     (path) => expect(checkPath(path)).toBe(path),
   );
 
@@ -54,13 +54,13 @@ describe('paths', () => {
     [Symbol('q')],
     [{ toString: () => '/a' }],
     [['/a']],
-  ])('%o is none', (path) => {
+  ])('rejects %o', (path) => {
     expect(() => checkPath(path)).toThrow(BadOptionError);
   });
 });
 
-describe('data', () => {
-  test('is text, bytes or nothing', () => {
+describe('checkData()', () => {
+  test('accepts text, bytes and undefined', () => {
     expect(checkData('é')).toEqual(Buffer.from('é'));
     expect(checkData(new Uint8Array([1, 0, 255]).subarray(1))).toEqual(Buffer.from([0, 255]));
     expect(checkData(undefined)).toHaveLength(0);
@@ -77,17 +77,17 @@ describe('data', () => {
     [new Uint16Array([1])],
     [new ArrayBuffer(4)],
     [new DataView(new ArrayBuffer(4))],
-  ])('is not %o', (data) => {
+  ])('rejects %o', (data) => {
     expect(() => checkData(data)).toThrow(BadOptionError);
   });
 
-  test('is not an array whose memory went elsewhere', () => {
+  test('rejects an array whose buffer was transferred', () => {
     const data = new Uint8Array(8);
     structuredClone(data.buffer, { transfer: [data.buffer] });
     expect(() => checkData(data)).toThrow(/transferred/);
   });
 
-  test('fits one request together with its path', () => {
+  test('rejects data that does not fit into one request with its path', () => {
     const path = '/é';
     checkRequest('', path, Buffer.alloc(MAX_REQUEST - 3));
     expect(() => checkRequest('', path, Buffer.alloc(MAX_REQUEST - 2))).toThrow(
@@ -97,16 +97,16 @@ describe('data', () => {
   });
 });
 
-test.each([[-1], [0], [2 ** 31 - 1]])('%s is a version', (version) => {
+test.each([[-1], [0], [2 ** 31 - 1]])('version %s is accepted', (version) => {
   expect(checkVersion(version)).toBe(version);
 });
 
 test.each([[-2], [1.5], [2 ** 31], [Number.NaN], ['1'], [1n], [Symbol('v')], [undefined], [null]])(
-  '%o is no version',
+  'version %o is rejected',
   (version) => expect(() => checkVersion(version)).toThrow(BadOptionError),
 );
 
-test('modes have the numbers of the protocol, persistent by default', () => {
+test('modes have the numbers of the protocol, and persistent is the default', () => {
   expect(
     [
       undefined,
@@ -120,11 +120,11 @@ test('modes have the numbers of the protocol, persistent by default', () => {
 });
 
 test.each([['PERSISTENT'], [1], [1n], [Symbol('m')], [{ valueOf: (): number => 1 }]])(
-  '%o is no mode',
+  'mode %o is rejected',
   (mode) => expect(() => checkMode(mode)).toThrow(BadOptionError),
 );
 
-test('ACL entries of every scheme pass', () => {
+test('ACL entries of every scheme are accepted', () => {
   const acl = [
     { scheme: 'world', id: 'anyone', permissions: 'r' },
     { scheme: 'auth', id: '', permissions: 'cdrwa' },

@@ -21,8 +21,8 @@ const CONTEXTS: [string, Context][] = [
   ['Mercurius', (raw) => contextOf('graphql', {}, {}, { req: {}, reply: { raw } }, {})],
 ];
 
-describe.each(CONTEXTS)('a caller over %s', (_, context) => {
-  it('is heard to leave', () => {
+describe.each(CONTEXTS)('a client that disconnects from %s', (_, context) => {
+  it('triggers the listener', () => {
     const connection = new EventEmitter();
     let left = 0;
     onClientDisconnect(context(connection), () => void left++);
@@ -31,7 +31,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
     expect(left).toBe(1);
   });
 
-  it('is of no interest any more to whoever stopped listening', () => {
+  it('does not trigger a listener that was removed', () => {
     const connection = new EventEmitter();
     let left = 0;
     onClientDisconnect(context(connection), () => void left++)();
@@ -39,7 +39,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
     expect(left).toBe(0);
   });
 
-  it('has one listener, however many handlers it calls', () => {
+  it('has one listener on its response, however many handlers it calls', () => {
     const connection = new EventEmitter();
     let left = 0;
     for (let i = 0; i < 12; i++) onClientDisconnect(context(connection), () => void left++);
@@ -48,7 +48,7 @@ describe.each(CONTEXTS)('a caller over %s', (_, context) => {
     expect(left).toBe(12);
   });
 
-  it('who has left before is heard at once', () => {
+  it('triggers the listener at once if it disconnected before', () => {
     const connection = Object.assign(new EventEmitter(), { destroyed: true });
     let left = 0;
     onClientDisconnect(context(connection), () => void left++);

@@ -25,7 +25,7 @@ function hostOf(type: string, ...args: unknown[]): ArgumentsHost {
   return host;
 }
 
-/** Express's response, as far as a filter goes. */
+/** The parts of Express's response that a filter uses. */
 function responseOf() {
   const response = {
     headers: {} as Record<string, string>,
@@ -51,7 +51,7 @@ describe('over HTTP', () => {
     [503, new ShuttingDownError('closing')],
     [503, new NotLeaderError('not me')],
     [500, new LeaseLostError('lost')],
-  ])('%i answers %s', (status, error) => {
+  ])('status %i is the answer to %s', (status, error) => {
     const response = responseOf();
     new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
     expect(response.statusCode).toBe(status);
@@ -65,21 +65,21 @@ describe('over HTTP', () => {
   });
 
   it.each([new LockBusyError('busy'), new LockTimeoutError('timeout'), new LeaseLostError('lost')])(
-    'the answer to %s is as true for a semaphore as for a lock',
+    'the answer to %s fits a semaphore as well as a lock',
     (error) => {
       const { message } = transportException(error, hostOf('http', {}, responseOf())) as Error;
       expect(message).not.toMatch(/lock/i);
     },
   );
 
-  it('the caller learns no address and no path', () => {
+  it('the answer contains no address and no path', () => {
     const error = new ConnectionError('no answer from 10.0.0.7:2181');
     const exception = transportException(error, hostOf('http', {}, responseOf())) as HttpException;
     expect(JSON.stringify(exception.getResponse())).not.toContain('10.0.0.7');
     expect(exception.cause).toBe(error);
   });
 
-  it('what is no answer to a caller is an internal error, and is logged', () => {
+  it('an error that has no status is an internal server error, and is logged', () => {
     const log = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     const response = responseOf();
     const error = new BadOptionError('wait', -1, 'positive');
@@ -99,7 +99,7 @@ describe('over HTTP', () => {
     expect(ended).toBe(true);
   });
 
-  it('an application answers otherwise by a filter of its own', () => {
+  it('an application can replace the answer with a filter of its own', () => {
     class Locked extends ZkExceptionFilter {
       protected override toException(): unknown {
         return new HttpException('locked', 423);
@@ -127,7 +127,7 @@ describe('over another transport', () => {
     expect((exception as RpcException).getError()).toEqual(payload);
   });
 
-  it('the filter answers RPC with a stream that fails', async () => {
+  it('RPC gets a failing stream from the filter', async () => {
     const answer = new ZkExceptionFilter().catch(error, hostOf('rpc', {}, {}));
     await expect(firstValueFrom(answer as Observable<unknown>)).rejects.toEqual(payload);
   });
@@ -138,7 +138,7 @@ describe('over another transport', () => {
     expect((exception as WsException).getError()).toEqual(payload);
   });
 
-  it('the filter tells a WebSocket by an exception event', async () => {
+  it('WebSocket gets an exception event from the filter', async () => {
     const emitted = new Promise((resolve) => {
       const client = { emit: (...args: unknown[]) => resolve(args) };
       new ZkExceptionFilter().catch(error, hostOf('ws', client, {}, 'pattern'));
@@ -146,7 +146,7 @@ describe('over another transport', () => {
     expect(await emitted).toEqual(['exception', payload]);
   });
 
-  it('GraphQL is given an exception to report, with the extensions that its caller reads', () => {
+  it('GraphQL gets an error with extensions, which it reports itself', () => {
     const exception = new ZkExceptionFilter().catch(error, hostOf('graphql', {}, {}, {}, {}));
     expect((exception as HttpException).getStatus()).toBe(503);
     expect(exception).toMatchObject({

@@ -12,7 +12,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../../lib/decorators/handler-call.js';
 import { requirementsOf } from '../../../lib/decorators/requirement.js';
 
-/** Grants every lock, and writes down what becomes of it. */
+/** A lock service that grants every lock and records what happens to it. */
 class Locks {
   readonly log: string[] = [];
   readonly defaultWait = Infinity;
@@ -75,8 +75,8 @@ function callOf(method: keyof Omit<Handlers, 'body'>): HandlerCall {
   return new HandlerCall(specs, {} as ExecutionContext, () => locks as unknown as LockService);
 }
 
-describe("a handler's call", () => {
-  it('takes a fixed key at once, and one of its arguments with the method', async () => {
+describe('the call of a locked handler', () => {
+  it('acquires a fixed key at once, and a key from arguments together with the method', async () => {
     const call = callOf('three');
     await call.open();
     expect(locks.log).toEqual(['take outer', 'hold outer']);
@@ -96,7 +96,7 @@ describe("a handler's call", () => {
     ]);
   });
 
-  it('keeps its leases while the method runs, though the caller left', async () => {
+  it('keeps its leases while the method runs, although the client has disconnected', async () => {
     const call = callOf('fixed');
     const running = deferred();
     await call.open();
@@ -109,7 +109,7 @@ describe("a handler's call", () => {
     expect(locks.log).toEqual(['take fixed', 'hold fixed', 'release fixed']);
   });
 
-  it('does not run the method without a lease, where the caller left before', async () => {
+  it('does not run the method if the client disconnects before the grant', async () => {
     const call = callOf('fixed');
     await call.open();
     let ran = false;
@@ -120,11 +120,11 @@ describe("a handler's call", () => {
     expect(ran).toBe(false);
   });
 
-  it('gives back a lock that it was granted as the caller left', async () => {
+  it('releases a lock that is granted after the client has disconnected', async () => {
     const call = callOf('argument');
     const granting = deferred();
     locks.granting = granting.promise;
-    // Too late for the wait to be cancelled: the grant was under way.
+    // Too late to cancel the wait: the grant is on its way.
     locks.enter = async function (this: Locks, key) {
       await granting.promise;
       return Locks.prototype.enter.call(this, key, {});
@@ -136,7 +136,7 @@ describe("a handler's call", () => {
     expect(locks.log).toEqual(['take 7', 'hold 7', 'release 7']);
   });
 
-  it('cancels the wait when the caller leaves', async () => {
+  it('cancels the wait when the client disconnects', async () => {
     const call = callOf('fixed');
     const granting = deferred();
     locks.granting = granting.promise;
@@ -147,7 +147,7 @@ describe("a handler's call", () => {
     expect(locks.log).toEqual(['take fixed']);
   });
 
-  it('tells its own errors from those of the method', async () => {
+  it('distinguishes its own errors from those of the method', async () => {
     const call = callOf('argument');
     const raised: unknown = await call
       .runWithin(() => handlers.argument(''))
@@ -164,7 +164,7 @@ describe("a handler's call", () => {
     expect(other.sourceOf(new WaitCancelledError('of the method'))).toBeUndefined();
   });
 
-  it('leaves the end of a stream to its interceptor', async () => {
+  it('leaves the end of a stream to the interceptor', async () => {
     const call = callOf('fixed');
     await call.open();
     handlers.body = () => new Observable(() => {});

@@ -16,7 +16,7 @@ const compile = (metadata: Metadata) =>
     .setLogger(silent)
     .compile();
 
-/** Puts a decorator on `Jobs.run`. */
+/** Applies a decorator to `Jobs.run`. */
 function decorate(decorator: MethodDecorator): void {
   class Jobs {
     async run(): Promise<void> {}
@@ -26,7 +26,7 @@ function decorate(decorator: MethodDecorator): void {
 }
 
 describe('@LeaderOnly', () => {
-  it('leaves the method its name and its number of arguments', () => {
+  it('keeps the name and the number of arguments of the method', () => {
     class Jobs {
       @LeaderOnly('job')
       async run(_goodsNo: string, _count: number): Promise<void> {}
@@ -34,7 +34,7 @@ describe('@LeaderOnly', () => {
     expect([Jobs.prototype.run.name, Jobs.prototype.run.length]).toEqual(['run', 2]);
   });
 
-  it('works through applyDecorators', async () => {
+  it('works through applyDecorators()', async () => {
     class Controller {
       @applyDecorators(Get(), LeaderOnly('job') as MethodDecorator)
       async run(): Promise<void> {}
@@ -42,7 +42,7 @@ describe('@LeaderOnly', () => {
     await expect(new Controller().run()).rejects.toThrow(MisuseError);
   });
 
-  it('rejects on an object that Nest did not make, and does not run', async () => {
+  it('rejects, without running the method, on an object that Nest did not create', async () => {
     let ran = false;
     @Injectable()
     class Jobs {
@@ -74,13 +74,13 @@ describe('@LeaderOnly', () => {
     ['an unknown onLost', { election: 'e', onLost: 'retry' }, /onLost.*Jobs\.run.*"retry"/],
     ['an empty connection', { election: 'e', connection: '' }, /connection.*Jobs\.run.*""/],
     ['an unknown option', { election: 'e', wait: 5 }, /wait.*left out.*Jobs\.run.*<number>/],
-  ])('refuses %s, naming the method', (_, options, message) => {
+  ])('rejects %s, and the error names the method', (_, options, message) => {
     const attempt = () => decorate(LeaderOnly(options as string) as MethodDecorator);
     expect(attempt).toThrow(BadOptionError);
     expect(attempt).toThrow(message);
   });
 
-  it('refuses a static method, and what is not a method', () => {
+  it('rejects a static method, and what is not a method', () => {
     class Jobs {
       static async run(): Promise<void> {}
     }
@@ -92,7 +92,7 @@ describe('@LeaderOnly', () => {
     expect(() => decorator({}, 'price', { get: () => 1 })).toThrow(/@LeaderOnly on Object\.price/);
   });
 
-  it("refuses otherwise: 'skip' on handlers of all kinds, at start-up", async () => {
+  it("rejects otherwise: 'skip' on handlers of all kinds, at startup", async () => {
     class Http {
       @Get()
       @LeaderOnly({ election: 'job', otherwise: 'skip' })
@@ -120,7 +120,7 @@ describe('@LeaderOnly', () => {
   });
 });
 
-describe('without ZkModule the application does not start, and says what to import:', () => {
+describe('without ZkModule the application does not start, and the error says what to import:', () => {
   it.each([
     ['@LeaderOnly', LeaderOnly('job') as MethodDecorator],
     ['@OnElected', OnElected('job')],
@@ -140,7 +140,7 @@ describe('without ZkModule the application does not start, and says what to impo
     await expect(compile({ controllers: [Jobs] })).rejects.toThrow(message);
   });
 
-  it('of the connection that is named', async () => {
+  it('for a named connection', async () => {
     @Injectable()
     class Jobs {
       @LeaderOnly({ election: 'job', connection: 'stock' })
@@ -155,12 +155,12 @@ describe('without ZkModule the application does not start, and says what to impo
 describe.each([
   ['@OnElected', OnElected],
   ['@OnResigned', OnResigned],
-])('%s refuses, naming the method,', (name, listener) => {
+])('%s rejects, and the error names the method,', (name, listener) => {
   it.each<[string, unknown[], RegExp]>([
     ['no election', [], /election of .* on Jobs\.run.*undefined/],
     ['an empty election', [''], /election of .* on Jobs\.run.*""/],
     ['an election with a NUL', ['a\0'], /election of .* on Jobs\.run/],
-    ['options that are none', ['e', 'stock'], /options of .* on Jobs\.run.*"stock"/],
+    ['options that are not an object', ['e', 'stock'], /options of .* on Jobs\.run.*"stock"/],
     ['an unknown option', ['e', { conection: 'x' }], /conection.*left out.*Jobs\.run.*<string>/],
     ['an empty connection', ['e', { connection: '' }], /connection of .* on Jobs\.run.*""/],
   ])('%s', (_, args, message) => {

@@ -29,7 +29,7 @@ describe('a locked method', () => {
     expect(Orders.prototype.above).toHaveLength(2);
   });
 
-  it('keeps the metadata of the decorators above and below', () => {
+  it('keeps the metadata of decorators above and below', () => {
     expect(Reflect.getMetadata(METADATA, Orders.prototype.above)).toBe('below');
     expect(Reflect.getMetadata(METADATA, Orders.prototype.below)).toBe('below');
     expect(Reflect.getMetadata('design:paramtypes', Orders.prototype, 'above')).toEqual([
@@ -38,7 +38,7 @@ describe('a locked method', () => {
     ]);
   });
 
-  it('is locked through applyDecorators too', async () => {
+  it('is locked through applyDecorators() too', async () => {
     const Locked = () => applyDecorators(Get(), DistributedLock('orders') as MethodDecorator);
     class Controller {
       @Locked()
@@ -47,7 +47,7 @@ describe('a locked method', () => {
     await expect(new Controller().find()).rejects.toThrow(MisuseError);
   });
 
-  it('rejects on an object that Nest did not make, and is not run', async () => {
+  it('rejects, without running, on an object that Nest did not create', async () => {
     let ran = false;
     class Goods {
       @DistributedLock('goods')
@@ -60,7 +60,7 @@ describe('a locked method', () => {
     expect(ran).toBe(false);
   });
 
-  it('rejects on an instance given by useValue', async () => {
+  it('rejects on an instance that was provided with useValue', async () => {
     @Injectable()
     class Goods {
       @DistributedLock('goods')
@@ -71,7 +71,7 @@ describe('a locked method', () => {
     await app.close();
   });
 
-  it('shows no trace of the injected service on the instance', async () => {
+  it('does not show the injected service on the instance', async () => {
     @Injectable()
     class Goods {
       readonly name = 'goods';
@@ -104,7 +104,7 @@ describe('without ZkModule', () => {
   @Module({ controllers: [] })
   class Empty {}
 
-  it('a semaphore does not start either', async () => {
+  it('@DistributedSemaphore fails at startup', async () => {
     await expect(
       Test.createTestingModule({ providers: [Reports] })
         .setLogger(silent)
@@ -120,7 +120,7 @@ describe('without ZkModule', () => {
     ).rejects.toThrow(/Orders.*add ZkModule\.forRoot\(\{ connectString \}\) to the imports/s);
   });
 
-  it('a controller does not start either', async () => {
+  it('a controller fails at startup', async () => {
     class Controller {
       @Get()
       @DistributedLock('orders')
@@ -133,14 +133,14 @@ describe('without ZkModule', () => {
     ).rejects.toThrow(/Controller.*add ZkModule\.forRoot/s);
   });
 
-  it('of the connection that it names, the error names it too', async () => {
+  it('the error names the connection of the decorator', async () => {
     await expect(startUnconnected({ providers: [Goods] })).rejects.toThrow(
       /ZkModule\.forRoot\(.*name: "stock"/s,
     );
   });
 });
 
-describe('@DistributedLock refuses, naming the method,', () => {
+describe('@DistributedLock rejects, and the error names the method,', () => {
   const decorateWith = (make: unknown, ...args: unknown[]) => {
     class Goods {
       async deduct(): Promise<void> {}
@@ -157,7 +157,7 @@ describe('@DistributedLock refuses, naming the method,', () => {
     ['no key', [], /key.*Goods\.deduct.*undefined/],
     ['a key of another type', [42], /key.*Goods\.deduct.*42/],
     ['a negative wait', ['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
-    ['a wait that is no number', ['k', { wait: '5s' }], /wait.*Goods\.deduct.*"5s"/],
+    ['a wait that is not a number', ['k', { wait: '5s' }], /wait.*Goods\.deduct.*"5s"/],
     ['NaN as a wait', ['k', { wait: Number.NaN }], /wait.*Goods\.deduct.*NaN/],
     ['an unknown option', ['k', { wiat: 5 }], /wiat.*Goods\.deduct.*<number>/],
     ['an unknown onBusy', ['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
@@ -170,8 +170,12 @@ describe('@DistributedLock refuses, naming the method,', () => {
       ['k', { holdAtLeast: 2, holdAtMost: 1 }],
       /holdAtLeast.*Goods\.deduct.*holdAtMost/,
     ],
-    ['details that are none', ['k', { details: 5 }], /details.*Goods\.deduct.*5/],
-    ['an onRevoke that is none', ['k', { onRevoke: true }], /onRevoke.*Goods\.deduct.*true/],
+    ['details that are not an object', ['k', { details: 5 }], /details.*Goods\.deduct.*5/],
+    [
+      'an onRevoke that is not a function',
+      ['k', { onRevoke: true }],
+      /onRevoke.*Goods\.deduct.*true/,
+    ],
     ['a signal', ['k', { signal: AbortSignal.abort() }], /signal.*left out.*Goods\.deduct/],
     ['no keys', [[]], /key.*Goods\.deduct.*at least one/],
     ['a key twice', [['a', 'a']], /key.*Goods\.deduct.*list once.*"a"/],
@@ -198,7 +202,7 @@ describe('@DistributedLock refuses, naming the method,', () => {
       ['k', { permits: 1, wait: Infinity, onBusy: 'skip' }],
       /wait of @DistributedSemaphore.*Goods\.deduct.*finite/,
     ],
-  ])('as @DistributedSemaphore, %s', (_, args, message) => {
+  ])('with @DistributedSemaphore, %s', (_, args, message) => {
     const semaphore = () => decorateWith(DistributedSemaphore, ...args);
     expect(semaphore).toThrow(BadOptionError);
     expect(semaphore).toThrow(message);
@@ -217,7 +221,7 @@ describe('@DistributedLock refuses, naming the method,', () => {
     ['@DistributedLock', DistributedLock],
     ['@DistributedSemaphore', DistributedSemaphore],
     ['@LeaderOnly', LeaderOnly],
-  ])('%s itself, uncalled: the method would run without it', (name, decorator) => {
+  ])('%s that is not called, because the method would run without it', (name, decorator) => {
     class Goods {
       async deduct(): Promise<void> {}
     }
@@ -227,7 +231,7 @@ describe('@DistributedLock refuses, naming the method,', () => {
     expect(attempt).toThrow(`${name} on Goods.deduct`);
   });
 
-  it('a generator, which runs when it is iterated', () => {
+  it('a generator function, whose body runs only when it is iterated', () => {
     class Goods {
       async *pieces() {
         yield 1;

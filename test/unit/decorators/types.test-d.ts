@@ -1,6 +1,6 @@
 /*
- * What the types of the decorators accept and refuse. Nothing here runs: `npm run typecheck` is the test,
- * and an @ts-expect-error that has nothing to expect fails it.
+ * What the types of the decorators accept and reject. Nothing here runs: `npm run typecheck` is the
+ * test. An @ts-expect-error without an error fails it.
  */
 import { applyDecorators, type ExecutionContext, Get, Injectable, Param } from '@nestjs/common';
 import {
@@ -145,25 +145,25 @@ export class Accepted {
 
 @Injectable()
 export class Refused {
-  // @ts-expect-error a synchronous method has ended before a lock could be taken
+  // @ts-expect-error a synchronous method ends before a lock can be acquired
   @DistributedLock('stock')
   synchronous(): string {
     return '';
   }
 
-  // @ts-expect-error the method has no number to make a key of
+  // @ts-expect-error the method has no number argument for the key function
   @DistributedLock((goodsNo: number) => goodsNo.toFixed())
   async wrongArgument(goodsNo: string): Promise<string> {
     return goodsNo;
   }
 
-  // @ts-expect-error the method has one argument
+  // @ts-expect-error the method has one argument only
   @DistributedLock((goodsNo: string, count: number) => goodsNo + count)
   async tooManyArguments(goodsNo: string): Promise<string> {
     return goodsNo;
   }
 
-  // @ts-expect-error a key is a string
+  // @ts-expect-error a key must be a string
   @DistributedLock((goodsNo) => goodsNo.length)
   async keyOfAnotherType(goodsNo: string): Promise<string> {
     return goodsNo;
@@ -179,7 +179,7 @@ export class Refused {
     return '';
   }
 
-  // @ts-expect-error a key from the context is for handlers, which may not be skipped
+  // @ts-expect-error a key from the context is for handlers, which cannot be skipped
   @DistributedLock({ keyFromContext: () => 'stock', wait: 0, onBusy: 'skip' })
   async skippedHandler(): Promise<void> {}
 
@@ -187,17 +187,17 @@ export class Refused {
   @DistributedLock('stock', { mode: 'shared' })
   async unknownMode(): Promise<void> {}
 
-  // @ts-expect-error a key is a string
+  // @ts-expect-error a key must be a string
   @DistributedLock((from) => [from, 5])
   async keysOfAnotherType(from: string): Promise<string> {
     return from;
   }
 
-  // @ts-expect-error how many permits there are is not left to chance
+  // @ts-expect-error the number of permits is required
   @DistributedSemaphore('reports')
   async noPermits(): Promise<void> {}
 
-  // @ts-expect-error permits are a number or shared
+  // @ts-expect-error permits must be a number or shared
   @DistributedSemaphore('reports', { permits: 'many' })
   async unknownPermits(): Promise<void> {}
 
@@ -209,11 +209,11 @@ export class Refused {
   @DistributedSemaphore((a: string) => [a], { permits: 1 })
   async permitsOfSeveralArguments(_a: string): Promise<void> {}
 
-  // @ts-expect-error permits have no mode
+  // @ts-expect-error a semaphore has no mode
   @DistributedSemaphore('reports', { permits: 1, mode: 'read' })
   async permitsWithMode(): Promise<void> {}
 
-  // @ts-expect-error a synchronous method has ended before a permit could be taken
+  // @ts-expect-error a synchronous method ends before a permit can be acquired
   @DistributedSemaphore('reports', { permits: 1 })
   synchronousWithPermit(): string {
     return '';
@@ -241,11 +241,11 @@ export class Refused {
     return '';
   }
 
-  // @ts-expect-error which election
+  // @ts-expect-error the election is required
   @LeaderOnly({ otherwise: 'throw' })
   async noElection(): Promise<void> {}
 
-  // @ts-expect-error an unknown way out
+  // @ts-expect-error unknown value of otherwise
   @LeaderOnly({ election: 'job', otherwise: 'wait' })
   async unknownOtherwise(): Promise<void> {}
 
@@ -253,7 +253,7 @@ export class Refused {
   @LeaderOnly({ election: 'job', otherwize: 'skip' })
   async unknownLeaderOption(): Promise<void> {}
 
-  // @ts-expect-error nothing is injected into a class
+  // @ts-expect-error the decorator cannot be applied to a class
   @LeaderOnly('job')
   static async leaderOnTheClass(): Promise<void> {}
 
@@ -265,7 +265,7 @@ export class Refused {
   @OnElected('job', { conection: 'orders' })
   unknownListenerOption(): void {}
 
-  // @ts-expect-error nothing is injected into a class
+  // @ts-expect-error the decorator cannot be applied to a class
   @DistributedLock('stock')
   static async onTheClass(): Promise<void> {}
 
@@ -274,11 +274,11 @@ export class Refused {
   property = 1;
 }
 
-/** applyDecorators knows no method to check against. */
+/** applyDecorators() does not pass the method's type on. */
 export const LockedRoute = (): MethodDecorator =>
   applyDecorators(Get(), DistributedLock((id: string) => id) as MethodDecorator);
 
-/** A decorator of one's own around it. */
+/** A decorator of the application that wraps it. */
 export const Locked = <M extends LockableMethod>(key: LockKey<M>): LockDecorator<M> =>
   DistributedLock(key, { wait: 5 });
 
@@ -293,7 +293,7 @@ export async function leaseTypes(
   const constant = await locks.tryAcquire(['a', 'b'] as const, { mode: 'write' });
   const count: number = await locks.withLock(['a', 'b'], ({ leases }) => leases.length);
   await locks.withLock<void>('stock', ({ key }) => void key);
-  // @ts-expect-error one key has one lease
+  // @ts-expect-error one key gives one lease
   await locks.withLock('stock', ({ leases }) => leases.length);
   // @ts-expect-error an unknown mode
   await locks.acquire('stock', { mode: 'shared' });
@@ -304,7 +304,7 @@ export async function leaseTypes(
   await Promise.all(
     [...leases, ...(constant?.leases ?? []), either, several].map((lease) => lease.release()),
   );
-  // @ts-expect-error how many permits there are
+  // @ts-expect-error the number of permits is required
   await semaphores.acquire('reports', { wait: 5 });
   // @ts-expect-error a semaphore has one key
   await semaphores.acquire(['a', 'b'], { permits: 1 });
@@ -318,11 +318,11 @@ export async function leaderTypes(leaders: LeaderService): Promise<void> {
   const leads: boolean = leaders.isLeader(term.election) && selector.interruptLeadership();
   const id: string | undefined = leads ? (await leaders.leader('job'))?.id : undefined;
   leaders.changes('job').subscribe((change) => change.isLeader || id || change.term?.signal);
-  // @ts-expect-error others may lead
+  // @ts-expect-error undefined if another instance leads
   leaders.term('job').signal.throwIfAborted();
-  // @ts-expect-error a latch has no function to run
+  // @ts-expect-error a latch takes no function
   leaders.latch('job', { autoRequeue: true });
-  // @ts-expect-error what to do with the leadership
+  // @ts-expect-error a selector requires a function
   leaders.select('job');
 }
 
@@ -333,7 +333,7 @@ export async function serviceTypes(locks: LockService): Promise<void> {
   const text: string = await locks.withLock('stock', { wait: sum }, () => '');
   await using lease = await locks.acquire(text, { signal: AbortSignal.timeout(5) });
   const attempt = await locks.tryAcquire(lease.key);
-  // @ts-expect-error others may hold it
+  // @ts-expect-error undefined if the lock is held elsewhere
   await attempt.release();
   // @ts-expect-error a misspelt option
   await locks.acquire('stock', { wiat: 5 });

@@ -11,7 +11,7 @@ import { create } from '../../support/raw-requests.js';
 
 const SESSIONS = 200;
 
-test(`The embedded server serves ${SESSIONS} sessions at once, each with its own node and its watch`, async () => {
+test(`The embedded server serves ${SESSIONS} sessions at once, each with an ephemeral node and a watch`, async () => {
   await using server = await EmbeddedZooKeeper.start();
   const watcher = await RawClient.connect({ port: server.port });
   const children = async (watch: boolean) => {

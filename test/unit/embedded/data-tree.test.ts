@@ -35,7 +35,7 @@ const recorder = () => {
 };
 
 describe('The data tree', () => {
-  test('counts a parent’s creates for sequence numbers and its changes for cversion', () => {
+  test('uses a parent’s number of creates for sequence numbers and its number of changes for cversion', () => {
     const f = new Fixture();
     expect(f.tree.exists('/')).toMatchObject({ cversion: -1, numChildren: 1 });
     f.create('/q');
@@ -46,7 +46,7 @@ describe('The data tree', () => {
     expect(f.tree.exists('/q')).toMatchObject({ cversion: 4, numChildren: 2, version: 0 });
   });
 
-  test('sticks at the last sequence number for ever, as ZooKeeper does', () => {
+  test('repeats the last sequence number for ever, as ZooKeeper does', () => {
     const f = new Fixture();
     f.create('/q');
     f.tree.nodes.get('/q')!.created = 0x7fff_fffe;
@@ -60,7 +60,7 @@ describe('The data tree', () => {
     expect(f.tree.exists('/q').pzxid).toBe(pzxid);
   });
 
-  test('raises pzxid with every child that comes or goes', () => {
+  test('raises pzxid when a child is created or deleted', () => {
     const f = new Fixture();
     f.create('/p');
     const seen = [f.tree.exists('/p').pzxid];
@@ -72,7 +72,7 @@ describe('The data tree', () => {
     expect(new Set(seen).size).toBe(3);
   });
 
-  test('removes a session’s ephemeral nodes and nobody else’s', () => {
+  test('deletes the ephemeral nodes of one session only', () => {
     const f = new Fixture();
     f.create('/mine', 'ephemeral', false, 1n);
     f.create('/theirs', 'ephemeral', false, 2n);
@@ -86,7 +86,7 @@ describe('The data tree', () => {
     expect(f.tree.ephemeralCount).toBe(1);
   });
 
-  test('tells one watcher of a deletion once, then the parent’s watcher', () => {
+  test('notifies a watcher of a deletion once, then the watcher of the parent', () => {
     const f = new Fixture();
     const { seen, watcher } = recorder();
     f.create('/p');
@@ -100,7 +100,7 @@ describe('The data tree', () => {
     expect(f.tree.childWatches.counts).toEqual({ watchers: 0, paths: 0, total: 0 });
   });
 
-  test('forgets every watch of a connection that is gone', () => {
+  test('removes every watch of a closed connection', () => {
     const f = new Fixture();
     const { seen, watcher } = recorder();
     for (const path of ['/a', '/b', '/c']) {
@@ -115,7 +115,7 @@ describe('The data tree', () => {
     expect(f.tree.dataWatches.counts.paths + f.tree.childWatches.counts.paths).toBe(0);
   });
 
-  test('offers for reaping what ZooKeeper would reap', () => {
+  test('finds the nodes that ZooKeeper would reap', () => {
     const f = new Fixture();
     f.create('/never-used', 'container');
     f.create('/in-use', 'container');
@@ -131,7 +131,7 @@ describe('The data tree', () => {
     expect(f.tree.expiredPaths(Infinity)).toEqual([]);
   });
 
-  test('is the same tree again after its nodes were cloned', () => {
+  test('is equal after its nodes were cloned', () => {
     const f = new Fixture();
     f.create('/e', 'ephemeral');
     f.create('/c', 'container');
@@ -147,7 +147,7 @@ describe('The data tree', () => {
   });
 
   test.each([1, 2, 3])(
-    'is as it was after a multi that failed, whatever it did, seed %i',
+    'is unchanged after a failed multi with random operations, seed %i',
     (seed) => {
       const f = new Fixture();
       const random = randomFrom(seed);

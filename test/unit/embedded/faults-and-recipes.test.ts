@@ -7,7 +7,7 @@ import { recordStates } from '../../support/sessions.js';
 
 const PATH = '/lock';
 
-describe('Under a fault of the embedded server a lock', () => {
+describe('Under a fault of the embedded server, a lock', () => {
   let server: EmbeddedZooKeeper;
   let clients: ZkClient[];
 
@@ -28,7 +28,7 @@ describe('Under a fault of the embedded server a lock', () => {
     await server.stop();
   });
 
-  test('adopts the node whose creation was answered to nobody', async () => {
+  test('adopts its node if the reply to the create was lost', async () => {
     const client = await connect();
     const mutex = new Mutex(client, PATH);
     await (await mutex.acquire()).release();
@@ -41,7 +41,7 @@ describe('Under a fault of the embedded server a lock', () => {
     expect(await nodesUnder(client, PATH)).toEqual([]);
   });
 
-  test('outlives a release whose answer is lost', async () => {
+  test('is free after a release whose reply was lost', async () => {
     const [client, other] = [await connect(), await connect()];
     const lease = await new Mutex(client, PATH).acquire();
     const log = recordStates(client);
@@ -51,7 +51,7 @@ describe('Under a fault of the embedded server a lock', () => {
     await (await new Mutex(other, PATH).acquire({ wait: 10_000 })).release();
   });
 
-  test('is lost with its session, when the clock leaps', async () => {
+  test("is lost with its session when the server's clock is advanced", async () => {
     const client = await connect();
     const lease = await new Mutex(client, PATH).acquire();
     await server.skipClock(60_000);
@@ -59,7 +59,7 @@ describe('Under a fault of the embedded server a lock', () => {
     await (await new Mutex(client, PATH).acquire()).release();
   });
 
-  test('goes to another while its holder is cut off, who knew before', async () => {
+  test('goes to another client while its holder is cut off, and the holder has noticed before', async () => {
     const [holder, other] = [await connect(1500), await connect()];
     const lease = await new Mutex(holder, PATH).acquire();
     const restore = await server.faults.cut('both', { session: await sessionOf(holder) });

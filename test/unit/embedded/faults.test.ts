@@ -15,7 +15,10 @@ import { create, exists, OPEN } from '../../support/raw-requests.js';
 
 const NO_NODE = -101;
 
-/** Whether it settles while others are served: long enough for what is not held back. */
+/**
+ * Whether the request stays unanswered while others are served. A request that is not held back
+ * would settle in this time.
+ */
 const isHeldBack = async (work: Promise<unknown>, witness: RawClient): Promise<boolean> => {
   let settled = false;
   const settle = () => (settled = true);
@@ -24,7 +27,7 @@ const isHeldBack = async (work: Promise<unknown>, witness: RawClient): Promise<b
   return !settled;
 };
 
-describe('On purpose, the embedded server', () => {
+describe('With an injected fault, the embedded server', () => {
   let server: EmbeddedZooKeeper;
   let client: RawClient;
   let witness: RawClient;
@@ -40,8 +43,8 @@ describe('On purpose, the embedded server', () => {
   });
   afterEach(() => server.stop());
 
-  describe('loses a reply', () => {
-    test('once, with its connection, after what was asked for is done', async () => {
+  describe('drops a reply', () => {
+    test('once, with its connection, after the request was applied', async () => {
       await server.faults.dropReply({ op: 'create' });
       expect((await exists(client, '/a')).err).toBe(NO_NODE);
       await expect(create(client, '/a')).rejects.toThrow('closed the connection');
@@ -50,27 +53,27 @@ describe('On purpose, the embedded server', () => {
       expect((await create(back, '/b')).err).toBe(0);
     });
 
-    test('to one session, whoever else asks the same', async () => {
+    test('to one session, although other sessions send the same request', async () => {
       await server.faults.dropReply({ op: 'create', session: client.sessionIdHex });
       expect((await create(witness, '/a')).err).toBe(0);
       await expect(create(client, '/b')).rejects.toThrow('closed the connection');
     });
 
-    test('of the close of a session, which has ended all the same', async () => {
+    test('to the close of a session, which has ended nevertheless', async () => {
       await create(client, '/e', CreateFlag.ephemeral);
       await server.faults.dropReply({ op: 'closeSession' });
       await expect(client.closeSession()).rejects.toThrow('closed the connection');
       expect((await exists(witness, '/e')).err).toBe(NO_NODE);
     });
 
-    test('of a proof of who the client is', async () => {
+    test('to an auth request', async () => {
       await server.faults.dropReply({ op: 'auth' });
       const proof = { type: 0, scheme: 'digest', auth: Buffer.from('ben:secret') };
       const asked = client.request(OpCode.auth, AuthPacket, proof, undefined, Xid.auth);
       await expect(asked).rejects.toThrow('closed the connection');
     });
 
-    test('unless that is taken back', async () => {
+    test('unless the fault was undone', async () => {
       const undo = await server.faults.dropReply({ op: 'exists' });
       await undo();
       await undo();
@@ -78,7 +81,7 @@ describe('On purpose, the embedded server', () => {
     });
   });
 
-  test('refuses connections for a while, and keeps those that stand', async () => {
+  test('refuses connections for a while, and keeps existing ones', async () => {
     const undo = await server.faults.refuseConnections();
     await expect(connect()).rejects.toThrow();
     expect((await client.ping()).err).toBe(0);
@@ -86,8 +89,8 @@ describe('On purpose, the embedded server', () => {
     expect((await (await connect()).ping()).err).toBe(0);
   });
 
-  describe('delays what it says', () => {
-    test('in its order, events too, to those whom it concerns', async () => {
+  describe('delays replies', () => {
+    test('in order, with events, to the selected session', async () => {
       await server.faults.delay(150, { session: client.sessionIdHex });
       const start = performance.now();
       const answers = Promise.all([
@@ -100,14 +103,14 @@ describe('On purpose, the embedded server', () => {
       expect(client.received).toEqual(['1', 'event:1:/a', '2', '3']);
     });
 
-    test('until that ends, and then says it at once', async () => {
+    test('until the fault is undone, and then sends them at once', async () => {
       const undo = await server.faults.delay(600_000);
       const answer = exists(client, '/');
       await undo();
       expect((await answer).err).toBe(0);
     });
 
-    test('however much it is', async () => {
+    test('of any size', async () => {
       const data = Buffer.alloc(500_000, 'x');
       await create(witness, '/big', CreateFlag.persistent, data);
       await server.faults.delay(20);
@@ -124,7 +127,7 @@ describe('On purpose, the embedded server', () => {
       for (const { err } of await Promise.all(small)) expect(err).toBe(0);
     });
 
-    test('once for each fault', async () => {
+    test('independently for each fault', async () => {
       const undo = await server.faults.delay(600_000);
       await server.faults.delay(20);
       const answer = exists(client, '/');
@@ -134,7 +137,7 @@ describe('On purpose, the embedded server', () => {
   });
 
   describe('is cut off', () => {
-    test('from what clients say, until it hears it', async () => {
+    test('from the requests of a client, until the cut is undone', async () => {
       const session = client.sessionIdHex;
       const restore = await server.faults.cut('requests', { session });
       const created = create(client, '/late');
@@ -144,7 +147,7 @@ describe('On purpose, the embedded server', () => {
       expect((await created).err).toBe(0);
     });
 
-    test('from a client, whose session then expires: it is told', async () => {
+    test('from the requests of a client, whose session expires and whose connection is closed', async () => {
       const unheard = await connect({ timeout: 1500 });
       await create(unheard, '/e', CreateFlag.ephemeral);
       await exists(witness, '/e', true);
@@ -155,7 +158,7 @@ describe('On purpose, the embedded server', () => {
       clearInterval(pings);
     });
 
-    test('from its clients’ ears: what they ask is done, and answered in order when it can be', async () => {
+    test('from sending replies: requests are applied, and answered in order after the cut', async () => {
       const restore = await server.faults.cut('replies', { session: client.sessionIdHex });
       const answers = Promise.all([create(client, '/a'), exists(client, '/a'), client.ping()]);
       expect(await isHeldBack(answers, witness)).toBe(true);
@@ -164,7 +167,7 @@ describe('On purpose, the embedded server', () => {
       expect((await answers).map(({ err }) => err)).toEqual([0, 0, 0]);
     });
 
-    test('both ways: not even the end of the session is heard, and its client’s new connection neither', async () => {
+    test('in both directions: neither the expiry nor a new connection of the client gets through', async () => {
       const session = client.sessionIdHex;
       const restore = await server.faults.cut('both', { session });
       const back = comeBack(client);
@@ -175,7 +178,7 @@ describe('On purpose, the embedded server', () => {
       expect((await back).session.sessionId).toBe(0n);
     });
 
-    test('and forgets nothing of a client that hung up meanwhile', async () => {
+    test('and keeps the session of a client that disconnects meanwhile', async () => {
       const restore = await server.faults.cut();
       client.socket.destroy();
       await restore();
@@ -191,8 +194,8 @@ describe('On purpose, the embedded server', () => {
     await expect(server.dropConnections(client.sessionIdHex)).rejects.toThrow('no connection of');
   });
 
-  describe('lets its clock leap ahead, and ends', () => {
-    test('sessions whose timeout that is, connected or not', async () => {
+  describe('advances its clock, and deletes', () => {
+    test('sessions whose timeout has passed, connected or not', async () => {
       await create(client, '/e', CreateFlag.ephemeral);
       await server.skipClock(10_000);
       expect((await client.ping()).err).toBe(0);
@@ -202,7 +205,7 @@ describe('On purpose, the embedded server', () => {
       expect((await witness.ping()).err).toBe(0);
     });
 
-    test('nodes that outlived their time', async () => {
+    test('nodes whose time to live has passed', async () => {
       for (const [path, ttl] of [
         ['/short', 60_000],
         ['/long', 600_000],
@@ -217,7 +220,7 @@ describe('On purpose, the embedded server', () => {
       expect((await exists(await connect(), '/long')).err).toBe(0);
     });
 
-    test('and keeps that time over a restart', async () => {
+    test('and keeps the advanced clock over a restart', async () => {
       await server.skipClock(3_600_000);
       await server.restart();
       await create(await connect(), '/after');
@@ -226,7 +229,7 @@ describe('On purpose, the embedded server', () => {
     });
   });
 
-  test('ends all faults with a restart, and an undo of then ends none of now', async () => {
+  test('ends all faults at a restart, and an old undo function does not end new faults', async () => {
     const before = await server.faults.refuseConnections();
     await server.restart();
     expect((await (await connect()).ping()).err).toBe(0);
@@ -238,7 +241,7 @@ describe('On purpose, the embedded server', () => {
     await expect(server.faults.refuseConnections()).rejects.toThrow('it was stopped');
   });
 
-  test('stops at once, whatever is held back', async () => {
+  test('stops at once although replies are held back', async () => {
     await server.faults.cut();
     const lost = exists(client, '/').catch(() => 'lost');
     await sleep(0);
@@ -254,7 +257,7 @@ describe('On purpose, the embedded server', () => {
     ['session', (s) => s.faults.cut('both', { session: 'x' }), 'session id must be hexadecimal'],
     ['clock', (s) => s.skipClock(-1), 'skipClock must be between 0 and'],
     ['connection', (s) => s.dropConnections('x'), 'session id must be hexadecimal'],
-  ])('refuses a %s that makes no sense', async (_what, call, message) => {
+  ])('rejects an invalid %s', async (_what, call, message) => {
     await expect(call(server)).rejects.toThrow(message);
   });
 });

@@ -19,12 +19,12 @@ describe('The embedded server’s four-letter words', () => {
   });
   afterAll(() => server.stop());
 
-  test('ruok and isro say that it serves', async () => {
+  test('ruok and isro report that it serves', async () => {
     expect(await ask('ruok')).toBe('imok');
     expect(await ask('isro')).toBe('rw');
   });
 
-  test('srvr and stat tell of the server', async () => {
+  test('srvr and stat describe the server', async () => {
     const zxid = (await client.ping()).zxid.toString(16);
     const srvr = await ask('srvr');
     expect(srvr).toMatch(/^Zookeeper version: 3\.8\./);
@@ -35,7 +35,7 @@ describe('The embedded server’s four-letter words', () => {
     expect(await ask('stat')).toMatch(/Clients:\n \/127\.0\.0\.1:\d+\[1\]\(queued=0,recved=\d+/);
   });
 
-  test('cons tells of each connection', async () => {
+  test('cons lists the connections', async () => {
     const own = (await ask('cons')).split('\n').find((line) => line.includes(client.sessionIdHex));
     expect(own).toContain(`:${client.socket.localPort}[1](`);
     expect(own).toMatch(/recved=(\d+),sent=\1,sid=0x[0-9a-f]+,est=\d{13},to=8000\)$/);
@@ -54,14 +54,14 @@ describe('The embedded server’s four-letter words', () => {
     });
   });
 
-  test('wchs counts watches, dump lists who owns what', async () => {
+  test('wchs counts watches, and dump lists the ephemeral nodes of each session', async () => {
     expect(await ask('wchs')).toBe('1 connections watching 1 paths\nTotal watches:1\n');
     const dump = await ask('dump');
     expect(dump).toContain(`Sessions with Ephemerals (1):\n0x${client.sessionIdHex}:\n\t/e\n`);
     expect(dump).toContain(`\tip: /127.0.0.1:${client.socket.localPort} sessionId: 0x`);
   });
 
-  test('conf and envi tell how it runs', async () => {
+  test('conf and envi list its settings', async () => {
     expect(await ask('conf')).toContain(`clientPort=${server.port}\ntickTime=500\n`);
     expect(await ask('envi')).toMatch(/^Environment:\nzookeeper\.version=3\.8\./);
   });

@@ -47,7 +47,7 @@ const connectRequest = {
   readOnly: false,
 };
 
-/** One of each kind that a client sends. */
+/** One valid frame of each kind that a client sends. */
 const VALID = [
   frameOf((to) => ConnectRequest.write(connectRequest, to)),
   requestFrame(OpCode.create, CreateRequest, { path: '/n/a', data, acl: OPEN, flags: 2 }),
@@ -96,7 +96,7 @@ const VALID = [
   requestFrame(OpCode.closeSession, Empty, undefined),
 ];
 
-describe('The embedded server lives through random and mutated frames', () => {
+describe('The embedded server survives random and mutated frames', () => {
   let server: ZooKeeperServer;
   let port: number;
   let witness: RawClient;
@@ -131,7 +131,7 @@ describe('The embedded server lives through random and mutated frames', () => {
     const noise = (): Buffer => {
       const bytes = Buffer.alloc(4 + (random() < 0.01 ? below(MAX_FRAME_LENGTH) : below(200)));
       for (let at = 0; at < Math.min(bytes.length, 400); at++) bytes[at] = below(256);
-      // Where the type of a request is, mostly one that there is.
+      // The type of a request is usually a known one.
       if (random() < 0.8 && bytes.length >= 12) {
         bytes.writeInt32BE(Object.values(OpCode)[below(Object.values(OpCode).length)], 8);
       }
@@ -139,7 +139,7 @@ describe('The embedded server lives through random and mutated frames', () => {
     };
     const next = (): Buffer => {
       const bytes = random() < 0.25 ? noise() : mutate(VALID[below(VALID.length)]);
-      // Mostly the length is true, so that the mutation reaches what is inside the frame.
+      // The length is usually right, so that the mutation reaches the content of the frame.
       if (random() < 0.9 && bytes.length >= 4) bytes.writeInt32BE(bytes.length - 4);
       return bytes;
     };
@@ -149,7 +149,7 @@ describe('The embedded server lives through random and mutated frames', () => {
     while (fuzzed < FRAMES) {
       const client =
         random() < 0.2 ? await RawClient.open(port) : await RawClient.connect({ port });
-      // What comes back is of no interest here, only that it does not pile up.
+      // Reads and discards the replies, so that they do not pile up.
       client.socket.removeAllListeners('data').resume();
       for (let i = 1 + below(20); i > 0 && client.socket.writable; i--, fuzzed++) {
         client.socket.write(next());

@@ -21,21 +21,21 @@ describe('An embedded server', () => {
     for (const server of servers.splice(0)) await server.stop();
   });
 
-  test('listens on loopback, at a port of its own, and says where', async () => {
+  test('listens on loopback on a free port, and reports its address', async () => {
     const [one, two] = [await start(), await start()];
     expect(one.connectString).toBe(`127.0.0.1:${one.port}`);
     expect(one.port).not.toBe(two.port);
     expect(await fourLetterWord(one.port, 'ruok')).toBe('imok');
   });
 
-  test('gives an address that a client can use, whatever it listens on', async () => {
+  test('returns an address that a client can use, whatever address it listens on', async () => {
     const everywhere = await start({ host: '0.0.0.0' });
     expect(everywhere.connectString).toBe(`127.0.0.1:${everywhere.port}`);
     const v6 = await start({ host: '::1' }).catch(() => undefined);
     if (v6) expect(v6.connectString).toBe(`[::1]:${v6.port}`);
   });
 
-  test('names the address that is taken', async () => {
+  test('rejects with the address if the port is in use', async () => {
     const { port } = await start();
     await expect(EmbeddedZooKeeper.start({ port })).rejects.toMatchObject({
       code: 'EADDRINUSE',
@@ -43,7 +43,7 @@ describe('An embedded server', () => {
     });
   });
 
-  test('keeps port, tree and sessions over a restart and over stop and restart', async () => {
+  test('keeps its port, data and sessions over restart(), and over stop() and restart()', async () => {
     const server = await start();
     const { port } = server;
     const client = await RawClient.connect({ port });
@@ -67,7 +67,7 @@ describe('An embedded server', () => {
     await client.closed;
   });
 
-  test('gives out rising zxids that begin with the time', async () => {
+  test('uses increasing zxids that begin with the time', async () => {
     const before = Date.now() * 1024;
     const one = await start();
     const first = await create(await RawClient.connect({ port: one.port }), '/a');
@@ -80,7 +80,7 @@ describe('An embedded server', () => {
     );
   });
 
-  test('expires a session by its id: nodes go, watches fire, its connection ends', async () => {
+  test('expires a session by its id: its nodes are deleted, watches fire and its connection closes', async () => {
     const server = await start();
     const victim = await RawClient.connect({ port: server.port });
     const other = await RawClient.connect({ port: server.port });
@@ -96,7 +96,7 @@ describe('An embedded server', () => {
     await expect(server.expireSession('xyz')).rejects.toThrow(TypeError);
   });
 
-  test('lets a second connection end a session, as on any ZooKeeper', async () => {
+  test('allows a second connection to close a session, as every ZooKeeper does', async () => {
     const server = await start();
     const victim = await RawClient.connect({ port: server.port });
     const password = Buffer.from(victim.session.password!).toString('hex');
@@ -117,7 +117,7 @@ describe('An embedded server', () => {
     expect(back.session.sessionId).toBe(sessionId);
   });
 
-  test('stops once, closes everything, and says afterwards that it was stopped', async () => {
+  test('stops once, closes everything, and rejects later calls', async () => {
     const server = await start();
     const client = await RawClient.connect({ port: server.port });
     await Promise.all([server.stop(), server.stop(), server[Symbol.asyncDispose]()]);
@@ -133,7 +133,7 @@ describe('An embedded server', () => {
     expect(await fourLetterWord(server.port, 'ruok')).toBe('imok');
   });
 
-  test('does not keep a process alive that forgot to stop it', async () => {
+  test('does not keep a process alive that never stops it', async () => {
     const entry = fileURLToPath(new URL('../../../dist/embedded/index.js', import.meta.url));
     const script = `
       import { EmbeddedZooKeeper } from ${JSON.stringify(entry)};

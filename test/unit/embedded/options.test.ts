@@ -3,7 +3,7 @@ import { EmbeddedZooKeeper, type EmbeddedZooKeeperOptions } from 'nestjs-zookeep
 import { resolveOptions } from '../../../lib/embedded/options.js';
 
 describe('The embedded server’s options', () => {
-  test('serve tests by default: loopback, a free port, the timeouts that clients ask for', () => {
+  test('suit tests by default: loopback, a free port, the session timeouts that clients request', () => {
     expect(resolveOptions({})).toMatchObject({
       port: 0,
       host: '127.0.0.1',
@@ -13,7 +13,7 @@ describe('The embedded server’s options', () => {
     });
   });
 
-  test('bound session timeouts by ticks as the real server does', () => {
+  test('limit session timeouts to multiples of tickTime, as the real server does', () => {
     expect(resolveOptions({ tickTime: 5000 })).toMatchObject({
       minSessionTimeout: 10_000,
       maxSessionTimeout: 100_000,
@@ -38,15 +38,12 @@ describe('The embedded server’s options', () => {
     ['TypeError', { prot: 1 }, 'unknown option "prot"'],
     ['TypeError', null, 'options must be an object, got null'],
     ['TypeError', '2181', 'options must be an object, got "2181"'],
-  ])(
-    'are refused with a %s that names the option and its value: %j',
-    async (name, options, text) => {
-      await expect(
-        EmbeddedZooKeeper.start(options as EmbeddedZooKeeperOptions),
-      ).rejects.toMatchObject({
-        name,
-        message: `EmbeddedZooKeeper: ${text}`,
-      });
-    },
-  );
+  ])('reject %s, with the option and its value: %j', async (name, options, text) => {
+    await expect(
+      EmbeddedZooKeeper.start(options as EmbeddedZooKeeperOptions),
+    ).rejects.toMatchObject({
+      name,
+      message: `EmbeddedZooKeeper: ${text}`,
+    });
+  });
 });

@@ -25,7 +25,7 @@ const length = (value: number): Buffer => {
   return bytes;
 };
 
-describe('Whatever one connection sends, the embedded server', () => {
+describe('Whatever a client sends, the embedded server', () => {
   let server: ZooKeeperServer;
   let port: number;
   let witness: RawClient;
@@ -40,7 +40,8 @@ describe('Whatever one connection sends, the embedded server', () => {
     await create(witness, '/n');
   });
 
-  // Nobody else noticed, nothing of the fallen connections is left, no rule of ours was broken.
+  // Other clients noticed nothing, nothing of the broken connections is left, and no invariant was
+  // broken.
   afterEach(async () => {
     const root = { path: '/', watch: false };
     const { err } = await witness.request(OpCode.getData, ReadRequest, root, GetDataResponse);
@@ -55,13 +56,13 @@ describe('Whatever one connection sends, the embedded server', () => {
 
   test.each([
     ['a length below zero', length(-1)],
-    ['the least length there is', length(-0x8000_0000)],
-    ['a length above what is allowed', length(MAX_FRAME_LENGTH + 1)],
+    ['the smallest length', length(-0x8000_0000)],
+    ['a length above the limit', length(MAX_FRAME_LENGTH + 1)],
     ['an empty frame', length(0)],
     ['a frame too short for a request', Buffer.concat([length(6), Buffer.alloc(6)])],
     ['another protocol', Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')],
-    ['a four-letter word it does not know', Buffer.from('nope')],
-  ])('closes the connection for %s, before and after a session began', async (_what, bytes) => {
+    ['an unknown four-letter word', Buffer.from('nope')],
+  ])('closes the connection for %s, before and after a session has begun', async (_what, bytes) => {
     const fresh = await RawClient.open(port);
     fresh.socket.write(bytes);
     await fresh.closed;
@@ -70,7 +71,7 @@ describe('Whatever one connection sends, the embedded server', () => {
     await client.closed;
   });
 
-  test('answers a request that ends too early, and goes on', async () => {
+  test('rejects a truncated request, and keeps the connection', async () => {
     const client = await RawClient.connect({ port });
     const truncated: Codec<void> = { read: () => undefined, write: (_value, to) => to.int(100) };
     expect((await client.request(OpCode.create, truncated, undefined)).err).toBe(-5);
@@ -78,19 +79,19 @@ describe('Whatever one connection sends, the embedded server', () => {
     await client.drop();
   });
 
-  test('looks at an ACL of as many entries as a frame holds without a pause to speak of', async () => {
+  test('checks an ACL with the largest number of entries within 1.5 s', async () => {
     const client = await RawClient.connect({ port });
     const many = Array.from({ length: 85_000 }, (_, perms) => ({ perms, scheme: '', id: '' }));
     const before = process.cpuUsage();
     const request = { path: '/n/many', data: null, acl: many, flags: 0 };
     expect((await client.request(OpCode.create, CreateRequest, request)).err).toBe(-114);
-    // The processor's time: others may keep the machine busy.
+    // The CPU time of this process, because other processes may keep the machine busy.
     const { user, system } = process.cpuUsage(before);
     expect(user + system).toBeLessThan(1_500_000);
     await client.drop();
   });
 
-  test('closes the connection instead of an answer that fits into no memory', async () => {
+  test('closes the connection if a reply would not fit into memory', async () => {
     const data = Buffer.alloc(1_000_000, 'x');
     await create(witness, '/big', CreateFlag.persistent, data);
     const client = await RawClient.connect({ port });
@@ -102,7 +103,7 @@ describe('Whatever one connection sends, the embedded server', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(500_000_000);
   });
 
-  test('waits for no one: half a frame and a closed half leave nothing behind', async () => {
+  test('discards half a frame and a half-closed connection without leaving anything', async () => {
     const client = await RawClient.connect({ port });
     client.socket.write(
       requestFrame(OpCode.exists, ReadRequest, { path: '/n', watch: true }).subarray(0, 9),
@@ -111,7 +112,7 @@ describe('Whatever one connection sends, the embedded server', () => {
     await client.closed;
   });
 
-  test('takes requests that arrive one byte at a time', async () => {
+  test('accepts requests that arrive one byte at a time', async () => {
     const client = await RawClient.connect({ port });
     const answer = client.ping();
     for (const byte of requestFrame(OpCode.exists, ReadRequest, { path: '/n', watch: false })) {
@@ -123,7 +124,7 @@ describe('Whatever one connection sends, the embedded server', () => {
     await client.drop();
   });
 
-  test('serves a client that does not read at that client’s pace, within bounded memory', async () => {
+  test('serves a client that does not read with bounded memory', async () => {
     const data = Buffer.alloc(500_000, 'x');
     await create(witness, '/big', CreateFlag.persistent, data);
     const slow = await RawClient.connect({ port });

@@ -4,7 +4,7 @@ import { Sessions } from '../../../lib/embedded/sessions.js';
 const TICK = 500;
 
 describe('A session', () => {
-  test('expires at the first tick after its timeout, counted from the last word of its client', () => {
+  test('expires at the first tick after its timeout, counted from the last request of its client', () => {
     const sessions = new Sessions(TICK, 0);
     const session = sessions.open(1000, 100);
     expect(session.expiresAt).toBe(1500);
@@ -13,12 +13,12 @@ describe('A session', () => {
     expect(sessions.expired(2000)).toEqual([session]);
   });
 
-  test('that reached a tick exactly gets the next one', () => {
+  test('that is renewed exactly at a tick expires at the next one', () => {
     const sessions = new Sessions(TICK, 0);
     expect(sessions.open(1000, 0).expiresAt).toBe(1500);
   });
 
-  test('is forgotten when it is removed', () => {
+  test('no longer expires after it is removed', () => {
     const sessions = new Sessions(TICK, 0);
     const { id } = sessions.open(1000, 0);
     sessions.remove(id);
@@ -26,7 +26,7 @@ describe('A session', () => {
     expect(sessions.expired(Infinity)).toEqual([]);
   });
 
-  test('has an id that no other has, over restarts too, and a password of its own', () => {
+  test('has a unique id, also after restarts, and its own password', () => {
     const first = new Sessions(TICK, 0);
     const opened = Array.from({ length: 1000 }, () => first.open(1000, 0));
     const second = new Sessions(TICK, 0, first.save());
@@ -36,7 +36,7 @@ describe('A session', () => {
     expect(opened[0].password).not.toEqual(opened[1].password);
   });
 
-  test('lives its whole timeout again after a restart', () => {
+  test('gets its full timeout again after a restart', () => {
     const before = new Sessions(TICK, 0);
     const { id, password } = before.open(1000, 0);
     const after = new Sessions(TICK, 10_000, before.save());

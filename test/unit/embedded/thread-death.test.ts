@@ -18,7 +18,7 @@ vi.mock(import('node:worker_threads'), async (importOriginal) => {
 describe('When the embedded server’s thread dies', () => {
   afterEach(() => threads.splice(0));
 
-  test('whatever is asked of it rejects and says so, and stop() still resolves', async () => {
+  test('every call rejects with the reason, and stop() still resolves', async () => {
     const server = await EmbeddedZooKeeper.start();
     const pending = server.dropConnections();
     await threads[0].terminate();
@@ -32,13 +32,13 @@ describe('When the embedded server’s thread dies', () => {
     await server.stop();
   });
 
-  test('while it starts, the start rejects', async () => {
+  test('during the start, start() rejects', async () => {
     const starting = EmbeddedZooKeeper.start();
     await threads[0].terminate();
     await expect(starting).rejects.toThrow('not running');
   });
 
-  test('a restart begins anew on the same port', async () => {
+  test('a restart uses the same port again', async () => {
     const server = await EmbeddedZooKeeper.start();
     await threads[0].terminate();
     await server.restart();

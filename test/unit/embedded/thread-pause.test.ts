@@ -6,7 +6,7 @@ import { RawClient } from '../../support/raw-client.js';
 const blockThread = (milliseconds: number) =>
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 
-/** Whether an immediate waits for its part of this turn of the event loop. */
+/** Whether a setImmediate callback waits in the present turn of the event loop. */
 function immediates(): { readonly due: boolean } {
   const look = { due: false };
   const { setImmediate } = globalThis;
@@ -21,8 +21,8 @@ function immediates(): { readonly due: boolean } {
   return look;
 }
 
-test.each(['at any time', 'just before it looks at its sessions'])(
-  'After a pause of its thread %s the server hears what clients sent before it calls them silent',
+test.each(['just before it checks its sessions', 'just before it looks at its sessions'])(
+  'After a pause of its thread %s, the server reads the waiting requests before it expires sessions',
   async (when) => {
     const server = new ZooKeeperServer(resolveOptions({ tickTime: 10, minSessionTimeout: 1000 }));
     const look = immediates();

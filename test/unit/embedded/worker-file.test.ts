@@ -6,7 +6,7 @@ vi.mock(import('node:fs'), async (importOriginal) => ({
   existsSync: () => false,
 }));
 
-test('Without a build the embedded server says what is missing and what to do', async () => {
+test('Without a build the embedded server fails to start, and the error says what to do', async () => {
   await expect(EmbeddedZooKeeper.start()).rejects.toThrow(
     /thread is not at .*dist\/embedded\/worker\.js: build the package first \(npm run build\)/,
   );

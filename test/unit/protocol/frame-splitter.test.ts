@@ -20,7 +20,7 @@ const lengthOnly = (length: number): Buffer => {
 };
 
 describe('The frame splitter', () => {
-  test('finds the same frames however the stream is cut', () => {
+  test('finds the same frames however the stream is divided into chunks', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ maxLength: 40 }), { maxLength: 12 }),
@@ -49,7 +49,7 @@ describe('The frame splitter', () => {
     );
   });
 
-  test('shows the first four bytes and keeps them', () => {
+  test('returns the first four bytes without consuming them', () => {
     const splitter = new FrameSplitter();
     splitter.push(Buffer.from('ru'));
     expect(splitter.peek()).toBeUndefined();
@@ -58,7 +58,7 @@ describe('The frame splitter', () => {
     expect(splitter.peek()?.toString()).toBe('ruok');
   });
 
-  test('takes a frame of the greatest length and refuses one byte more, and any below zero', () => {
+  test('accepts a frame of the maximum length, and rejects a longer one and a negative length', () => {
     const splitter = new FrameSplitter();
     splitter.push(lengthOnly(MAX_FRAME_LENGTH));
     expect(splitter.next()).toBeUndefined();

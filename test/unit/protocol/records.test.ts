@@ -38,7 +38,7 @@ const stat: Stat = {
 };
 
 describe('A record', () => {
-  test('has the bytes that ZooKeeper’s own clients send', () => {
+  test('is encoded with the bytes that ZooKeeper’s own clients send', () => {
     const request = {
       protocolVersion: 0,
       lastZxidSeen: 0x1_0000_0002,
@@ -83,11 +83,11 @@ describe('A record', () => {
       SetWatches as Codec<never>,
       { relativeZxid: -1, dataWatches: ['/a'], existWatches: [], childWatches: ['/b', '/c'] },
     ],
-  ])('is read as it was written: %s', (_name, codec, value) => {
+  ])('is decoded as it was encoded: %s', (_name, codec, value) => {
     expect(decode(codec, encode(codec, value as never))).toEqual(value);
   });
 
-  test('that ends too early is refused, wherever it ends', () => {
+  test('that is truncated at any position is rejected', () => {
     const acl = [{ perms: 31, scheme: 'world', id: 'anyone' }];
     const whole = encode(CreateRequest, { path: '/abc', data: Buffer.from('x'), acl, flags: 0 });
     for (let length = 0; length < whole.length; length++) {
@@ -95,7 +95,7 @@ describe('A record', () => {
     }
   });
 
-  test('whose lengths lie is refused without memory for them', () => {
+  test('with a false length is rejected without allocating memory for it', () => {
     const lies = ['7fffffff', 'fffffffe', '80000000', 'ffffffff'];
     for (const lie of lies) {
       expect(() => new Reader(Buffer.from(lie, 'hex')).text()).toThrow(ProtocolError);
@@ -129,7 +129,7 @@ describe('The writer and the reader', () => {
           });
           const reader = new Reader(writer.take());
           expect(reader.int()).toBe(reader.frame.length - 4);
-          // −0 is no integer of the wire.
+          // The wire format has no −0.
           expect(reader.long()).toBe(long + 0);
           expect(reader.bigint()).toBe(bigint);
           expect(reader.int()).toBe(int);

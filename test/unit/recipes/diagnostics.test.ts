@@ -35,8 +35,8 @@ const tellAll = () => {
   publishTermOver({} as Candidate, { signal: AbortSignal.abort({}) } as Term);
 };
 
-describe('what nobody listens to', () => {
-  it('costs neither a message, nor a promise, nor a reading of the clock', async () => {
+describe('a channel without subscribers', () => {
+  it('costs no message, no promise and no reading of the clock', async () => {
     const clock = vi.spyOn(performance, 'now');
     const publish = [waits, holds, connections, leaders].map((channel) =>
       vi.spyOn(channel, 'publish'),
@@ -53,7 +53,7 @@ describe('what nobody listens to', () => {
     for (const published of publish) expect(published).not.toHaveBeenCalled();
   });
 
-  it('costs that again when the last one has left', () => {
+  it('costs nothing again when the last subscriber has left', () => {
     const stop = () => {};
     waits.subscribe(stop);
     const taking = Promise.resolve(newGrant());
@@ -63,8 +63,8 @@ describe('what nobody listens to', () => {
   });
 });
 
-describe('what is told', () => {
-  it('is of each channel alone', () => {
+describe('a published message', () => {
+  it('goes to its own channel only', () => {
     const messages = [
       channels.messages('wait'),
       channels.messages('connection'),
@@ -74,18 +74,18 @@ describe('what is told', () => {
     expect(messages.map((of) => of.length)).toEqual([1, 1, 2]);
   });
 
-  it('ends once, though the grant was lost before its wait was over', async () => {
+  it('reports the end of a hold once, although the grant was lost before the wait was over', async () => {
     const events = channels.events();
     const grant = newGrant();
     await publishWait(lock, async () => {
       grant.end('lost', new LeaseLostError('gone'));
       return grant;
     });
-    grant.end('released');
+    grant.end('lost');
     expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold lost']);
   });
 
-  it('is an error as it is, whatever it is', async () => {
+  it('contains the error of a failed wait unchanged', async () => {
     const messages = channels.messages('wait');
     for (const error of [new LockBusyError('taken'), new Error('unknown'), 'text', undefined]) {
       await expect(publishWait(lock, () => Promise.reject(error))).rejects.toBe(error);

@@ -14,7 +14,7 @@ function setOf(list: readonly Member[]): FifoSet<Member> {
 }
 
 describe('FifoSet', () => {
-  it('keeps the order of arrival, whoever leaves', () => {
+  it('keeps the order of insertion when members are removed', () => {
     const all = members(100);
     const set = setOf(all);
     for (const { name } of all) if (name % 7 !== 3) expect(set.delete(all[name]!)).toBe(true);
@@ -24,7 +24,7 @@ describe('FifoSet', () => {
     expect(set.size).toBe(left.length);
   });
 
-  it('does what an array does, in whatever order its members come and go', () => {
+  it('behaves like an array for any order of insertions and removals', () => {
     const set = new FifoSet<Member>();
     let model: Member[] = [];
     let state = 20261122;
@@ -43,7 +43,7 @@ describe('FifoSet', () => {
     expect([...set]).toEqual(model);
   });
 
-  it('knows nobody who has left, or never came', () => {
+  it('does not contain members that were removed or never added', () => {
     const [first, second] = members(2) as [Member, Member];
     const set = setOf([first]);
     expect(set.delete(second)).toBe(false);
@@ -53,7 +53,7 @@ describe('FifoSet', () => {
     expect(set.size).toBe(0);
   });
 
-  it('may be left, one after the other, by those it is read for', () => {
+  it('allows the removal of members during the iteration', () => {
     const all = members(200);
     const set = setOf(all);
     const seen: Member[] = [];
@@ -65,7 +65,7 @@ describe('FifoSet', () => {
     expect(set.size).toBe(0);
   });
 
-  it('holds on to nobody who has left', () => {
+  it('keeps no reference to removed members', () => {
     const set = setOf(members(10_000));
     for (let first; (first = set.first);) set.delete(first);
     expect((set as unknown as { items: unknown[] }).items.length).toBeLessThanOrEqual(32);

@@ -13,10 +13,10 @@ import { Order } from '../../../sample-app/shop/order.entity.js';
 import { defaults, SHOP_SETTINGS } from '../../../sample-app/shop/settings.js';
 import { Transactions } from '../../../sample-app/shop/transactions.js';
 
-/** Above 2^53, as the tokens of a real lock are: a double could not tell its neighbours apart. */
+/** Above 2^53, as the tokens of a real lock are, so that a double cannot represent it. */
 const TOKEN = 1_814_398_509_481_984_001n;
 
-describe('the goods in stock', () => {
+describe('the stock of goods', () => {
   let directory: string;
   let close: () => Promise<void>;
   let goods: GoodsStockService;
@@ -56,17 +56,17 @@ describe('the goods in stock', () => {
     return BigInt(rows[0].fence);
   };
 
-  it('go down by one an order', async () => {
+  it('decreases by one per order', async () => {
     expect(await goods.purchase('phone')).toEqual({ orderId: 1, goodsNo: 'phone', stock: 2 });
     expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
   });
 
-  it('are oversold by two buyers at once without a lock', async () => {
+  it('is oversold by two concurrent buyers without a lock', async () => {
     await Promise.all([goods.purchase('phone'), goods.purchase('phone')]);
     expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 2 });
   });
 
-  it('are refused where unknown, not on sale or sold out', async () => {
+  it('rejects unknown goods, goods that are not on sale, and goods that are sold out', async () => {
     await expect(goods.purchase('car')).rejects.toMatchObject({ status: 404 });
     await expect(goods.purchase('camera')).rejects.toMatchObject({ status: 410 });
     await expect(goods.purchase('gone')).rejects.toMatchObject({ status: 409 });
@@ -74,18 +74,18 @@ describe('the goods in stock', () => {
     await expect(goods.reset('car', 1, TOKEN)).rejects.toMatchObject({ status: 404 });
   });
 
-  it('are told sold out before any delay', async () => {
+  it('rejects goods that are sold out before the delay', async () => {
     settings.delay = [3_600_000, 3_600_000];
     await expect(goods.purchase('gone')).rejects.toMatchObject({ status: 409 });
   });
 
-  it('keep the fencing token to its last bit', async () => {
+  it('stores the fencing token with all its bits', async () => {
     await goods.purchase('phone', TOKEN);
     expect(await fence()).toBe(TOKEN);
   });
 
   it.each([TOKEN, TOKEN - 1n])(
-    'refuse the write of a holder whose token %s does not exceed the last',
+    'rejects a write with the token %s, which is not above the last one',
     async (token) => {
       await goods.purchase('phone', TOKEN);
       await expect(goods.purchase('phone', token)).rejects.toMatchObject({ status: 412 });
@@ -94,11 +94,11 @@ describe('the goods in stock', () => {
     },
   );
 
-  it('refuse the write of a late holder also where the next one has not written yet', async () => {
+  it('rejects the write of a former holder although the next holder has not written yet', async () => {
     settings.delay = [1_000, 1_000];
     const late = goods.purchase('phone', TOKEN);
     await expect.poll(fence, { interval: 5 }).toBe(TOKEN);
-    // It reads before the late one writes, and writes after it.
+    // It reads before the former holder writes, and writes after that.
     settings.delay = [1_100, 1_100];
     const next = goods.purchase('phone', TOKEN + 1n);
     await expect(late).rejects.toMatchObject({ status: 412 });
@@ -106,27 +106,27 @@ describe('the goods in stock', () => {
     expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
   });
 
-  it('take the write of the next holder', async () => {
+  it('accepts the write of the next holder', async () => {
     await goods.purchase('phone', TOKEN);
     await goods.purchase('phone', TOKEN + 1n);
     expect(await goods.find('phone')).toMatchObject({ stock: 1, orders: 2 });
   });
 
-  it('are put back without turning the fence back', async () => {
+  it('increases again without changing the fencing token', async () => {
     await goods.purchase('phone', TOKEN);
     expect(await goods.reset('phone', 50, TOKEN + 1n)).toMatchObject({ stock: 50, orders: 0 });
     expect(await fence()).toBe(TOKEN + 1n);
     await expect(goods.purchase('phone', TOKEN)).rejects.toMatchObject({ status: 412 });
   });
 
-  it('stay as they are when a second instance prepares the same database', async () => {
+  it('does not change when a second instance prepares the same database', async () => {
     await goods.purchase('phone', TOKEN);
     await prepareDatabase(settings, [{ goodsNo: 'phone', stock: 100 }]);
     expect(await goods.find('phone')).toMatchObject({ stock: 2, orders: 1 });
     expect(await fence()).toBe(TOKEN);
   });
 
-  it('survive a transaction that fails: the next one is not behind it for ever', async () => {
+  it('remains usable after a transaction that fails', async () => {
     await goods.purchase('phone', TOKEN);
     const results = await Promise.allSettled([
       goods.purchase('phone', TOKEN - 1n),
@@ -135,7 +135,7 @@ describe('the goods in stock', () => {
     expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
   });
 
-  it('are seen as they are by an instance that found the database locked', async () => {
+  it('is read correctly by an instance that found the database locked', async () => {
     const other = new sqlite(settings.database);
     const write = (stock: number) => other.exec(`UPDATE goods_stock SET stock = ${stock}`);
     other.exec('BEGIN IMMEDIATE');

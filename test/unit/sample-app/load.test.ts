@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { fireBuyers } from '../../../sample-app/seckill/load.js';
 
-/** Milliseconds: where an answer comes, it comes in time. */
+/** Timeout in milliseconds. A request that is answered is answered within it. */
 const PATIENCE = 60_000;
 
 const servers: http.Server[] = [];
@@ -27,7 +27,7 @@ const answer = (status: number) => (_: http.IncomingMessage, response: http.Serv
   response.writeHead(status).end();
 
 describe('the buyers', () => {
-  it('ask exactly once each, spread evenly over the instances', async () => {
+  it('send one request each, spread evenly over the instances', async () => {
     const asked = [0, 0, 0];
     const urls = await Promise.all(
       asked.map((_, i) =>
@@ -42,7 +42,7 @@ describe('the buyers', () => {
     expect(result).toMatchObject({ requests: 1500, errors: 0 });
   });
 
-  it('take "sold out" for an answer and anything else for an error', async () => {
+  it('count "sold out" as an answer and everything else as an error', async () => {
     const urls = await Promise.all(
       [201, 409, 503, 412, 500].map((status) => serve(answer(status))),
     );
@@ -58,22 +58,25 @@ describe('the buyers', () => {
   });
 
   it.each([
-    ['in good order', (request: http.IncomingMessage) => request.socket.end()],
+    ['normally', (request: http.IncomingMessage) => request.socket.end()],
     ['with a reset', (request: http.IncomingMessage) => request.socket.resetAndDestroy()],
-  ])('fail where their instance hangs up %s, and do not ask again', async (_, hangUp) => {
-    let asked = 0;
-    const dying = await serve((request) => {
-      asked += 1;
-      hangUp(request);
-    });
-    const urls = [dying, await serve(answer(201))];
-    expect(await fireBuyers({ urls, buyers: 20, patience: PATIENCE })).toMatchObject({
-      errors: 10,
-    });
-    expect(asked).toBe(10);
-  });
+  ])(
+    'count an error if the instance closes the connection %s, and do not retry',
+    async (_, hangUp) => {
+      let asked = 0;
+      const dying = await serve((request) => {
+        asked += 1;
+        hangUp(request);
+      });
+      const urls = [dying, await serve(answer(201))];
+      expect(await fireBuyers({ urls, buyers: 20, patience: PATIENCE })).toMatchObject({
+        errors: 10,
+      });
+      expect(asked).toBe(10);
+    },
+  );
 
-  it('fail where nobody listens, and where no answer comes in time', async () => {
+  it('count an error if no server listens or no reply comes in time', async () => {
     const closed = await serve(answer(201));
     servers.pop()!.close();
     const silent = await serve(() => undefined);
@@ -81,7 +84,7 @@ describe('the buyers', () => {
     expect(await fireBuyers({ urls, buyers: 30, patience: 1_500 })).toMatchObject({ errors: 20 });
   });
 
-  it('measure one p99 over all instances, not one of each', async () => {
+  it('compute the 99th percentile over all instances together', async () => {
     const slow = await serve((_, response) => {
       setTimeout(() => response.writeHead(201).end(), 300);
     });
@@ -91,7 +94,7 @@ describe('the buyers', () => {
     expect(p99).toBeGreaterThanOrEqual(299);
   });
 
-  it('stop when told to', async () => {
+  it('stop when the signal aborts', async () => {
     const urls = [await serve(() => undefined)];
     const interrupt = new AbortController();
     const run = fireBuyers({ urls, buyers: 10, patience: 60_000, signal: interrupt.signal });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseOptions, UsageError } from '../../../sample-app/seckill/options.js';
 
 describe('the flags of the seckill', () => {
-  it('have the defaults of the article', () => {
+  it('have the defaults of the README', () => {
     expect(parseOptions([])).toEqual({
       instances: 3,
       buyers: 1500,
@@ -14,7 +14,7 @@ describe('the flags of the seckill', () => {
     });
   });
 
-  it('are all taken', () => {
+  it('accept all values', () => {
     const line =
       '--instances 2 --buyers 50 --items 7 --delay 5-9 --zookeeper a:2181,[::1]:2182/x --database postgres://u:p@h/shop --json';
     expect(parseOptions(line.split(' '))).toEqual({
@@ -28,7 +28,7 @@ describe('the flags of the seckill', () => {
     });
   });
 
-  it('take one number for a fixed delay', () => {
+  it('accept one number as a fixed delay', () => {
     expect(parseOptions(['--delay', '15'])).toMatchObject({ delay: [15, 15] });
   });
 
@@ -55,14 +55,14 @@ describe('the flags of the seckill', () => {
     ['--database sqlite.db', '--database must be a URL'],
     ['--database mysql://host', '--database must be a URL'],
     ['--database redis://host/shop', '--database must be a URL'],
-  ])('refuse %s in one line', (line, message) => {
+  ])('reject %s with one line', (line, message) => {
     const parse = () => parseOptions(line.split(' '));
     expect(parse).toThrow(UsageError);
     expect(parse).toThrow(message);
     expect(parse).not.toThrow('\n');
   });
 
-  it('never show the password of a database URL that is refused', () => {
+  it('never show the password of a rejected database URL', () => {
     expect(() => parseOptions(['--database', 'oracle://me:secret@host/shop'])).not.toThrow(
       'secret',
     );

@@ -11,7 +11,7 @@ describe('the progress of the seckill', () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ['performance'] }));
   afterEach(() => vi.useRealTimers());
 
-  it('is at most a line a second where nobody looks', () => {
+  it('prints at most one line per second if the output is no terminal', () => {
     const { written, progress } = output(false);
     for (let sold = 0; sold <= 20; sold++) {
       progress.update(`${sold} sold`);
@@ -20,7 +20,7 @@ describe('the progress of the seckill', () => {
     expect(written).toEqual(['0 sold\n', '10 sold\n', '20 sold\n']);
   });
 
-  it('is one line that changes on a terminal, and leaves room for others', () => {
+  it('updates one line on a terminal, and moves it below other messages', () => {
     const { written, progress } = output(true);
     progress.update('1 sold');
     progress.line('an instance died');

@@ -8,13 +8,13 @@ const report = {
 };
 
 describe('the report of the seckill', () => {
-  it('has the fields of its JSON in their order', () => {
+  it('has the fields of its JSON in a fixed order', () => {
     expect(JSON.stringify(report.unlocked)).toBe(
       '{"requests":1500,"orders":1437,"stockLeft":12,"oversold":1337,"errors":0,"throughput":812,"p50":900,"p99":1800}',
     );
   });
 
-  it('aligns its table', () => {
+  it('aligns the columns of its table', () => {
     expect(table(report)).toBe(
       [
         '          requests  orders  stock left  oversold  throughput     p50       p99  errors',
@@ -24,7 +24,7 @@ describe('the report of the seckill', () => {
     );
   });
 
-  it('says what happened', () => {
+  it('summarizes the result in a sentence', () => {
     expect(outcome(report, 100)).toBe(
       'Without a lock the shop took 1,437 orders for 100 items: 1,337 too many. With @DistributedLock it sold exactly the 100 there were.',
     );
@@ -35,7 +35,7 @@ describe('the report of the seckill', () => {
     { orders: 99, stock: 0 },
     { orders: 100, stock: 1 },
     { orders: 99, stock: 1 },
-  ])('takes nothing but the exact stock for exact: $orders orders, $stock left', (state) => {
+  ])('accepts only the exact stock as correct: $orders orders, $stock left', (state) => {
     const locked = figures(load, { ...state, items: 100 });
     expect(soldExactly(locked, 100)).toBe(false);
     expect(outcome({ ...report, locked }, 100)).toContain('NOT exactly');

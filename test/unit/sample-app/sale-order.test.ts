@@ -5,8 +5,8 @@ import { SaleOrderPipe } from '../../../sample-app/live/sale-order.js';
 const order = { mode: 'lock', buyers: 10, items: 5, delay: [0, 20] };
 const transform = (body: unknown) => new SaleOrderPipe().transform(body);
 
-describe('the order of a sale', () => {
-  it.each(['none', 'lock', 'lingering', 'strict'])('is taken with the mode %s', (mode) => {
+describe('the parameters of a sale', () => {
+  it.each(['none', 'lock', 'lingering', 'strict'])('accept the mode %s', (mode) => {
     expect(transform({ ...order, mode, more: 'nothing' })).toEqual({ ...order, mode });
   });
 
@@ -20,12 +20,12 @@ describe('the order of a sale', () => {
     ['delay from', { delay: undefined }],
     ['delay to', { delay: [0, 1_001] }],
     ['delay', { delay: [20, 10] }],
-  ])('is refused, naming %s, with %j', (what, change) => {
+  ])('reject a wrong %s: %j', (what, change) => {
     expect(() => transform({ ...order, ...change })).toThrow(BadRequestException);
     expect(() => transform({ ...order, ...change })).toThrow(what);
   });
 
-  it.each([undefined, null, 'text'])('is refused as %j', (body) => {
+  it.each([undefined, null, 'text'])('reject %j', (body) => {
     expect(() => transform(body)).toThrow(BadRequestException);
   });
 });

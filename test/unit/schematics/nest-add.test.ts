@@ -40,7 +40,7 @@ describe('nest add nestjs-zookeeper', () => {
     expect(said).toContain('embedded: true');
   });
 
-  it('changes nothing the second time', async () => {
+  it('changes nothing when it runs again', async () => {
     const { source } = await add(GENERATED);
     expect((await add(source)).source).toBe(source);
   });
@@ -50,23 +50,23 @@ describe('nest add nestjs-zookeeper', () => {
     ['imports: [\n    A,\n    B,\n  ],', `imports: [\n    ${ADDED},\n    A,\n    B,\n  ],`],
     ['providers: [], imports: [A],', `providers: [], imports: [${ADDED}, A],`],
     ['imports: [\n  ],', `imports: [${ADDED}\n  ],`],
-  ])('keeps the imports that are there: %j', async (before, after) => {
+  ])('keeps existing imports: %j', async (before, after) => {
     const { source } = await add(GENERATED.replace('imports: [],', before));
     expect(source).toContain(after);
   });
 
-  it('adds imports to a module that has none', async () => {
+  it('adds imports to a module without imports', async () => {
     const { source } = await add('@Module({ providers: [] })\nexport class AppModule {}\n');
     expect(source).toContain(`@Module({\n  imports: [${ADDED}], providers: [] })`);
     expect(source).toMatch(/^import \{ ZkModule \}/);
   });
 
-  it('finds the module of the project it is told', async () => {
+  it('uses the module of the selected project', async () => {
     expect((await add(GENERATED, 'apps/shop/src')).source).toContain(ADDED);
   });
 
   it.each([undefined, 'export const nothing = 1;\n'])(
-    'says what to do where it does not find its place: %j',
+    'says what to do if it finds no place for the import: %j',
     async (before) => {
       const { source, said } = await add(before);
       expect(source).toBe(before);

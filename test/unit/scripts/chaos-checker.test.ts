@@ -14,7 +14,7 @@ import {
 } from '../../support/chaos-events.js';
 
 describe("the chaos run's checker", () => {
-  it('has nothing against leases that follow each other', () => {
+  it('accepts leases one after the other', () => {
     expect(
       violations(
         ...lease('a1', 1, 0, 10),
@@ -25,7 +25,7 @@ describe("the chaos run's checker", () => {
         write('b1', 13),
         stored('b1', 2),
         place('b1', 1),
-        // It came to the store late.
+        // Its write reached the store late.
         stored('a1', 1, false),
       ),
     ).toEqual({});
@@ -37,7 +37,7 @@ describe("the chaos run's checker", () => {
     ).toEqual({});
   });
 
-  describe('two leases at a time', () => {
+  describe('the check for overlapping leases', () => {
     const name = 'no two leases overlap';
 
     it('are found', () => {
@@ -46,20 +46,20 @@ describe("the chaos run's checker", () => {
       });
     });
 
-    it('are found where the first has no end', () => {
+    it('finds an overlap with a first lease without an end', () => {
       expect(violations(...lease('a1', 1, 0, undefined), ...lease('b1', 2, 8, 20))).toHaveProperty([
         name,
       ]);
     });
 
-    it('are found behind many others', () => {
+    it('finds an overlap behind many other leases', () => {
       const others = Array.from({ length: 200 }, (_, index) =>
         lease(`b${index}`, 2 + index, 10 + 2 * index, 11 + 2 * index),
       );
       expect(violations(...lease('a1', 1, 0, 400), ...others.flat())[name]).toHaveLength(195);
     });
 
-    it('are found between a reader and a writer, and are none between readers', () => {
+    it('finds an overlap of a reader and a writer, but none of two readers', () => {
       const pages = { key: 'pages', mode: 'read' as const };
       const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 1, 2, 9, pages)];
       expect(violations(...readers)).toEqual({});
@@ -69,7 +69,7 @@ describe("the chaos run's checker", () => {
       });
     });
 
-    it('are none where the first one was told, or its process was killed', () => {
+    it('accepts an overlap if the first holder was notified, or its process was killed', () => {
       const second = lease('b1', 2, 8, 20);
       const cut = fault('cut', 'a', 0, 1_500);
       expect(violations(...lease('a1', 1, 0, 7, { end: 'told' }), ...second, cut)).toEqual({});
@@ -77,20 +77,23 @@ describe("the chaos run's checker", () => {
       expect(violations(...lease('a1', 1, 0, undefined), exited, ...second)).toEqual({});
     });
 
-    it.each(['stop', 'block'])('are none where the first one stood still: %s', (kind) => {
-      const pause = fault(kind, 'a', 5, 3_000);
-      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
-      expect(violations(pause, ...late, ...lease('b1', 2, 2_100, 2_200))).toEqual({});
-      // It ran all the time until then, or went on long after.
-      expect(violations(pause, ...late, ...lease('b1', 2, 4, 2_200))).toHaveProperty([name]);
-      const blind = lease('a1', 1, 0, 3_300, { end: 'told' });
-      expect(violations(pause, ...blind, ...lease('b1', 2, 2_100, 2_200))).toHaveProperty([name]);
-      expect(
-        violations({ ...pause, worker: 'c' }, ...late, ...lease('b1', 2, 2_100, 2_200)),
-      ).toHaveProperty([name]);
-    });
+    it.each(['stop', 'block'])(
+      'accepts an overlap while the first process was stopped: %s',
+      (kind) => {
+        const pause = fault(kind, 'a', 5, 3_000);
+        const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+        expect(violations(pause, ...late, ...lease('b1', 2, 2_100, 2_200))).toEqual({});
+        // It ran until then, or continued long after.
+        expect(violations(pause, ...late, ...lease('b1', 2, 4, 2_200))).toHaveProperty([name]);
+        const blind = lease('a1', 1, 0, 3_300, { end: 'told' });
+        expect(violations(pause, ...blind, ...lease('b1', 2, 2_100, 2_200))).toHaveProperty([name]);
+        expect(
+          violations({ ...pause, worker: 'c' }, ...late, ...lease('b1', 2, 2_100, 2_200)),
+        ).toHaveProperty([name]);
+      },
+    );
 
-    it('are none until its own clock tells one whose session was ended behind its back', () => {
+    it("accepts an overlap until the holder's own clock must end a session that the run expired", () => {
       const expiry = fault('expire', 'a', 5, 6);
       const next = lease('b1', 2, 10, 20);
       const until = (at: number) =>
@@ -99,13 +102,13 @@ describe("the chaos run's checker", () => {
       expect(until(1_800)).toHaveProperty([name]);
     });
 
-    it('are none where one was lost before its holder had it', () => {
+    it('accepts an overlap with a lease that was lost before its holder received it', () => {
       const stillborn = lease('a1', 1, 0, 10, { held: false });
       expect(violations(...stillborn, ...lease('b1', 2, 5, 20))).toEqual({});
     });
   });
 
-  it('finds more permits than there are', () => {
+  it('finds more permits than the semaphore has', () => {
     const seats = { key: 'seats', mode: 'permit' as const };
     const three = [
       ...lease('a1', 1, 0, 10, { ...seats, count: 2 }),
@@ -118,11 +121,11 @@ describe("the chaos run's checker", () => {
     });
   });
 
-  describe('work on an old lease', () => {
-    const name = 'no work begins on a lease that another one followed';
+  describe('the check for work on an old lease', () => {
+    const name = 'no work begins on a lease after the next lease was granted';
     const next = lease('b1', 2, 2_100, 2_200);
 
-    it('is found, whatever pause there was', () => {
+    it('finds such work, also after a pause', () => {
       const pause = fault('stop', 'a', 5, 3_000);
       const late = lease('a1', 1, 0, 3_001, { end: 'told' });
       expect(violations(pause, ...late, write('a1', 4), ...next)).toEqual({});
@@ -131,7 +134,7 @@ describe("the chaos run's checker", () => {
       });
     });
 
-    it('is found where a lease was still said to be held after the pause', () => {
+    it('finds a lease that was still reported as held after the pause', () => {
       const pause = fault('block', 'a', 5, 3_000);
       const late = lease('a1', 1, 0, 3_001, { end: 'told' });
       const woke = (held: boolean): Event => {
@@ -149,7 +152,7 @@ describe("the chaos run's checker", () => {
       expect(violations(pause, ...late, woke(true), ...next)).toHaveProperty([name]);
     });
 
-    it('is none where the session was ended behind its back', () => {
+    it('accepts such work if the run expired the session', () => {
       const expiry = fault('expire', 'a', 2_000, 2_001);
       const late = lease('a1', 1, 0, 2_150, { end: 'told' });
       expect(violations(expiry, ...late, write('a1', 2_140), ...next)).toEqual({});
@@ -164,7 +167,7 @@ describe("the chaos run's checker", () => {
     });
   });
 
-  it('finds a write that was refused for the token of an earlier lease', () => {
+  it('finds a write that was rejected because of the token of an earlier lease', () => {
     const found = violations(
       ...lease('a1', 2, 0, 10),
       ...lease('b1', 1, 12, 20),
@@ -174,7 +177,7 @@ describe("the chaos run's checker", () => {
     expect(found).toHaveProperty(['no write of a later lease is refused']);
   });
 
-  it('finds tokens that tie or fall', () => {
+  it('finds tokens that are equal or decrease', () => {
     const name = 'tokens rise';
     expect(violations(...lease('a1', 1, 0, 10), ...lease('b1', 1, 12, 20))).toEqual({
       [name]: ['a1 and b1 have the same token for till'],
@@ -184,22 +187,22 @@ describe("the chaos run's checker", () => {
     });
   });
 
-  describe('the order of arrival', () => {
+  describe('the check for the order of arrival', () => {
     const name = 'grants are in the order of arrival';
     const two = [...lease('a1', 1, 0, 10), ...lease('b1', 2, 12, 20)];
 
-    it('is that of the znodes', () => {
+    it('uses the order of the znodes', () => {
       expect(violations(...two, place('a1', 3), place('b1', 4))).toEqual({});
       expect(violations(...two, place('a1', 4), place('b1', 3))).toEqual({
         [name]: ['b1 was granted till after a lease that was requested later'],
       });
     });
 
-    it('begins anew in a new directory', () => {
+    it('starts again in a new directory', () => {
       expect(violations(...two, place('a1', 4, 1), place('b1', 0, 2))).toEqual({});
     });
 
-    it('is none among readers, and is one between readers and writers', () => {
+    it('ignores the order of two readers, but not of a reader and a writer', () => {
       const pages = { key: 'pages', mode: 'read' as const };
       const readers = [...lease('a1', 1, 0, 10, pages), ...lease('b1', 2, 5, 10, pages)];
       const placed = [place('a1', 4), place('b1', 3)];
@@ -209,7 +212,7 @@ describe("the chaos run's checker", () => {
     });
   });
 
-  it('finds a worker that was granted less than its part in the quiet', () => {
+  it('finds a worker that got fewer leases than its share in the quiet phase', () => {
     const name = 'every worker is granted leases';
     const quiet: Event = { type: 'quiet', from: 0, until: 1_000, disturbed: false };
     const round: Event = { type: 'round', waited: 0, healed: { a: null } };
@@ -230,7 +233,7 @@ describe("the chaos run's checker", () => {
     expect(killed('a', 2_000)).toHaveProperty([name]);
   });
 
-  it('finds a lease that a short interruption ended', () => {
+  it('finds a lease that was lost by a short interruption', () => {
     const name = 'no short interruption ends a lease';
     const lost = lease('a1', 1, 0, 1_600, { end: 'told' });
     expect(violations(...lost, fault('stall', 'a', 100, 1_200))).toEqual({});
@@ -239,14 +242,15 @@ describe("the chaos run's checker", () => {
     expect(violations(...lost)).toEqual({
       [name]: ['a1 ended without an interruption that explains it: it is lost'],
     });
-    // A server's fault is everybody's; two short ones without time in between are a long one.
+    // A fault of the servers concerns all workers, and two short ones without a gap count as one
+    // long one.
     expect(violations(...lost, fault('no-quorum', undefined, 100, 1_200))).toEqual({});
     const both = [fault('stall', 'a', 100, 600), fault('cut', 'a', 800, 1_400)];
     expect(violations(...lost, ...both)).toEqual({});
     expect(violations(...lost, fault('delay', 'a', 100, 1_500))).toHaveProperty([name]);
   });
 
-  it('finds a worker that did not work again in time', () => {
+  it('finds a worker that did not recover in time', () => {
     const name = 'every worker recovers in time';
     const round = (waited: number): Event => {
       return { type: 'round', waited, healed: { a: 1_000, b: null } };
@@ -256,12 +260,12 @@ describe("the chaos run's checker", () => {
     expect(violations(round(0), ...after(3_200))).toEqual({
       [name]: ['a recovered after 3200.0 ms, more than 3166.7 ms'],
     });
-    // The machine kept it waiting.
+    // The machine delayed it.
     expect(violations(round(50), ...after(3_200))).toEqual({});
     expect(violations(round(0), ...lease('a1', 1, 900, 950))).toHaveProperty([name]);
   });
 
-  it('finds a deadlock that was told, and counts the waits that were looked into for one', () => {
+  it('finds a reported deadlock, and counts the waits that were checked for deadlocks', () => {
     const name = 'no deadlock is reported where there is none';
     const nested = (from: number, at: number): Event => {
       return { type: 'nested', worker: 'a', from, at };
@@ -280,7 +284,7 @@ describe("the chaos run's checker", () => {
     });
   });
 
-  it('finds znodes that are left, and that nobody looked for any', () => {
+  it('finds znodes that are left, and a run that did not list them', () => {
     const name = 'no ephemeral znode is left';
     const left = { ...ended, orphans: ['/chaos/till/x-lock-0000000001'] };
     expect(violations(left)).toEqual({ [name]: ['/chaos/till/x-lock-0000000001 is left'] });
@@ -288,7 +292,7 @@ describe("the chaos run's checker", () => {
     expect(broken!.violations).toEqual(['the run ended before the znodes were listed']);
   });
 
-  it('finds errors that are none of the library', () => {
+  it('finds errors that are not from the library', () => {
     const broken: Event = { type: 'broken', worker: 'a', why: 'TypeError: x', at: 5 };
     expect(violations(broken)).toEqual({
       "no error but the library's own": ['a: TypeError: x'],

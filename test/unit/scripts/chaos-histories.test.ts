@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe("the chaos run's histories", () => {
-  it('say whom an event is about: a fault of the servers is about nobody alone', async () => {
+  it('contain the workers that an event concerns; a server fault alone concerns none', async () => {
     const faults = [
       { type: 'fault', kind: 'no-quorum', from: 1, healed: 2, until: 3 },
       { type: 'fault', kind: 'cut', worker: 'w1', from: 1, healed: 2, until: 3 },
@@ -25,7 +25,7 @@ describe("the chaos run's histories", () => {
     expect(found[0]).not.toHaveProperty('worker');
   });
 
-  it('are read without what a killed process could not finish', async () => {
+  it('are read without the incomplete last line of a killed process', async () => {
     const grant = { type: 'granted', id: 'w1.2.1', key: 'till', mode: 'exclusive', count: 1 };
     const line = JSON.stringify({ ...grant, token: '5', held: true, at: 7 });
     await writeFile(join(directory, 'w1-2.jsonl'), `${line}\n{"type":"gran`);

@@ -16,12 +16,12 @@ function rounds(seed: number, count: number): PlannedRound[] {
 }
 
 describe("the chaos run's schedule", () => {
-  it('is the same for the same seed, and another one for another', () => {
+  it('is the same for the same seed, and different for another seed', () => {
     expect(rounds(7, 50)).toEqual(rounds(7, 50));
     expect(rounds(7, 50)).not.toEqual(rounds(8, 50));
   });
 
-  it('deals every kind of fault, and none twice to one worker at a time', () => {
+  it('contains every kind of fault, and at most one fault for a worker at a time', () => {
     const dealt = rounds(7, 60);
     const kinds = dealt.flatMap(({ faults }) => faults.map(({ kind }) => kind));
     expect(new Set(kinds)).toEqual(new Set([...WORKER_FAULTS, ...SERVER_FAULTS.ensemble]));

@@ -22,12 +22,12 @@ const fault = (kind: FaultKind, instance: string, token: bigint, at: number) => 
 };
 
 describe("the failover script's judge", () => {
-  it('has nothing against leaders that follow each other in time', () => {
+  it('accepts leaders that follow each other in time', () => {
     const verdict = judge(
       elected('a', 1n, 0),
       write('a', 1n, 0),
       fault('resignations', 'a', 1n, 95),
-      // Heard of late: the instances' own times count.
+      // Reported late: the times of the instances count.
       elected('b', 2n, 125),
       ended('a', 1n, 100),
       write('b', 2n, 126),
@@ -35,7 +35,7 @@ describe("the failover script's judge", () => {
       { type: 'exited', instance: 'b', at: 202 },
       elected('c', 3n, 3_200),
       fault('drops', 'c', 3n, 4_000),
-      // The drop did no harm, this did.
+      // The dropped connection ended no leadership; this expiry did.
       fault('expiries', 'c', 3n, 5_000),
       ended('c', 3n, 5_010),
       elected('a', 4n, 5_020),
@@ -50,7 +50,7 @@ describe("the failover script's judge", () => {
     });
   });
 
-  it('finds two leaders at a time', () => {
+  it('finds two leaders at the same time', () => {
     const verdict = judge(
       elected('a', 1n, 0),
       fault('drops', 'a', 1n, 100),
@@ -70,7 +70,7 @@ describe("the failover script's judge", () => {
     expect(verdict.overlaps).toBe(1);
   });
 
-  it('excuses one whose session was ended for it, until its own clock should have told it', () => {
+  it("accepts an overlap until a leader's own clock must end a session that the run expired", () => {
     const late = (at: number) =>
       judge(
         elected('a', 1n, 0),
@@ -84,7 +84,7 @@ describe("the failover script's judge", () => {
     expect(late(2_101)).toMatchObject({ overlaps: 1, unaware: [] });
   });
 
-  it('finds a write of the earlier leader that was accepted after the later one had begun', () => {
+  it('finds an accepted write of the former leader after the next one has begun', () => {
     const verdict = judge(
       elected('a', 1n, 0),
       fault('expiries', 'a', 1n, 100),
@@ -97,7 +97,7 @@ describe("the failover script's judge", () => {
     expect(verdict.failures).toEqual(['a write of a under token 1 was accepted after 2']);
   });
 
-  it.each([1n, 2n])('finds a token %d after a token 2', (token) => {
+  it.each([1n, 2n])('finds token %d after token 2', (token) => {
     const verdict = judge(
       elected('a', 2n, 0),
       fault('kills', 'a', 2n, 100),
@@ -112,7 +112,7 @@ describe("the failover script's judge", () => {
     ['resignations', 30],
     ['expiries', 3_000],
     ['drops', 3_000],
-  ])('finds that nobody led for too long in %s', (kind, limit) => {
+  ])('finds a time without a leader above the limit after the fault %s', (kind, limit) => {
     const after = (milliseconds: number) =>
       judge(
         elected('a', 1n, 0),
@@ -125,7 +125,7 @@ describe("the failover script's judge", () => {
     expect(after(limit + 0.5)).toMatchObject({ failures, overlaps: 0 });
   });
 
-  it('counts no time of a failover that the machine disturbed, and looks for two leaders all the same', () => {
+  it('ignores the time of a failover that the machine disturbed, but still checks for two leaders', () => {
     const verdict = judge(
       elected('a', 1n, 0),
       { ...fault('resignations', 'a', 1n, 100), disturbed: true },
@@ -140,7 +140,7 @@ describe("the failover script's judge", () => {
     expect(verdict.failures).toHaveLength(1);
   });
 
-  it('finds a leadership that ended though nothing had been done to it', () => {
+  it('finds a leadership that ended without a fault', () => {
     const verdict = judge(elected('a', 1n, 0), ended('a', 1n, 50), elected('b', 2n, 60));
     expect(verdict.failures).toEqual(['b replaced a without a fault']);
   });

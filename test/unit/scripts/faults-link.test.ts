@@ -35,39 +35,39 @@ async function connect() {
   const [, port] = link.connectString.split(':');
   const socket = net.connect(Number(port), '127.0.0.1').setNoDelay();
   sockets.push(socket);
-  const client = { heard: '', closed: false, say: (line: string) => socket.write(`${line}\n`) };
-  socket.on('data', (chunk) => (client.heard += chunk.toString()));
+  const client = { received: '', closed: false, say: (line: string) => socket.write(`${line}\n`) };
+  socket.on('data', (chunk) => (client.received += chunk.toString()));
   socket.on('close', () => (client.closed = true)).on('error', () => {});
   await once(socket, 'connect');
   client.say('hello');
-  await expect.poll(() => client.heard).toBe('hello!\n');
+  await expect.poll(() => client.received).toBe('hello!\n');
   return client;
 }
 
-describe('the network between a client and its server', () => {
-  it('loses an answer after the request went through, and breaks', async () => {
+describe('the link between a client and its server', () => {
+  it('drops a reply after the request went through, and breaks the connection', async () => {
     const client = await connect();
     link.dropReply();
     client.say('create');
     await expect.poll(() => client.closed).toBe(true);
     expect(arrived).toEqual(['hello', 'create']);
-    expect(client.heard).toBe('hello!\n');
+    expect(client.received).toBe('hello!\n');
     await connect();
   });
 
-  it('loses what the server says, and not what the client says', async () => {
+  it('drops data from the server but not from the client', async () => {
     const client = await connect();
     link.deafen();
     client.say('one');
     await expect.poll(() => arrived).toContain('one');
-    expect(client.heard).toBe('hello!\n');
-    // New connections are well, unless it is to last.
+    expect(client.received).toBe('hello!\n');
+    // New connections work, unless the fault persists.
     await connect();
     link.speak();
-    await expect.poll(() => client.heard).toBe('hello!\none!\n');
+    await expect.poll(() => client.received).toBe('hello!\none!\n');
   });
 
-  it('loses what the client says, and not what the server says', async () => {
+  it('drops data from the client but not from the server', async () => {
     const client = await connect();
     link.mute();
     client.say('one');
@@ -78,7 +78,7 @@ describe('the network between a client and its server', () => {
     await expect.poll(() => arrived).toContain('one');
   });
 
-  it('keeps the order of what it delays, also when it becomes faster', async () => {
+  it('keeps the order of delayed data when the delay decreases', async () => {
     const client = await connect();
     link.latency = 50;
     client.say('slow');
@@ -86,6 +86,6 @@ describe('the network between a client and its server', () => {
     link.latency = 0;
     client.say('fast');
     await expect.poll(() => arrived).toEqual(['hello', 'slow', 'fast']);
-    await expect.poll(() => client.heard).toBe('hello!\nslow!\nfast!\n');
+    await expect.poll(() => client.received).toBe('hello!\nslow!\nfast!\n');
   });
 });

@@ -10,7 +10,7 @@ import {
 } from '../../../lib/services/keys.js';
 
 describe('the znode of a key', () => {
-  it('is the key itself under <namespace>/locks where nothing stands in the way', () => {
+  it('is <namespace>/locks/<key> if the key needs no encoding', () => {
     expect(lockPath('/shop', 'goods:42 (réservé) 商品')).toBe(
       '/shop/locks/goods:42 (réservé) 商品',
     );
@@ -18,7 +18,7 @@ describe('the znode of a key', () => {
     expect(semaphorePath('/shop', 'a/b')).toBe('/shop/semaphores/a%2Fb');
   });
 
-  it('does not leave its directory, whatever the key', () => {
+  it('never leaves its directory', () => {
     expect(encodeKey('../../zookeeper/config')).toBe('..%2F..%2Fzookeeper%2Fconfig');
     expect(encodeKey('.')).toBe('%2E');
     expect(encodeKey('..')).toBe('%2E%2E');
@@ -26,12 +26,12 @@ describe('the znode of a key', () => {
     expect(encodeKey('/')).toBe('%2F');
   });
 
-  it('does not take an encoded key for the one it encodes', () => {
+  it('differs for a key and for its encoded form', () => {
     expect(encodeKey('a%2Fb')).toBe('a%252Fb');
     expect(encodeKey('%2E')).toBe('%252E');
   });
 
-  it('has no character that ZooKeeper refuses', () => {
+  it('contains no character that ZooKeeper rejects', () => {
     expect(encodeKey('a\nb\u007f\u0085')).toBe('a%0Ab%7F%C2%85');
     expect(encodeKey('\ue000\uffff')).toBe('%EE%80%80%EF%BF%BF');
     expect(encodeKey('🛒')).toBe('%F0%9F%9B%92');
@@ -42,7 +42,7 @@ describe('the znode of a key', () => {
     .string({ unit: 'binary', minLength: 1, maxLength: 40 })
     .filter((k) => !k.includes('\0'));
 
-  it('differs from that of every other key', () => {
+  it('differs for different keys', () => {
     const awkward = fc.string({
       unit: fc.constantFrom('.', '/', '%', '2', 'E', 'F', 'a', '\u0001', '\ud83d', '\uded2'),
       minLength: 1,
@@ -76,25 +76,25 @@ describe('a key', () => {
     [42, '42'],
     [null, 'null'],
     [['a'], 'array'],
-  ])('is refused if it is %j', (key, said) => {
+  ])('is rejected if it is %j', (key, said) => {
     expect(() => checkKey(key)).toThrow(BadOptionError);
     expect(() => checkKey(key)).toThrow(said);
   });
 
-  it('may have 1,024 characters and no more', () => {
+  it('may have up to 1,024 characters', () => {
     expect(() => checkKey('x'.repeat(1024))).not.toThrow();
     expect(() => checkKey('x'.repeat(1025))).toThrow(BadOptionError);
   });
 });
 
 describe('a list of keys', () => {
-  it('names at least one, and none twice', () => {
+  it('must not be empty or contain a key twice', () => {
     expect(() => checkKeys([])).toThrow(/at least one key/);
     expect(() => checkKeys(['a', 'b', 'a'])).toThrow(/list once, but is "a"/);
     expect(() => checkKeys(['a', '%61', 'A'])).not.toThrow();
   });
 
-  it('is of keys', () => {
+  it('must contain keys only', () => {
     expect(() => checkKeys(['a', ''])).toThrow(BadOptionError);
     expect(() => checkKeys(['a', ['b']])).toThrow(BadOptionError);
     expect(() => checkKeys('a')).not.toThrow();

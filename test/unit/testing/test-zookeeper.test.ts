@@ -77,7 +77,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     return connected;
   }
 
-  it('locks its methods, over all its instances', async () => {
+  it('locks its methods across its instances', async () => {
     const apps = [await application(), await application()];
     const stock = apps[0]!.get(Stock);
     const tokens = await Promise.all([stock.take(), stock.take(), stock.take()]);
@@ -90,7 +90,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await lease.release();
   });
 
-  it('has one leader, and another when the first one stops', async () => {
+  it('has one leader, and another one after the first has stopped', async () => {
     const one = await application();
     await expect.poll(() => one.get(LeaderService).isLeader('stock')).toBe(true);
     const two = await application();
@@ -102,7 +102,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await expect.poll(() => two.get(Stock).count()).toBe(5);
   });
 
-  it('loses its session when the test says so, and has another one', async () => {
+  it('gets a new session after expireSession()', async () => {
     const app = await application();
     const zk = app.get(ZkClient);
     const { id } = await zk.session();
@@ -114,7 +114,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await app.get(Stock).take();
   });
 
-  it('loses its connection when the test says so, and keeps its session', async () => {
+  it('reconnects to its session after dropConnection()', async () => {
     const app = await application();
     const zk = app.get(ZkClient);
     const { id } = await zk.session();
@@ -126,7 +126,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await lease.release();
   });
 
-  it('meets the faults that the test wants', async () => {
+  it('works under injected faults', async () => {
     const zk = await client();
     const mutex = new Mutex(zk, '/fault');
     await mutex.withLock(() => {});
@@ -155,7 +155,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     }
   });
 
-  it('runs its recipes without Nest too', async () => {
+  it('can use recipes without Nest', async () => {
     const [one, two] = [await client(), await client()];
     const semaphores = [one, two].map((zk) => new Semaphore(zk, '/permits', { permits: 2 }));
     const leases = [await semaphores[0]!.acquire(), await semaphores[1]!.acquire()];
@@ -176,7 +176,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await Promise.all(latches.map((latch) => latch.close()));
   });
 
-  it('has the time of the server leap', async () => {
+  it("loses its session when the server's clock is advanced", async () => {
     const zk = await client();
     const session = await zk.session();
     await zookeeper.skipClock(120_000);
@@ -184,7 +184,7 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await zk.session();
   });
 
-  it(`is ${kind === 'in process' ? 'not ' : ''}reached by others`, () => {
+  it(`is ${kind === 'in process' ? 'not ' : ''}reachable by other processes`, () => {
     if (kind === 'in process') expect(zookeeper.connectString).toBeUndefined();
     else expect(zookeeper.connectString).toMatch(/^127\.0\.0\.1:\d+$/);
   });

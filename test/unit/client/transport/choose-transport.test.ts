@@ -16,18 +16,15 @@ const refusal = (options: object): BadOptionError => {
 };
 
 describe('the options of the transport', () => {
-  test.each([['Wire'], [''], [null], [1], [{}], [Symbol('t')]])(
-    'transport cannot be %o',
-    (name) => {
-      expect(refusal({ transport: name }).message).toMatch(/^transport must be 'native' or 'wire'/);
-    },
-  );
+  test.each([['Wire'], [''], [null], [1], [{}], [Symbol('t')]])('transport rejects %o', (name) => {
+    expect(refusal({ transport: name }).message).toMatch(/^transport must be 'native' or 'wire'/);
+  });
 
-  test.each([[null], [true], ['ca.pem'], [[]]])('tls cannot be %o', (tls) => {
+  test.each([[null], [true], ['ca.pem'], [[]]])('tls rejects %o', (tls) => {
     expect(refusal({ tls }).option).toBe('tls');
   });
 
-  test('tls with native is refused, naming the one that can', () => {
+  test('tls with native is rejected, and the error names the transport that supports it', () => {
     const { message } = refusal({ transport: 'native', tls: {} });
     expect(message).toBe(
       `transport must be 'wire' with tls, which native does not support, but is "native"`,
@@ -35,7 +32,7 @@ describe('the options of the transport', () => {
   });
 
   test.each(['host', 'port', 'path', 'socket', 'lookup'])(
-    'tls.%s is the connect string’s',
+    'tls.%s is rejected in favour of the connect string',
     (name) => {
       const error = refusal({ tls: { [name]: 'x' } });
       expect(error.option).toBe(`tls.${name}`);
@@ -47,14 +44,11 @@ describe('the options of the transport', () => {
     ['cert', 'no certificate'],
     ['key', 'no key'],
     ['minVersion', 'TLSv9'],
-  ])(
-    'tls.%s that Node does not take is refused at once, without a secret in the message',
-    (name, value) => {
-      const { option, message } = refusal({ tls: { [name]: value } });
-      expect(option).toBe('tls');
-      expect(message).not.toContain('no key');
-    },
-  );
+  ])('tls.%s is rejected if Node rejects it, without a secret in the message', (name, value) => {
+    const { option, message } = refusal({ tls: { [name]: value } });
+    expect(option).toBe('tls');
+    expect(message).not.toContain('no key');
+  });
 });
 
 describe('the choice of the transport', () => {
@@ -65,7 +59,7 @@ describe('the choice of the transport', () => {
   });
   afterAll(() => server[Symbol.asyncDispose]());
 
-  /** In a process of its own, on a machine where the native package was not built. */
+  /** Runs a program in a process of its own, as if the native package could not be loaded. */
   async function run(body: string, variable = ''): Promise<string> {
     const { code, stdout, stderr } = await compiled.run(
       `
@@ -91,7 +85,7 @@ describe('the choice of the transport', () => {
     return stdout.trim();
   }
 
-  test('that names native is an error at the start where it cannot be loaded, and says what to do', async () => {
+  test('of native fails at the start if the package cannot be loaded, and the error says what to do', async () => {
     const output = await run(`
       const error = await open({ transport: 'native' }).catch((error) => error);
       console.log(error.name, error.message, error.cause.cause.message);`);
@@ -100,7 +94,7 @@ describe('the choice of the transport', () => {
     );
   });
 
-  test('that is left out falls back to wire, with one warning for all clients', async () => {
+  test('falls back to wire by default, with one warning for all clients', async () => {
     const output = await run(`
       const clients = [await open(), await open()];
       for (const client of clients) await client.close();
@@ -109,7 +103,7 @@ describe('the choice of the transport', () => {
     expect(output).toMatch(/^wire,wire 1 ZK_WIRE_TRANSPORT: the wire transport is used, because /);
   });
 
-  test('that names wire needs no package and warns of nothing', async () => {
+  test('of wire needs no package and emits no warning', async () => {
     const output = await run(`
       const client = await open({ transport: 'wire' });
       await client.close();
@@ -117,7 +111,7 @@ describe('the choice of the transport', () => {
     expect(output).toBe('wire 0');
   });
 
-  test('by the environment holds where the option is left out, and only there', async () => {
+  test('by the environment variable applies only if the option is omitted', async () => {
     const output = await run(
       `
       const client = await open();
@@ -129,7 +123,7 @@ describe('the choice of the transport', () => {
     expect(output).toBe('wire BadOptionError 0');
   });
 
-  test('by an environment that names none there is refused', async () => {
+  test('by an environment variable with an unknown name is rejected', async () => {
     const output = await run(
       `console.log((await open().catch((error) => error)).message);`,
       'carrier-pigeon',

@@ -7,9 +7,11 @@ import { type Asked, Peer, ScriptedServer } from '../../../support/scripted-serv
 import { randomFrom } from '../../../support/server-script-random.js';
 
 const FRAMES = 10_000;
-/** Most of the time a client waits for its next connection, or for the rest of a frame that never comes. */
+/**
+ * Most of the time a client waits for its next connection or for the rest of an incomplete frame.
+ */
 const CLIENTS = 20;
-/** Operations of a client that are in flight at a time. */
+/** The number of operations of a client in flight. */
 const AT_ONCE = 4;
 
 const stat = {
@@ -26,7 +28,7 @@ const stat = {
   pzxid: 10,
 };
 
-/** As a true server answers. */
+/** Replies as a real server does. */
 function answerTo({ xid, type }: Asked): Buffer {
   return frameOf((to) => {
     to.int(xid);
@@ -53,7 +55,7 @@ function eventOf(type: number): Buffer {
   });
 }
 
-describe('A client lives through a server whose frames are mutated', () => {
+describe('A client survives a server whose frames are mutated', () => {
   const unhandled: unknown[] = [];
   const onUnhandled = (reason: unknown) => void unhandled.push(reason);
   beforeEach(() => void process.on('unhandledRejection', onUnhandled));
@@ -75,7 +77,7 @@ describe('A client lives through a server whose frames are mutated', () => {
       }
       if (random() < 0.1) bytes = bytes.subarray(0, 4 + below(bytes.length - 4));
       if (random() < 0.1) bytes = Buffer.concat([bytes, Buffer.alloc(below(100_000), 7)]);
-      // Mostly the length is true, so that the mutation reaches what is inside the frame.
+      // The length is usually right, so that the mutation reaches the content of the frame.
       if (random() < 0.95) bytes.writeInt32BE(bytes.length - 4);
       return bytes;
     };
@@ -94,7 +96,7 @@ describe('A client lives through a server whose frames are mutated', () => {
           0.1,
           frameOf((to) => ConnectResponse.write({ ...greeting, sessionId: known }, to)),
         );
-        // A long timeout is a server's right, and the test would have to sit it out.
+        // A server may grant a long timeout, and the test would have to wait for it.
         if (bytes.length >= 12) bytes.writeInt32BE(timeout, 8);
         say(peer, bytes);
       },

@@ -17,7 +17,7 @@ afterEach(async () => {
 const ended: DownReason[] = [];
 afterEach(() => void ended.splice(0));
 
-/** A handshake with a server of that script. */
+/** Performs the handshake with a server that behaves as `script` says. */
 async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
   const server = await ScriptedServer.start(script);
   disposables.push(server);
@@ -29,7 +29,7 @@ async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
     listener: { onWatch: () => {}, onDown: (reason) => ended.push(reason) },
     ...options,
   });
-  // The test looks at it later.
+  // The test awaits it later.
   attached.catch(() => {});
   return { server, attached };
 }
@@ -37,7 +37,7 @@ async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
 const old = { id: 'beef', password: 'ab'.repeat(16), lastZxid: 2 ** 40 + 7 };
 
 describe('the handshake of the wire transport', () => {
-  test('asks for a new session, and takes its timeout, id and password from the answer', async () => {
+  test('requests a new session, and takes the timeout, id and password from the reply', async () => {
     const { server, attached } = await attach({
       onConnect: (peer) =>
         peer.greet({ timeout: 6000, sessionId: -2n, password: Buffer.from('secret') }),
@@ -60,7 +60,7 @@ describe('the handshake of the wire transport', () => {
     transport.abandon();
   });
 
-  test('shows a session by id, password and the last transaction seen', async () => {
+  test('sends the id, the password and the last seen transaction of an existing session', async () => {
     const { server, attached } = await attach({}, { credentials: old });
     const transport = await attached;
     expect(transport.credentials.id).toBe('beef');
@@ -70,7 +70,7 @@ describe('the handshake of the wire transport', () => {
     transport.abandon();
   });
 
-  test('takes an answer without the byte of a read-only server, as old ones leave it out', async () => {
+  test('accepts a reply without the read-only byte, as old servers send it', async () => {
     const { attached } = await attach({ onConnect: (peer) => peer.greet({ readOnly: undefined }) });
     (await attached).abandon();
   });
@@ -78,7 +78,7 @@ describe('the handshake of the wire transport', () => {
   test.each([
     ['that the session is over', { sessionId: 0n, timeout: 0 }],
     ['another session', { sessionId: 0xdeadn }],
-  ])('learns from %s in the answer that its own has expired', async (_, greeting) => {
+  ])('detects an expired session by %s in the reply', async (_, greeting) => {
     const { server, attached } = await attach(
       { onConnect: (peer) => peer.greet(greeting) },
       { credentials: old },
@@ -89,7 +89,7 @@ describe('the handshake of the wire transport', () => {
     expect(ended).toEqual([]);
   });
 
-  test('that ends in no session is a connection error where none was shown', async () => {
+  test('rejects with ConnectionError if a server creates no session', async () => {
     const { attached } = await attach({
       onConnect: (peer) => peer.greet({ sessionId: 0n, timeout: 0 }),
     });
@@ -97,7 +97,7 @@ describe('the handshake of the wire transport', () => {
     await expect(attached).rejects.toThrow('zk1:2181 did not attach a session: it made no session');
   });
 
-  test('refuses a server that is read-only', async () => {
+  test('rejects a read-only server', async () => {
     const { server, attached } = await attach({
       onConnect: (peer) => peer.greet({ readOnly: true }),
     });
@@ -106,7 +106,7 @@ describe('the handshake of the wire transport', () => {
     await server.peers[0].closed;
   });
 
-  test('sends the credentials in one flight with it, and stands when all are accepted', async () => {
+  test('sends the credentials together with the connect request, and resolves when all are accepted', async () => {
     const { server, attached } = await attach({}, { digests: ['a:1', 'b:2'] });
     let stands = false;
     void attached.then(() => (stands = true));
@@ -119,7 +119,7 @@ describe('the handshake of the wire transport', () => {
     (await attached).abandon();
   });
 
-  test('with credentials that are refused is not authorized', async () => {
+  test('rejects with NotAuthorizedError if the credentials are refused', async () => {
     const { attached } = await attach(
       { onRequest: (peer) => peer.refuse(Xid.auth, ErrorCode.authFailed) },
       { digests: ['a:1'] },
@@ -136,17 +136,17 @@ describe('the handshake of the wire transport', () => {
       (peer) => peer.socket.write('HTTP/1.1 400 Bad Request\r\n'),
       /length 1213486160/,
     ],
-    ['says a negative length', (peer) => peer.socket.write(Buffer.alloc(8, 0xff)), /length -1/],
-    ['says too little', (peer) => peer.send((to) => to.int(0)), /wanted, 0 left/],
+    ['sends a negative length', (peer) => peer.socket.write(Buffer.alloc(8, 0xff)), /length -1/],
+    ['sends a frame that is too short', (peer) => peer.send((to) => to.int(0)), /wanted, 0 left/],
     [
-      'says of its password that it is endless',
+      'sends a password of an excessive length',
       (peer) =>
         peer.send((to) => {
           for (const field of [0, 4000, 0, 7, 0x7fff_ffff]) to.int(field);
         }),
       /2147483647 bytes wanted/,
     ],
-  ])('with a server that %s is a connection error', async (_, onConnect, message) => {
+  ])('rejects with ConnectionError if the server %s', async (_, onConnect, message) => {
     const { server, attached } = await attach({ onConnect });
     await expect(attached).rejects.toBeInstanceOf(ConnectionError);
     await expect(attached).rejects.toThrow(message);
@@ -154,7 +154,7 @@ describe('the handshake of the wire transport', () => {
     expect(ended).toEqual([]);
   });
 
-  test('with a server whose answer never ends is over when its time is, and keeps nothing', async () => {
+  test('rejects at its timeout if the reply is never complete, and frees its memory', async () => {
     const before = process.memoryUsage().arrayBuffers;
     const time = new AbortController();
     const { server, attached } = await attach(
@@ -176,7 +176,7 @@ describe('the handshake of the wire transport', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * 1024 * 1024);
   });
 
-  test('that is called off closes its connection', async () => {
+  test('closes its connection when it is aborted', async () => {
     const controller = new AbortController();
     const { server, attached } = await attach(
       { onConnect: () => controller.abort(new Error('called off')) },
@@ -186,7 +186,7 @@ describe('the handshake of the wire transport', () => {
     await server.peers[0].closed;
   });
 
-  test('that is called off before it begins opens no connection', async () => {
+  test('opens no connection if it is aborted before it starts', async () => {
     const { server, attached } = await attach(
       {},
       { signal: AbortSignal.abort(new Error('before')) },

@@ -28,7 +28,7 @@ const stat = {
   pzxid: 2 ** 52 + 1,
 };
 
-/** An attached transport, and everything it tells in its order. */
+/** Returns an attached transport, and the log of its callbacks in order. */
 async function attach(onRequest: Script['onRequest'] = () => {}) {
   const server = await ScriptedServer.start({ onRequest });
   disposables.push(server);
@@ -55,8 +55,8 @@ const settled = <T>(ask: (reply: Reply<T>) => boolean) =>
     if (!ask((code, result) => resolve({ code, result }))) reject(new Error('it never left'));
   });
 
-describe('an answer', () => {
-  test('is read as what was asked for', async () => {
+describe('a reply', () => {
+  test('is decoded as the type of the request demands', async () => {
     const { transport } = await attach((peer, { xid, type }) => {
       peer.reply(xid, (to) => {
         if (type === OpCode.getChildren2) to.vector(['a', 'ü'], (name) => to.text(name));
@@ -83,7 +83,7 @@ describe('an answer', () => {
     ).toEqual({ code: 0, result: '/a0000000001' });
   });
 
-  test('that is an error has its code and no result', async () => {
+  test('with an error has a code and no result', async () => {
     const { transport } = await attach((peer, { xid }) => peer.refuse(xid, ErrorCode.noNode));
     expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
       code: ErrorCode.noNode,
@@ -91,14 +91,14 @@ describe('an answer', () => {
     });
   });
 
-  test('never comes inside the call, and answers come in the order of the requests', async () => {
+  test('never arrives during the call, and replies arrive in the order of the requests', async () => {
     const { transport, log, noted } = await attach((peer, { xid }) => peer.refuse(xid, -101));
     for (const name of ['1', '2', '3']) transport.exists('/', false, noted(name));
     expect(log).toEqual([]);
     await expect.poll(() => log).toEqual(['1: -101', '2: -101', '3: -101']);
   });
 
-  test('keeps its copy of the data, whatever comes after it', async () => {
+  test('keeps its own copy of the data', async () => {
     const { transport } = await attach((peer, { xid }) => {
       peer.reply(xid, (to) => {
         to.bytes(Buffer.from('first'));
@@ -115,25 +115,28 @@ describe('an answer', () => {
 
   test.each<[string, (peer: Peer, xid: number) => void]>([
     ['to another request', (peer, xid) => peer.reply(xid + 1)],
-    ['that nobody asked for', (peer) => peer.reply(77)],
-    ['that is shorter than what it says', (peer, xid) => peer.reply(xid, (to) => to.int(0))],
+    ['without a request', (peer) => peer.reply(77)],
+    ['that is shorter than its type', (peer, xid) => peer.reply(xid, (to) => to.int(0))],
     [
-      'with a transaction id beyond every ensemble',
+      'with a transaction id above that of any ensemble',
       (peer, xid) => peer.reply(xid, (to) => Stat.write(stat, to), { zxid: 2 ** 60, err: 0 }),
     ],
     ['without a header', (peer) => peer.send((to) => to.int(1))],
-    ['that is no frame', (peer) => peer.socket.write(Buffer.alloc(4, 0xff))],
-  ])('%s breaks the connection, which is told before what it takes along', async (_, answer) => {
-    const { transport, log, noted, peer } = await attach((from, { xid }) => answer(from, xid));
-    transport.exists('/', false, noted('first'));
-    transport.exists('/', false, noted('second'));
-    await expect.poll(() => log).toEqual(['down: disconnected', 'first: -4', 'second: -4']);
-    await peer.closed;
-    expect(transport.exists('/', false, noted('third'))).toBe(false);
-    expect(transport.credentials.lastZxid).toBeLessThan(2 ** 53);
-  });
+    ['that is not a frame', (peer) => peer.socket.write(Buffer.alloc(4, 0xff))],
+  ])(
+    '%s breaks the connection, which is reported before the failed requests',
+    async (_, answer) => {
+      const { transport, log, noted, peer } = await attach((from, { xid }) => answer(from, xid));
+      transport.exists('/', false, noted('first'));
+      transport.exists('/', false, noted('second'));
+      await expect.poll(() => log).toEqual(['down: disconnected', 'first: -4', 'second: -4']);
+      await peer.closed;
+      expect(transport.exists('/', false, noted('third'))).toBe(false);
+      expect(transport.credentials.lastZxid).toBeLessThan(2 ** 53);
+    },
+  );
 
-  test('tells of the latest transaction, which the next handshake shows', async () => {
+  test('records the latest transaction, which the next handshake sends', async () => {
     let zxid = 90;
     const { transport } = await attach((peer, { xid }) => {
       peer.reply(xid, (to) => Stat.write(stat, to), { zxid: zxid++, err: 0 });
@@ -145,13 +148,13 @@ describe('an answer', () => {
 });
 
 describe('an event', () => {
-  test('of a watch is told by its name; one that does not exist is ignored', async () => {
+  test('of a watch is reported by name, and an unknown type is ignored', async () => {
     const { peer, log } = await attach();
     for (const type of [-1, 1, 2, 3, 4, 5]) peer.event(type, '/n');
     await expect.poll(() => log).toEqual(['created /n', 'deleted /n', 'changed /n', 'child /n']);
   });
 
-  test('that refuses the credentials later ends the connection', async () => {
+  test('that refuses the credentials later closes the connection', async () => {
     const { peer, log } = await attach();
     peer.refuse(Xid.auth, ErrorCode.authFailed);
     await expect.poll(() => log).toEqual(['down: unauthorized']);
@@ -160,7 +163,7 @@ describe('an event', () => {
 });
 
 describe('requests', () => {
-  test('of one turn leave in one piece', async () => {
+  test('of one turn of the event loop are sent in one write', async () => {
     const { server, transport, noted } = await attach();
     const chunks: number[] = [];
     server.peers[0].socket.on('data', (chunk: Buffer) => chunks.push(chunk.length));
@@ -169,7 +172,7 @@ describe('requests', () => {
     expect(chunks).toHaveLength(1);
   });
 
-  test('to a server that does not read wait, cost little more than themselves, and all arrive', async () => {
+  test('to a server that does not read wait in little memory, and all arrive', async () => {
     const { server, transport } = await attach((peer, { xid }) => {
       peer.reply(xid, (to) => Stat.write(stat, to));
     });
@@ -194,13 +197,13 @@ describe('requests', () => {
   });
 });
 
-describe('the end', () => {
+describe('the end of the connection', () => {
   const ends: [string, (transport: Transport) => unknown][] = [
     ['close()', (transport) => transport.close()],
     ['abandon()', (transport) => transport.abandon()],
   ];
 
-  test('by close() ends the session, and resolves with the answer', async () => {
+  test('by close() ends the session, and resolves with true when the server replies', async () => {
     const { server, transport, log } = await attach((peer, { xid, type }) => {
       if (type !== OpCode.closeSession) return;
       peer.reply(xid);
@@ -212,15 +215,15 @@ describe('the end', () => {
     expect(log).toEqual([]);
   });
 
-  test('by close() does not wait for ever, nor does it hold up the event loop', async () => {
+  test('by close() has a time limit, and does not block the event loop', async () => {
     const { transport } = await attach();
     const before = performance.eventLoopUtilization();
     expect(await transport.close()).toBe(false);
-    // Of about a second. What the machine takes from an event loop that waits counts as its waiting.
+    // Out of about one second. A slow machine's delays count as idle time of the event loop.
     expect(performance.eventLoopUtilization(before).active).toBeLessThan(500);
   });
 
-  test('by abandon() says nothing to the server', async () => {
+  test('by abandon() sends nothing to the server', async () => {
     const { server, transport, log } = await attach();
     transport.abandon();
     await server.peers[0].closed;
@@ -229,7 +232,7 @@ describe('the end', () => {
   });
 
   test.each(ends)(
-    'by %s fails what is unanswered, once, and takes nothing more',
+    'by %s fails each unanswered request once, and rejects new ones',
     async (_, end) => {
       const { transport, log, noted } = await attach();
       transport.exists('/', false, noted('before'));
@@ -243,11 +246,11 @@ describe('the end', () => {
     },
   );
 
-  test.each(ends)('by %s is the last that is heard of events and answers', async (_, end) => {
+  test.each(ends)('by %s stops all events and replies', async (_, end) => {
     const { peer, transport, log, noted } = await attach();
     transport.exists('/', false, noted('request'));
     await expect.poll(() => peer.asked.length).toBe(1);
-    // On their way when it ends.
+    // On their way when the connection ends.
     peer.event(EventType.created, '/late');
     peer.refuse(Xid.auth, ErrorCode.authFailed);
     await end(transport);
@@ -255,7 +258,7 @@ describe('the end', () => {
     expect(log.filter((entry) => !entry.startsWith('request'))).toEqual([]);
   });
 
-  test('by the server is told once, before what it takes along', async () => {
+  test('by the server is reported once, before the failed requests', async () => {
     const { peer, transport, log, noted } = await attach();
     transport.exists('/', false, noted('request'));
     await expect.poll(() => peer.asked.length).toBe(1);
