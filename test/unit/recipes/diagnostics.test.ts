@@ -81,7 +81,7 @@ describe('a published message', () => {
       grant.end('lost', new LeaseLostError('gone'));
       return grant;
     });
-    grant.end('lost');
+    grant.end('released');
     expect(events).toEqual(['wait began', 'wait granted cold', 'hold began', 'hold lost']);
   });
 
