@@ -1,19 +1,23 @@
 /**
  * Returns an HTML page that shows which process waited for leases and held them, and which faults struck
- * meanwhile. The page loads nothing from elsewhere.
+ * meanwhile. The page loads nothing from elsewhere. `show` runs in the page, so it cannot be divided into modules.
  *
  * `timeline` is `{ title, facts, length, lanes, leases, faults, handOvers, violations }`; times are
  * milliseconds:
  * - `facts`: `[name, value]` pairs
  * - `lanes`: names of processes and servers; leases and faults refer to them by index
- * - `leases`: `{ lane, key, mode, asked, granted, ended, outcome, token }`
+ * - `leases`: `{ lane, key, mode, asked, granted, ended, outcome, token }`; `asked` is undefined if the time of
+ *   the request is unknown, and `granted` if the lock was not granted
  * - `faults`: `{ lane, index, kind, from, until }`
  * - `handOvers`: `[released, granted]` pairs of indexes of leases
  * - `violations`: `{ property, message, at }`
  */
 export function timelinePage(timeline) {
-  const { title, facts, violations } = timeline;
-  const list = facts.map(([name, value]) => `<dt>${escape(name)}</dt><dd>${escape(value)}</dd>`);
+  const { title, facts, leases, handOvers, violations } = timeline;
+  const hasRequests = leases.some(({ asked }) => asked !== undefined);
+  const list = facts.map(
+    ([name, value]) => `<div><dt>${escape(name)}</dt><dd>${escape(value)}</dd></div>`,
+  );
   const buttons = violations.map(
     ({ property, message }, index) =>
       `<button class="violation" data-violation="${index}"><b>${escape(property)}</b> ${escape(message)}</button>`,
@@ -36,10 +40,12 @@ ${buttons.join('\n')}
   <span><button type="button" id="in">Zoom in</button> <button type="button" id="out">Zoom out</button>
   <button type="button" id="whole">Whole run</button></span>
   <span id="legend">
-    <span><i class="wait"></i> waits</span> <span><i class="hold"></i> holds, with its fencing token</span>
-    <span><i class="lost"></i> lost</span> <span><i class="refused"></i> not granted</span>
+    <span${hidden(hasRequests)}><i class="wait"></i> waits</span>
+    <span><i class="hold"></i> holds, with its fencing token</span> <span><i class="lost"></i> not released</span>
+    <span${hidden(hasRequests)}><i class="refused"></i> not granted</span>
     <span><i class="fault"></i> fault</span>
-    <span>↘ hand-over to another process <small id="too-many" hidden>(zoom in to see them)</small></span>
+    <span${hidden(handOvers.length > 0)}>↘ hand-over to another process
+      <small id="too-many" hidden>(zoom in to see them)</small></span>
   </span>
 </form>
 <p id="colours"></p>
@@ -59,7 +65,8 @@ const STYLE = `
   body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem 1.5rem; color: #222; background: #fff; }
   h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
   dl { display: flex; flex-wrap: wrap; gap: .2rem 1.5rem; margin: 0 0 .8rem; }
-  dl dt { color: #666; } dl dd { margin: 0 0 0 -1.1rem; font-variant-numeric: tabular-nums; }
+  dl div { display: flex; gap: .4rem; }
+  dl dt { color: #666; } dl dd { margin: 0; font-variant-numeric: tabular-nums; }
   form { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; align-items: center; }
   #colours { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .4rem 0; }
   #colours i { display: inline-block; width: .7rem; height: .7rem; }
@@ -80,12 +87,17 @@ const STYLE = `
     pointer-events: none; white-space: pre-wrap; font-size: 13px; }
 `;
 
+function hidden(isShown) {
+  return isShown ? '' : ' hidden';
+}
+
 function escape(text) {
   return String(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
 /** Draws the timeline. Runs in the page. */
-function show({ length, lanes, leases, faults, handOvers, violations }) {
+function show({ length, lanes, leases: recorded, faults, handOvers, violations }) {
+  const leases = recorded.map((lease) => ({ ...lease, asked: lease.asked ?? lease.granted }));
   const ROW = 13;
   /** A lane with more rows than these shows the others as thin lines, which share `THIN_ROWS` pixels. */
   const TALL_ROWS = 8;
@@ -377,11 +389,13 @@ function show({ length, lanes, leases, faults, handOvers, violations }) {
     return `fault ${fault.index}: ${fault.kind}\n${lanes[fault.lane]}, ${ms(fault.from)} to ${ms(fault.until)}`;
   }
   function leaseText({ lane, key, mode, asked, granted, ended, outcome, token }) {
-    const lines = [`${key} (${mode}), ${lanes[lane]}`, `asked at ${ms(asked)}`];
+    const lines = [`${key} (${mode}), ${lanes[lane]}`];
+    if (asked !== granted) lines.push(`requested at ${ms(asked)}`);
     if (granted === undefined) {
       lines.push(`${outcome} after ${ms(ended - asked)}`);
     } else {
-      lines.push(`granted at ${ms(granted)} after ${ms(granted - asked)}`);
+      const wait = asked === granted ? '' : ` after ${ms(granted - asked)}`;
+      lines.push(`granted at ${ms(granted)}${wait}`);
       lines.push(`${outcome} at ${ms(ended)} after ${ms(ended - granted)}`);
     }
     if (token !== undefined) lines.push(`fencing token ${token}`);

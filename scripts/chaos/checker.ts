@@ -23,10 +23,7 @@ export function check(history: History, setting: Timing): Check[] {
   const checks: [string, Findings][] = [
     ['no two leases overlap', overlaps(keys, excuses)],
     ['permits are never exceeded', permits(keys, excuses)],
-    [
-      'no work begins on a lease after the next lease was granted',
-      lateWork(history, keys, excuses),
-    ],
+    ['no work begins after the next lease is granted', lateWork(history, keys, excuses)],
     ['no stale write is accepted', staleWrites(history)],
     ['no write of a later lease is refused', wrongRefusals(history)],
     ['tokens rise', tokens(keys, excuses)],
@@ -242,7 +239,7 @@ function shortInterruptions({ faults, leases }: History, setting: Timing): Findi
         .get(worker)!
         .filter(({ from, until }) => from < ended && until + setting.sessionTimeout > granted);
       if (near.length > 0) made();
-      if (how !== 'told') continue;
+      if (how !== 'lost') continue;
       const explained = near.some(
         ({ from, until, ends }) =>
           (ends || until - from >= half) && ended <= until + recoveryLimit(setting),

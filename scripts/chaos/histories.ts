@@ -48,7 +48,7 @@ type WorkerEvent = { readonly worker: string; readonly life?: number } & (
   /** Recorded before the write is sent, and after the worker has checked that the lease is held. */
   | ({ readonly type: 'write'; readonly id: string } & At)
   /** The end of the lease for its holder: it begins to release it, or its signal aborts. */
-  | ({ readonly type: 'releasing' | 'told'; readonly id: string; readonly why?: string } & At)
+  | ({ readonly type: 'releasing' | 'lost'; readonly id: string; readonly why?: string } & At)
   /** The state of a lease in the first code after the event loop was blocked. */
   | ({ readonly type: 'woke' } & Woke)
   /** A wait for a lock inside another lock, recorded when it ends. */
@@ -107,7 +107,7 @@ export interface Lease extends Granted, By {
   readonly granted: number;
   /** Infinity while `how` is `open`. */
   ended: number;
-  how: 'open' | 'exited' | 'releasing' | 'told';
+  how: 'open' | 'exited' | 'releasing' | 'lost';
   why?: string;
   place?: Place;
   /** The times of its writes. */
@@ -171,7 +171,7 @@ export function assemble(events: readonly Event[]): History {
     if (!lease) continue;
     if (event.type === 'write') lease.writes.push(event.at);
     else if (event.type === 'place') lease.place = event;
-    else if (event.type === 'releasing' || event.type === 'told') {
+    else if (event.type === 'releasing' || event.type === 'lost') {
       Object.assign(lease, { ended: event.at, how: event.type, why: event.why });
     }
   }

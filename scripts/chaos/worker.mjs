@@ -231,7 +231,7 @@ function begin(lease, key, mode, permits = 1) {
   record({ type: 'granted', id, key, mode, count: permits, token: String(token), held, at });
   present.set(id, lease);
   lease.signal.addEventListener('abort', () => {
-    end(id, { type: 'told', why: lease.signal.reason.message, at: now() });
+    end(id, { type: 'lost', why: lease.signal.reason.message, at: now() });
   });
   send({ type: 'granted' });
   void locate(id, lease);

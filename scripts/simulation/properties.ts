@@ -54,7 +54,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
     held: record.ended > record.granted,
     granted: record.granted,
     ended: record.ended,
-    how: record.outcome === 'lost' ? 'told' : 'releasing',
+    how: record.outcome === 'lost' ? 'lost' : 'releasing',
     writes: record.workTimes,
   }));
   const checks = check(
@@ -77,7 +77,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
   const names = [
     'no two leases overlap',
     'permits are never exceeded',
-    'no work begins on a lease after the next lease was granted',
+    'no work begins after the next lease is granted',
     'tokens rise',
   ];
   for (const { name, violations } of checks) {

@@ -28,7 +28,7 @@ export function lease(
     mode: Mode;
     count: number;
     held: boolean;
-    end: 'releasing' | 'told';
+    end: 'releasing' | 'lost';
   }> = {},
 ): Event[] {
   const { key = 'till', mode = 'exclusive', count = 1, held = true, end = 'releasing' } = details;

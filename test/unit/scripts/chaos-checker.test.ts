@@ -72,7 +72,7 @@ describe("the chaos run's checker", () => {
     it('accepts an overlap if the first holder was notified, or its process was killed', () => {
       const second = lease('b1', 2, 8, 20);
       const cut = fault('cut', 'a', 0, 1_500);
-      expect(violations(...lease('a1', 1, 0, 7, { end: 'told' }), ...second, cut)).toEqual({});
+      expect(violations(...lease('a1', 1, 0, 7, { end: 'lost' }), ...second, cut)).toEqual({});
       const exited: Event = { type: 'exited', worker: 'a', life: 1, at: 7 };
       expect(violations(...lease('a1', 1, 0, undefined), exited, ...second)).toEqual({});
     });
@@ -81,11 +81,11 @@ describe("the chaos run's checker", () => {
       'accepts an overlap while the first process was stopped: %s',
       (kind) => {
         const pause = fault(kind, 'a', 5, 3_000);
-        const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+        const late = lease('a1', 1, 0, 3_001, { end: 'lost' });
         expect(violations(pause, ...late, ...lease('b1', 2, 2_100, 2_200))).toEqual({});
         // It ran until then, or continued long after.
         expect(violations(pause, ...late, ...lease('b1', 2, 4, 2_200))).toHaveProperty([name]);
-        const blind = lease('a1', 1, 0, 3_300, { end: 'told' });
+        const blind = lease('a1', 1, 0, 3_300, { end: 'lost' });
         expect(violations(pause, ...blind, ...lease('b1', 2, 2_100, 2_200))).toHaveProperty([name]);
         expect(
           violations({ ...pause, worker: 'c' }, ...late, ...lease('b1', 2, 2_100, 2_200)),
@@ -97,7 +97,7 @@ describe("the chaos run's checker", () => {
       const expiry = fault('expire', 'a', 5, 6);
       const next = lease('b1', 2, 10, 20);
       const until = (at: number) =>
-        violations(expiry, ...lease('a1', 1, 0, at, { end: 'told' }), ...next);
+        violations(expiry, ...lease('a1', 1, 0, at, { end: 'lost' }), ...next);
       expect(until(1_500)).toEqual({});
       expect(until(1_800)).toHaveProperty([name]);
     });
@@ -122,12 +122,12 @@ describe("the chaos run's checker", () => {
   });
 
   describe('the check for work on an old lease', () => {
-    const name = 'no work begins on a lease after the next lease was granted';
+    const name = 'no work begins after the next lease is granted';
     const next = lease('b1', 2, 2_100, 2_200);
 
     it('finds such work, also after a pause', () => {
       const pause = fault('stop', 'a', 5, 3_000);
-      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+      const late = lease('a1', 1, 0, 3_001, { end: 'lost' });
       expect(violations(pause, ...late, write('a1', 4), ...next)).toEqual({});
       expect(violations(pause, ...late, write('a1', 3_000.5), ...next)).toEqual({
         [name]: ['a1 worked on till 900.5 ms after the grant of b1'],
@@ -136,7 +136,7 @@ describe("the chaos run's checker", () => {
 
     it('finds a lease that was still reported as held after the pause', () => {
       const pause = fault('block', 'a', 5, 3_000);
-      const late = lease('a1', 1, 0, 3_001, { end: 'told' });
+      const late = lease('a1', 1, 0, 3_001, { end: 'lost' });
       const woke = (held: boolean): Event => {
         return {
           type: 'woke',
@@ -154,7 +154,7 @@ describe("the chaos run's checker", () => {
 
     it('accepts such work if the run expired the session', () => {
       const expiry = fault('expire', 'a', 2_000, 2_001);
-      const late = lease('a1', 1, 0, 2_150, { end: 'told' });
+      const late = lease('a1', 1, 0, 2_150, { end: 'lost' });
       expect(violations(expiry, ...late, write('a1', 2_140), ...next)).toEqual({});
     });
   });
@@ -235,7 +235,7 @@ describe("the chaos run's checker", () => {
 
   it('finds a lease that was lost by a short interruption', () => {
     const name = 'no short interruption ends a lease';
-    const lost = lease('a1', 1, 0, 1_600, { end: 'told' });
+    const lost = lease('a1', 1, 0, 1_600, { end: 'lost' });
     expect(violations(...lost, fault('stall', 'a', 100, 1_200))).toEqual({});
     expect(violations(...lost, fault('stall', 'a', 300, 1_200))).toHaveProperty([name]);
     expect(violations(...lost, fault('stall', 'b', 100, 1_200))).toHaveProperty([name]);
@@ -273,13 +273,13 @@ describe("the chaos run's checker", () => {
     const waits = [nested(0, 400), nested(0, 800), nested(1_000, 4_000)];
     expect(violations(...waits)).toEqual({});
     expect(check(assemble(waits), SETTING)).toContainEqual({ name, made: 2, violations: [] });
-    const told: Event = {
+    const reported: Event = {
       type: 'deadlock',
       worker: 'a',
       message: 'deadlock: "room" is held',
       at: 900,
     };
-    expect(violations(...waits, told)).toEqual({
+    expect(violations(...waits, reported)).toEqual({
       [name]: ['a reported a deadlock: "room" is held'],
     });
   });
