@@ -4,10 +4,12 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { CHROMIUM, launchBrowser, openShop } from '../../scripts/browser.mjs';
 
 if (!CHROMIUM && !process.env.CI) {
-  console.log('Left out: the tests of the live page (no Chromium; CHROMIUM names its program).');
+  console.log(
+    'Left out: the tests of the live page (no Chromium was found; the variable CHROMIUM can name its program).',
+  );
 }
 
-/** Milliseconds for a sale, on a busy machine. */
+/** Time limit of a sale in milliseconds, on a busy machine. */
 const PATIENCE = 90_000;
 const A_PHONE = { width: 390, height: 844 };
 const A_SMALL_PHONE = { width: 320, height: 568 };
@@ -27,7 +29,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     await shop?.stop();
   });
 
-  /** A fresh visitor, whose console stays clean. */
+  /** Opens the page in a fresh context. Its console must stay empty. */
   async function visit(options: BrowserContextOptions = {}): Promise<Page> {
     const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
     const page = await context.newPage();
@@ -71,13 +73,13 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     Number((await page.locator(`#${id}`).textContent())!.replace(/,/g, ''));
   const verdict = (page: Page) => page.locator('#verdict').textContent();
   const told = (page: Page) => page.locator('#log').textContent();
-  // As text: it runs in the page, whose names are not those of this project.
+  // As text, because it runs in the page, which has none of this project's names.
   const style = (page: Page, selector: string, property: string) =>
     page.evaluate<string>(
       `getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${property}')`,
     );
 
-  it('shows in red how the shop oversells without a lock', async () => {
+  it('shows in red how many items the shop oversells without a lock', async () => {
     const page = await visit();
     await start(page, { mode: 'none', buyers: 90, items: 30, delay: [30, 60] });
     await over(page);
@@ -89,21 +91,24 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     expect(await style(page, '#oversold', 'color')).toBe(red);
   });
 
-  it.each(['lock', 'lingering', 'strict'])('shows an exact sale with %s', async (mode) => {
-    const page = await visit();
-    await start(page, { mode, buyers: 90, items: 30, delay: [5, 20] });
-    await over(page);
-    expect(await verdict(page)).toBe('Sold exactly 30, none twice.');
-    expect(await figure(page, 'oversold')).toBe(0);
-    expect(await figure(page, 'stock')).toBe(0);
-    expect(await figure(page, 'answered')).toBe(90);
-    const shares = await page.locator('.sold').allTextContents();
-    const sold = shares.map((share) => Number.parseInt(share, 10));
-    expect(sold.reduce((sum, one) => sum + one)).toBe(30);
-    expect(await page.locator('#token').textContent()).toMatch(/^\d{16,}$/);
-  });
+  it.each(['lock', 'lingering', 'strict'])(
+    'shows a sale of exactly the stock with %s',
+    async (mode) => {
+      const page = await visit();
+      await start(page, { mode, buyers: 90, items: 30, delay: [5, 20] });
+      await over(page);
+      expect(await verdict(page)).toBe('Sold exactly 30, none twice.');
+      expect(await figure(page, 'oversold')).toBe(0);
+      expect(await figure(page, 'stock')).toBe(0);
+      expect(await figure(page, 'answered')).toBe(90);
+      const shares = await page.locator('.sold').allTextContents();
+      const sold = shares.map((share) => Number.parseInt(share, 10));
+      expect(sold.reduce((sum, one) => sum + one)).toBe(30);
+      expect(await page.locator('#token').textContent()).toMatch(/^\d{16,}$/);
+    },
+  );
 
-  /** Each hold lasts for a second: time to find its holder and to strike it. */
+  /** Each hold lasts for a second: long enough to find the holder and to kill it. */
   const slow = { mode: 'lock', buyers: 12, items: 12, delay: [1000, 1000] } as const;
 
   async function holder(page: Page): Promise<string> {
@@ -112,7 +117,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     return (await holding.getAttribute('data-instance'))!;
   }
 
-  it('shows how the lock moves on when its holder is killed, and how it comes back', async () => {
+  it('shows that the lock moves on when its holder is killed, and that the instance can be revived', async () => {
     const page = await visit();
     await start(page, slow);
     const killed = await holder(page);
@@ -133,7 +138,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     await expect.poll(() => page.locator('#leader').textContent()).toMatch(/^Instance \d$/);
   });
 
-  it('shows how the lock moves on when the session of its holder expires', async () => {
+  it('shows that the lock moves on when the session of its holder expires', async () => {
     const page = await visit();
     await start(page, slow);
     const expired = await holder(page);
@@ -147,13 +152,16 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     expect(await figure(page, 'oversold')).toBe(0);
   });
 
-  it.each([A_PHONE, A_SMALL_PHONE])('fits a phone of $width pixels', async (viewport) => {
-    const page = await visit({ viewport, hasTouch: true, isMobile: true });
-    const width = await page.evaluate('document.documentElement.scrollWidth');
-    expect(width).toBe(viewport.width);
-  });
+  it.each([A_PHONE, A_SMALL_PHONE])(
+    'fits the width of a phone, $width pixels',
+    async (viewport) => {
+      const page = await visit({ viewport, hasTouch: true, isMobile: true });
+      const width = await page.evaluate('document.documentElement.scrollWidth');
+      expect(width).toBe(viewport.width);
+    },
+  );
 
-  it.each(['light', 'dark'] as const)('is readable in the %s', async (colorScheme) => {
+  it.each(['light', 'dark'] as const)('has sufficient contrast in the %s', async (colorScheme) => {
     const page = await visit({ colorScheme });
     const ground = luminance(await style(page, 'body', 'background-color'));
     expect(ground > 0.5).toBe(colorScheme === 'light');
@@ -164,7 +172,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     }
   });
 
-  it('takes its buttons away from pages of elsewhere', async () => {
+  it('disables its buttons on pages from other machines', async () => {
     const post = (path: string, headers: Record<string, string>) =>
       new Promise<number>((resolve, reject) => {
         const sent = request(`${shop.url}${path}`, { method: 'POST', headers }, (answer) => {
@@ -185,7 +193,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
   });
 });
 
-/** Of WCAG: relative luminance of `rgb(…)`, and the contrast of two. */
+/** As WCAG defines them: the relative luminance of `rgb(…)`, and the contrast of two colours. */
 function luminance(colour: string): number {
   const [red, green, blue] = colour.match(/\d+/g)!.map((part) => {
     const value = Number(part) / 255;

@@ -52,7 +52,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
     rmSync(directory, { recursive: true });
   });
 
-  /** Opens the page, which must neither fail nor ask for anything else. */
+  /** Opens the page, which must neither report errors nor request other resources. */
   async function open(): Promise<Page> {
     const page = await browser.newPage({ viewport: { width: 1200, height: 800 } });
     const problems: string[] = [];

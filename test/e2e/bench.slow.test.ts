@@ -25,13 +25,13 @@ const BRIEFLY = ['--seconds', '1', '--repetitions', '1'];
 
 const start = (...args: string[]) => startCommand('dist-scripts/bench/main.mjs', args);
 
-/** A process and all that it started, and they. */
+/** Returns a process and all of its descendants. */
 function familyOf(pid: number): number[] {
   return [pid, ...childrenOf(pid).flatMap(familyOf)];
 }
 
 describe('npm run bench', { timeout: 400_000 }, () => {
-  it('measures all that is there, and prints one object', async () => {
+  it('measures all available systems, and prints one JSON object', async () => {
     const cases = ['uncontended', 'hot-64'];
     const { code, stdout, stderr } = await start('--json', '--cases', cases.join(), ...BRIEFLY)
       .ended;
@@ -56,7 +56,7 @@ describe('npm run bench', { timeout: 400_000 }, () => {
         expect(ratios[name]![peer]! / ratio).toBeCloseTo(1, 2);
       }
     }
-    // The one that runs wherever this test does, and with somebody who comes in between.
+    // The one case that runs wherever this test does, with a prober.
     const { prober, longestWait } = report.cases['hot-64']!['ours (embedded)']!;
     expect(longestWait).toBeGreaterThan(0);
     expect(prober!.longestWait).toBeGreaterThan(0);
@@ -70,24 +70,27 @@ describe('npm run bench', { timeout: 400_000 }, () => {
     ['--write', '--cases=hot-64'],
     ['--loud'],
     ['5'],
-  ])('refuses %s %s', async (...args) => {
+  ])('rejects %s %s', async (...args) => {
     const { code, stdout, stderr } = await start(...args).ended;
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(args[0]);
   });
 
-  it.each(['SIGINT', 'SIGKILL'] as const)('leaves nothing behind after %s', async (signal) => {
-    const { child, ended } = start('--json', '--cases', 'hot-64', '--seconds', '20');
-    const load = (pid: number) =>
-      readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('workers/ours.mjs');
-    let started: number[] = [];
-    const isLoaded = () => (started = familyOf(child.pid!)).some(load);
-    await expect.poll(isLoaded).toBe(true);
-    child.kill(signal);
-    const { code, stderr } = await ended;
-    if (signal === 'SIGINT') {
-      expect({ code, stderr }).toEqual({ code: 1, stderr: 'FAILED: interrupted\n' });
-    }
-    await expect.poll(() => running(started)).toEqual([]);
-  });
+  it.each(['SIGINT', 'SIGKILL'] as const)(
+    'leaves no process or file behind after %s',
+    async (signal) => {
+      const { child, ended } = start('--json', '--cases', 'hot-64', '--seconds', '20');
+      const load = (pid: number) =>
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('workers/ours.mjs');
+      let started: number[] = [];
+      const isLoaded = () => (started = familyOf(child.pid!)).some(load);
+      await expect.poll(isLoaded).toBe(true);
+      child.kill(signal);
+      const { code, stderr } = await ended;
+      if (signal === 'SIGINT') {
+        expect({ code, stderr }).toEqual({ code: 1, stderr: 'FAILED: interrupted\n' });
+      }
+      await expect.poll(() => running(started)).toEqual([]);
+    },
+  );
 });

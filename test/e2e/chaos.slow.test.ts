@@ -19,7 +19,7 @@ const start = (...args: string[]) => startCommand('dist-scripts/chaos.mjs', args
 const chaos = (...args: string[]) => start(...args).ended;
 
 describe('npm run chaos', { retry: 0, timeout: 400_000 }, () => {
-  it('finds no violation beside the embedded server, for a fixed seed', async () => {
+  it('finds no violation on the embedded server with a fixed seed', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'chaos-test-'));
     const report = join(directory, 'report.html');
     const args = ['--seed', '1', '--minutes', '1', '--server', 'embedded', '--transport', 'wire'];
@@ -36,10 +36,10 @@ describe('npm run chaos', { retry: 0, timeout: 400_000 }, () => {
     await rm(directory, { recursive: true });
   });
 
-  it('finds no violation beside an ensemble, where there is one, for a random seed', async () => {
+  it('finds no violation on an ensemble, if one is installed, with a random seed', async () => {
     const server = RealZooKeeper.isInstalled() ? 'ensemble' : 'embedded';
     const { code, stdout, stderr } = await chaos('--minutes', '1', '--server', server);
-    // With the seed, should there ever be one.
+    // The output of a failure contains the seed.
     expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^no two leases overlap +\d+ +0$/m);
     expect(stdout).toMatch(/^no deadlock is reported where there is none +[1-9]\d* +0$/m);
@@ -52,14 +52,14 @@ describe('npm run chaos', { retry: 0, timeout: 400_000 }, () => {
     ['--server', 'real'],
     ['--transport', 'pigeon'],
     ['--loud'],
-  ])('refuses %s %s', async (...args) => {
+  ])('rejects %s %s', async (...args) => {
     const [name, value] = args;
     const { code, stdout, stderr } = await chaos(value ? `${name}=${value}` : name!);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(name);
   });
 
-  it('says the seed, and stops what it started, when it is interrupted', async () => {
+  it('prints the seed and stops its processes when it is interrupted', async () => {
     const { child, ended } = start('--seed', '5', '--server', 'embedded');
     await expect.poll(() => childrenOf(child.pid!)).toHaveLength(4);
     const workers = childrenOf(child.pid!);

@@ -30,17 +30,17 @@ const ONCE_EACH_BUT_KILLS = [
   '--drops',
   '1',
 ];
-/** What no machine is to blame for, however busy it is: two leaders, and writes or tokens out of their order. */
+/** Failures that a busy machine cannot cause: two leaders, and writes or tokens out of order. */
 const NEVER = / still led | was accepted after | came after /;
 const ATTEMPTS = 3;
-/** A slow network, so that no pause of a busy machine is as long as a round trip. */
+/** A slow network, so that a round trip is longer than any pause of a busy machine. */
 const SLOW = ['--server', 'embedded', '--latency', '50'];
 
 const start = (...args: string[]) => startCommand('dist-scripts/failover.mjs', args);
 
 const failover = (...args: string[]) => start(...args).ended;
 
-/** Once more where nothing but a limit was missed: who always misses it is not excused. */
+/** Repeats a run that only exceeded a time limit. A run that always exceeds it fails. */
 async function failoverInTime(...args: string[]) {
   for (let attempt = 1; ; attempt++) {
     const ended = await failover(...args);
@@ -49,7 +49,7 @@ async function failoverInTime(...args: string[]) {
 }
 
 describe('npm run bench:failover', { retry: 0, timeout: 400_000 }, () => {
-  it('never sees two leaders, and none only within the limits', async () => {
+  it('never sees two leaders, and no time without a leader above the limits', async () => {
     const counts = ['--kills', '0', '--resignations', '6', '--expiries', '2', '--drops', '2'];
     const { code, stdout, stderr } = await failoverInTime('--json', ...SLOW, ...counts);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -60,17 +60,18 @@ describe('npm run bench:failover', { retry: 0, timeout: 400_000 }, () => {
       tickTime: 500,
       resignations: { count: 6 },
       expiries: { count: 2 },
-      // The leader's session survives the first of them.
+      // The leader's session survives the first dropped connection.
       drops: { count: 1, survived: 1 },
       overlaps: 0,
     });
     expect(report.resignations.max).toBeLessThanOrEqual(3 * report.medianCreate);
-    // The links do take their time; a timer may be early by a part of a millisecond.
+    // The links have their latency. A timer may fire a fraction of a millisecond early.
     expect(report.medianCreate).toBeGreaterThan(98);
   });
 
-  it('has a next leader as soon as the session of a killed one is over', async () => {
-    // The limit is the session's timeout and two ticks: a slow network's round trips have no part in it.
+  it('elects the next leader as soon as the session of a killed leader is over', async () => {
+    // The limit is the session timeout and two ticks. The round trips of a slow network are not
+    // part of it.
     const none = ['--resignations', '0', '--expiries', '0', '--drops', '0', '--latency', '0'];
     const { code, stdout, stderr } = await failoverInTime(
       ...['--json', '--server', 'embedded', '--kills', '3', ...none],
@@ -98,14 +99,14 @@ describe('npm run bench:failover', { retry: 0, timeout: 400_000 }, () => {
     ['--server', 'other'],
     ['--loud'],
     ['5'],
-  ])('refuses %s %s', async (...args) => {
+  ])('rejects %s %s', async (...args) => {
     const [name, value] = args;
     const { code, stdout, stderr } = await failover(value ? `${name}=${value}` : name!);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(name);
   });
 
-  it('stops what it started when it is interrupted', async () => {
+  it('stops its processes when it is interrupted', async () => {
     const { child, ended } = start(...SLOW);
     await expect.poll(() => childrenOf(child.pid!)).toHaveLength(3);
     const instances = childrenOf(child.pid!);

@@ -18,10 +18,10 @@ const Goods = new EntitySchema<Row>({
   },
 });
 
-/** Odd, and beyond what a double can tell from its neighbours: the embedded server's tokens are as large. */
+/** An odd number that a double cannot represent, as large as the tokens of the embedded server. */
 const TOKEN = 1_760_000_000_000_000_001n;
 
-/** As docs/fencing.md has it. */
+/** The statement of docs/fencing.md. */
 async function takeFence(manager: EntityManager, id: string, fencingToken: bigint) {
   const token = String(fencingToken);
   const { affected } = await manager
@@ -33,7 +33,7 @@ async function takeFence(manager: EntityManager, id: string, fencingToken: bigin
   if (affected === 0) throw new Error(`a later holder of the lock has written ${id}`);
 }
 
-/** Opens a fresh database; what it gives back closes it. */
+/** Opens a fresh database, and returns a function that closes it. */
 function useDatabase(start: () => Promise<[DataSourceOptions, (() => Promise<void>)?]>) {
   let stop: (() => Promise<void>) | undefined;
   let database: DataSource;
@@ -72,7 +72,7 @@ describe('a fence in SQLite', () => {
     { type: 'better-sqlite3', database: ':memory:', driver: libsql },
   ]);
 
-  it('lets a token in again, and refuses the one below it', () => expectOrder(database()));
+  it('accepts a token again, and rejects a lower one', () => expectOrder(database()));
 });
 
 describe.skipIf(!PrivateMariaDb.installed)('a fence in MariaDB', () => {
@@ -81,9 +81,9 @@ describe.skipIf(!PrivateMariaDb.installed)('a fence in MariaDB', () => {
     return [{ type: 'mariadb', url: server.url }, () => server[Symbol.asyncDispose]()];
   });
 
-  it('lets a token in again, and refuses the one below it', () => expectOrder(database()));
+  it('accepts a token again, and rejects a lower one', () => expectOrder(database()));
 
-  it('waits for the transaction of an earlier holder, and reads what that one left', async () => {
+  it('waits for the transaction of an earlier holder, and reads what it wrote', async () => {
     const late = database().createQueryRunner();
     const next = database().createQueryRunner();
     await late.startTransaction();

@@ -48,7 +48,7 @@ function showsTheHerd({ results }: Report, waiters: number): void {
 }
 
 describe('npm run bench:herd', () => {
-  it('measures that a release of a teaching recipe wakes n - 1 in vain, and of a real one nobody', async () => {
+  it('measures that a release wakes n waiters of a teaching recipe, n - 1 of them in vain, and one of a real recipe', async () => {
     const { code, stdout, stderr } = await herd('--json', '--waiters', '7,1,3');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const report = JSON.parse(stdout) as Report;
@@ -88,21 +88,21 @@ describe('npm run bench:herd', () => {
     ['--zookeeper', 'localhost:65536'],
     ['--loud'],
     ['5'],
-  ])('refuses %s %s', async (...args) => {
+  ])('rejects %s %s', async (...args) => {
     const { code, stdout, stderr } = await herd(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(args[0]);
   });
 
-  it('says so where there is no ZooKeeper, and ends', async () => {
+  it('exits with an error if no ZooKeeper is running', async () => {
     const { code, stderr } = await herd('--waiters', '1', '--zookeeper', '127.0.0.1:1');
     expect(code).toBe(1);
     expect(stderr).toMatch(/^FAILED: connection 1 of 2/m);
   });
 
-  it('ends by itself when it is interrupted', async () => {
+  it('exits when it is interrupted', async () => {
     const { child, ended } = start('--waiters', '100');
-    // It says who takes part once all are connected.
+    // It prints the participants once all are connected.
     await once(child.stdout, 'data');
     child.kill('SIGINT');
     const { code, stderr } = await ended;

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
-/** Milliseconds for what comes from a registry, at most. */
+/** Time limit in milliseconds for programs that download from a registry. */
 const INSTALLING = 600_000;
 
 const APP = `
@@ -128,7 +128,7 @@ describe('the packed tarball', () => {
     });
   });
 
-  it('brings its command line', async () => {
+  it('contains the command-line program', async () => {
     const { stdout } = await run('npx', ['nestjs-zookeeper', '--help'], { cwd: directory });
     expect(stdout).toMatch(/^Usage: nestjs-zookeeper/);
   });
@@ -137,10 +137,10 @@ describe('the packed tarball', () => {
     ['an ESM project', ['--module', 'nodenext']],
     ['a CommonJS project', ['--module', 'node20', '--moduleResolution', 'node16']],
     [
-      'a project that knows no exports',
+      'a project whose module resolution ignores exports',
       ['--module', 'commonjs', '--moduleResolution', 'node10', '--ignoreDeprecations', '6.0'],
     ],
-  ])('carries its types into %s', async (_, modules) => {
+  ])('has types that compile in %s', async (_, modules) => {
     await writeFile(join(directory, 'orders.ts'), TYPED);
     const { stdout } = await run(
       'npx',
@@ -163,7 +163,7 @@ describe('the packed tarball', () => {
     expect(stdout).toBe('');
   });
 
-  it('holds the built library and its papers, and no source, test or sample', async () => {
+  it('contains the built library, README, CHANGELOG and LICENSE, but no sources, tests or sample', async () => {
     const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
       cwd: root,
     });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CLI = join(ROOT, 'node_modules/@nestjs/cli/bin/nest.js');
 
-// In a copy: other test files run what the repository's own build has made.
+// In a copy, because other test files run the repository's own build.
 const copy = mkdtempSync(join(tmpdir(), 'nest-build-'));
 
 const run = (...args: string[]) =>
@@ -26,7 +26,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(copy, { recursive: true }));
 
-it('nest build, by nest-cli.json alone, makes a sample that runs, and says nothing', () => {
+it('nest build with nest-cli.json alone produces a working sample, without output', () => {
   expect(run(CLI, 'build')).toBe('');
   expect(run('dist-sample/seckill.js', '--help')).toMatch(/^npm run seckill/);
 }, 400_000);

@@ -48,14 +48,14 @@ describe('an instance of the shop', () => {
   const start = (delay: ShopSettings['delay'] = settings.delay) =>
     Instance.start({ ...settings, delay }, { entry: INSTANCE });
 
-  /** The shop's only buyer has the lock: it was granted, and the shop has answered since. */
+  /** Resolves when the shop's only buyer holds the lock and the shop has answered since. */
   async function holdsTheLock(shop: Instance): Promise<void> {
     const metrics = async () => (await fetch(`${shop.url}/metrics`)).text();
     await expect.poll(metrics).toMatch(/^zookeeper_lock_grants_total\{.*\} 1/m);
     for (let i = 0; i < 3; i++) await look(shop);
   }
 
-  it('that is killed while it holds the lock costs its own buyers, and nobody an item', async () => {
+  it('that is killed while it holds the lock loses the requests of its own buyers, and no item is sold twice', async () => {
     await using victim = await start([60_000, 60_000]);
     await using second = await start();
     await using third = await start();
@@ -80,7 +80,7 @@ describe('an instance of the shop', () => {
     expect(await look(second)).toMatchObject({ stock: 0, orders: ITEMS });
   });
 
-  it('that is stopped past its session comes too late: the fence refuses its write', async () => {
+  it('that is stopped for longer than its session is too late: the fence rejects its write', async () => {
     await using paused = await start([5_000, 5_000]);
     await using next = await start();
     const late = purchase(paused);
@@ -97,7 +97,7 @@ describe('an instance of the shop', () => {
     expect(((await refused.json()) as { message: string }).message).toMatch(/^fence: /);
     expect(await look(next)).toMatchObject({ stock: ITEMS - 1, orders: 1 });
 
-    // It is back in the queue with a new session.
+    // The instance queues again with a new session.
     expect((await purchase(paused)).status).toBe(201);
     expect(await look(next)).toMatchObject({ stock: ITEMS - 2, orders: 2 });
   });

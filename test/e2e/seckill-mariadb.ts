@@ -9,7 +9,7 @@ import { freePort } from '../support/real-zookeeper.js';
 const SERVER = ['/usr/sbin/mariadbd', '/usr/bin/mariadbd'].find(existsSync);
 const INSTALL = '/usr/bin/mariadb-install-db';
 
-/** A MariaDB with a data directory of its own, on loopback. */
+/** A MariaDB server on loopback with its own data directory. */
 export class PrivateMariaDb implements AsyncDisposable {
   static readonly installed = SERVER !== undefined && existsSync(INSTALL);
 
@@ -32,7 +32,7 @@ export class PrivateMariaDb implements AsyncDisposable {
     const bootstrap = join(directory, 'bootstrap.sql');
     await writeFile(
       bootstrap,
-      // The server reads it by lines.
+      // The server reads one statement per line.
       `CREATE DATABASE shop;
 CREATE USER shop@'127.0.0.1' IDENTIFIED BY 'shop';
 GRANT ALL ON shop.* TO shop@'127.0.0.1';

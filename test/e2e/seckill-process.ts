@@ -15,11 +15,13 @@ interface Ended {
   code: number | null;
   stdout: string;
   stderr: string;
-  /** Temporary files it left behind. */
+  /** The temporary files that it left behind. */
   left: string[];
 }
 
-/** The built seckill in a process of its own, with a directory of its own for temporary files. */
+/**
+ * The built seckill command in a process of its own, with its own directory for temporary files.
+ */
 export class SeckillProcess {
   stdout = '';
   stderr = '';
@@ -47,11 +49,11 @@ export class SeckillProcess {
     return new SeckillProcess(child, temporary);
   }
 
-  /** Resolves when stderr has said it; rejects when the process ends without. */
+  /** Resolves when stderr contains the text; rejects when the process exits without it. */
   async says(text: RegExp): Promise<void> {
     while (!text.test(this.stderr)) {
       if (this.child.exitCode !== null || this.child.signalCode !== null) {
-        throw new Error(`ended without ${text}: ${this.stderr}`);
+        throw new Error(`exited without ${text}: ${this.stderr}`);
       }
       await Promise.race([once(this.child.stderr!, 'data'), this.ended]);
     }

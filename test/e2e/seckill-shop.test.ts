@@ -39,7 +39,7 @@ describe('the shop of npm start', () => {
 
   const reset = (stock: unknown) => http.post('/goods-stock/phone/reset').send({ stock });
 
-  it.each(['purchase', 'purchase-unlocked'])('sells by %s', async (route) => {
+  it.each(['purchase', 'purchase-unlocked'])('sells an item by %s', async (route) => {
     await reset(2).expect(200, { goodsNo: 'phone', stock: 2, isActive: true, orders: 0 });
     await http.post(`/goods-stock/phone/${route}`).expect(201);
     await http
@@ -51,7 +51,7 @@ describe('the shop of npm start', () => {
   });
 
   it.each(['purchase', 'purchase-unlocked'])(
-    'answers by %s as a shop would where there is nothing to sell',
+    '%s answers 404 for unknown goods and 410 for goods that are not on sale',
     async (route) => {
       const car = await http.post(`/goods-stock/car/${route}`).expect(404);
       expect(car.body.message).toBe('there are no goods car');
@@ -61,7 +61,7 @@ describe('the shop of npm start', () => {
   );
 
   it.each(['PHONE', 'a%2Fb', '%00', 'x'.repeat(65)])(
-    'refuses the goods number %s',
+    'rejects the goods number %s',
     async (goodsNo) => {
       const { body } = await http.post(`/goods-stock/${goodsNo}/purchase`).expect(400);
       expect(body.message).toBe('a goods number is 1 to 64 lower-case letters, digits and hyphens');
@@ -69,12 +69,12 @@ describe('the shop of npm start', () => {
     },
   );
 
-  it.each([undefined, '5', -1, 1.5, 1e9, null])('refuses a stock of %j', async (stock) => {
+  it.each([undefined, '5', -1, 1.5, 1e9, null])('rejects a stock of %j', async (stock) => {
     const { body } = await reset(stock).expect(400);
     expect(body.message).toMatch(/^the body must be \{ "stock": n \}/);
   });
 
-  it('tells Prometheus what its locks do', async () => {
+  it('serves the metrics of its locks to Prometheus', async () => {
     await reset(2).expect(200);
     const { text, type } = await http.get('/metrics').expect(200);
     expect(type).toBe('text/plain');
@@ -85,7 +85,7 @@ describe('the shop of npm start', () => {
     expect(text).toMatch(/^zookeeper_connection_count\{.*state="CONNECTED".*\} 1$/m);
   });
 
-  it('sells no piece twice to buyers at once in one process', async () => {
+  it('sells no item twice to concurrent buyers of one process', async () => {
     await reset(10);
     const answers = await Promise.all(
       Array.from({ length: 30 }, () => http.post('/goods-stock/phone/purchase')),
@@ -97,7 +97,7 @@ describe('the shop of npm start', () => {
       .expect(200, { goodsNo: 'phone', stock: 0, isActive: true, orders: 10 });
   });
 
-  it('takes its database along when it is stopped', async () => {
+  it('deletes its database when it is stopped', async () => {
     const exited = once(shop, 'exit');
     shop.kill('SIGTERM');
     await exited;

@@ -2,7 +2,7 @@ import { expect, describe, it } from 'vitest';
 import { lives, seckill, SeckillProcess } from './seckill-process.js';
 
 const SMALL = ['--buyers', '200', '--items', '20'];
-/** Slow enough to be caught in the act. */
+/** Options of a run that is slow enough to be interrupted. */
 const SLOW = ['--buyers', '200', '--items', '150', '--delay', '50'];
 
 describe('the seckill', { retry: 0 }, () => {
@@ -25,7 +25,7 @@ describe('the seckill', { retry: 0 }, () => {
     expect(left).toEqual([]);
   });
 
-  it('ends with a table and a sentence on stdout, its progress on stderr', async () => {
+  it('prints a table and a sentence on stdout, and its progress on stderr', async () => {
     const { stdout, stderr } = await (await SeckillProcess.start(...SMALL)).ended;
     expect(stdout).toMatch(
       /^ +requests +orders +stock left +oversold +throughput +p50 +p99 +errors$/m,
@@ -38,7 +38,7 @@ describe('the seckill', { retry: 0 }, () => {
   it.each([
     ['--nonsense', "seckill: Unknown option '--nonsense'\n"],
     ['--buyers=none', "seckill: --buyers must be a whole number from 1 to 20000, but is 'none'\n"],
-  ])('refuses %s in one line', async (flag, line) => {
+  ])('rejects %s with one line', async (flag, line) => {
     const { code, stdout, stderr } = await (await SeckillProcess.start(flag)).ended;
     expect({ code, stdout, stderr }).toEqual({ code: 2, stdout: '', stderr: line });
   });
@@ -49,7 +49,7 @@ describe('the seckill', { retry: 0 }, () => {
     expect(code).toBe(0);
   });
 
-  it('says in one line which database it cannot reach, and shows no password', async () => {
+  it('names in one line the database that it cannot reach, without its password', async () => {
     const run = await SeckillProcess.start('--database', 'mysql://me:secret@127.0.0.1:1/shop');
     const { code, stderr, left } = await run.ended;
     expect(stderr).toMatch(/^seckill: .*127\.0\.0\.1:1.*\n$/);
@@ -60,26 +60,29 @@ describe('the seckill', { retry: 0 }, () => {
   it.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
-  ] as const)('leaves nothing running on %s in mid-run', async (signal, expected) => {
-    const run = await SeckillProcess.start(...SLOW);
-    await run.says(/^locked: /m);
-    run.kill(signal);
-    const { code, stdout, left } = await run.ended;
-    expect({ code, stdout, left }).toEqual({ code: expected, stdout: '', left: [] });
-    expect(run.instancePids).toHaveLength(3);
-    expect(run.instancePids.filter(lives)).toEqual([]);
-  });
+  ] as const)(
+    'leaves no process behind after %s in the middle of a run',
+    async (signal, expected) => {
+      const run = await SeckillProcess.start(...SLOW);
+      await run.says(/^locked: /m);
+      run.kill(signal);
+      const { code, stdout, left } = await run.ended;
+      expect({ code, stdout, left }).toEqual({ code: expected, stdout: '', left: [] });
+      expect(run.instancePids).toHaveLength(3);
+      expect(run.instancePids.filter(lives)).toEqual([]);
+    },
+  );
 
-  it('takes its instances along when it is killed itself', async () => {
+  it('stops its instances when it is killed itself', async () => {
     const run = await SeckillProcess.start(...SLOW);
     await run.says(/^locked: /m);
     run.kill('SIGKILL');
-    // Their stderr is its own: the stream is closed when the last of them is gone.
+    // The instances share its stderr, so the stream closes when the last one has exited.
     await run.ended;
     await expect.poll(() => run.instancePids.filter(lives)).toEqual([]);
   });
 
-  it('goes on when an instance is killed in the locked run, and says so', async () => {
+  it('continues when an instance is killed in the locked run, and reports it', async () => {
     const run = await SeckillProcess.start('--json', ...SLOW, '--items', '100');
     await run.says(/^locked: [1-9]/m);
     process.kill(run.instancePids[1], 'SIGKILL');

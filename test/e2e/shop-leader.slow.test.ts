@@ -49,7 +49,7 @@ describe('the leader among three instances of the shop', () => {
   };
   const pay = (orderId: number) => request(instances.alive[0]!.url).post(`/orders/${orderId}/pay`);
 
-  it('is one, and known to all', async () => {
+  it('is one instance, which all instances report', async () => {
     await expect
       .poll(async () => (await leaders()).every(({ participants }) => participants.length === 3))
       .toBe(true);
@@ -59,7 +59,7 @@ describe('the leader among three instances of the shop', () => {
     expect(new Set((await leaders()).map(({ leader }) => leader)).size).toBe(1);
   });
 
-  it('closes the orders that nobody pays, and returns their stock once', async () => {
+  it('closes unpaid orders, and returns their items to the stock once', async () => {
     const paid = await buy();
     await pay(paid).expect(200, { orderId: paid, state: 'paid' });
     const unpaid = [await buy(), await buy()];
@@ -68,7 +68,7 @@ describe('the leader among three instances of the shop', () => {
     await pay(paid).expect(409);
   });
 
-  it('is followed by another when it is killed, which goes on with its work', async () => {
+  it('is replaced by another instance when it is killed, and the job continues there', async () => {
     const [{ leader: first }] = (await leaders()) as [LeaderAnswer];
     process.kill(Number(first.split(':')[1]), 'SIGKILL');
     await expect.poll(() => instances.alive.length).toBe(2);

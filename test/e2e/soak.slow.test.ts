@@ -11,22 +11,25 @@ async function soak(preload?: string) {
   return startCommand('dist-scripts/soak.mjs', SHORT, env).ended;
 }
 
-/** Some numbers more whenever the command looks, so that it does not matter how fast the machine is. */
+/**
+ * Adds numbers to a list at each measurement, so that the growth does not depend on the speed of
+ * the machine.
+ */
 const leak = (numbers: number) =>
   `const kept=[],{gc}=globalThis;globalThis.gc=()=>{kept.push(Array(${numbers}).fill(0));gc()}`;
 
-it('npm run check:soak finds no growth', async () => {
+it('npm run check:soak finds no growth in the library', async () => {
   const { code, stdout, stderr } = await soak();
   expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' });
 });
 
-it('npm run check:soak finds a process whose memory grows within a part of a round', async () => {
+it('npm run check:soak finds memory that grows within a part of a round', async () => {
   const { code, stderr } = await soak(leak(1e6));
   expect(code).toBe(1);
   expect(stderr).toMatch(/^FAILED: round 1: mutex: heap grew from \d+ to \d+$/m);
 });
 
-it('npm run check:soak finds a process whose memory grows slowly, over the rounds', async () => {
+it('npm run check:soak finds memory that grows slowly over the rounds', async () => {
   const { code, stderr } = await soak(leak(5e4));
   expect(code).toBe(1);
   expect(stderr).toMatch(/^FAILED: rounds 2 to 3: mutex: heap grew from \d+ to \d+$/m);

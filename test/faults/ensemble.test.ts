@@ -5,13 +5,16 @@ import { aborted } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { Ensemble, type Node, PlainLink } from '../support/harness.js';
 
-// Three real servers, one of which leads.
+// Three real servers, one of which is the leader.
 
 const TICK_TIME = 500;
 const SESSION_TIMEOUT = 3_000;
-/** The longest that these servers grant, where only the end of a session must not come. */
+/**
+ * The longest session timeout that these servers grant, for tests in which the session must not
+ * expire.
+ */
 const LONG_SESSION = 20 * TICK_TIME;
-/** Within which everybody works again from the moment the ensemble has a majority. */
+/** The limit within which all clients must work again after the ensemble has a majority. */
 const RECOVERY = (SESSION_TIMEOUT * 4) / 3 + 2 * TICK_TIME;
 
 let ensemble: Ensemble;
@@ -36,7 +39,7 @@ async function connect(options: Partial<ZkClientOptions> = {}): Promise<ZkClient
     connectString,
     sessionTimeout: SESSION_TIMEOUT,
     connectTimeout: SESSION_TIMEOUT / 4,
-    // On a busy machine servers take long to start, and an ensemble may fall apart once more.
+    // On a busy machine servers start slowly, and an ensemble may lose its majority once more.
     retry: { type: 'forever', delay: 100 },
     ...options,
   });
@@ -45,16 +48,19 @@ async function connect(options: Partial<ZkClientOptions> = {}): Promise<ZkClient
   return client;
 }
 
-/** Who leads, and one that follows, once they say so: on a busy machine they may not answer in time. */
+/**
+ * Resolves with the leader and a follower, once both report their roles. On a busy machine they may
+ * answer late.
+ */
 function roles(): Promise<{ leader: Node; follower: Node }> {
   return eventually(async () => {
     const [leader, [follower]] = [await ensemble.leader(), await ensemble.followers()];
-    if (!leader || !follower) throw new Error('nobody leads, or nobody follows');
+    if (!leader || !follower) throw new Error('the ensemble has no leader or no follower');
     return { leader, follower };
   });
 }
 
-it('a lease outlives the death of the leader, and the next one has a higher token', async () => {
+it('a lease survives the death of the leader, and the next lease has a higher token', async () => {
   // An election must be shorter than three quarters of this, on a busy machine too.
   const options = { sessionTimeout: LONG_SESSION };
   const [holder, other] = await Promise.all([connect(options), connect(options)]);
@@ -72,25 +78,26 @@ it('a lease outlives the death of the leader, and the next one has a higher toke
   expect((await roles()).leader).not.toBe(leader);
 });
 
-it('a lease outlives a server that stands still, for another serves it', async () => {
+it('a lease survives a paused server, because the client moves to another one', async () => {
   const client = await connect({ sessionTimeout: LONG_SESSION });
   const lease = await new Mutex(client, '/standstill').acquire();
   const { follower } = await roles();
   follower.pause();
-  // Wherever the client was: long enough for one that waits for that server to lose its session.
+  // Paused for so long that a client that waits for this server would lose its session.
   const until = performance.now() + 1.2 * LONG_SESSION;
   while (performance.now() < until) await client.exists('/');
   expect(lease.held).toBe(true);
   await lease.release();
 });
 
-it('a minority serves nobody: the lease ends by the own clock, and all work again with a majority', async () => {
+it('a minority serves no client: the lease ends by the session deadline, and all clients work again with a majority', async () => {
   const [holder, other] = await Promise.all([connect(), connect()]);
   const lease = await new Mutex(holder, '/minority').acquire();
   const waiting = new Mutex(other, '/minority').acquire();
   const [, ...two] = ensemble.nodes;
-  // Three quarters of the timeout, and a little for what is answered until they have stopped. By timers of
-  // one process, which a machine that stands still holds up together.
+  // Three quarters of the timeout, and some time for the requests that are answered until the
+  // servers have stopped. Both limits are timers of one process, which a machine that stalls delays
+  // together.
   const late = delay(SESSION_TIMEOUT, 'later than the timeout');
   await Promise.all(two.map((node) => node.stop()));
   expect(await Promise.race([aborted(lease.signal), late])).toBeInstanceOf(LeaseLostError);
@@ -103,7 +110,7 @@ it('a minority serves nobody: the lease ends by the own clock, and all work agai
   await next.release();
 });
 
-it('a request that went through before its answer was lost is not made twice', async () => {
+it('a request that was applied before its reply was lost is not applied twice', async () => {
   const links = await Promise.all(ensemble.ports.map((port) => PlainLink.to(port)));
   const connectString = links.map((link) => link.connectString).join();
   const client = await connect({

@@ -13,7 +13,8 @@ import { failureOf } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
 
-// What Curator 5.4 does in a scenario, and what we do in the same one. docs/reliability.md has the table.
+// The behaviour of Curator 5.4 and of this library in the same scenario. docs/reliability.md has
+// the table.
 
 const server = useServer();
 const connect = useClients(server);
@@ -26,8 +27,8 @@ async function curator(connectString = server.connectString, sessionTimeout?: nu
   return peer;
 }
 
-describe('CURATOR-206: the holder of a lock that was lost with its session enters it again', () => {
-  it('Curator lets it in, beside the next holder', async () => {
+describe('CURATOR-206: the holder of a lock that was lost with its session re-enters it', () => {
+  it('Curator grants it, together with the next holder', async () => {
     const path = server.path('theirs-206');
     await using link = await Link.to(server.port);
     const peer = await curator(link.connectString, 2000);
@@ -41,7 +42,7 @@ describe('CURATOR-206: the holder of a lock that was lost with its session enter
     await lease.release();
   });
 
-  it('we refuse it', async () => {
+  it('this library rejects the re-entry', async () => {
     const path = server.path('ours-206');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
@@ -59,8 +60,8 @@ describe('CURATOR-206: the holder of a lock that was lost with its session enter
   });
 });
 
-describe('two clients want two of two permits each', () => {
-  it('Curator gives each of them one, and both give up', async () => {
+describe('two clients request two of two permits each', () => {
+  it('Curator grants one to each of them, and both time out', async () => {
     const path = server.path('theirs-permits');
     const peer = await curator();
     let deadlocks = 0;
@@ -77,7 +78,7 @@ describe('two clients want two of two permits each', () => {
     expect(deadlocks).toBe(1);
   });
 
-  it('we give both to one of them, and then to the other', async () => {
+  it('this library grants both to one of them, and then to the other', async () => {
     const path = server.path('ours-permits');
     const clients = await Promise.all([connect(), connect()]);
     for (let round = 0; round < 20; round++) {
@@ -93,8 +94,11 @@ describe('two clients want two of two permits each', () => {
   });
 });
 
-describe('a multi-lock of three is waited for 400 ms, while the first two become free one after the other', () => {
-  /** How long `wait` took while the locks at `paths` are released at 300 and 600 ms, the last one never. */
+describe('a multi-lock of three is requested with a wait of 400 ms, while its first two locks are released one after the other', () => {
+  /**
+   * Returns how long `wait` took while the first two locks at `paths` were released at 300 and 600
+   * ms, and the last one never.
+   */
   async function timed(paths: string[], wait: () => Promise<unknown>): Promise<number> {
     const other = await connect();
     const held = await Promise.all(paths.map((path) => new Mutex(other, path).acquire()));
@@ -114,9 +118,9 @@ describe('a multi-lock of three is waited for 400 ms, while the first two become
     return ['a', 'b', 'c'].map((part) => `${base}/${part}`);
   };
 
-  it('Curator waits 400 ms for each', async () => {
+  it('Curator waits 400 ms for each lock', async () => {
     const peer = await curator();
-    // A lock that becomes free more than 400 ms after the one before it is not waited for.
+    // Curator does not wait for a lock that is released more than 400 ms after the one before it.
     await expect
       .poll(() => {
         const all = paths('theirs-multi');
@@ -126,9 +130,9 @@ describe('a multi-lock of three is waited for 400 ms, while the first two become
       .toBeGreaterThan(900);
   });
 
-  it('we wait 400 ms', async () => {
+  it('this library waits 400 ms in total', async () => {
     const client = await connect();
-    // Once is enough: whoever waits for each always takes longer.
+    // One fast run is enough: waiting for each lock separately always takes longer.
     await expect
       .poll(() => {
         const all = paths('ours-multi');

@@ -22,7 +22,7 @@ import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
 import { Referee } from './referee.js';
 
-/** One lock as both sides make it. */
+/** A lock as both sides create it. */
 interface Pair {
   readonly name: string;
   readonly ours: (client: ZkClient, path: string) => Lock;
@@ -55,14 +55,20 @@ const SEMAPHORE: Pair = {
   theirs: (path) => `semaphore:${path}:1:1`,
 };
 
-/** Rows for `each`, whose `$name` would stand in quotes. */
+/** The rows for `each`, whose `$name` would be printed in quotes. */
 const named = (...pairs: Pair[]) => pairs.map((pair) => [pair.name, pair] as const);
 
-/** Grants for each contender: each has to get all of them. */
+/** Grants for each contender, all of which it must get. */
 const ROUNDS = 20;
-/** How often the lock goes from one side to the other at least: both were at it at the same time. */
+/**
+ * The minimum number of times that the lock goes from one side to the other, to prove that both
+ * contended.
+ */
 const HANDOVERS = 10;
-/** Milliseconds: for what has to come, for what must not, and for what has to be seen waiting first. */
+/**
+ * Milliseconds: limits for events that must occur, for events that must not, and for a waiter to
+ * appear.
+ */
 const LONG = 60_000;
 const SHORT = 100;
 const FINITE = 4_000;
@@ -87,13 +93,13 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   afterEach(async () => {
     const left = await remains(client, paths.slice(cleared));
     cleared = paths.length;
-    if (left.length > 0) throw new Error(`left behind: ${left.join(' ')}`);
+    if (left.length > 0) throw new Error(`nodes are left: ${left.join(' ')}`);
   });
   afterAll(async () => {
     await curator?.[Symbol.asyncDispose]();
   });
 
-  /** A path of its own, under which nothing may be left. */
+  /** Returns a path of the test's own, under which nothing may be left. */
   function place(name: string): string {
     const path = server.path(name);
     paths.push(path);
@@ -107,7 +113,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   }
 
   describe.each(named(MUTEX, WRITE, NON_REENTRANT, SEMAPHORE))('%s', (_, { ours, theirs }) => {
-    it('never lets both sides in, and lets each side in again and again', async () => {
+    it('never grants it to both sides at a time, and grants it to each side repeatedly', async () => {
       const path = place('contended');
       const referee = new Referee();
       const other = await connect();
@@ -122,7 +128,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
     });
 
-    it('is refused to a try while the other side holds it', async () => {
+    it('refuses tryAcquire() while the other side holds it', async () => {
       const path = place('tried');
       const lock = ours(client, path);
       const lease = await lock.acquire();
@@ -136,7 +142,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     });
   });
 
-  it('lets both sides in where paths differ, and the referee sees it', async () => {
+  it('is granted to both sides on different paths, and the referee notices', async () => {
     const referee = new Referee();
     await new Mutex(client, place('one')).withLock(() =>
       referee.visit('ours', 1, () =>
@@ -147,14 +153,14 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   });
 
   it.each(named(MUTEX, WRITE))(
-    'grants %s in the order of arrival on both sides',
+    'grants %s in the order of arrival across both sides',
     async (_, { ours, theirs }) => {
       const path = place('order');
       const first = await ours(client, path).acquire();
       const order: string[] = [];
       const waits: Promise<void>[] = [];
       for (const [index, side] of ['Curator', 'ours', 'Curator', 'ours', 'ours'].entries()) {
-        // Of a client of its own: within one they queue behind one znode.
+        // Each waiter has its own client, because callers of one client share a znode.
         const from = await connect();
         const enter = async () => void order.push(`${index} ${side}`);
         waits.push(
@@ -171,7 +177,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   );
 
   describe('a read/write lock', () => {
-    it('never lets a writer in beside anybody of either side, and lets all in again and again', async () => {
+    it('never grants a writer together with any caller of either side, and grants to all repeatedly', async () => {
       const path = place('read-write');
       const referee = new Referee(100);
       const other = await connect();
@@ -193,7 +199,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
     });
 
-    it('makes a writer of either side wait for the readers of both', async () => {
+    it('makes a writer of either side wait for the readers of both sides', async () => {
       const path = place('readers');
       const { read, write } = new ReadWriteLock(client, path);
       const reading = await read.acquire();
@@ -207,7 +213,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await writing.release();
     });
 
-    it('lets no reader of either side overtake a waiting writer of the other', async () => {
+    it('lets no reader of either side overtake a waiting writer of the other side', async () => {
       const path = place('overtaking');
       const { read, write } = new ReadWriteLock(client, path);
       const reading = await read.acquire();
@@ -225,7 +231,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   });
 
   describe('a semaphore of four permits', () => {
-    it('never gives out more than there are, whatever number each takes at a time', async () => {
+    it('never exceeds the permits, whatever number each side requests at a time', async () => {
       const path = place('semaphore');
       const referee = new Referee(4);
       const other = await connect();
@@ -238,7 +244,8 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         curator.contend(`semaphore:${path}:4:${count}`, ROUNDS, () =>
           referee.visit('Curator', count),
         );
-      // Curator takes permits one by one: whoever has one of two must leave the three that ours want.
+      // Curator acquires permits one by one: a client that has one of two must leave the three that
+      // this library requests.
       await Promise.all([
         ours(client, 1),
         ours(client, 2),
@@ -254,7 +261,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
     });
 
-    it('counts the permits of both sides, given back one by one', async () => {
+    it('counts the permits of both sides, which are released one by one', async () => {
       const path = place('permits');
       const semaphore = new Semaphore(client, path, { permits: 4 });
       const [one, two] = await semaphore.acquireEach({ count: 2 });
@@ -272,10 +279,11 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await curator.release('pair');
     });
 
-    it('can be wanted crosswise, since Curator takes them one by one: a finite wait on either side ends that', async () => {
+    it('can deadlock with Curator, which acquires permits one by one; a finite wait on either side ends that', async () => {
       const path = place('crosswise');
       const semaphore = new Semaphore(client, path, { permits: 4 });
-      // Curator has its first permit then, and stands behind us for its second; we want all.
+      // Curator has its first permit by now and waits behind this library for its second; this
+      // library requests all.
       const cross = async (theirWait: number, ourWait: number) => {
         const all = await semaphore.acquire({ count: 4 });
         const theirs = curator.acquire('pair', `semaphore:${path}:4:2`, theirWait);
@@ -297,11 +305,11 @@ describe.skipIf(missing)('beside Apache Curator', () => {
 
   describe('revocation', () => {
     it.each(named(MUTEX, READ, WRITE))(
-      'by us has the Curator that holds %s give it back',
+      'by this library makes the Curator client that holds %s release it',
       async (name, { ours, theirs }) => {
         const path = place('revoked');
         const lock = ours(client, path);
-        // A reader is in nobody's way but a writer's.
+        // A reader blocks only writers.
         const wanted = name === READ.name ? WRITE.ours(client, path) : lock;
         expect(await curator.acquireRevocable(path, theirs(path))).toBe(true);
         const waiting = wanted.acquire({ wait: LONG });
@@ -312,7 +320,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       },
     );
 
-    it('by us, of one participant, leaves the others alone', async () => {
+    it('by this library of one participant does not concern the others', async () => {
       const path = place('revoked-one');
       const { read } = new ReadWriteLock(client, path);
       for (const name of ['one', 'two']) await curator.acquireRevocable(name, `read:${path}`);
@@ -324,7 +332,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     });
 
     it.each(named(MUTEX, READ, WRITE, NON_REENTRANT, SEMAPHORE))(
-      'by Curator is told to our holder of %s, who keeps it until it gives it back',
+      'by Curator reaches the holder of %s in this library, which keeps it until it releases',
       async (name, { ours, theirs }) => {
         const path = place('asked');
         const lock = ours(client, path);
@@ -353,7 +361,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     const mine = { host: expect.any(String), pid: process.pid, details, revoked: false };
     const foreign = { text: expect.stringMatching(/^[\d.:a-f]+$/), revoked: false };
 
-    it('of a mutex are the same for both sides', async () => {
+    it('of a mutex are equal on both sides', async () => {
       const path = place('participants');
       const lock = new Mutex(client, path);
       const lease = await lock.acquire({ details });
@@ -375,7 +383,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await (await waiting).release();
     });
 
-    it('of a read/write lock are the same for both sides', async () => {
+    it('of a read/write lock are equal on both sides', async () => {
       const path = place('participants');
       const { read, write } = new ReadWriteLock(client, path);
       const reading = await read.acquire({ details });
@@ -391,7 +399,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         { state: 'waiting', mode: 'write', ...mine },
         { state: 'waiting', mode: 'read', ...foreign },
       ]);
-      // Curator lists readers and writers apart.
+      // Curator lists readers and writers separately.
       for (const mode of ['read', 'write']) {
         const nodes = seen.filter((participant) => participant.mode === mode);
         const theirView = await curator.participants(`${mode}:${path}`);
@@ -404,7 +412,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await curator.release('late');
     });
 
-    it('of a semaphore are the same for both sides, and ours show who waits to ask as well', async () => {
+    it('of a semaphore are equal on both sides, and this library also lists the waiters of the queue', async () => {
       const path = place('participants');
       const semaphore = new Semaphore(client, path, { permits: 2 });
       const lease = await semaphore.acquire({ details });
@@ -436,10 +444,10 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   });
 
   describe('a shared count', () => {
-    /** No container: each test deletes it. */
+    /** Not a container: each test deletes it. */
     const shared = () => new SharedCount(client, server.path('count'));
 
-    it('is the same number on both sides, whoever sets it', async () => {
+    it('has the same value on both sides, whichever side sets it', async () => {
       const count = shared();
       await count.set(7);
       await curator.startCount(count.path, 1);
@@ -457,7 +465,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await client.delete(count.path);
     });
 
-    it('that Curator made is ours to use', async () => {
+    it('that Curator created can be used by this library', async () => {
       const count = shared();
       expect(await count.get()).toBeUndefined();
       await curator.startCount(count.path, 4);
@@ -468,7 +476,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await client.delete(count.path);
     });
 
-    it('wakes the waiters of each side when the other one raises the permits', async () => {
+    it('wakes the waiters of one side when the other side raises the permits', async () => {
       const path = place('shared-permits');
       const count = shared();
       const theirs = `semaphore:${path}:${count.path}:1`;
@@ -518,7 +526,8 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         await Promise.all(set.map(({ referee }) => referee.begun));
         await contend(new MultiLock(set.map(({ lock }) => lock(from))), visit('ours', set));
       };
-      // Curator takes them as they are listed: in the order that ours keep to by themselves.
+      // Curator acquires them in the order of the list, so the list has the order that this library
+      // uses.
       const theirs = (...set: Place[]) =>
         curator.contend(set.map(({ spelled }) => spelled).join(), ROUNDS, visit('Curator', set));
       await Promise.all([
@@ -538,7 +547,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       }
     });
 
-    it('that cannot have one lock leaves the others to the other side', async () => {
+    it('that cannot get one lock leaves the others to the other side', async () => {
       const parent = place('all');
       const [one, two] = [`${parent}/1`, `${parent}/2`];
       const both = new MultiLock([new Mutex(client, one), new Mutex(client, two)]);
@@ -555,7 +564,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     });
   });
 
-  it('leaves nothing behind once the ensemble has taken the empty containers away', async () => {
+  it('leaves nothing behind once the server has reaped the empty containers', async () => {
     const gone = async () => {
       for (const path of paths) expect(await client.exists(path)).toBeUndefined();
     };
@@ -573,7 +582,10 @@ async function contend(
   }
 }
 
-/** The ephemeral nodes below the paths that are still there after a while: Curator gives leases back in the background. */
+/**
+ * Returns the ephemeral nodes below the paths that remain after a while, because Curator releases
+ * in the background.
+ */
 async function remains(client: ZkClient, paths: readonly string[]): Promise<string[]> {
   const deadline = performance.now() + LONG;
   for (;;) {

@@ -16,12 +16,15 @@ import { RealZooKeeper } from '../support/real-zookeeper.js';
 
 const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
 
-/** Milliseconds for the answer to one request: a whole contention, at the most. */
+/** Time limit in milliseconds for the reply to one request, which may be a whole contention. */
 const PATIENCE = 60_000;
 
 type Settle = { resolve: (words: string[]) => void; reject: (error: Error) => void };
 
-/** A Java process with Apache Curator in it, which does what the tests ask for. See java/CuratorPeer.java. */
+/**
+ * A Java process with Apache Curator that performs requests of the tests. See
+ * java/CuratorPeer.java.
+ */
 export class Curator implements AsyncDisposable {
   private readonly answers = new Map<string, Settle>();
   private readonly visits = new Map<string, () => Promise<void>>();
@@ -45,7 +48,7 @@ export class Curator implements AsyncDisposable {
     });
   }
 
-  /** Why this machine cannot run it; undefined where it can. */
+  /** Returns why this machine cannot run it, or undefined if it can. */
   static missing(): string | undefined {
     if (spawnSync('javac', ['-version']).status !== 0) return 'no JDK (javac)';
     if (!RealZooKeeper.isInstalled()) return 'no Debian package "zookeeper"';
@@ -53,7 +56,10 @@ export class Curator implements AsyncDisposable {
     return jar && `no ${jar} (Debian package "libcurator-recipes-java")`;
   }
 
-  /** Compiles the Java side, starts it and waits for its session. @param sessionTimeout milliseconds */
+  /**
+   * Compiles the Java side, starts it and waits for its session. @param sessionTimeout in
+   * milliseconds
+   */
   static async start(connectString: string, sessionTimeout = 10_000): Promise<Curator> {
     const classes = await mkdtemp(join(tmpdir(), 'curator-'));
     const classPath = CURATOR_JARS.join(':');
@@ -75,17 +81,23 @@ export class Curator implements AsyncDisposable {
     return curator;
   }
 
-  /** Takes a lock (java/Locks.java has the spelling) under a name to release it by; false if `wait` ran out. */
+  /**
+   * Acquires a lock under a name for its release; returns false on timeout. java/Locks.java
+   * documents the notation of locks.
+   */
   async acquire(name: string, lock: string, wait = PATIENCE): Promise<boolean> {
     return (await this.ask('acquire', name, lock, wait))[0] === 'true';
   }
 
-  /** As acquire, by a holder that gives it back when asked to, and says so by the event `revoked <name>`. */
+  /**
+   * As acquire(), for a holder that releases on a revocation request and then sends the event
+   * `revoked <name>`.
+   */
   async acquireRevocable(name: string, lock: string): Promise<boolean> {
     return (await this.ask('acquire-revocable', name, lock, PATIENCE))[0] === 'true';
   }
 
-  /** Once more, on the thread of that name. */
+  /** Acquires again on the thread of that name. */
   async acquireAgain(name: string, wait = PATIENCE): Promise<boolean> {
     return (await this.ask('acquire-again', name, wait))[0] === 'true';
   }
@@ -94,7 +106,10 @@ export class Curator implements AsyncDisposable {
     await this.ask('release', name);
   }
 
-  /** Takes and releases a lock so many times, on one thread; inside it calls `visit` and waits for its end. */
+  /**
+   * Acquires and releases a lock `times` times on one thread. Inside it calls `visit` and waits for
+   * its end.
+   */
   async contend(lock: string, rounds: number, visit: () => Promise<void>): Promise<void> {
     const id = String(this.requests + 1);
     this.visits.set(id, visit);
@@ -102,7 +117,9 @@ export class Curator implements AsyncDisposable {
     this.visits.delete(id);
   }
 
-  /** Paths, in Curator's order; of an election the ids, and `:leader` after the leader's. */
+  /**
+   * Returns paths in Curator's order; for an election the ids, with `:leader` after the leader's.
+   */
   participants(lock: string): Promise<string[]> {
     return this.ask('participants', lock);
   }
@@ -111,7 +128,7 @@ export class Curator implements AsyncDisposable {
     await this.ask('revoke', participant);
   }
 
-  /** Starts a shared count, whose every change is an event `count <path> <value>`. */
+  /** Starts a shared count. Each change of it is an event `count <path> <value>`. */
   async startCount(path: string, seed: number): Promise<void> {
     await this.ask('count', 'start', path, seed);
   }
@@ -120,7 +137,9 @@ export class Curator implements AsyncDisposable {
     await this.ask('count', 'set', path, value);
   }
 
-  /** By the version that Curator knows: false where that is not the latest. */
+  /**
+   * Sets the count with the version that Curator knows; returns false if that is not the latest.
+   */
   async trySetCount(path: string, value: number): Promise<boolean> {
     return (await this.ask('count', 'try-set', path, value))[0] === 'true';
   }
@@ -133,7 +152,7 @@ export class Curator implements AsyncDisposable {
     await this.ask('count', 'close', path);
   }
 
-  /** Resolves when the event was told, which may be already. Each is told once. */
+  /** Resolves when the event was received, now or earlier. Each event is consumed once. */
   async event(text: string): Promise<void> {
     let late = false;
     const timer = setTimeout(() => {
@@ -164,7 +183,7 @@ export class Curator implements AsyncDisposable {
     let timer: NodeJS.Timeout | undefined;
     try {
       return await new Promise((resolve, reject) => {
-        const late = new Error(`no answer to "${words.join(' ')}" within ${PATIENCE} ms`);
+        const late = new Error(`no reply to "${words.join(' ')}" within ${PATIENCE} ms`);
         timer = setTimeout(() => reject(late), PATIENCE);
         this.answers.set(id, { resolve, reject });
         this.say(id, ...words);

@@ -6,13 +6,14 @@ import { useServer } from '../support/servers.js';
 
 const SCENARIOS = fileURLToPath(new URL('python/kazoo_scenarios.py', import.meta.url));
 
-// Debian's package serves Debian's Python, which need not be the first one found.
+// Debian's package serves Debian's Python, which may not be the first one in the PATH.
 const python = ['python3', '/usr/bin/python3'].find(
   (program) => spawnSync(program, ['-c', 'import kazoo']).status === 0,
 );
-if (!python) console.log('Left out: the interop tests with kazoo (no Python 3 that has it).');
+if (!python)
+  console.log('Left out: the interop tests with kazoo (no Python 3 with kazoo was found).');
 
-describe.skipIf(!python)('Python’s kazoo finds a ZooKeeper that serves', () => {
+describe.skipIf(!python)('Python’s kazoo uses a ZooKeeper server that provides', () => {
   const server = useServer();
 
   test.each([

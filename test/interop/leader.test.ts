@@ -12,11 +12,14 @@ import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
 import { Referee } from './referee.js';
 
-/** Terms for each contender: each has to get all of them. */
+/** Terms for each contender, all of which it must get. */
 const ROUNDS = 20;
-/** How often the leadership goes from one side to the other at least: both wanted it at the same time. */
+/**
+ * The minimum number of times that the leadership goes from one side to the other, to prove that
+ * both contended.
+ */
 const HANDOVERS = 10;
-/** Milliseconds: for what has to come, and for what must not. */
+/** Milliseconds: limits for events that must occur, and for events that must not. */
 const LONG = 60_000;
 const SHORT = 100;
 
@@ -39,7 +42,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
   });
   afterEach(async () => {
     await Promise.all(started.splice(0).map((candidate) => candidate.close()));
-    // Curator gives its nodes back in the background.
+    // Curator deletes its nodes in the background.
     await queued(0);
   });
   afterAll(async () => {
@@ -60,7 +63,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     const ours = (from = client, id = 'ours') => start(new LeaderLatch(from, path, { id }));
     const theirs = () => `latch:${path}:theirs`;
 
-    it('is passed on by close, both ways', async () => {
+    it('moves to the other side with close(), in both directions', async () => {
       const first = ours();
       await first.await({ wait: LONG });
       const waiting = curator.acquire('theirs', theirs());
@@ -74,7 +77,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       expect(await second.await({ wait: LONG })).toMatchObject({ participantId: 'ours' });
     });
 
-    it('is passed on by resign, and comes back', async () => {
+    it('moves to the other side with resign(), and comes back', async () => {
       const latch = ours();
       const { fencingToken } = await latch.await({ wait: LONG });
       const waiting = curator.acquire('theirs', theirs());
@@ -87,7 +90,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       expect((await latch.await({ wait: LONG })).fencingToken).toBeGreaterThan(fencingToken);
     });
 
-    it('is ours after the Java process was killed', async () => {
+    it('moves to this library after the Java process was killed', async () => {
       const killed = await Curator.start(server.connectString, 6_000);
       expect(await killed.acquire('theirs', theirs())).toBe(true);
       const latch = ours();
@@ -97,7 +100,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await latch.await({ wait: LONG });
     });
 
-    it("is Curator's after our session ended, and ours queues up again", async () => {
+    it("moves to Curator when this library's session ends, and this library queues again", async () => {
       const latch = ours();
       const { signal } = await latch.await({ wait: LONG });
       const waiting = curator.acquire('theirs', theirs());
@@ -111,7 +114,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await latch.await({ wait: LONG });
     });
 
-    it("is Curator's after somebody deleted our node, and ours queues up again", async () => {
+    it("moves to Curator when this library's node is deleted, and this library queues again", async () => {
       const latch = ours();
       const { signal } = await latch.await({ wait: LONG });
       const waiting = curator.acquire('theirs', theirs());
@@ -124,7 +127,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await latch.await({ wait: LONG });
     });
 
-    it('has the same participants and leader for both sides', async () => {
+    it('has the same participants and the same leader on both sides', async () => {
       const latch = ours();
       await latch.await({ wait: LONG });
       const waiting = curator.acquire('theirs', theirs());
@@ -144,7 +147,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await curator.release('theirs');
     });
 
-    it('never has two leaders, and everybody leads again and again', async () => {
+    it('never has two leaders, and every contender leads repeatedly', async () => {
       const referee = new Referee();
       const other = await connect();
       await Promise.all(
@@ -162,7 +165,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
   describe('of selectors', () => {
     const theirs = () => `selector:${path}:theirs`;
 
-    /** Leads until it is told to end. */
+    /** Leads until the test ends the term. */
     function ours(from = client, id = 'ours') {
       const terms: { id: string; end: () => void }[] = [];
       const selector = start(
@@ -180,7 +183,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       return { selector, terms };
     }
 
-    it('alternates between the sides as each takeLeadership returns', async () => {
+    it('alternates between the sides when each takeLeadership returns', async () => {
       const { terms } = ours();
       for (let round = 1; round <= 5; round++) {
         await expect.poll(() => terms.length).toBe(round);
@@ -194,7 +197,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       }
     });
 
-    it("is Curator's after ours was interrupted, or closed, or its session ended", async () => {
+    it("moves to Curator when this library's selector is interrupted, closed, or loses its session", async () => {
       const { selector, terms } = ours();
       const takeOver = async (round: number, end: () => unknown) => {
         await expect.poll(() => terms.length).toBe(round);
@@ -202,7 +205,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
         await queued(2);
         await end();
         expect(await waiting).toBe(true);
-        // Whose session is ended for it hears of that a moment later.
+        // The client whose session was expired notices a moment later.
         await expect.poll(() => selector.hasLeadership).toBe(false);
         await curator.release('theirs');
       };
@@ -211,7 +214,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await takeOver(3, () => selector.close());
     });
 
-    it('is ours after the Java process was killed', async () => {
+    it('moves to this library after the Java process was killed', async () => {
       const killed = await Curator.start(server.connectString, 6_000);
       expect(await killed.acquire('theirs', theirs())).toBe(true);
       const { terms } = ours();
@@ -221,7 +224,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       await expect.poll(() => terms.length).toBe(1);
     });
 
-    it('has the same participants and leader for both sides', async () => {
+    it('has the same participants and the same leader on both sides', async () => {
       expect(await curator.acquire('theirs', theirs())).toBe(true);
       const { selector, terms } = ours();
       await queued(2);
@@ -236,7 +239,7 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       expect(await curator.participants(theirs())).toEqual(['ours:leader']);
     });
 
-    it('never has two leaders, and everybody leads again and again', async () => {
+    it('never has two leaders, and every contender leads repeatedly', async () => {
       const referee = new Referee();
       const other = await connect();
       await Promise.all(

@@ -29,10 +29,10 @@ interface Library {
   CreateMode: Record<'EPHEMERAL' | 'PERSISTENT_SEQUENTIAL' | 'EPHEMERAL_SEQUENTIAL', number>;
 }
 
-// It has no types of its own.
+// The package has no types.
 const library = createRequire(import.meta.url)('node-zookeeper-client') as Library;
 
-/** A call's results, or its error by name. */
+/** Calls a method; resolves with its results, or with the name of its error. */
 const ask = (call: (callback: Callback) => void): Promise<unknown[]> =>
   new Promise((resolve, reject) => {
     call((error, ...results) => (error ? reject(error) : resolve(results)));
@@ -40,7 +40,7 @@ const ask = (call: (callback: Callback) => void): Promise<unknown[]> =>
 
 const named = (name: string) => expect.objectContaining({ name });
 
-describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that serves', () => {
+describe('The JavaScript client node-zookeeper-client uses a ZooKeeper server that provides', () => {
   const server = useServer({ own: true });
   const clients: Client[] = [];
 
@@ -74,7 +74,7 @@ describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that ser
     expect(await ask((done) => client.exists(`${root}/e`, done))).toEqual([null]);
   });
 
-  test('errors by their names', async () => {
+  test('errors with their names', async () => {
     const [client, path] = [await connect(), server.path('errors')];
     await ask((done) => client.mkdirp(`${path}/child`, done));
     for (const [call, name] of [
@@ -88,7 +88,7 @@ describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that ser
     }
   });
 
-  test('watches that fire once', async () => {
+  test('one-shot watches', async () => {
     const [client, other, path] = [await connect(), await connect(), server.path('watched')];
     const events: unknown[] = [];
     const heard = (event: { name: string; path: string }) => events.push([event.name, event.path]);
@@ -108,7 +108,7 @@ describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that ser
     ]);
   });
 
-  test('transactions, all or nothing', async () => {
+  test('transactions, applied completely or not at all', async () => {
     const [client, path] = [await connect(), server.path('together')];
     const [results] = await ask((done) =>
       client
@@ -141,7 +141,7 @@ describe('The JavaScript client node-zookeeper-client finds a ZooKeeper that ser
     expect(acls).toMatchObject([{ permission: 31, id: { scheme: 'digest' } }]);
   });
 
-  test('the same session over a restart', async () => {
+  test('the same session after a restart', async () => {
     const [client, path] = [await connect(), server.path('kept')];
     await ask((done) => client.create(path, null, library.CreateMode.EPHEMERAL, done));
     const id = client.getSessionId();

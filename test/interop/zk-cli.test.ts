@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { useServer } from '../support/servers.js';
 
 const PROGRAM = '/usr/share/zookeeper/bin/zkCli.sh';
-/** Its connection's events come when they come, also between two answers. */
+/** Lines about events of the connection, which may appear anywhere in the output. */
 const GREETING =
   /^(SLF4J.*|log4j.*|Connecting to .*|Welcome to ZooKeeper!|JLine support is .*|WATCHER::|WatchedEvent state:(SyncConnected type:None|Closed).*|)$/;
 const missing =
@@ -16,12 +16,12 @@ const missing =
 if (missing) console.log(`Left out: the interop tests with zkCli.sh (${missing}).`);
 
 describe.skipIf(missing)('ZooKeeper’s own command line', () => {
-  // Its own server, because it lists the root.
+  // Uses its own server, because it lists the root.
   const server = useServer({ own: true });
 
-  /** What it says to these commands, without zxids, times, greetings and empty lines. */
+  /** Returns the output of these commands, without zxids, times, greetings and empty lines. */
   async function say(...commands: string[]): Promise<string[]> {
-    // Half of its answers go to the one stream, half to the other.
+    // Half of the output goes to stdout, half to stderr.
     const child = spawn('sh', ['-c', `${PROGRAM} -server ${server.connectString} 2>&1`], {
       timeout: 100_000,
     });
@@ -105,7 +105,7 @@ describe.skipIf(missing)('ZooKeeper’s own command line', () => {
     ]);
   });
 
-  test('sets and shows rights', async () => {
+  test('sets and shows ACLs', async () => {
     expect(
       await say(
         'create /cli one',
@@ -138,7 +138,7 @@ describe.skipIf(missing)('ZooKeeper’s own command line', () => {
     ]);
   });
 
-  test('watches, and takes its watches back', async () => {
+  test('watches, and removes its watches', async () => {
     const said = await say(
       'create /watched x',
       'addWatch -m PERSISTENT_RECURSIVE /watched',

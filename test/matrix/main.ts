@@ -1,5 +1,5 @@
-// node main.js <platform> <feature>…: checks the features on Express or Fastify, one after the other, and
-// exits by itself.
+// node main.js <platform> <feature>…: checks the features on Express or Fastify, one after the
+// other, and then exits.
 import 'reflect-metadata';
 import type { Check, Platform } from './support/instances.js';
 

@@ -97,7 +97,7 @@ export const check: Check = async (platform) => {
       metadata,
       listen: listenOnAnyPort,
       call: mutate,
-      hearsHangUp: true,
+      detectsDisconnect: true,
       refusals: {
         BUSY: { status: 409 },
         TIMEOUT: { status: 503, retryAfter: 1 },

@@ -52,7 +52,7 @@ export const check: Check = (platform) =>
       const retryAfter = response.headers.get('retry-after');
       throw new Refusal(body.code, { status: response.status, ...(retryAfter && { retryAfter }) });
     },
-    hearsHangUp: true,
+    detectsDisconnect: true,
     refusals: {
       BUSY: { status: 409 },
       TIMEOUT: { status: 503, retryAfter: '1' },

@@ -46,6 +46,6 @@ export const check: Check = (platform) =>
         await client.close();
       }
     },
-    hearsHangUp: false,
+    detectsDisconnect: false,
     refusals: { TIMEOUT: { retryAfter: 1 } },
   });

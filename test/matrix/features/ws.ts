@@ -29,6 +29,6 @@ export const check: Check = (platform) =>
         socket.disconnect();
       }
     },
-    hearsHangUp: true,
+    detectsDisconnect: true,
     refusals: { TIMEOUT: { retryAfter: 1 } },
   });

@@ -4,10 +4,10 @@ import { LockService, ZkClient } from 'nestjs-zookeeper';
 import { ELECTION, type Instances, type Platform, until, withInstances } from './instances.js';
 import type { Shop } from './shop.js';
 
-/** What each transport's handlers offer: see any file of features/. */
+/** What the handlers of each transport offer. The files of features/ implement it. */
 export type Operation = 'sell' | 'attempt' | 'patience' | 'lead' | 'hold';
 
-/** What a caller hears in place of a result. */
+/** The error that a caller receives instead of a result. */
 export class Refusal extends Error {
   constructor(
     readonly code: unknown,
@@ -21,32 +21,38 @@ export interface Transport {
   readonly shop: Shop;
   readonly metadata: ModuleMetadata;
   listen(app: INestApplication): Promise<unknown>;
-  /** Resolves with the result, or rejects with a {@link Refusal}; aborting it is hanging up. */
+  /**
+   * Sends a request. Resolves with the result, or rejects with a {@link Refusal}. Aborting the
+   * signal disconnects.
+   */
   call(app: INestApplication, operation: Operation, signal?: AbortSignal): Promise<unknown>;
-  /** Whether the server hears of a caller that hangs up. */
-  readonly hearsHangUp: boolean;
-  /** What a refusal carries besides its code. */
+  /** Whether the transport detects a client that disconnects. */
+  readonly detectsDisconnect: boolean;
+  /** The fields of a refusal besides its code. */
   readonly refusals: Partial<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** That locked handlers exclude each other over two instances, and tell their callers what went wrong. */
+/**
+ * Checks that locked handlers of two instances exclude each other, and that callers receive the
+ * errors.
+ */
 export async function checkHandlers(platform: Platform, transport: Transport): Promise<void> {
   const { metadata, listen } = transport;
   await withInstances(platform, metadata, listen, async (instances) => {
-    await excludes(transport, instances);
-    await refuses(transport, instances);
-    if (transport.hearsHangUp) await forgetsWhoHangsUp(transport, instances);
-    await tellsOfLoss(transport, instances);
+    await checkExclusion(transport, instances);
+    await checkErrors(transport, instances);
+    if (transport.detectsDisconnect) await checkDisconnect(transport, instances);
+    await checkLostLease(transport, instances);
   });
 }
 
-async function excludes({ shop, call }: Transport, { one, other }: Instances) {
+async function checkExclusion({ shop, call }: Transport, { one, other }: Instances) {
   const calls = [one, other, one, other, one, other].map((app) => call(app, 'sell'));
   assert.deepEqual(await Promise.all(calls), Array<string>(6).fill('goods-7'));
   assert.deepEqual({ most: shop.most, sold: shop.sold }, { most: 1, sold: 6 });
 }
 
-async function refuses({ call, refusals }: Transport, { one, other }: Instances) {
+async function checkErrors({ call, refusals }: Transport, { one, other }: Instances) {
   const refusal = (code: string) => ({ code, details: refusals[code] ?? {} });
   await using _lease = await other.get(LockService).acquire('stock');
   await assert.rejects(call(one, 'attempt'), refusal('BUSY'));
@@ -55,7 +61,7 @@ async function refuses({ call, refusals }: Transport, { one, other }: Instances)
   assert.equal(await call(one, 'lead'), ELECTION);
 }
 
-async function forgetsWhoHangsUp({ call, shop }: Transport, { one, other }: Instances) {
+async function checkDisconnect({ call, shop }: Transport, { one, other }: Instances) {
   const locks = other.get(LockService);
   await using _lease = await locks.acquire('stock');
   const caller = new AbortController();
@@ -67,7 +73,7 @@ async function forgetsWhoHangsUp({ call, shop }: Transport, { one, other }: Inst
   assert.equal(shop.holding, 0);
 }
 
-async function tellsOfLoss({ call, shop, refusals }: Transport, { zookeeper, one }: Instances) {
+async function checkLostLease({ call, shop, refusals }: Transport, { zookeeper, one }: Instances) {
   const lost = call(one, 'hold');
   lost.catch(() => {});
   await until(() => shop.holding === 1);

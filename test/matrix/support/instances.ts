@@ -13,7 +13,7 @@ export type Check = (platform: Platform) => Promise<void>;
 
 /** The election that the first instance leads. */
 export const ELECTION = 'boss';
-/** Of an instance: `one` or `other`. */
+/** The id of an instance: `one` or `other`. */
 export const INSTANCE = 'instance';
 
 export interface Instances {
@@ -25,7 +25,9 @@ export interface Instances {
 @Module({})
 class AppModule {}
 
-/** Two instances of an application with an election, and the server they are on. Both end with `use`. */
+/**
+ * Runs two instances of an application with an election, and their server, until `use` has ended.
+ */
 export async function withInstances(
   platform: Platform,
   { imports = [], providers = [], ...metadata }: ModuleMetadata,

@@ -3,7 +3,10 @@ import type { Operation } from './handlers.js';
 import { ELECTION } from './instances.js';
 import type { Shop } from './shop.js';
 
-/** The handlers of a transport of messages, by its own decorators of a handler and of what it is sent. */
+/**
+ * Returns the handlers of a message transport, made with its own decorators for handlers and
+ * payloads.
+ */
 export function messageHandlers(
   shop: Shop,
   Handles: (operation: Operation) => MethodDecorator,

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { currentLease, currentTerm } from 'nestjs-zookeeper';
 
-/** What the locked handlers of every transport do. One for both instances. */
+/** The work of the locked handlers of every transport. Both instances share it. */
 export class Shop {
-  /** How many sold at a time, at most. */
+  /** The maximum number of concurrent sales so far. */
   most = 0;
   sold = 0;
-  /** How many hold the lock until they lose it. */
+  /** Handlers that hold the lock until they lose it. */
   holding = 0;
   private selling = 0;
 
