@@ -19,17 +19,17 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Apache Curator's locks under load. Lines and answers are those of ../peer.mjs, parameters those of drive.mjs:
- * a thread for each caller; with several clients each has its own session and its share of the callers.
+ * Apache Curator's locks under load. The messages are those of ../peer.mjs, the parameters those of drive.mjs. Each
+ * caller has a thread. With several clients, each client has its own session and an equal share of the callers.
  */
 public final class CuratorBench {
-    /** Every tenth of one caller's turns is a writer's. */
+    /** Every tenth turn of a caller is a write. */
     private static final int WRITE_EVERY = 10;
 
     private final String connectString;
     private final List<CuratorFramework> clients = new ArrayList<>();
 
-    /** Takes the lock, notes the time, gives it back. Returns that time. */
+    /** Acquires the lock, reads the clock and releases the lock. Returns the time of the grant. */
     interface Cycle {
         long run(CuratorFramework client, String path, int turn) throws Exception;
     }
@@ -40,7 +40,7 @@ public final class CuratorBench {
 
     public static void main(String[] args) throws Exception {
         CuratorBench bench = new CuratorBench(args[0]);
-        // Beside the reading: whoever asked for this process may be gone before it has connected.
+        // On another thread than the reading, so that the process notices the end of its input while it connects.
         new Thread(bench::connect).start();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -122,7 +122,7 @@ public final class CuratorBench {
         return all.toJson(shares);
     }
 
-    /** With an object of its own for each turn: whoever waits on a common one wakes at every release. */
+    /** Uses one lock object per turn: threads that wait on a shared object wake at every release. */
     private static Cycle cycle(Map<String, String> parameters) {
         switch (parameters.get("lock")) {
             case "mutex":
@@ -156,7 +156,7 @@ public final class CuratorBench {
         return granted;
     }
 
-    /** As election.mjs: the leader leaves and joins again, as a new latch. */
+    /** As election.mjs: the leader leaves, and joins again with a new latch. */
     private String elect(Map<String, String> parameters) throws Exception {
         int participants = Integer.parseInt(parameters.get("participants"));
         for (int index = 0; index < participants; index++) {
@@ -175,7 +175,7 @@ public final class CuratorBench {
         return times.toJson(new long[] {times.count()});
     }
 
-    /** Its clock is the one of clock.mjs, on Linux. */
+    /** On Linux this is the clock of clock.ts. */
     private static long nanoseconds(String milliseconds) {
         return (long) (Double.parseDouble(milliseconds) * 1e6);
     }

@@ -5,7 +5,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 
-/** One of Curator's latches for each client on one path. */
+/** One latch of Curator for each client, all on one path. */
 final class Elections {
     private final List<CuratorFramework> clients;
     private final String path;
@@ -23,7 +23,7 @@ final class Elections {
         leader = (int) elected.take()[0];
     }
 
-    /** Returns when the next one began to lead. */
+    /** Returns the time at which the next latch became the leader. */
     long resign() throws Exception {
         int resigning = leader;
         latches[resigning].close();

@@ -1,14 +1,14 @@
 import java.util.Arrays;
 import java.util.Locale;
 
-/** How long cycles took, in nanoseconds. */
+/** The durations of cycles in nanoseconds. */
 final class Times {
     private long[] cycles = new long[1024];
     private long[] waits = new long[1024];
     private int count;
     private long longestWait;
 
-    /** Whatever ended between `from` and `until` counts; any wait may be the longest. */
+    /** Counts cycles that ended between `from` and `until`. The longest wait may be any. */
     void add(long asked, long granted, long done, long from, long until) {
         longestWait = Math.max(longestWait, granted - asked);
         if (done < from || done >= until) {

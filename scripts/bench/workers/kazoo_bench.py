@@ -11,7 +11,7 @@ import time
 from kazoo.client import KazooClient
 
 HOSTS = sys.argv[1]
-WRITE_EVERY = 10  # of one caller's turns is a writer's
+WRITE_EVERY = 10  # every tenth turn of a caller is a write
 threading.stack_size(256 * 1024)
 
 
@@ -62,7 +62,7 @@ def in_threads(works):
     def guarded(work):
         try:
             work()
-        except BaseException as failure:  # noqa: B902 -- told by the caller
+        except BaseException as failure:  # noqa: B902 -- reported by the caller
             failures.append(failure)
 
     threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
@@ -133,5 +133,5 @@ for line in sys.stdin:
     try:
         {"run": run, "elect": elect}[request](times=times, **parameters)
         print(number, "ok", json.dumps(times.result()), flush=True)
-    except Exception as failure:  # told by the caller
+    except Exception as failure:  # reported by the caller
         print(number, "error", repr(failure), flush=True)

@@ -7,7 +7,7 @@ import org.apache.curator.framework.recipes.shared.SharedCountListener;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.state.ConnectionState;
 
-/** Curator's shared counts, one for each path; every change it hears of is an event. */
+/** Curator's shared counts, one for each path. Each change is sent as an event. */
 final class Counts {
     private final CuratorFramework client;
     private final Map<String, SharedCount> byPath = new ConcurrentHashMap<>();
@@ -41,7 +41,7 @@ final class Counts {
         }
     }
 
-    /** The seed is for a count that is not there yet. */
+    /** @param seed the value of a count that does not exist yet */
     private void start(String path, int seed) throws Exception {
         SharedCount count = new SharedCount(client, path, seed);
         count.addListener(new SharedCountListener() {

@@ -16,13 +16,13 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Curator's side of the interop tests. One line a message, words separated by spaces:
+ * Curator's side of the interop tests. Each message is a line of words:
  *
  *   in   <id> <request> <word>...   answered by   <id> ok <word>...   or   <id> error <text>
- *   out  visit <ticket> <id>        answered by   done <ticket>: this side is inside the lock of request <id> meanwhile
+ *   out  visit <ticket> <id>        answered by   done <ticket>; until then this side holds the lock of request <id>
  *   out  event <word>...
  *
- * Ends when its input does.
+ * Exits when its input ends.
  */
 public final class CuratorPeer {
     private final CuratorFramework client;
@@ -110,7 +110,7 @@ public final class CuratorPeer {
         }
     }
 
-    /** In and out, on one thread, as the reentrant locks want it. */
+    /** Acquires and releases on one thread, as reentrant locks require. */
     private void contend(String id, InterProcessLock lock, int rounds) throws Exception {
         for (int round = 0; round < rounds; round++) {
             if (!lock.acquire(Holder.LONG, TimeUnit.MILLISECONDS)) {

@@ -4,9 +4,9 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 
-/** One who holds or waits, on a thread of its own: Curator's reentrant locks belong to threads. */
+/** A holder or waiter on a thread of its own, because Curator's reentrant locks belong to threads. */
 final class Holder {
-    /** Milliseconds: whoever waits longer has been forgotten. */
+    /** The longest wait in milliseconds. */
     static final long LONG = 60_000;
 
     private final String name;
@@ -31,7 +31,7 @@ final class Holder {
         thread.shutdown();
     }
 
-    /** Curator's cooperative way: the listener is told, and the owner gives the lock back. */
+    /** Curator's cooperative revocation: the listener is called, and the owner releases the lock. */
     void releaseWhenRevoked() {
         ((InterProcessMutex) lock).makeRevocable(revoked -> {
             try {

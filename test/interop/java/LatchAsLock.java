@@ -5,7 +5,7 @@ import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 
-/** Curator's leader latch: held while it leads. Another one for each time, as a closed latch stays closed. */
+/** Curator's leader latch as a lock that is held while it leads. Each acquire creates a latch, because a closed latch stays closed. */
 final class LatchAsLock implements InterProcessLock {
     private final CuratorFramework client;
     private final String path;

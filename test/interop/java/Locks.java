@@ -14,10 +14,10 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.utils.ZKPaths;
 
 /**
- * Curator's locks by a line of text: <code>mutex:/path</code>, <code>read:</code>, <code>write:</code>,
+ * Creates Curator's locks from text: <code>mutex:/path</code>, <code>read:</code>, <code>write:</code>,
  * <code>semaphore-mutex:</code>, <code>semaphore:/path:permits:count</code>, where the permits are a number or
- * the path of a shared one; several of them with commas in between are a multi-lock. <code>latch:/path:id</code> and
- * <code>selector:/path:id</code> take part in an election, and are held while they lead.
+ * the path of a shared count; several locks, separated by commas, are a multi-lock. <code>latch:/path:id</code> and
+ * <code>selector:/path:id</code> join an election, and are held while they lead.
  */
 final class Locks {
     private final CuratorFramework client;

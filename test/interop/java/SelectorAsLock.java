@@ -7,7 +7,7 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 
-/** Curator's leader selector: held while its takeLeadership runs. One for all times, queued up again for each. */
+/** Curator's leader selector as a lock that is held while takeLeadership runs. One selector serves all acquires; each requeues it. */
 final class SelectorAsLock implements InterProcessLock {
     private final LeaderSelector selector;
     private final Semaphore taken = new Semaphore(0);
@@ -40,7 +40,7 @@ final class SelectorAsLock implements InterProcessLock {
             started = true;
             selector.start();
         } else {
-            // It refuses until the last term's node is gone.
+            // The selector refuses until the node of the last term is deleted.
             while (!selector.requeue()) {
                 Thread.sleep(1);
             }

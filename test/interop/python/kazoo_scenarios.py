@@ -29,7 +29,7 @@ def in_parallel(*works):
     def guarded(work):
         try:
             work()
-        except BaseException as failure:  # noqa: B902 -- told by the caller
+        except BaseException as failure:  # noqa: B902 -- reported by the caller
             failures.append(failure)
 
     threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
@@ -60,7 +60,7 @@ class Room:
             self.most = max(self.most, self.inside)
             if self.inside == self.size:
                 self.full.set()
-        # Who comes early stays: where a server is slow, nobody would ever meet.
+        # The first party stays inside, because on a slow server the two might never be inside together.
         self.full.wait(PATIENCE)
         threading.Event().wait(0.005)
         with self.mutex:
@@ -313,7 +313,7 @@ def lost_session():
     zk.create("/kazoo/mine", ephemeral=True, makepath=True)
     old = zk.client_id
     for _ in range(PATIENCE):
-        # The first may have its session back before the second can end it: then once more.
+        # The first client may reattach its session before the second can close it: try again.
         thief = KazooClient(hosts=HOSTS, client_id=old)
         thief.start(timeout=PATIENCE)
         thief.stop()
