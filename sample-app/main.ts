@@ -31,13 +31,13 @@ app.enableShutdownHooks([], { useProcessExit: true });
 console.log(`
 The shop is open at ${url}. Try:
 
-  a browser there: the flash sale as it happens
+  the same address in a browser: the live page of the flash sale
   curl ${url}/goods-stock/phone
   curl -X POST ${url}/goods-stock/phone/purchase
   curl -X POST ${url}/goods-stock/phone/purchase-unlocked
   curl -X POST ${url}/goods-stock/phone/reset -H 'content-type: application/json' -d '{"stock": 100}'
 
-Of the watch there are 5, the camera is not on sale. Who does not pay in time loses the order:
+There are 5 watches, and the camera is not on sale. An order that is not paid in time is cancelled:
 
   curl -X POST ${url}/orders/1/pay
   curl ${url}/leader

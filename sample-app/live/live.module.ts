@@ -6,7 +6,7 @@ import { dataSourceOptions } from '../shop/database.js';
 import { GoodsStock } from '../shop/goods-stock.entity.js';
 import { Order } from '../shop/order.entity.js';
 import { NAMESPACE, type ShopSettings } from '../shop/settings.js';
-import { DoorController } from './door.controller.js';
+import { ProxyController } from './proxy.controller.js';
 import { Fleet } from './fleet.js';
 import { LiveController } from './live.controller.js';
 import { LocalOnlyGuard } from './local-only.guard.js';
@@ -16,7 +16,7 @@ import { Watch } from './watch.js';
 /** The process of the page. It sells nothing, acquires no lock and does not lead. */
 @Module({
   // Last: its route matches all other paths.
-  controllers: [LiveController, DoorController],
+  controllers: [LiveController, ProxyController],
   providers: [Sale, Watch, { provide: APP_GUARD, useClass: LocalOnlyGuard }],
 })
 export class LiveModule {

@@ -15,7 +15,7 @@ export class LocalOnlyGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     if (request.method === 'GET' || request.method === 'HEAD' || isLocal(request)) return true;
-    throw new ForbiddenException('only pages of this machine, seen on this machine, may do that');
+    throw new ForbiddenException('only a page of this server, opened on this machine, may do that');
   }
 }
 

@@ -5,7 +5,7 @@ import {
   type OnApplicationShutdown,
   ServiceUnavailableException,
 } from '@nestjs/common';
-import { fireBuyers, type Tally } from '../seckill/load.js';
+import { sendBuyers, type Tally } from '../seckill/load.js';
 import { PATIENCE } from '../shop/goods-stock.controller.js';
 import { Fleet } from './fleet.js';
 import { ROUTES, type SaleOrder } from './sale-order.js';
@@ -87,7 +87,7 @@ export class Sale implements OnApplicationShutdown {
   private async serve(run: Run, number: number, url: string, buyers: number): Promise<void> {
     const share: Share = { buyers, sold: 0, soldOut: 0, refused: 0, over: false };
     run.shares.set(number, share);
-    await fireBuyers({
+    await sendBuyers({
       urls: [`${url}/goods-stock/${GOODS}/${ROUTES[run.order.mode]}`],
       buyers,
       patience: PATIENCE + 10_000,

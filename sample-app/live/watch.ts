@@ -48,7 +48,7 @@ export class Watch {
     const { run } = this.sale;
     // Read before the database, so that figures of an earlier sale are not counted for this one and its last
     // figures are not missed.
-    const sale = run && told(run);
+    const sale = run && runSnapshot(run);
     const [goods, queue, candidates] = await Promise.all([
       this.stock(),
       this.locks.participants(goodsKey(GOODS)),
@@ -61,9 +61,12 @@ export class Watch {
     return {
       goods,
       run: sale && { ...sale, point: this.remember(sale, goods) },
-      queue: { total: queue.length, first: queue.slice(0, SHOWN).map((one) => this.seat(one)) },
+      queue: {
+        total: queue.length,
+        first: queue.slice(0, SHOWN).map((one) => this.queueEntry(one)),
+      },
       leader: this.fleet.numberOf(Number(leader?.id.split(':').at(-1))),
-      instances: this.fleet.places.map((place) => instance(place, run)),
+      instances: this.fleet.places.map((place) => instanceSnapshot(place, run)),
     };
   }
 
@@ -81,7 +84,7 @@ export class Watch {
 
   /** Adds a point to the sale's chart. */
   private remember(
-    { number, state, seconds }: Told,
+    { number, state, seconds }: RunSnapshot,
     { stock, orders }: { stock: number; orders: number },
   ): Point | undefined {
     if (number !== this.seen) {
@@ -94,7 +97,7 @@ export class Watch {
     return point;
   }
 
-  private seat({ path, state, pid, session }: Participant) {
+  private queueEntry({ path, state, pid, session }: Participant) {
     return {
       node: path.slice(path.lastIndexOf('/') + 1),
       instance: this.fleet.numberOf(pid),
@@ -104,9 +107,9 @@ export class Watch {
   }
 }
 
-type Told = ReturnType<typeof told>;
+type RunSnapshot = ReturnType<typeof runSnapshot>;
 
-function told({ number, order, state, startedAt, endedAt, shares }: Run) {
+function runSnapshot({ number, order, state, startedAt, endedAt, shares }: Run) {
   const all = [...shares.values()];
   return {
     number,
@@ -118,7 +121,7 @@ function told({ number, order, state, startedAt, endedAt, shares }: Run) {
   };
 }
 
-function instance({ number, instance, starting }: Place, run: Run | undefined) {
+function instanceSnapshot({ number, instance, starting }: Place, run: Run | undefined) {
   const share = run?.shares.get(number);
   const alive = instance?.alive ?? false;
   return {

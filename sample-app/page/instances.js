@@ -65,14 +65,14 @@ export class Instances {
     share.setAttribute('aria-valuemax', orders);
     share.setAttribute('aria-valuenow', sold);
     share.firstElementChild.style.width = `${(100 * sold) / Math.max(orders, 1)}%`;
-    find('.sold').textContent = `${count(sold)} sold, ${count(waiting)} in line`;
+    find('.sold').textContent = `${count(sold)} sold, ${count(waiting)} waiting`;
     this.#offer(find('.kill'), life === 'alive');
     this.#offer(find('.expire'), life === 'alive' && this.#may.canExpire);
     this.#offer(find('.revive'), life === 'dead');
   }
 
-  #offer(button, makesSense) {
-    button.hidden = !makesSense;
+  #offer(button, isShown) {
+    button.hidden = !isShown;
     button.disabled = !this.#may.canControl;
   }
 }

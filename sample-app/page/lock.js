@@ -7,15 +7,15 @@ const more = document.querySelector('#more');
 
 /** The queue of the lock's znodes, the holder first. */
 export function showLock({ queue: { total, first }, goods, run, instances, leader }) {
-  leading.textContent = leader ? nameOf(leader) : 'nobody yet';
+  leading.textContent = leader ? nameOf(leader) : 'none yet';
   token.textContent = goods.fence === '0' ? 'none yet' : goods.fence;
   queue.replaceChildren(
-    ...(first.length > 0 ? first.map((seat) => item(seat, instances)) : [nobody()]),
+    ...(first.length > 0 ? first.map((entry) => item(entry, instances)) : [emptyQueue()]),
   );
   const shown = first.length;
   const unlocked = run && !run.over && run.order.mode === 'none';
   more.textContent = unlocked
-    ? 'The buyers of this sale do not ask for it.'
+    ? 'The buyers of this sale do not use the lock.'
     : total > shown
       ? `and ${count(total - shown)} more wait`
       : '';
@@ -34,9 +34,9 @@ function item({ instance, state, node }, instances) {
   return line;
 }
 
-function nobody() {
+function emptyQueue() {
   const line = document.createElement('li');
   line.className = 'nobody';
-  line.textContent = 'Nobody holds it.';
+  line.textContent = 'No instance holds the lock.';
   return line;
 }

@@ -1,22 +1,24 @@
 // Passes the server's events to the parts of the page, and handles its buttons.
 import { Chart } from './chart.js';
 import { Instances } from './instances.js';
-import { Story } from './story.js';
+import { ChangeLog } from './change-log.js';
 import { showLock } from './lock.js';
 import { showSale } from './sale.js';
 
 const HINTS = {
-  none: 'Every buyer reads the stock, takes a while, and writes what was read less one.',
-  lock: 'One buyer at a time, over all instances. A process hands the lock on to its next buyer.',
-  lingering: 'As the lock, and an instance whose buyers are done keeps it until another asks.',
-  strict: 'One buyer at a time, in the order in which they came: a znode for each of them.',
+  none: 'Every buyer reads the stock, waits for the delay, and writes the stock minus one.',
+  lock: 'One buyer at a time in all instances together. A process hands the lock over to its next buyer.',
+  lingering:
+    'As Lock, but an instance without buyers keeps the lock until another instance requests it.',
+  strict:
+    'One buyer at a time, in the order of arrival across all instances: one znode for each buyer.',
 };
 
 const form = document.querySelector('#order');
 const refused = document.querySelector('#refused');
 const link = document.querySelector('#link');
 const chart = new Chart(document.querySelector('#chart'));
-const story = new Story(document.querySelector('#log'));
+const changeLog = new ChangeLog(document.querySelector('#log'));
 const instances = new Instances(document.querySelector('#instances'), post);
 let canControl = false;
 
@@ -45,7 +47,7 @@ events.addEventListener('now', ({ data }) => {
   showSale(now);
   showLock(now);
   instances.show(now);
-  story.tell(now);
+  changeLog.update(now);
   form.querySelector('#start').disabled = !canControl || (now.run && !now.run.over);
 });
 events.addEventListener('error', () => {

@@ -10,7 +10,7 @@ export function showSale({ run, goods }) {
   const { items } = run.order;
   if (run.state === 'preparing') {
     showFigures({ items });
-    showVerdict('The items go on the shelf…');
+    showVerdict('Preparing the sale…');
     return;
   }
   const { orders, stock } = goods;

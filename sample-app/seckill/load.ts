@@ -32,13 +32,13 @@ export interface LoadFigures {
 const SOLD = 201;
 const SOLD_OUT = 409;
 
-export async function fireBuyers(load: Load): Promise<LoadFigures> {
+export async function sendBuyers(load: Load): Promise<LoadFigures> {
   const { urls, buyers, patience, signal, onProgress } = load;
   const tally: Tally = { sold: 0, soldOut: 0, refused: 0 };
   const start = performance.now();
   let lastAnswer = start;
 
-  const { latency } = await cannonade(
+  const { latency } = await runAutocannon(
     {
       // autocannon accepts an array of URLs and distributes the connections; its types do not say so.
       url: urls as unknown as string,
@@ -67,7 +67,7 @@ export async function fireBuyers(load: Load): Promise<LoadFigures> {
   };
 }
 
-async function cannonade(
+async function runAutocannon(
   options: autocannon.Options,
   onAnswer: (status: number) => void,
   signal?: AbortSignal,

@@ -14,19 +14,19 @@ export interface SeckillOptions {
 
 export const HELP = `npm run seckill -- [options]
 
-Sells --items pieces to --buyers buyers who all come at once, first without a lock, then with
-@DistributedLock, over several instances of the shop.
+Sells items to buyers who all come at once to several instances of the shop, first without a lock,
+then with @DistributedLock.
 
   --instances N      processes of the shop (3)
-  --buyers N         buyers at once, each asking once (1500)
-  --items N          pieces in stock, no more than buyers (100)
-  --delay FROM-TO    milliseconds from reading the stock to writing it, at random (${defaults.delay.join('-')})
-  --zookeeper LIST   host:port[,host:port…][/chroot] (one of its own, in this process)
-  --database URL     mysql://…, mariadb://… or postgres://… (an SQLite file, removed at the end)
-  --json             the figures as one JSON object on stdout
-  --help             this
+  --buyers N         buyers, each with one request (1500)
+  --items N          items in stock, at most one for each buyer (100)
+  --delay FROM-TO    random milliseconds between reading the stock and writing it (${defaults.delay.join('-')})
+  --zookeeper LIST   host:port[,host:port…][/chroot] (default: an embedded server)
+  --database URL     mysql://…, mariadb://… or postgres://… (default: a temporary SQLite file)
+  --json             print the figures as one JSON object
+  --help             print this text
 
-Exits with 0 if the locked run sold exactly the stock, 1 if not, 2 on a bad option.`;
+The exit code is 0 if the locked run sold exactly the stock, 1 if not, and 2 for a wrong option.`;
 
 /** An invalid command line. The message is one line. */
 export class UsageError extends Error {}
@@ -91,7 +91,7 @@ function range(flag: string, text: string, to: number): readonly [number, number
   const bounds = [Number(low), Number(high)] as const;
   if (bounds[0] <= bounds[1] && bounds[1] <= to) return bounds;
   throw new UsageError(
-    `${flag} must be milliseconds such as 0-20, rising and at most ${to}, but is '${text}'`,
+    `${flag} must be a range of milliseconds such as 0-20, at most ${to}, but is '${text}'`,
   );
 }
 

@@ -56,8 +56,8 @@ export function outcome({ unlocked, locked }: Report, items: number): string {
       ? `Without a lock the shop took ${count(unlocked.orders)} orders for ${count(items)} items: ${count(unlocked.oversold)} too many.`
       : `Without a lock the shop took ${count(unlocked.orders)} orders for ${count(items)} items and has ${count(unlocked.stockLeft)} left; with a longer --delay or more --buyers it oversells.`;
   const withLock = soldExactly(locked, items)
-    ? `With @DistributedLock it sold exactly the ${count(items)} there were.`
-    : `With @DistributedLock it took ${count(locked.orders)} orders and kept ${count(locked.stockLeft)} in stock, which is NOT exactly the ${count(items)} there were (${count(locked.errors)} errors).`;
+    ? `With @DistributedLock it sold exactly ${count(items)}.`
+    : `With @DistributedLock it took ${count(locked.orders)} orders and kept ${count(locked.stockLeft)} in stock, which is NOT exactly ${count(items)} (${count(locked.errors)} errors).`;
   return `${without} ${withLock}`;
 }
 

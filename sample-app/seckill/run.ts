@@ -4,7 +4,7 @@ import { prepareDatabase, removeGoods, temporaryDatabase } from '../shop/databas
 import { PATIENCE } from '../shop/goods-stock.controller.js';
 import { defaults, type ShopSettings } from '../shop/settings.js';
 import { Instances } from './instances.js';
-import { fireBuyers } from './load.js';
+import { sendBuyers } from './load.js';
 import type { SeckillOptions } from './options.js';
 import type { Progress } from './progress.js';
 import { type Figures, figures, type Report } from './report.js';
@@ -32,7 +32,9 @@ export async function seckill(
   for (const [index, instance] of instances.all.entries()) {
     progress.line(`instance ${index + 1}: ${instance.url}, pid ${instance.pid}`);
     instance.onDeath((how) =>
-      progress.line(`instance ${index + 1} died (${how}): its buyers fail, the others go on`),
+      progress.line(
+        `instance ${index + 1} died (${how}): its buyers get no answer, the others continue`,
+      ),
     );
   }
 
@@ -58,7 +60,7 @@ async function sell(name: keyof Report, sale: Sale): Promise<Figures> {
   const { instances, goodsNo, route, items, buyers, progress, signal } = sale;
   await request(instances, `${goodsNo}/reset`, { signal, body: { stock: items } });
   let told = `${name}: no answers`;
-  const load = await fireBuyers({
+  const load = await sendBuyers({
     urls: instances.alive.map(({ url }) => `${url}/goods-stock/${goodsNo}/${route}`),
     buyers,
     patience: PATIENCE + 10_000,

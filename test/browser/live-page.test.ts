@@ -72,7 +72,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
   const figure = async (page: Page, id: string) =>
     Number((await page.locator(`#${id}`).textContent())!.replace(/,/g, ''));
   const verdict = (page: Page) => page.locator('#verdict').textContent();
-  const told = (page: Page) => page.locator('#log').textContent();
+  const logOf = (page: Page) => page.locator('#log').textContent();
   // As text, because it runs in the page, which has none of this project's names.
   const style = (page: Page, selector: string, property: string) =>
     page.evaluate<string>(
@@ -122,17 +122,17 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     await start(page, slow);
     const killed = await holder(page);
     await page.getByRole('button', { name: `Kill instance ${killed}` }).click();
-    await expect.poll(() => told(page)).toContain(`Instance ${killed} was killed.`);
+    await expect.poll(() => logOf(page)).toContain(`Instance ${killed} was killed.`);
     await expect
-      .poll(() => told(page), { timeout: PATIENCE })
-      .toMatch(new RegExp(`The lock moved on from instance ${killed} to [123]`));
+      .poll(() => logOf(page), { timeout: PATIENCE })
+      .toMatch(new RegExp(`The lock moved from instance ${killed} to [123]`));
     await over(page);
     expect(await figure(page, 'oversold')).toBe(0);
     expect(await verdict(page)).toMatch(/^Sold \d+, \d+ left, none twice\.$/);
 
     await page.getByRole('button', { name: `Revive instance ${killed}` }).click();
     await expect
-      .poll(() => told(page), { timeout: PATIENCE })
+      .poll(() => logOf(page), { timeout: PATIENCE })
       .toContain(`Instance ${killed} is up.`);
     await expect.poll(() => page.locator('.state.up').count()).toBe(3);
     await expect.poll(() => page.locator('#leader').textContent()).toMatch(/^Instance \d$/);
@@ -145,9 +145,9 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     const button = `Expire the session of instance ${expired}`;
     await page.getByRole('button', { name: button }).click();
     await expect
-      .poll(() => told(page), { timeout: PATIENCE })
-      .toMatch(new RegExp(`The lock moved on from instance ${expired} to [123]`));
-    await expect.poll(() => told(page)).toContain(`Instance ${expired} has another session.`);
+      .poll(() => logOf(page), { timeout: PATIENCE })
+      .toMatch(new RegExp(`The lock moved from instance ${expired} to [123]`));
+    await expect.poll(() => logOf(page)).toContain(`Instance ${expired} has a new session.`);
     await over(page);
     expect(await figure(page, 'oversold')).toBe(0);
   });

@@ -5,7 +5,7 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ZkClient } from '../../lib/client/zk-client.js';
 import { Instance } from '../../sample-app/seckill/instances.js';
-import { fireBuyers } from '../../sample-app/seckill/load.js';
+import { sendBuyers } from '../../sample-app/seckill/load.js';
 import { prepareDatabase } from '../../sample-app/shop/database.js';
 import { defaults, type ShopSettings } from '../../sample-app/shop/settings.js';
 import { INSTANCE } from './seckill-process.js';
@@ -63,7 +63,7 @@ describe('an instance of the shop', () => {
     await holdsTheLock(victim);
 
     let sold = 0;
-    const run = fireBuyers({
+    const run = sendBuyers({
       urls: [victim, second, third].map((shop) => `${shop.url}/goods-stock/phone/purchase`),
       buyers: 90,
       patience: 60_000,

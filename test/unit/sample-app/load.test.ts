@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { fireBuyers } from '../../../sample-app/seckill/load.js';
+import { sendBuyers } from '../../../sample-app/seckill/load.js';
 
 /** Timeout in milliseconds. A request that is answered is answered within it. */
 const PATIENCE = 60_000;
@@ -37,7 +37,7 @@ describe('the buyers', () => {
         }),
       ),
     );
-    const result = await fireBuyers({ urls, buyers: 1500, patience: PATIENCE });
+    const result = await sendBuyers({ urls, buyers: 1500, patience: PATIENCE });
     expect(asked).toEqual([500, 500, 500]);
     expect(result).toMatchObject({ requests: 1500, errors: 0 });
   });
@@ -47,7 +47,7 @@ describe('the buyers', () => {
       [201, 409, 503, 412, 500].map((status) => serve(answer(status))),
     );
     let last = {};
-    const result = await fireBuyers({
+    const result = await sendBuyers({
       urls,
       buyers: 50,
       patience: PATIENCE,
@@ -69,7 +69,7 @@ describe('the buyers', () => {
         hangUp(request);
       });
       const urls = [dying, await serve(answer(201))];
-      expect(await fireBuyers({ urls, buyers: 20, patience: PATIENCE })).toMatchObject({
+      expect(await sendBuyers({ urls, buyers: 20, patience: PATIENCE })).toMatchObject({
         errors: 10,
       });
       expect(asked).toBe(10);
@@ -81,7 +81,7 @@ describe('the buyers', () => {
     servers.pop()!.close();
     const silent = await serve(() => undefined);
     const urls = [closed, silent, await serve(answer(201))];
-    expect(await fireBuyers({ urls, buyers: 30, patience: 1_500 })).toMatchObject({ errors: 20 });
+    expect(await sendBuyers({ urls, buyers: 30, patience: 1_500 })).toMatchObject({ errors: 20 });
   });
 
   it('compute the 99th percentile over all instances together', async () => {
@@ -89,7 +89,7 @@ describe('the buyers', () => {
       setTimeout(() => response.writeHead(201).end(), 300);
     });
     const fast = await serve(answer(201));
-    const { p50, p99 } = await fireBuyers({ urls: [fast, slow], buyers: 10, patience: PATIENCE });
+    const { p50, p99 } = await sendBuyers({ urls: [fast, slow], buyers: 10, patience: PATIENCE });
     expect(p50).toBeLessThan(p99);
     expect(p99).toBeGreaterThanOrEqual(299);
   });
@@ -97,7 +97,7 @@ describe('the buyers', () => {
   it('stop when the signal aborts', async () => {
     const urls = [await serve(() => undefined)];
     const interrupt = new AbortController();
-    const run = fireBuyers({ urls, buyers: 10, patience: 60_000, signal: interrupt.signal });
+    const run = sendBuyers({ urls, buyers: 10, patience: 60_000, signal: interrupt.signal });
     interrupt.abort(new Error('enough'));
     await expect(run).rejects.toThrow('enough');
   });

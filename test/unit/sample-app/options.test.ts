@@ -43,7 +43,7 @@ describe('the flags of the seckill', () => {
     ['--buyers 2 --items 1', '--instances (3) must not exceed --buyers (2)'],
     [
       '--delay 20-0',
-      "--delay must be milliseconds such as 0-20, rising and at most 10000, but is '20-0'",
+      "--delay must be a range of milliseconds such as 0-20, at most 10000, but is '20-0'",
     ],
     ['--delay 0-99999', '--delay must be'],
     [

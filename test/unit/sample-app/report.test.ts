@@ -26,7 +26,7 @@ describe('the report of the seckill', () => {
 
   it('summarizes the result in a sentence', () => {
     expect(outcome(report, 100)).toBe(
-      'Without a lock the shop took 1,437 orders for 100 items: 1,337 too many. With @DistributedLock it sold exactly the 100 there were.',
+      'Without a lock the shop took 1,437 orders for 100 items: 1,337 too many. With @DistributedLock it sold exactly 100.',
     );
   });
 

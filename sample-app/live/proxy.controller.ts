@@ -13,11 +13,11 @@ const HEADERS = ['content-type', 'retry-after'];
 
 /** Forwards all other requests to the first instance that is alive. */
 @Controller()
-export class DoorController {
+export class ProxyController {
   constructor(private readonly fleet: Fleet) {}
 
   @All('*path')
-  async pass(
+  async forward(
     @Req() request: IncomingMessage & { originalUrl: string; body?: unknown },
     @Res() response: ServerResponse,
   ): Promise<void> {

@@ -9,82 +9,82 @@ const LOCKS = {
 };
 
 /** Describes what changed between two snapshots. */
-export class Story {
+export class ChangeLog {
   #list;
   #before;
   /** The state of the lock's queue in the latest snapshot. */
   #holder;
   #lastHolder;
   /** A holder that died or lost its session, and the time. */
-  #stricken;
+  #lostHolder;
 
   constructor(list) {
     this.#list = list;
   }
 
-  tell(now) {
+  update(now) {
     const before = this.#before;
     this.#before = now;
     if (!before) return;
-    this.#tellRun(before.run, now.run, now.goods);
-    now.instances.forEach((one, i) => this.#tellInstance(before.instances[i], one));
-    if (now.leader && now.leader !== before.leader) this.#say(`${nameOf(now.leader)} leads now.`);
-    this.#tellHolder(now);
+    this.#logRun(before.run, now.run, now.goods);
+    now.instances.forEach((one, i) => this.#logInstance(before.instances[i], one));
+    if (now.leader && now.leader !== before.leader) this.#add(`${nameOf(now.leader)} leads now.`);
+    this.#logHolder(now);
   }
 
-  #tellRun(before, run, { orders }) {
+  #logRun(before, run, { orders }) {
     if (!run) return;
     if (run.number !== before?.number) {
       const { buyers, items, mode } = run.order;
-      this.#say(`${count(buyers)} buyers come for ${count(items)} items, with ${LOCKS[mode]}.`);
+      this.#add(`${count(buyers)} buyers come for ${count(items)} items, with ${LOCKS[mode]}.`);
     } else if (run.over && !before.over) {
-      this.#say(`${count(orders)} orders in ${run.seconds.toFixed(1)} s.`);
+      this.#add(`${count(orders)} orders in ${run.seconds.toFixed(1)} s.`);
     }
   }
 
-  #tellInstance(before, { number, life, connection }) {
+  #logInstance(before, { number, life, connection }) {
     const name = nameOf(number);
     if (before.life !== life) {
-      this.#say(`${name} ${{ alive: 'is up', dead: 'was killed', starting: 'starts' }[life]}.`);
+      this.#add(`${name} ${{ alive: 'is up', dead: 'was killed', starting: 'starts' }[life]}.`);
     } else if (before.connection?.session !== connection?.session) {
-      if (connection.session) this.#say(`${name} has another session.`);
-      if (before.connection.session) this.#tellExpired(before.connection.session);
+      if (connection.session) this.#add(`${name} has a new session.`);
+      if (before.connection.session) this.#logExpiry(before.connection.session);
     } else if (before.connection?.state !== connection?.state) {
-      this.#say(`${name}: ${connection.state}.`);
+      this.#add(`${name}: ${connection.state}.`);
     }
   }
 
   /** The next holder may have the lock before the earlier holder's client knows that its session has ended. */
-  #tellExpired(session) {
-    if (this.#holder?.session === session) this.#strike(this.#holder);
-    else if (this.#lastHolder?.session === session) this.#tellMove(this.#lastHolder, this.#holder);
+  #logExpiry(session) {
+    if (this.#holder?.session === session) this.#markLost(this.#holder);
+    else if (this.#lastHolder?.session === session) this.#logMove(this.#lastHolder, this.#holder);
   }
 
-  #tellHolder({ queue, instances }) {
+  #logHolder({ queue, instances }) {
     const holder = queue.first.find(({ state }) => state === 'holding');
     if (!holder) return;
     if (holder.node !== this.#holder?.node) {
       this.#lastHolder = this.#holder;
       this.#holder = holder;
-      if (this.#stricken) {
-        const seconds = (performance.now() - this.#stricken.at) / 1000;
-        this.#tellMove(this.#stricken.holder, holder, `, ${seconds.toFixed(1)} s later`);
+      if (this.#lostHolder) {
+        const seconds = (performance.now() - this.#lostHolder.at) / 1000;
+        this.#logMove(this.#lostHolder.holder, holder, `, ${seconds.toFixed(1)} s later`);
       }
-      this.#stricken = undefined;
+      this.#lostHolder = undefined;
     }
     const isDead = instances.find(({ number }) => number === holder.instance)?.life === 'dead';
-    if (isDead) this.#strike(this.#holder);
+    if (isDead) this.#markLost(this.#holder);
   }
 
-  #strike(holder) {
-    this.#stricken ??= { holder, at: performance.now() };
+  #markLost(holder) {
+    this.#lostHolder ??= { holder, at: performance.now() };
   }
 
-  #tellMove(from, to, when = '') {
-    this.#say(`The lock moved on from instance ${from.instance} to ${to.instance}${when}.`);
+  #logMove(from, to, when = '') {
+    this.#add(`The lock moved from instance ${from.instance} to ${to.instance}${when}.`);
   }
 
-  #say(text) {
+  #add(text) {
     const line = document.createElement('li');
     const time = document.createElement('time');
     time.textContent = new Date().toLocaleTimeString('en-GB');
