@@ -161,7 +161,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     },
   );
 
-  it.each(['light', 'dark'] as const)('has sufficient contrast in the %s', async (colorScheme) => {
+  it.each(['light', 'dark'] as const)('has sufficient contrast in the %s colour scheme', async (colorScheme) => {
     const page = await visit({ colorScheme });
     const ground = luminance(await style(page, 'body', 'background-color'));
     expect(ground > 0.5).toBe(colorScheme === 'light');
