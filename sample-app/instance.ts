@@ -17,7 +17,7 @@ try {
     logLevels: ['fatal', 'error', 'warn'],
   });
   const close = () => {
-    // A purchase that is interrupted now fails; nobody waits for its answer.
+    // A purchase that is interrupted now fails; no buyer waits for its answer.
     app.useLogger(false);
     void app.close().finally(() => process.exit());
   };

@@ -128,7 +128,7 @@ export interface History {
   readonly transports: string[];
   readonly began?: number;
   readonly ended?: number;
-  /** Ephemeral znodes that nobody deleted; undefined if the run ended before they were listed. */
+  /** Ephemeral znodes that were not deleted; undefined if the run ended before they were listed. */
   readonly orphans?: readonly string[];
 }
 

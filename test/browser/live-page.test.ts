@@ -161,16 +161,19 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     },
   );
 
-  it.each(['light', 'dark'] as const)('has sufficient contrast in the %s colour scheme', async (colorScheme) => {
-    const page = await visit({ colorScheme });
-    const ground = luminance(await style(page, 'body', 'background-color'));
-    expect(ground > 0.5).toBe(colorScheme === 'light');
-    const card = luminance(await style(page, '#order', 'background-color'));
-    for (const name of ['text', 'quiet', 'orders', 'stock', 'good', 'bad', 'first', 'second']) {
-      const colour = luminance(hex(await style(page, 'html', `--${name}`)));
-      expect(contrast(colour, card), name).toBeGreaterThan(4.5);
-    }
-  });
+  it.each(['light', 'dark'] as const)(
+    'has sufficient contrast in the %s colour scheme',
+    async (colorScheme) => {
+      const page = await visit({ colorScheme });
+      const ground = luminance(await style(page, 'body', 'background-color'));
+      expect(ground > 0.5).toBe(colorScheme === 'light');
+      const card = luminance(await style(page, '#order', 'background-color'));
+      for (const name of ['text', 'quiet', 'orders', 'stock', 'good', 'bad', 'first', 'second']) {
+        const colour = luminance(hex(await style(page, 'html', `--${name}`)));
+        expect(contrast(colour, card), name).toBeGreaterThan(4.5);
+      }
+    },
+  );
 
   it('disables its buttons on pages from other machines', async () => {
     const post = (path: string, headers: Record<string, string>) =>

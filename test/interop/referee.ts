@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Milliseconds inside: long enough for another holder to enter, if it can. */
-const STAY = 5;
+const HOLD = 5;
 
 type Side = 'ours' | 'Curator';
 
@@ -29,7 +29,7 @@ export class Referee {
   }
 
   /** @param size the part of the capacity that the holder takes; all of it for an exclusive lock */
-  async visit(side: Side, size = this.room, work = () => delay(STAY)): Promise<void> {
+  async visit(side: Side, size = this.room, work = () => delay(HOLD)): Promise<void> {
     this.inside[side] += size;
     if (this.inside.ours + this.inside.Curator > this.room) {
       this.violations.push(`ours ${this.inside.ours}, Curator's ${this.inside.Curator} inside`);

@@ -480,7 +480,7 @@ describe('when a session ends', () => {
     await untilNothingLeft(server, holder, path);
   });
 
-  it('nobody can acquire the read lock inside the lost write lock', async () => {
+  it('no caller can acquire the read lock inside the lost write lock', async () => {
     const path = server.path('lost-inside');
     const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);

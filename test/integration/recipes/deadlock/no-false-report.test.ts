@@ -29,11 +29,11 @@ const OUTER = 9;
 const INNER = 4;
 /** The number of sessions that end, and the number of checked waits before each end. */
 const EXPIRIES = 4;
-const LOOKS = 6;
+const CHECKED_WAITS = 6;
 /** Milliseconds. */
 const LONGEST_HOLD = 900;
 /** Milliseconds. A wait of this length has been checked. */
-const LOOKED_AT = 800;
+const CHECKED_AFTER = 800;
 
 /** Returns a generator of the same pseudo-random numbers each time. */
 function numbers(seed: number): () => number {
@@ -53,9 +53,9 @@ describe('call chains that lock in one order', () => {
     const { signal } = stop;
     setMaxListeners(0, signal);
     onTestFinished(() => stop.abort());
-    let lookedAt = 0;
-    const looks = async (count: number) => {
-      await expect.poll(() => lookedAt).toBeGreaterThanOrEqual(count);
+    let checked = 0;
+    const untilChecked = async (count: number) => {
+      await expect.poll(() => checked).toBeGreaterThanOrEqual(count);
     };
     const failures: unknown[] = [];
     const random = numbers(20261121);
@@ -85,7 +85,7 @@ describe('call chains that lock in one order', () => {
       }
       const since = performance.now();
       return lockOf(client, key).withLock(() => {
-        if (depth > 0 && performance.now() - since > LOOKED_AT) lookedAt++;
+        if (depth > 0 && performance.now() - since > CHECKED_AFTER) checked++;
         return nest(client, inner, depth + 1);
       }, options());
     };
@@ -101,17 +101,17 @@ describe('call chains that lock in one order', () => {
     };
     const trouble = async () => {
       for (let expiries = 1; expiries <= EXPIRIES; expiries++) {
-        await looks(expiries * LOOKS);
+        await untilChecked(expiries * CHECKED_WAITS);
         await expire(clients[Math.floor(random() * CLIENTS)]!, server);
       }
       // Otherwise the last check would prove nothing.
-      await looks((EXPIRIES + 1) * LOOKS);
+      await untilChecked((EXPIRIES + 1) * CHECKED_WAITS);
     };
     const ordered = clients.flatMap((client) =>
       Array.from({ length: GROUPS * CHAINS }, (_, index) => chain(client, index % GROUPS)),
     );
     const planting = (async () => {
-      await looks(LOOKS);
+      await untilChecked(CHECKED_WAITS);
       const [one, two] = await Promise.all([connect(), connect()]);
       const at = (client: ZkClient, key: string) => new Mutex(client, `${root}/${key}`, { key });
       const refuse = { onDeadlock: 'refuse' } as const;

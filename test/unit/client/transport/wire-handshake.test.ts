@@ -129,7 +129,7 @@ describe('the handshake of the wire transport', () => {
   });
 
   test.each<[string, Script['onConnect'], RegExp]>([
-    ['hangs up', (peer) => peer.socket.end(), /the connection broke/],
+    ['closes the connection', (peer) => peer.socket.end(), /the connection broke/],
     ['resets', (peer) => peer.socket.resetAndDestroy(), /ECONNRESET/],
     [
       'says garbage',
