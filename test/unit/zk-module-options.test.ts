@@ -57,18 +57,14 @@ describe('ZkModule rejects at startup, and the error names the option and its va
       /logLeases.*"debug"/,
     ],
     ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],
+    ['a negative default wait', { connectString, defaults: { wait: -5 } }, /defaults\.wait.*-5/],
     [
-      'a default wait that is not a number',
-      { connectString, defaults: { wait: -5 } },
-      /defaults\.wait.*-5/,
-    ],
-    [
-      'a default holdAtMost that is not a number',
+      'a default holdAtMost of 0',
       { connectString, defaults: { holdAtMost: 0 } },
       /defaults\.holdAtMost.*0/,
     ],
     [
-      'default details that are not an object',
+      'default details with a text that is not a string',
       { connectString, defaults: { details: { text: 5 } } },
       /defaults\.details\.text.*5/,
     ],

@@ -242,11 +242,15 @@ describe('a client that receives nothing', () => {
   const T = 3000;
 
   test.each([
-    ['because no server listens', (link: Link) => link.down()],
-    ['because its server stopped replying', (link: Link) => link.silence()],
+    ['because no server listens', (link: Link) => link.down(), (link: Link) => link.up()],
+    [
+      'because its server stopped replying',
+      (link: Link) => link.silence(),
+      (link: Link) => link.speak(),
+    ],
   ])(
     'declares its session LOST within three quarters of the session timeout, %s',
-    async (_, fail) => {
+    async (_, fail, restore) => {
       const { link, client, session, log } = await behindLink({ sessionTimeout: T });
       expect(session.timeout).toBe(T);
       const loss = lossOf(session);
@@ -260,8 +264,7 @@ describe('a client that receives nothing', () => {
       expect(reason).toBeInstanceOf(SessionExpiredError);
       expect(at - lastRequest).toBeGreaterThan(0.75 * T - 5);
       expect(log.states.at(-1)).toBe('LOST');
-      if (_.includes('silent')) await link.speak();
-      else await link.up();
+      await restore(link);
       await log.until('LOST', 'CONNECTED');
       expect((await client.session()).id).not.toBe(session.id);
     },

@@ -21,7 +21,7 @@ function immediates(): { readonly due: boolean } {
   return look;
 }
 
-test.each(['just before it checks its sessions', 'just before it looks at its sessions'])(
+test.each(['at any time', 'just before it checks its sessions'])(
   'After a pause of its thread %s, the server reads the waiting requests before it expires sessions',
   async (when) => {
     const server = new ZooKeeperServer(resolveOptions({ tickTime: 10, minSessionTimeout: 1000 }));
