@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Acl, ErrorCode, Permission } from '../protocol/index.js';
-import { KeeperError } from './keeper-error.js';
+import { type Acl, ErrorCode, KeeperError, Permission } from '../protocol/index.js';
 
 /** An identity of a connection: its address, or a digest that it has authenticated with. */
 export interface Identity {
@@ -63,12 +62,7 @@ export function withoutHashes(acl: readonly Acl[]): Acl[] {
 
 // A frame holds up to 87,000 entries: comparing all pairs would block the server for seconds.
 function withoutDuplicates(acl: readonly Acl[]): Iterable<Acl> {
-  const byText = new Map<string, Acl>();
-  for (const entry of acl) {
-    const text = JSON.stringify([entry.perms, entry.scheme, entry.id]);
-    if (!byText.has(text)) byText.set(text, entry);
-  }
-  return byText.values();
+  return new Map(acl.map((entry) => [JSON.stringify(entry), entry])).values();
 }
 
 function isValid({ scheme, id }: Acl): boolean {

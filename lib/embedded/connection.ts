@@ -6,6 +6,7 @@ import {
   ErrorCode,
   type EventType,
   FrameSplitter,
+  KeeperError,
   OpCode,
   Permission,
   ProtocolError,
@@ -18,11 +19,9 @@ import {
 } from '../protocol/index.js';
 import { digestIdentity, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import type { Call, Reply } from './call.js';
-import type { ClientStream } from './client-stream.js';
-import { KeeperError } from './keeper-error.js';
-import { operations } from './operations.js';
-import { Outbox } from './outbox.js';
+import { multi, multiRead } from './multi.js';
+import { type Call, operations, type Reply } from './operations.js';
+import { type ClientStream, Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
 import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
@@ -50,6 +49,12 @@ const MAX_UNREAD = 1 << 20;
 /** Milliseconds after which an idle connection without a session is closed. */
 const IDLE_TIMEOUT = 10_000;
 const NO_PASSWORD = Buffer.alloc(16);
+/** The requests that are answered from the tree. The connection handles the others. */
+const requests: typeof operations = {
+  ...operations,
+  [OpCode.multi]: multi,
+  [OpCode.multiRead]: multiRead,
+};
 
 /** One client's connection. It answers frames in order. */
 export class Connection implements Watcher {
@@ -57,13 +62,14 @@ export class Connection implements Watcher {
   readonly remote: string;
   readonly since = new Date();
   readonly traffic: Traffic = { received: 0, sent: 0 };
+  session: Session | undefined;
+  /** Milliseconds, as negotiated for this connection. */
+  timeout = 0;
   readonly #splitter = new FrameSplitter();
   readonly #outbox: Outbox;
   readonly #identities: Identity[];
   /** The handshake, which is not answered while the connection is cut. */
   #request: ConnectRequest | undefined;
-  #session: Session | undefined;
-  #timeout = 0;
   #call: Call | undefined;
   #closing = false;
 
@@ -90,15 +96,6 @@ export class Connection implements Watcher {
     socket.on('drain', () => this.resume());
   }
 
-  get session(): Session | undefined {
-    return this.#session;
-  }
-
-  /** Milliseconds, as negotiated for this connection. */
-  get timeout(): number {
-    return this.#timeout;
-  }
-
   /** Continues when the client has read, time has passed, or faults have changed. */
   resume(): void {
     this.#outbox.release();
@@ -108,7 +105,7 @@ export class Connection implements Watcher {
 
   /** The session of the client, or the one that it requests; 0 if it requests a new one. */
   get #peer(): bigint {
-    return this.#session?.id ?? this.#request?.sessionId ?? 0n;
+    return this.session?.id ?? this.#request?.sessionId ?? 0n;
   }
 
   notify(type: EventType, path: string, acl?: readonly Acl[]): void {
@@ -191,13 +188,13 @@ export class Connection implements Watcher {
     // The client has seen a later state than this server: it must find another one.
     if (request.lastZxidSeen > store.lastZxid) return this.destroy();
 
-    this.#timeout = this.host.negotiate(request.timeout);
+    this.timeout = this.host.negotiate(request.timeout);
     const session = this.#openSession(request);
     this.#send((to) =>
       ConnectResponse.write(
         {
           protocolVersion: 0,
-          timeout: session ? this.#timeout : 0,
+          timeout: session ? this.timeout : 0,
           sessionId: session?.id ?? 0n,
           password: session?.password ?? NO_PASSWORD,
           readOnly: request.readOnly === undefined ? undefined : false,
@@ -207,7 +204,7 @@ export class Connection implements Watcher {
     );
     if (!session) return this.#end();
     this.socket.setTimeout(0);
-    this.#session = session;
+    this.session = session;
     this.host.attach(session.id, this);
     this.#call = {
       tree: store.tree,
@@ -219,23 +216,23 @@ export class Connection implements Watcher {
   #openSession({ sessionId, password }: ConnectRequest): Session | undefined {
     const { sessions, clock } = this.host.store;
     const now = clock.now();
-    if (sessionId === 0n) return this.host.store.openSession(this.#timeout);
+    if (sessionId === 0n) return this.host.store.openSession(this.timeout);
     // The real server closes the session's earlier connection before it looks at the password.
     this.host.detach(sessionId);
     const session = sessions.get(sessionId);
     if (!session || !password || !Buffer.from(session.password).equals(password)) return undefined;
-    sessions.touch(session, this.#timeout, now);
+    sessions.touch(session, this.timeout, now);
     return session;
   }
 
   #answer(call: Call, body: Reader): void {
     const request = RequestHeader.read(body);
     const { store } = this.host;
-    store.sessions.touch(this.#session!, this.#timeout, store.clock.now());
+    store.sessions.touch(this.session!, this.timeout, store.clock.now());
     if (request.type === OpCode.auth) return this.#authenticate(request, body);
     if (request.type === OpCode.closeSession) return this.#closeSession(request);
 
-    const operation = operations.get(request.type);
+    const operation = requests[request.type];
     if (!operation) {
       this.#reply(request, ErrorCode.unimplemented, -1);
       return this.#end();
@@ -246,8 +243,8 @@ export class Connection implements Watcher {
     try {
       reply =
         operation.kind === 'write'
-          ? store.write((tree, at) => operation.run({ ...call, tree }, body.fork(), at))
-          : operation.run(call, body);
+          ? store.write((tree, at) => operation.parse(body.fork())({ ...call, tree }, at))
+          : operation.parse(body)(call);
     } catch (thrown) {
       if (thrown instanceof KeeperError) error = thrown.code;
       else if (thrown instanceof ProtocolError) error = ErrorCode.marshallingError;
@@ -270,7 +267,7 @@ export class Connection implements Watcher {
 
   #closeSession(request: RequestHeader): void {
     const { store } = this.host;
-    store.closeSession(this.#session!.id);
+    store.closeSession(this.session!.id);
     this.#reply(request, ErrorCode.ok, store.lastZxid);
     this.#end();
   }

@@ -1,7 +1,12 @@
-import { type Acl, ErrorCode, EventType, Permission, type Stat } from '../protocol/index.js';
+import {
+  type Acl,
+  ErrorCode,
+  EventType,
+  KeeperError,
+  Permission,
+  type Stat,
+} from '../protocol/index.js';
 import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
-import { Journal } from './journal.js';
-import { KeeperError } from './keeper-error.js';
 import { type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
@@ -43,20 +48,15 @@ const RESERVED = new Set(['/', '/zookeeper', '/zookeeper/quota', '/zookeeper/con
 export class DataTree {
   readonly dataWatches = new Watches();
   readonly childWatches = new Watches();
-  readonly #ephemerals = new Map<bigint, Set<string>>();
+  /** The paths of ephemeral nodes by their sessions. */
+  readonly ephemerals = new Map<bigint, Set<string>>();
   /** Containers and TTL nodes. */
   readonly #reapable = new Set<string>();
-  /** The journal of the multi that is being applied. */
-  #journal: Journal | undefined;
+  /** How to undo the changes of the multi that is being applied, and the watches to fire when it succeeds. */
+  #multi: { readonly undo: (() => void)[]; readonly fire: (() => void)[] } | undefined;
 
   constructor(readonly nodes: Map<string, Znode> = initialNodes()) {
     for (const [path, node] of nodes) this.#index(path, node);
-  }
-
-  get ephemeralCount(): number {
-    let count = 0;
-    for (const paths of this.#ephemerals.values()) count += paths.size;
-    return count;
   }
 
   create(creation: Creation, caller: Caller, at: Transaction): { path: string; stat: Stat } {
@@ -76,7 +76,7 @@ export class DataTree {
     const node = newZnode({ kind, data, acl, owner, ttl }, at);
     const { created, pzxid } = parent;
     this.#insert(path, node, parent);
-    this.#journal?.changed(() => {
+    this.#multi?.undo.push(() => {
       this.#detach(path, node, parent);
       Object.assign(parent, { created, pzxid });
     });
@@ -113,7 +113,7 @@ export class DataTree {
     authorize(node, Permission.write, caller);
     expectVersion(node.version, version);
     const { data: oldData, version: oldVersion, mzxid, mtime } = node;
-    this.#journal?.changed(() => {
+    this.#multi?.undo.push(() => {
       Object.assign(node, { data: oldData, version: oldVersion, mzxid, mtime });
     });
     node.data = data;
@@ -134,17 +134,17 @@ export class DataTree {
 
   /** Applies all changes of `work`, or none if it throws. Watches fire after all changes. */
   atomically(work: () => void): void {
-    const journal = new Journal();
-    this.#journal = journal;
+    const changes = { undo: [] as (() => void)[], fire: [] as (() => void)[] };
+    this.#multi = changes;
     try {
       work();
     } catch (error) {
-      journal.rollBack();
+      for (const undo of changes.undo.toReversed()) undo();
       throw error;
     } finally {
-      this.#journal = undefined;
+      this.#multi = undefined;
     }
-    journal.commit();
+    for (const fire of changes.fire) fire();
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, caller: Caller): Stat {
@@ -195,21 +195,13 @@ export class DataTree {
     return count;
   }
 
-  ephemeralsOf(session: bigint): readonly string[] {
-    return [...(this.#ephemerals.get(session) ?? [])];
-  }
-
-  get ephemerals(): ReadonlyMap<bigint, ReadonlySet<string>> {
-    return this.#ephemerals;
-  }
-
   forgetWatcher(watcher: Watcher): void {
     this.dataWatches.forget(watcher);
     this.childWatches.forget(watcher);
   }
 
   removeEphemerals(session: bigint, at: Transaction): void {
-    for (const path of this.#ephemerals.get(session) ?? []) {
+    for (const path of this.ephemerals.get(session) ?? []) {
       this.#remove(path, this.#node(path), at);
     }
   }
@@ -238,7 +230,7 @@ export class DataTree {
     const parent = this.#node(parentPath);
     const { pzxid } = parent;
     this.#detach(path, node, parent);
-    this.#journal?.changed(() => {
+    this.#multi?.undo.push(() => {
       this.#insert(path, node, parent);
       parent.pzxid = pzxid;
     });
@@ -261,22 +253,22 @@ export class DataTree {
     parent.children.delete(nameOf(path));
     this.nodes.delete(path);
     this.#reapable.delete(path);
-    const owned = this.#ephemerals.get(node.owner);
-    if (owned?.delete(path) && owned.size === 0) this.#ephemerals.delete(node.owner);
+    const owned = this.ephemerals.get(node.owner);
+    if (owned?.delete(path) && owned.size === 0) this.ephemerals.delete(node.owner);
   }
 
   #index(path: string, node: Znode): void {
     if (node.kind === 'ephemeral') {
-      const owned = this.#ephemerals.get(node.owner);
+      const owned = this.ephemerals.get(node.owner);
       if (owned) owned.add(path);
-      else this.#ephemerals.set(node.owner, new Set([path]));
+      else this.ephemerals.set(node.owner, new Set([path]));
     } else if (node.kind !== 'persistent') {
       this.#reapable.add(path);
     }
   }
 
   #fire(watches: () => void): void {
-    if (this.#journal) this.#journal.defer(watches);
+    if (this.#multi) this.#multi.fire.push(watches);
     else watches();
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Faults } from './faults.js';
+import { Faults, sessionOf } from './faults.js';
 import {
   type EmbeddedZooKeeperOptions,
   integer,
@@ -81,16 +81,12 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
 
   /** Expires a session: deletes its ephemeral nodes, which fires watches, and closes its connection. */
   async expireSession(id: string): Promise<void> {
-    const known = await this.#running().call('expireSession', parseSessionId(id));
-    if (!known) throw new Error(`the embedded ZooKeeper has no session ${id}`);
+    await this.#running().call('expireSession', parseSessionId(id));
   }
 
   /** Closes every connection, or that of one session. The clients can reconnect to their sessions. */
   async dropConnections(session?: string): Promise<void> {
-    if (session === undefined) return this.#running().call('dropConnections');
-    if (!(await this.#running().call('dropConnection', parseSessionId(session)))) {
-      throw new Error(`the embedded ZooKeeper has no connection of session ${session}`);
-    }
+    await this.#running().call('dropConnections', sessionOf({ session }));
   }
 
   /**

@@ -85,8 +85,8 @@ export interface FaultScope {
 
 /** The server that the faults are injected into. */
 export interface FaultTarget {
-  addFault(id: number, fault: Fault): Promise<unknown>;
-  liftFault(id: number): Promise<unknown>;
+  addFault(id: number, fault: Fault): void | Promise<void>;
+  liftFault(id: number): void | Promise<void>;
 }
 
 const WAYS: ReadonlySet<string> = new Set<CutWay>(['requests', 'replies', 'both']);
@@ -148,11 +148,16 @@ export class Faults {
     const id = this.#nextId++;
     const target = this.target();
     await target.addFault(id, fault);
-    // The faults of a thread that has ended are gone.
-    return async () => void (await target.liftFault(id).catch(() => {}));
+    return async () => {
+      try {
+        await target.liftFault(id);
+      } catch {
+        // The faults of a thread that has ended are gone.
+      }
+    };
   }
 }
 
-function sessionOf({ session }: FaultScope): bigint | undefined {
+export function sessionOf({ session }: FaultScope): bigint | undefined {
   return session === undefined ? undefined : parseSessionId(session);
 }

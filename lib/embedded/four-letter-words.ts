@@ -1,5 +1,6 @@
 import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
+import { toHex } from './sessions.js';
 import type { Store } from './store.js';
 
 /** The server as the commands see it. */
@@ -40,7 +41,7 @@ const words: ReadonlyMap<string, (server: Observed) => string> = new Map([
         ...connections(server, (connection) => {
           const { session, since, timeout } = connection;
           if (!session) return traffic(connection);
-          return `${traffic(connection)},sid=${hex(session.id)},est=${since.getTime()},to=${timeout}`;
+          return `${traffic(connection)},sid=0x${toHex(session.id)},est=${since.getTime()},to=${timeout}`;
         }),
         '',
       ),
@@ -107,7 +108,7 @@ function monitor(server: Observed): string {
     'zk_outstanding_requests\t0',
     `zk_global_sessions\t${store.sessions.size}`,
     `zk_znode_count\t${tree.nodes.size}`,
-    `zk_ephemerals_count\t${tree.ephemeralCount}`,
+    `zk_ephemerals_count\t${[...tree.ephemerals.values()].flatMap((paths) => [...paths]).length}`,
     `zk_watch_count\t${tree.dataWatches.counts.total + tree.childWatches.counts.total}`,
   );
 }
@@ -118,22 +119,18 @@ function dump({ store, connections: open }: Observed): string {
   return lines(
     'SessionTracker dump:',
     `Sessions (${ids.length}):`,
-    ...ids.map((id) => `\t${hex(id)}`),
+    ...ids.map((id) => `\t0x${toHex(id)}`),
     'ephemeral nodes dump:',
     `Sessions with Ephemerals (${ephemerals.size}):`,
     ...[...ephemerals].flatMap(([id, paths]) => [
-      `${hex(id)}:`,
+      `0x${toHex(id)}:`,
       ...[...paths].map((path) => `\t${path}`),
     ]),
     'Connections dump:',
     ...[...open].map(
-      ({ remote, session }) => `\tip: ${remote} sessionId: ${hex(session?.id ?? 0n)}`,
+      ({ remote, session }) => `\tip: ${remote} sessionId: 0x${toHex(session?.id ?? 0n)}`,
     ),
   );
-}
-
-function hex(id: bigint): string {
-  return `0x${BigInt.asUintN(64, id).toString(16)}`;
 }
 
 function lines(...all: string[]): string {

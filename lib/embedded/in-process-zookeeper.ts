@@ -1,12 +1,12 @@
-import type { Duplex } from 'node:stream';
-import { Faults } from './faults.js';
-import { inProcessConnection } from './client-stream.js';
+import { Duplex } from 'node:stream';
+import { Faults, sessionOf } from './faults.js';
 import {
   type EmbeddedZooKeeperOptions,
   integer,
   parseSessionId,
   resolveOptions,
 } from './options.js';
+import type { ClientStream } from './outbox.js';
 import { ZooKeeperServer } from './server.js';
 
 /** The server without a thread and sockets, for clients that speak the protocol on a stream. */
@@ -18,31 +18,27 @@ export class InProcessZooKeeper {
   constructor(options: Pick<EmbeddedZooKeeperOptions, 'tickTime'> = {}) {
     const server = new ZooKeeperServer(resolveOptions(options));
     this.#server = server;
-    this.faults = new Faults(() => ({
-      addFault: async (id, fault) => server.addFault(id, fault),
-      liftFault: async (id) => server.liftFault(id),
-    }));
+    this.faults = new Faults(() => server);
     server.start();
   }
 
   /** Opens a connection to the server. */
   connect(): Duplex {
-    const [client, accepted] = inProcessConnection();
+    const [client, accepted] = [new End(), new End()];
+    client.other = accepted;
+    accepted.other = client;
     this.#server.accept(accepted);
     return client;
   }
 
   /** As {@link EmbeddedZooKeeper.expireSession}. */
   async expireSession(id: string): Promise<void> {
-    if (!this.#server.expireSession(parseSessionId(id))) throw unknown('session', id);
+    this.#server.expireSession(parseSessionId(id));
   }
 
   /** As {@link EmbeddedZooKeeper.dropConnections}. */
   async dropConnections(session?: string): Promise<void> {
-    if (session === undefined) return this.#server.dropConnections();
-    if (!this.#server.dropConnection(parseSessionId(session))) {
-      throw unknown('connection of session', session);
-    }
+    this.#server.dropConnections(sessionOf({ session }));
   }
 
   /** As {@link EmbeddedZooKeeper.skipClock}. */
@@ -56,6 +52,53 @@ export class InProcessZooKeeper {
   }
 }
 
-function unknown(what: string, id: string): Error {
-  return new Error(`the in-process ZooKeeper has no ${what} ${id}`);
+/** One end of a connection within this process. The other end reads its writes in a later turn of the event loop. */
+class End extends Duplex implements ClientStream {
+  readonly remoteAddress = '127.0.0.1';
+  readonly remotePort = 0;
+  other!: End;
+  #read: (() => void) | undefined;
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    setImmediate(() => this.other.#receive(chunk, done));
+  }
+
+  override _final(done: () => void): void {
+    setImmediate(() => this.other.#receive(null, done));
+  }
+
+  override _read(): void {
+    this.#read?.();
+    this.#read = undefined;
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    // Completes the other end's pending write, and destroys the other end.
+    this._read();
+    setImmediate(() => this.other.destroy());
+    done(error);
+  }
+
+  setNoDelay(): this {
+    return this;
+  }
+
+  /** A connection within a process needs no idle timeout. */
+  setTimeout(): this {
+    return this;
+  }
+
+  destroySoon(): void {
+    this.end(() => this.destroy());
+  }
+
+  resetAndDestroy(): this {
+    return this.destroy();
+  }
+
+  /** Calls `done` when there is room for more. */
+  #receive(chunk: Buffer | null, done: () => void): void {
+    if (this.destroyed || this.push(chunk)) done();
+    else this.#read = done;
+  }
 }

@@ -1,30 +1,32 @@
 import {
-  CheckVersionRequest,
   Create2Response,
   CreateFlag,
   CreateRequest,
   CreateTTLRequest,
-  DeleteRequest,
   ERROR_RESULT,
   ErrorCode,
   ErrorResponse,
   GetChildrenResponse,
   GetDataResponse,
+  KeeperError,
   MultiHeader,
   OpCode,
   PathResponse,
   ProtocolError,
   type Reader,
   ReadRequest,
-  SetDataRequest,
-  StatResponse,
-  type ValueOf,
   type Writer,
 } from '../protocol/index.js';
-import type { Call, Reply } from './call.js';
-import { create, createContainer, createTtl, TTL_FLAGS } from './creates.js';
 import type { Transaction } from './data-tree.js';
-import { KeeperError } from './keeper-error.js';
+import {
+  type Call,
+  create,
+  createNode,
+  type Operation,
+  operations,
+  type Reply,
+  TTL_FLAGS,
+} from './operations.js';
 
 /** Bytes. A request of one frame can read the same large node tens of thousands of times. */
 const MAX_REPLY = 1 << 26;
@@ -33,45 +35,56 @@ const MAX_REPLY = 1 << 26;
 interface Result {
   readonly type: number;
   readonly write: Reply;
+  readonly err?: number;
 }
 
 type WriteStep = (call: Call, at: Transaction) => Result;
 type ReadStep = (call: Call) => Result;
 
 /** Applies all of the operations or none: if one fails, earlier ones are rolled back and later ones skipped. */
-export function multi(call: Call, body: Reader, at: Transaction): Reply {
-  const steps = readSteps(body, writeStep);
-  const results: Result[] = [];
-  try {
-    call.tree.atomically(() => {
-      for (const step of steps) results.push(step(call, at));
-    });
-  } catch (error) {
-    if (!(error instanceof KeeperError)) throw error;
-    const failed = results.length;
-    return replyOf(
-      steps.map((_, i) => {
-        if (i === failed) return failure(error.code);
-        return failure(i < failed ? ErrorCode.ok : ErrorCode.runtimeInconsistency);
-      }),
-    );
-  }
-  return replyOf(results);
-}
+export const multi: Operation = {
+  kind: 'write',
+  parse(body) {
+    const steps = readSteps(body, writeStep);
+    return (call, at) => {
+      const results: Result[] = [];
+      try {
+        call.tree.atomically(() => {
+          for (const step of steps) results.push(step(call, at));
+        });
+      } catch (error) {
+        if (!(error instanceof KeeperError)) throw error;
+        const failed = results.length;
+        return replyOf(
+          steps.map((_, i) => {
+            if (i === failed) return failure(error.code);
+            return failure(i < failed ? ErrorCode.ok : ErrorCode.runtimeInconsistency);
+          }),
+        );
+      }
+      return replyOf(results);
+    };
+  },
+};
 
 /** Runs read operations; each one fails or succeeds by itself. */
-export function multiRead(call: Call, body: Reader): Reply {
-  return replyOf(
-    readSteps(body, readStep).map((step) => {
-      try {
-        return step(call);
-      } catch (error) {
-        if (error instanceof KeeperError) return failure(error.code);
-        throw error;
-      }
-    }),
-  );
-}
+export const multiRead: Operation = {
+  kind: 'read',
+  parse(body) {
+    const steps = readSteps(body, readStep);
+    return (call) =>
+      replyOf(
+        steps.map((step) => {
+          try {
+            return step(call);
+          } catch (error) {
+            if (error instanceof KeeperError) return failure(error.code);
+            throw error;
+          }
+        }),
+      );
+  },
+};
 
 function readSteps<S>(body: Reader, readStep: (type: number, body: Reader) => S): S[] {
   const steps: S[] = [];
@@ -86,32 +99,13 @@ function writeStep(type: number, body: Reader): WriteStep {
     case OpCode.create:
     case OpCode.create2:
     case OpCode.createContainer:
-      return createStep(CreateRequest.read(body));
-    case OpCode.createTTL: {
-      const request = CreateTTLRequest.read(body);
-      if (!TTL_FLAGS.has(request.flags)) return createStep(request);
-      return (call, at) => created2(createTtl(call, request, at));
-    }
-    case OpCode.delete: {
-      const { path, version } = DeleteRequest.read(body);
-      return ({ tree, caller }, at) => {
-        tree.delete(path, version, caller, at);
-        return { type, write: () => {} };
-      };
-    }
-    case OpCode.setData: {
-      const { path, data, version } = SetDataRequest.read(body);
-      return ({ tree, caller }, at) => {
-        const stat = tree.setData(path, data && Buffer.from(data), version, caller, at);
-        return { type, write: (to) => StatResponse.write({ stat }, to) };
-      };
-    }
+    case OpCode.createTTL:
+      return createStep(type, body);
+    case OpCode.delete:
+    case OpCode.setData:
     case OpCode.check: {
-      const { path, version } = CheckVersionRequest.read(body);
-      return ({ tree, caller }) => {
-        tree.check(path, version, caller);
-        return { type, write: () => {} };
-      };
+      const apply = operations[type]!.parse(body);
+      return (call, at) => ({ type, write: apply(call, at) });
     }
     default:
       throw new ProtocolError(`an operation of type ${type} in a multi`);
@@ -119,22 +113,23 @@ function writeStep(type: number, body: Reader): WriteStep {
 }
 
 // In a multi, only the flag determines the kind of node and the form of the answer: create2 returns no stat either.
-function createStep(request: ValueOf<typeof CreateRequest>): WriteStep {
-  const { flags } = request;
-  if (TTL_FLAGS.has(flags)) {
-    throw new ProtocolError(`a create with flag ${flags} without a TTL in a multi`);
+function createStep(type: number, body: Reader): WriteStep {
+  const hasTtl = type === OpCode.createTTL;
+  const request = hasTtl ? CreateTTLRequest.read(body) : CreateRequest.read(body);
+  const isTtl = TTL_FLAGS.has(request.flags);
+  if (isTtl && !hasTtl) {
+    throw new ProtocolError(`a create with flag ${request.flags} without a TTL in a multi`);
   }
-  if (flags === CreateFlag.container) {
-    return (call, at) => created2(createContainer(call, request, at));
+  if (isTtl || request.flags === CreateFlag.container) {
+    return (call, at) => {
+      const answer = createNode(call, request, isTtl ? 'ttl' : 'container', at);
+      return { type: OpCode.create2, write: (to) => Create2Response.write(answer, to) };
+    };
   }
   return (call, at) => {
-    const { path } = create(call, request, at);
-    return { type: OpCode.create, write: (to) => PathResponse.write({ path }, to) };
+    const answer = create(call, request, at);
+    return { type: OpCode.create, write: (to) => PathResponse.write(answer, to) };
   };
-}
-
-function created2(answer: ValueOf<typeof Create2Response>): Result {
-  return { type: OpCode.create2, write: (to) => Create2Response.write(answer, to) };
 }
 
 function readStep(type: number, body: Reader): ReadStep {
@@ -152,11 +147,11 @@ function readStep(type: number, body: Reader): ReadStep {
   };
 }
 
-function failure(err: number): Result & { err: number } {
+function failure(err: number): Result {
   return { type: ERROR_RESULT, err, write: (to) => ErrorResponse.write({ err }, to) };
 }
 
-function replyOf(results: readonly (Result & { err?: number })[]): Reply {
+function replyOf(results: readonly Result[]): Reply {
   return (to: Writer) => {
     for (const { type, err = 0, write } of results) {
       MultiHeader.write({ type, done: false, err }, to);

@@ -20,17 +20,11 @@ export interface EmbeddedZooKeeperOptions {
 }
 
 /** The resolved options. */
-export interface ServerOptions {
-  readonly port: number;
-  readonly host: string;
-  readonly tickTime: number;
-  readonly minSessionTimeout: number;
-  readonly maxSessionTimeout: number;
+export interface ServerOptions extends Readonly<Required<EmbeddedZooKeeperOptions>> {
   /** Milliseconds between two searches for empty containers and expired TTL nodes. */
   readonly reapInterval: number;
 }
 
-const NAMES = new Set(['port', 'host', 'tickTime', 'minSessionTimeout', 'maxSessionTimeout']);
 const MAX_MILLISECONDS = 0x7fff_ffff;
 /** Clients often request 30 s; the real server's maximum of 20 ticks would reduce that to 10 s. */
 const GENEROUS_SESSION_TIMEOUT = 60_000;
@@ -38,9 +32,6 @@ const GENEROUS_SESSION_TIMEOUT = 60_000;
 export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`EmbeddedZooKeeper: options must be an object, got ${show(options)}`);
-  }
-  for (const name of Object.keys(options)) {
-    if (!NAMES.has(name)) throw new TypeError(`EmbeddedZooKeeper: unknown option ${show(name)}`);
   }
   const { port = 0, host = '127.0.0.1', tickTime = 500 } = options;
   integer('port', port, 0, 65_535);
@@ -55,7 +46,13 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   const longest = Math.max(20 * tickTime, GENEROUS_SESSION_TIMEOUT, minSessionTimeout);
   const { maxSessionTimeout = longest } = options;
   integer('maxSessionTimeout', maxSessionTimeout, minSessionTimeout, MAX_MILLISECONDS);
-  return { port, host, tickTime, minSessionTimeout, maxSessionTimeout, reapInterval: tickTime };
+  const resolved = { port, host, tickTime, minSessionTimeout, maxSessionTimeout };
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(resolved, name)) {
+      throw new TypeError(`EmbeddedZooKeeper: unknown option ${show(name)}`);
+    }
+  }
+  return { ...resolved, reapInterval: tickTime };
 }
 
 export function integer(name: string, value: unknown, least: number, most: number): void {

@@ -1,5 +1,26 @@
 import { Writer } from '../protocol/index.js';
-import type { ClientStream } from './client-stream.js';
+
+/** A client's connection as the server uses it: a socket, or a stream within this process. */
+export interface ClientStream {
+  readonly remoteAddress?: string;
+  readonly remotePort?: number;
+  readonly destroyed: boolean;
+  readonly writableLength: number;
+  write(bytes: Buffer): unknown;
+  end(bytes: string, done: () => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  setNoDelay(noDelay: boolean): unknown;
+  setTimeout(milliseconds: number, onIdle?: () => void): unknown;
+  destroy(): unknown;
+  /** Ends the connection after all written bytes have been sent. */
+  destroySoon(): void;
+  resetAndDestroy(): unknown;
+  on(event: 'data', listener: (bytes: Buffer) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'drain' | 'close', listener: () => void): unknown;
+  once(event: 'close', listener: () => void): unknown;
+}
 
 /** Milliseconds within which a client must read the end of its connection. */
 const END_LIMIT = 10_000;

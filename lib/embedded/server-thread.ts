@@ -4,7 +4,7 @@ import type { Fault, FaultTarget } from './faults.js';
 import type { SavedStore } from './store.js';
 import type { Answer, Controls, Request, WorkerInput } from './worker.js';
 
-/** The id of the start among the ids of requests. */
+/** The id of the start; requests count from 1. */
 const STARTING = 0;
 
 interface Pending {
@@ -41,7 +41,7 @@ export class ServerThread implements FaultTarget {
   /** Resolves once clients can connect. */
   static async start(input: WorkerInput): Promise<ServerThread> {
     const thread = new ServerThread(input);
-    await thread.#settle(STARTING, () => {});
+    thread.port = await thread.#settle<number>(STARTING, () => {});
     return thread;
   }
 
@@ -84,22 +84,16 @@ export class ServerThread implements FaultTarget {
   }
 
   #receive(answer: Answer): void {
-    if (answer.type === 'failed') {
-      const { reason, code } = answer;
-      this.#die(Object.assign(new Error(reason), { code }));
-      return;
-    }
-    if (answer.type === 'listening') this.port = answer.port;
-    const id = answer.type === 'done' ? answer.id : STARTING;
+    const { id, result, failure } = answer;
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
-    pending?.resolve(answer.type === 'done' ? answer.result : undefined);
+    if (failure) pending?.reject(Object.assign(new Error(failure.message), { code: failure.code }));
+    else pending?.resolve(result);
   }
 
-  #die(cause: Error & { code?: string }): void {
+  #die(cause: Error): void {
     if (this.#death) return;
-    const message = `the embedded ZooKeeper is not running: ${cause.message}`;
-    this.#death = Object.assign(new Error(message, { cause }), cause.code && { code: cause.code });
+    this.#death = new Error(`the embedded ZooKeeper is not running: ${cause.message}`, { cause });
     for (const { reject } of this.#pending.values()) reject(this.#death);
     this.#pending.clear();
   }

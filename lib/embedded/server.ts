@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { ActiveFaults, type Fault } from './faults.js';
-import type { ClientStream } from './client-stream.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
+import type { ClientStream } from './outbox.js';
+import { toHex } from './sessions.js';
 import { type SavedStore, Store } from './store.js';
 
 /** A store, its timers, and the connections to it. */
@@ -12,7 +13,7 @@ export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
   readonly faults = new ActiveFaults();
   readonly traffic = { received: 0, sent: 0 };
-  readonly #connections = new Set<Connection>();
+  readonly connections = new Set<Connection>();
   readonly #attached = new Map<bigint, Connection>();
   readonly #listener: Server;
   #expiryTimer: NodeJS.Timeout | undefined;
@@ -28,10 +29,6 @@ export class ZooKeeperServer implements ConnectionHost {
 
   get port(): number {
     return (this.#listener.address() as AddressInfo).port;
-  }
-
-  get connections(): ReadonlySet<Connection> {
-    return this.#connections;
   }
 
   /** Resolves with the port when clients can connect. */
@@ -59,33 +56,31 @@ export class ZooKeeperServer implements ConnectionHost {
     return this.store.save();
   }
 
-  dropConnections(): void {
-    for (const connection of this.#connections) connection.destroy();
-  }
-
-  /** Returns false if no connection has this session. */
-  dropConnection(session: bigint): boolean {
+  /** Closes every connection, or that of one session. */
+  dropConnections(session?: bigint): void {
+    if (session === undefined) {
+      for (const connection of this.connections) connection.destroy();
+      return;
+    }
     const connection = this.#attached.get(session);
-    connection?.destroy();
-    return connection !== undefined;
+    if (!connection) throw unknown('connection of session', session);
+    connection.destroy();
   }
 
-  /** Returns false if there is no such session. */
-  expireSession(id: bigint): boolean {
-    if (!this.store.sessions.get(id)) return false;
+  expireSession(id: bigint): void {
+    if (!this.store.sessions.get(id)) throw unknown('session', id);
     this.store.closeSession(id);
     this.detach(id);
-    return true;
   }
 
   addFault(id: number, fault: Fault): void {
     this.faults.add(id, fault);
-    for (const connection of this.#connections) connection.resume();
+    for (const connection of this.connections) connection.resume();
   }
 
   liftFault(id: number): void {
     this.faults.lift(id);
-    for (const connection of this.#connections) connection.resume();
+    for (const connection of this.connections) connection.resume();
   }
 
   /** Advances the clock; sessions expire and nodes are reaped as if the time had passed. */
@@ -119,9 +114,9 @@ export class ZooKeeperServer implements ConnectionHost {
       return;
     }
     const connection = new Connection(socket, this);
-    this.#connections.add(connection);
+    this.connections.add(connection);
     socket.once('close', () => {
-      this.#connections.delete(connection);
+      this.connections.delete(connection);
       const id = connection.session?.id;
       if (id !== undefined && this.#attached.get(id) === connection) this.#attached.delete(id);
     });
@@ -145,4 +140,8 @@ export class ZooKeeperServer implements ConnectionHost {
   #expireSessions(now: number): void {
     for (const { id } of this.store.sessions.expired(now)) this.expireSession(id);
   }
+}
+
+function unknown(what: string, session: bigint): Error {
+  return new Error(`the embedded ZooKeeper has no ${what} ${toHex(session)}`);
 }

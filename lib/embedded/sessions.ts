@@ -71,6 +71,11 @@ export class Sessions {
   }
 }
 
+/** Returns the id of a session in hexadecimal, as clients and logs write it. */
+export function toHex(session: bigint): string {
+  return BigInt.asUintN(64, session).toString(16);
+}
+
 // ZooKeeper's own scheme, server id 1: a later start never hands out an earlier start's ids.
 function firstId(): bigint {
   return (1n << 56n) | (BigInt.asUintN(64, BigInt(Date.now()) << 24n) >> 8n);

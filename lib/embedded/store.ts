@@ -31,44 +31,33 @@ export interface SavedStore {
 export type Change<T> = (tree: DataTree, at: Transaction) => T;
 
 /** The store as a connection uses it. */
-export interface ConnectionStore {
-  /** The tree as this server knows it; another server may be ahead. */
-  readonly tree: DataTree;
-  readonly sessions: Sessions;
-  readonly clock: Clock;
-  readonly lastZxid: number;
-  write<T>(change: Change<T>): T;
-  /** Applies the writes that other servers have committed. */
-  sync(): void;
-  openSession(timeout: number): Session;
-  closeSession(id: bigint): void;
-}
+export type ConnectionStore = Pick<
+  Store,
+  'clock' | 'closeSession' | 'lastZxid' | 'openSession' | 'sessions' | 'sync' | 'tree' | 'write'
+>;
 
 /** The tree, the sessions and the order of writes. */
-export class Store implements ConnectionStore {
+export class Store {
+  /** In an ensemble, the tree as this server knows it; another server may be ahead. */
   readonly tree: DataTree;
   readonly sessions: Sessions;
   readonly clock: Clock;
-  #lastZxid: number;
+  lastZxid: number;
 
   constructor(tickTime: number, saved?: SavedStore) {
     this.tree = new DataTree(saved?.nodes);
     this.clock = new Clock(saved?.skipped);
     this.sessions = new Sessions(tickTime, this.clock.now(), saved?.sessions);
     // Fencing tokens are derived from zxids: a new server must start above the zxids of earlier ones.
-    this.#lastZxid = saved?.lastZxid ?? Date.now() * 1024;
-  }
-
-  get lastZxid(): number {
-    return this.#lastZxid;
+    this.lastZxid = saved?.lastZxid ?? Date.now() * 1024;
   }
 
   /** Applies a change in its own transaction. A failed change takes a zxid too. */
   write<T>(change: Change<T>): T {
-    return change(this.tree, { zxid: ++this.#lastZxid, time: this.clock.time() });
+    return change(this.tree, { zxid: ++this.lastZxid, time: this.clock.time() });
   }
 
-  /** This server is the only one, so it is never behind. */
+  /** Applies the writes that other servers have committed; there are none. */
   sync(): void {}
 
   /** @param timeout milliseconds, as negotiated */
@@ -92,7 +81,7 @@ export class Store implements ConnectionStore {
     return {
       nodes: this.tree.nodes,
       sessions: this.sessions.save(),
-      lastZxid: this.#lastZxid,
+      lastZxid: this.lastZxid,
       skipped: this.clock.skipped,
     };
   }

@@ -12,13 +12,7 @@ export interface WorkerInput {
 /** The methods that the main thread may call. */
 export type Controls = Pick<
   ZooKeeperServer,
-  | 'addFault'
-  | 'close'
-  | 'dropConnection'
-  | 'dropConnections'
-  | 'expireSession'
-  | 'liftFault'
-  | 'skipClock'
+  'addFault' | 'close' | 'dropConnections' | 'expireSession' | 'liftFault' | 'skipClock'
 >;
 
 /** A call of one of the server's methods. */
@@ -28,11 +22,12 @@ export interface Request {
   readonly args: unknown[];
 }
 
-/** The messages of the thread: first whether it listens, then the result of each request. */
-export type Answer =
-  | { readonly type: 'listening'; readonly port: number }
-  | { readonly type: 'failed'; readonly reason: string; readonly code: string | undefined }
-  | { readonly type: 'done'; readonly id: number; readonly result: unknown };
+/** The outcome of a request. That of the start has the id 0 and the port as its result. */
+export interface Answer {
+  readonly id: number;
+  readonly result?: unknown;
+  readonly failure?: { readonly message: string; readonly code: string | undefined };
+}
 
 const port = parentPort;
 if (!port) {
@@ -40,22 +35,26 @@ if (!port) {
     "this file runs in the embedded ZooKeeper's thread: use EmbeddedZooKeeper.start()",
   );
 }
-const post = (answer: Answer) => port.postMessage(answer);
 
 const { options, saved } = workerData as WorkerInput;
 const server = new ZooKeeperServer(options, saved);
 
+const outcome = async (id: number, work: () => unknown): Promise<Answer> => {
+  try {
+    return { id, result: await work() };
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    return { id, failure: { message, code } };
+  }
+};
+
 port.on('message', async ({ id, method, args }: Request) => {
   const call = server[method] as (...args: unknown[]) => unknown;
-  post({ type: 'done', id, result: await call.apply(server, args) });
+  port.postMessage(await outcome(id, () => call.apply(server, args)));
   // Without a listener on its port and without sockets, the thread exits by itself.
   if (method === 'close') port.close();
 });
 
-try {
-  post({ type: 'listening', port: await server.listen() });
-} catch (error) {
-  const { message, code } = error as NodeJS.ErrnoException;
-  post({ type: 'failed', reason: message, code });
-  port.close();
-}
+const started = await outcome(0, () => server.listen());
+port.postMessage(started);
+if (started.failure) port.close();

@@ -1,6 +1,5 @@
-import { type Acl, ErrorCode, type Stat } from '../protocol/index.js';
+import { type Acl, ErrorCode, KeeperError, type Stat } from '../protocol/index.js';
 import { OPEN_ACL, READ_ACL } from './acl.js';
-import { KeeperError } from './keeper-error.js';
 
 export type ZnodeKind = 'persistent' | 'ephemeral' | 'container' | 'ttl';
 
@@ -27,16 +26,12 @@ export interface Znode {
 }
 
 export function newZnode(
-  fields: Pick<Znode, 'data' | 'acl'> & Partial<Pick<Znode, 'kind' | 'owner' | 'ttl'>>,
+  fields: Pick<Znode, 'kind' | 'data' | 'acl' | 'owner' | 'ttl'>,
   at: { zxid: number; time: number },
 ): Znode {
   return {
-    kind: fields.kind ?? 'persistent',
-    data: fields.data,
-    acl: fields.acl,
+    ...fields,
     children: new Set(),
-    owner: fields.owner ?? 0n,
-    ttl: fields.ttl ?? 0,
     czxid: at.zxid,
     mzxid: at.zxid,
     pzxid: at.zxid,
@@ -69,7 +64,8 @@ export function statOf(node: Znode): Stat {
 /** Returns the znodes that every ZooKeeper has from the start. */
 export function initialNodes(): Map<string, Znode> {
   const never = { zxid: 0, time: 0 };
-  const make = (acl: readonly Acl[]) => newZnode({ data: Buffer.alloc(0), acl }, never);
+  const make = (acl: readonly Acl[]) =>
+    newZnode({ kind: 'persistent', data: Buffer.alloc(0), acl, owner: 0n, ttl: 0 }, never);
   const root = make(OPEN_ACL);
   const system = make(OPEN_ACL);
   const config = make(READ_ACL);

@@ -57,6 +57,15 @@ export const ErrorCode = {
   reconfigDisabled: -123,
 } as const;
 
+/** The refusal of a request. */
+export class KeeperError extends Error {
+  override readonly name = 'KeeperError';
+
+  constructor(readonly code: (typeof ErrorCode)[keyof typeof ErrorCode]) {
+    super(`ZooKeeper error ${code}`);
+  }
+}
+
 /** Reserved xids, which no numbered request has. */
 export const Xid = {
   watchEvent: -1,

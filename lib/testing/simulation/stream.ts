@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import type { ClientStream } from '../../embedded/client-stream.js';
+import type { ClientStream } from '../../embedded/outbox.js';
 import type { ByteStream } from '../../client/transport/wire-connection.js';
 
 /** A packet from one end of a connection to the other end. */

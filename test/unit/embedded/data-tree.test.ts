@@ -1,10 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { AddWatchMode, ErrorCode, EventType } from '../../../lib/protocol/index.js';
+import { AddWatchMode, ErrorCode, EventType, KeeperError } from '../../../lib/protocol/index.js';
 import { OPEN_ACL } from '../../../lib/embedded/acl.js';
 import { type Caller, DataTree } from '../../../lib/embedded/data-tree.js';
-import { KeeperError } from '../../../lib/embedded/keeper-error.js';
-import { addWatch } from '../../../lib/embedded/requested-watches.js';
-import type { Watcher } from '../../../lib/embedded/watches.js';
+import { addWatch, type Watcher } from '../../../lib/embedded/watches.js';
 import type { ZnodeKind } from '../../../lib/embedded/znode.js';
 import { randomFrom } from '../../support/server-script-random.js';
 
@@ -83,7 +81,7 @@ describe('The data tree', () => {
       expect.arrayContaining(['/theirs', '/stays']),
     );
     expect(f.tree.nodes.has('/mine')).toBe(false);
-    expect(f.tree.ephemeralCount).toBe(1);
+    expect(f.tree.ephemerals).toEqual(new Map([[2n, new Set(['/theirs'])]]));
   });
 
   test('notifies a watcher of a deletion once, then the watcher of the parent', () => {
