@@ -32,8 +32,8 @@ const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
 /** Tests of the wire transport alone. */
 const wireOnly = ['test/integration/client/transport/wire-*.test.ts'];
-/** A test without a client of ours: the transport makes no difference. */
-const withoutClient = ['test/integration/embedded/parity-with-zookeeper.test.ts'];
+/** Tests without a client of ours: the transport makes no difference. */
+const withoutClient = ['test/integration/embedded/**'];
 /** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
 const besideCurator = ['test/interop/curator.test.ts', 'test/interop/leader.test.ts'];
 

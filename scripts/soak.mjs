@@ -66,7 +66,10 @@ if (SOAK_SERVER) await work();
 else await supervise();
 
 async function supervise() {
-  const server = await EmbeddedZooKeeper.start();
+  const server = await EmbeddedZooKeeper.start({
+    containerCheckInterval: 500,
+    fourLetterWords: ['mntr'],
+  });
   const child = fork(import.meta.filename, process.argv.slice(2), {
     execArgv: ['--expose-gc'],
     env: { ...process.env, SOAK_SERVER: server.connectString },

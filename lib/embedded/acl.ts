@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { type Acl, ErrorCode, KeeperError, Permission } from '../protocol/index.js';
+import {
+  type Acl,
+  type AclEntry,
+  ErrorCode,
+  KeeperError,
+  Permission,
+  ProtocolError,
+} from '../protocol/index.js';
 
 /** An identity of a connection: its address, or a digest that it has authenticated with. */
 export interface Identity {
@@ -10,8 +17,26 @@ export interface Identity {
 export const OPEN_ACL: readonly Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 export const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
 
+/** The identity that every ACL admits. */
+const SUPER: Identity = { scheme: 'super', id: '' };
+
+/** Adds the identities that the credentials prove. Returns false if they are of no scheme that clients can use. */
+export function authenticate(
+  identities: Identity[],
+  scheme: string | null,
+  credentials: Uint8Array | null,
+  superDigest = '',
+): boolean {
+  if (scheme === 'ip') return true;
+  if (scheme !== 'digest' || !credentials) return false;
+  const proved = digestIdentity(credentials);
+  if (!identities.some(({ id }) => id === proved.id)) identities.push(proved);
+  if (proved.id === superDigest && !identities.includes(SUPER)) identities.push(SUPER);
+  return true;
+}
+
 /** Returns the identity of `user:password`, as ACLs name it. */
-export function digestIdentity(credentials: Uint8Array): Identity {
+function digestIdentity(credentials: Uint8Array): Identity {
   const text = Buffer.from(credentials).toString();
   const hash = createHash('sha1').update(text).digest('base64');
   return { scheme: 'digest', id: `${text.split(':', 1)[0]}:${hash}` };
@@ -23,7 +48,7 @@ export function userOf({ scheme, id }: Identity): string {
 }
 
 /** Returns an ACL as it is stored: checked, without duplicates, and with the caller's identities for `auth`. */
-export function resolveAcl(acl: readonly Acl[], caller: readonly Identity[]): Acl[] {
+export function resolveAcl(acl: readonly AclEntry[], caller: readonly Identity[]): Acl[] {
   const resolved: Acl[] = [];
   for (const entry of withoutDuplicates(acl)) {
     if (entry.scheme === 'auth') {
@@ -46,11 +71,10 @@ export function isAllowed(
   permissions: number,
   caller: readonly Identity[],
 ): boolean {
-  return acl.some(
-    (entry) =>
-      (entry.perms & permissions) !== 0 &&
-      (entry.scheme === 'world' || caller.some((identity) => matches(identity, entry))),
-  );
+  const admits = (entry: Acl) =>
+    (entry.perms & permissions) !== 0 &&
+    (entry.scheme === 'world' || caller.some((identity) => matches(identity, entry)));
+  return acl.some(admits) || caller.includes(SUPER);
 }
 
 /** Returns the ACL for a reader without admin permission, who may see the users but not their hashes. */
@@ -61,22 +85,29 @@ export function withoutHashes(acl: readonly Acl[]): Acl[] {
 }
 
 // A frame holds up to 87,000 entries: comparing all pairs would block the server for seconds.
-function withoutDuplicates(acl: readonly Acl[]): Iterable<Acl> {
+function withoutDuplicates(acl: readonly AclEntry[]): Iterable<AclEntry> {
+  refuseComparedNulls(acl);
   return new Map(acl.map((entry) => [JSON.stringify(entry), entry])).values();
 }
 
-function isValid({ scheme, id }: Acl): boolean {
-  switch (scheme) {
-    case 'world':
-      return id === 'anyone';
-    case 'digest':
-      // Java's split: trailing empty parts do not count.
-      return /^[^:]*:[^:]+:*$/.test(id);
-    case 'ip':
-      return parseNetwork(id) !== undefined;
-    default:
-      return false;
+/** The real server fails to compare an entry that has a null with an earlier one. */
+function refuseComparedNulls(acl: readonly AclEntry[]): void {
+  const earlier = new Set<string>();
+  for (const { perms, scheme, id } of acl) {
+    const isCompared = earlier.has(scheme === null ? `${perms}` : `${perms} ${scheme}`);
+    if (isCompared && (scheme === null || id === null)) throw new ProtocolError('a null in an ACL');
+    earlier.add(`${perms}`).add(`${perms} ${scheme}`);
   }
+}
+
+function isValid(entry: AclEntry): entry is Acl {
+  const { scheme, id } = entry;
+  if (scheme !== 'world' && scheme !== 'digest' && scheme !== 'ip') return false;
+  if (id === null) throw new ProtocolError(`a null id of the scheme ${scheme}`);
+  if (scheme === 'world') return id === 'anyone';
+  if (scheme === 'ip') return parseNetwork(id) !== undefined;
+  // Java's split: trailing empty parts do not count.
+  return /^[^:]*:[^:]+:*$/.test(id);
 }
 
 function matches(identity: Identity, entry: Acl): boolean {

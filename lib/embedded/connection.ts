@@ -17,9 +17,9 @@ import {
   WatcherEvent,
   Xid,
 } from '../protocol/index.js';
-import { digestIdentity, type Identity, isAllowed } from './acl.js';
+import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import { multi, multiRead } from './multi.js';
+import { multi, multiRead, refuseNullPaths } from './multi.js';
 import { type Call, operations, type Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
@@ -31,11 +31,13 @@ export interface ConnectionHost {
   readonly store: ConnectionStore;
   readonly faults: ActiveFaults;
   readonly traffic: Traffic;
+  /** The digest of the superuser, if there is one. */
+  readonly superDigest?: string;
   negotiate(timeout: number): number;
   /** Closes the connection that has this session, if any. */
   detach(sessionId: bigint): void;
   attach(sessionId: bigint, connection: Connection): void;
-  fourLetterWord(word: string): string | undefined;
+  fourLetterWord(word: string, asking: Connection, argument?: Buffer): string | undefined;
 }
 
 /** The number of frames received and sent. */
@@ -60,8 +62,11 @@ const requests: typeof operations = {
 export class Connection implements Watcher {
   /** The client's address in the form of the real server. */
   readonly remote: string;
+  readonly address: string;
   readonly since = new Date();
   readonly traffic: Traffic = { received: 0, sent: 0 };
+  /** Whether the server reads from it: not after a four-letter word. */
+  reads = true;
   session: Session | undefined;
   /** Milliseconds, as negotiated for this connection. */
   timeout = 0;
@@ -77,9 +82,9 @@ export class Connection implements Watcher {
     private readonly socket: ClientStream,
     private readonly host: ConnectionHost,
   ) {
-    const address = (socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    this.#identities = [{ scheme: 'ip', id: address }];
-    this.remote = `/${address}:${socket.remotePort}`;
+    this.address = (socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+    this.#identities = [{ scheme: 'ip', id: this.address }];
+    this.remote = `/${this.address}:${socket.remotePort}`;
     this.#outbox = new Outbox(
       socket,
       () => host.faults.replyDelay(this.#peer),
@@ -176,7 +181,8 @@ export class Connection implements Watcher {
 
   #answersFourLetterWord(): boolean {
     const word = this.#splitter.peek()?.toString('latin1');
-    const answer = word === undefined ? undefined : this.host.fourLetterWord(word);
+    const argument = this.#splitter.peek(12)?.subarray(4);
+    const answer = word === undefined ? undefined : this.host.fourLetterWord(word, this, argument);
     if (answer === undefined) return false;
     this.#closing = true;
     this.socket.end(answer, () => this.socket.destroy());
@@ -230,6 +236,7 @@ export class Connection implements Watcher {
     const { store } = this.host;
     store.sessions.touch(this.session!, this.timeout, store.clock.now());
     if (request.type === OpCode.auth) return this.#authenticate(request, body);
+    if (request.type === OpCode.sasl) return this.#answerSasl(request, body);
     if (request.type === OpCode.closeSession) return this.#closeSession(request);
 
     const operation = requests[request.type];
@@ -238,15 +245,17 @@ export class Connection implements Watcher {
       return this.#end();
     }
     if (request.type === OpCode.sync) store.sync();
+    if (request.type === OpCode.ping) request.xid = Xid.ping;
     let reply: Reply | undefined;
     let error: number = ErrorCode.ok;
     try {
+      if (operation === multi) refuseNullPaths(body);
       reply =
         operation.kind === 'write'
           ? store.write((tree, at) => operation.parse(body.fork())({ ...call, tree }, at))
           : operation.parse(body)(call);
     } catch (thrown) {
-      if (thrown instanceof KeeperError) error = thrown.code;
+      if (thrown instanceof KeeperError) ({ code: error, body: reply } = thrown);
       else if (thrown instanceof ProtocolError) error = ErrorCode.marshallingError;
       else throw thrown;
     }
@@ -255,14 +264,15 @@ export class Connection implements Watcher {
 
   #authenticate(request: RequestHeader, body: Reader): void {
     const { scheme, auth } = AuthPacket.read(body);
-    if (scheme === 'digest' && auth) {
-      const identity = digestIdentity(auth);
-      if (!this.#identities.some(({ id }) => id === identity.id)) this.#identities.push(identity);
-    } else if (scheme !== 'ip') {
-      this.#reply(request, ErrorCode.authFailed, 0);
-      return this.#end();
-    }
-    this.#reply(request, ErrorCode.ok, 0);
+    const isOk = authenticate(this.#identities, scheme, auth, this.host.superDigest);
+    this.#reply(request, isOk ? ErrorCode.ok : ErrorCode.authFailed, 0);
+    if (!isOk) this.#end();
+  }
+
+  /** Without SASL, the real server answers a token with null, and goes on. */
+  #answerSasl(request: RequestHeader, body: Reader): void {
+    if (body.bytes() === null) throw new ProtocolError('a null SASL token');
+    this.#reply(request, ErrorCode.ok, 0, (to) => to.bytes(null));
   }
 
   #closeSession(request: RequestHeader): void {

@@ -1,5 +1,6 @@
 import {
   type Acl,
+  type AclEntry,
   ErrorCode,
   EventType,
   KeeperError,
@@ -33,7 +34,7 @@ export interface Caller {
 interface Creation {
   readonly path: string;
   readonly data: Uint8Array | null;
-  readonly acl: readonly Acl[];
+  readonly acl: readonly AclEntry[];
   readonly kind: ZnodeKind;
   readonly sequential: boolean;
   /** Milliseconds, for a node of kind `ttl`. */
@@ -147,7 +148,7 @@ export class DataTree {
     for (const fire of changes.fire) fire();
   }
 
-  setAcl(path: string, acl: readonly Acl[], version: number, caller: Caller): Stat {
+  setAcl(path: string, acl: readonly AclEntry[], version: number, caller: Caller): Stat {
     validatePath(path);
     const resolved = resolveAcl(acl, caller.identities);
     const node = this.#node(path);

@@ -91,7 +91,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
 
   /**
    * Advances the server's clock by `ms` milliseconds. Sessions with a shorter timeout expire, even if they are
-   * connected; expired TTL nodes and empty containers are reaped.
+   * connected. Expired TTL nodes and empty containers are removed, whatever `containerCheckInterval` is.
    */
   async skipClock(ms: number): Promise<void> {
     integer('skipClock', ms, 0, Number.MAX_SAFE_INTEGER);

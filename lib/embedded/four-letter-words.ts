@@ -1,3 +1,4 @@
+import { arch, hostname, platform, release } from 'node:os';
 import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
 import { toHex } from './sessions.js';
@@ -10,67 +11,116 @@ interface Observed {
   readonly port: number;
   readonly traffic: Traffic;
   readonly connections: ReadonlySet<Connection>;
+  /** A setting of the real server's logging, which `stmk` changes and `gtmk` reads. It has no effect here. */
+  traceMask: bigint;
 }
 
-const VERSION = '3.8.0-embedded';
+const VERSION = '3.8.0-embedded, built on 2022-02-25 08:49 UTC';
+/** The trace mask that the real server starts with. */
+export const INITIAL_TRACE_MASK = 306n;
+/** Milliseconds: the real server checks its connections in such steps. */
+const CONNECTION_STEP = 10_000;
 
-/** Returns the answer to a four-letter command, in the form of the real server; undefined for any other word. */
-export function fourLetterWord(word: string, server: Observed): string | undefined {
-  return words.get(word)?.(server);
+/**
+ * Returns the answer to a four-letter word in the form of the real server; undefined for any other word.
+ *
+ * @param argument the eight bytes after the word, if they have arrived; the argument of `stmk`
+ */
+export function fourLetterWord(
+  word: string,
+  server: Observed,
+  asking: Connection,
+  argument?: Buffer,
+): string | undefined {
+  if (!Object.hasOwn(words, word)) return undefined;
+  asking.reads = false;
+  asking.traffic.received++;
+  server.traffic.received++;
+  const { fourLetterWords } = server.options;
+  const answer = ['srvr', ...fourLetterWords].some((allowed) => allowed === word || allowed === '*')
+    ? words[word](server, argument)
+    : `${word} is not executed because it is not in the whitelist.\n`;
+  server.traffic.sent++;
+  return answer;
 }
 
-const words: ReadonlyMap<string, (server: Observed) => string> = new Map([
-  ['ruok', () => 'imok'],
-  ['isro', () => 'rw'],
-  ['srvr', (server) => lines(`Zookeeper version: ${VERSION}`, ...summary(server))],
-  [
-    'stat',
-    (server) =>
-      lines(
-        `Zookeeper version: ${VERSION}`,
-        'Clients:',
-        ...connections(server, (connection) => traffic(connection)),
-        '',
-        ...summary(server),
-      ),
-  ],
-  [
-    'cons',
-    (server) =>
-      lines(
-        ...connections(server, (connection) => {
-          const { session, since, timeout } = connection;
-          if (!session) return traffic(connection);
-          return `${traffic(connection)},sid=0x${toHex(session.id)},est=${since.getTime()},to=${timeout}`;
-        }),
-        '',
-      ),
-  ],
-  ['mntr', monitor],
-  [
-    'wchs',
-    ({ store }) => {
-      // Like the real server, counts data and existence watches only.
-      const { watchers, paths, total } = store.tree.dataWatches.counts;
-      return lines(`${watchers} connections watching ${paths} paths`, `Total watches:${total}`);
-    },
-  ],
-  ['dump', dump],
-  [
-    'conf',
-    ({ options, port }) =>
-      lines(
-        `clientPort=${port}`,
-        `tickTime=${options.tickTime}`,
-        'maxClientCnxns=0',
-        `minSessionTimeout=${options.minSessionTimeout}`,
-        `maxSessionTimeout=${options.maxSessionTimeout}`,
-        'serverId=0',
-      ),
-  ],
+const words: Record<string, (server: Observed, argument?: Buffer) => string> = {
+  ruok: () => 'imok',
+  isro: () => 'rw',
+  srvr: (server) => lines(`Zookeeper version: ${VERSION}`, ...summary(server)),
+  stat: (server) =>
+    lines(
+      `Zookeeper version: ${VERSION}`,
+      'Clients:',
+      ...connections(server, (connection) => traffic(connection)),
+      '',
+      ...summary(server),
+    ),
+  srst({ traffic }) {
+    Object.assign(traffic, { received: 0, sent: 0 });
+    return lines('Server stats reset.');
+  },
+  cons: (server) =>
+    lines(
+      ...connections(server, (connection) => {
+        const { session, since, timeout } = connection;
+        if (!session) return traffic(connection);
+        return `${traffic(connection)},sid=0x${toHex(session.id)},est=${since.getTime()},to=${timeout}`;
+      }),
+      '',
+    ),
+  crst({ connections: open }) {
+    for (const connection of open) Object.assign(connection.traffic, { received: 0, sent: 0 });
+    return lines('Connection stats reset.');
+  },
+  mntr: monitor,
+  // Like the real server, these count data and existence watches only.
+  wchs({ store }) {
+    const { watchers, paths, total } = store.tree.dataWatches.counts;
+    return lines(`${watchers} connections watching ${paths} paths`, `Total watches:${total}`);
+  },
+  wchc(server) {
+    const watching = watches(server).map(({ session, paths }) => tree(session, paths));
+    return lines(...watching.flat(), '');
+  },
+  wchp(server) {
+    const byPath = new Map<string, string[]>();
+    for (const { session, paths } of watches(server)) {
+      for (const path of paths) byPath.set(path, [...(byPath.get(path) ?? []), session]);
+    }
+    return lines(...[...byPath].flatMap(([path, sessions]) => tree(path, sessions)), '');
+  },
+  dump,
+  // Nothing is on disk.
+  dirs: () => lines('datadir_size: 0', 'logdir_size: 0'),
+  gtmk: ({ traceMask }) => String(traceMask),
+  // Without its argument, the real server closes the connection too.
+  stmk(server, argument) {
+    if (!argument) return '';
+    server.traceMask = argument.readBigInt64BE();
+    return String(server.traceMask);
+  },
+  conf: ({ options, port }) =>
+    lines(
+      `clientPort=${port}`,
+      `tickTime=${options.tickTime}`,
+      `maxClientCnxns=${options.maxClientCnxns}`,
+      `minSessionTimeout=${options.minSessionTimeout}`,
+      `maxSessionTimeout=${options.maxSessionTimeout}`,
+      'serverId=0',
+    ),
   // Clients read the server's version from here.
-  ['envi', () => lines('Environment:', `zookeeper.version=${VERSION}`)],
-]);
+  envi: () =>
+    lines(
+      'Environment:',
+      `zookeeper.version=${VERSION}`,
+      `host.name=${hostname()}`,
+      `java.version=none (Node.js ${process.versions.node})`,
+      `os.name=${platform()}`,
+      `os.arch=${arch()}`,
+      `os.version=${release()}`,
+    ),
+};
 
 function summary({ store, traffic: { received, sent }, connections: open }: Observed): string[] {
   return [
@@ -86,9 +136,10 @@ function summary({ store, traffic: { received, sent }, connections: open }: Obse
   ];
 }
 
+/** The connection that asks has the mark 0: the server reads no more from it. */
 function connections(server: Observed, describe: (connection: Connection) => string): string[] {
   return [...server.connections].map(
-    (connection) => ` ${connection.remote}[1](${describe(connection)})`,
+    (connection) => ` ${connection.remote}[${connection.reads ? 1 : 0}](${describe(connection)})`,
   );
 }
 
@@ -113,24 +164,56 @@ function monitor(server: Observed): string {
   );
 }
 
+function watches({ store, connections: open }: Observed) {
+  return [...open]
+    .map((watcher) => ({
+      session: `0x${toHex(watcher.session?.id ?? 0n)}`,
+      paths: store.tree.dataWatches.pathsOf(watcher),
+    }))
+    .filter(({ paths }) => paths.length > 0);
+}
+
 function dump({ store, connections: open }: Observed): string {
-  const ids = store.sessions.save().map(({ id }) => id);
   const { ephemerals } = store.tree;
+  const clockOffset = Date.now() - store.clock.now();
+  const sessions = store.sessions.list().map(({ id, expiresAt }) => ({
+    time: Math.round(expiresAt + clockOffset),
+    text: `0x${toHex(id)}`,
+  }));
+  const connected = [...open].map(({ remote, session, timeout }) => ({
+    time:
+      Math.ceil((Date.now() + (timeout || CONNECTION_STEP)) / CONNECTION_STEP) * CONNECTION_STEP,
+    text: `ip: ${remote} sessionId: 0x${toHex(session?.id ?? 0n)}`,
+  }));
   return lines(
     'SessionTracker dump:',
-    `Sessions (${ids.length}):`,
-    ...ids.map((id) => `\t0x${toHex(id)}`),
+    ...expirySets('Session', sessions),
     'ephemeral nodes dump:',
     `Sessions with Ephemerals (${ephemerals.size}):`,
-    ...[...ephemerals].flatMap(([id, paths]) => [
-      `0x${toHex(id)}:`,
-      ...[...paths].map((path) => `\t${path}`),
-    ]),
+    ...[...ephemerals].flatMap(([id, paths]) => tree(`0x${toHex(id)}:`, paths)),
     'Connections dump:',
-    ...[...open].map(
-      ({ remote, session }) => `\tip: ${remote} sessionId: 0x${toHex(session?.id ?? 0n)}`,
-    ),
+    ...expirySets('Connections', connected),
   );
+}
+
+/** Lists items by the times at which they expire. */
+function expirySets(title: string, items: readonly { time: number; text: string }[]): string[] {
+  const times = [...new Set(items.map(({ time }) => time))].sort((a, b) => a - b);
+  const sets = times.flatMap((time) => {
+    const texts = items.filter((item) => item.time === time).map(({ text }) => text);
+    return tree(`${texts.length} expire at ${javaDate(new Date(time))}:`, texts);
+  });
+  return [`${title} Sets (${times.length})/(${items.length}):`, ...sets];
+}
+
+/** Returns a date as Java writes it, such as `Sun Nov 22 22:55:40 UTC 2026`. */
+function javaDate(date: Date): string {
+  const [weekday, day, month, year, time] = date.toUTCString().split(/,? /);
+  return `${weekday} ${month} ${day} ${time} UTC ${year}`;
+}
+
+function tree(title: string, items: Iterable<string>): string[] {
+  return [title, ...[...items].map((item) => `\t${item}`)];
 }
 
 function lines(...all: string[]): string {

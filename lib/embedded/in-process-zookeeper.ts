@@ -15,7 +15,7 @@ export class InProcessZooKeeper {
   readonly faults: Faults;
   readonly #server: ZooKeeperServer;
 
-  constructor(options: Pick<EmbeddedZooKeeperOptions, 'tickTime'> = {}) {
+  constructor(options: Pick<EmbeddedZooKeeperOptions, 'tickTime' | 'containerCheckInterval'> = {}) {
     const server = new ZooKeeperServer(resolveOptions(options));
     this.#server = server;
     this.faults = new Faults(() => server);

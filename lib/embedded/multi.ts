@@ -14,7 +14,6 @@ import {
   PathResponse,
   ProtocolError,
   type Reader,
-  ReadRequest,
   type Writer,
 } from '../protocol/index.js';
 import type { Transaction } from './data-tree.js';
@@ -72,19 +71,43 @@ export const multiRead: Operation = {
   kind: 'read',
   parse(body) {
     const steps = readSteps(body, readStep);
-    return (call) =>
-      replyOf(
-        steps.map((step) => {
-          try {
-            return step(call);
-          } catch (error) {
-            if (error instanceof KeeperError) return failure(error.code);
-            throw error;
-          }
-        }),
-      );
+    return (call) => {
+      const results: Result[] = [];
+      for (const step of steps) {
+        try {
+          results.push(step(call));
+        } catch (error) {
+          // A null path ends the request. Its reply has the results so far all the same.
+          if (error instanceof ProtocolError)
+            throw new KeeperError(ErrorCode.marshallingError, replyOf(results));
+          if (!(error instanceof KeeperError)) throw error;
+          results.push(failure(error.code));
+        }
+      }
+      return replyOf(results);
+    };
   },
 };
+
+/**
+ * Refuses a multi with a null path, as the real server does: without a zxid, and with the body of an empty multi.
+ * Leaves other violations of the protocol to `multi`.
+ *
+ * @throws KeeperError
+ */
+export function refuseNullPaths(body: Reader): void {
+  let isNull = false;
+  try {
+    readSteps(body.fork(''), (type, step) => {
+      isNull ||= step.fork().textOrNull() === null;
+      writeStep(type, step);
+    });
+  } catch (error) {
+    if (error instanceof ProtocolError) return;
+    throw error;
+  }
+  if (isNull) throw new KeeperError(ErrorCode.marshallingError, replyOf([]));
+}
 
 function readSteps<S>(body: Reader, readStep: (type: number, body: Reader) => S): S[] {
   const steps: S[] = [];
@@ -136,8 +159,10 @@ function readStep(type: number, body: Reader): ReadStep {
   const isKnown = type === OpCode.getData || type === OpCode.getChildren;
   if (!isKnown) throw new ProtocolError(`an operation of type ${type} in a multiRead`);
   // A multiRead sets no watches, even if the request asks for one.
-  const { path } = ReadRequest.read(body);
+  const path = body.textOrNull();
+  body.bool();
   return ({ tree, caller }) => {
+    if (path === null) throw new ProtocolError('a null path');
     if (type === OpCode.getData) {
       const answer = tree.getData(path, caller);
       return { type, write: (to) => GetDataResponse.write(answer, to) };

@@ -1,6 +1,7 @@
 import {
   AddWatchRequest,
   CheckVersionRequest,
+  CheckWatchesRequest,
   type Codec,
   Create2Response,
   CreateFlag,
@@ -15,6 +16,7 @@ import {
   GetChildren2Response,
   GetChildrenResponse,
   GetDataResponse,
+  GetEphemeralsRequest,
   GetEphemeralsResponse,
   KeeperError,
   OpCode,
@@ -22,13 +24,14 @@ import {
   PathResponse,
   type Reader,
   ReadRequest,
+  RemoveWatchesRequest,
   SetACLRequest,
   SetDataRequest,
   SetWatches,
   SetWatches2,
   StatResponse,
+  Sync,
   type ValueOf,
-  WatchesRequest,
   WhoAmIResponse,
   type Writer,
 } from '../protocol/index.js';
@@ -86,6 +89,16 @@ function write<Q, A>(
   };
 }
 
+function refused(code: KeeperError['code']): Operation {
+  return write(Empty, Empty, () => {
+    throw new KeeperError(code);
+  });
+}
+
+/** Requests that only servers send. */
+const CREATE_SESSION = -10;
+const DELETE_CONTAINER = 20;
+
 /** The requests for one operation that are answered from the tree, by their type. */
 export const operations: Readonly<Record<number, Operation | undefined>> = {
   [OpCode.create]: write(CreateRequest, PathResponse, create),
@@ -110,9 +123,9 @@ export const operations: Readonly<Record<number, Operation | undefined>> = {
   [OpCode.check]: write(CheckVersionRequest, Empty, ({ tree, caller }, { path, version }) =>
     tree.check(path, version, caller),
   ),
-  [OpCode.reconfig]: write(Empty, Empty, () => {
-    throw new KeeperError(ErrorCode.reconfigDisabled);
-  }),
+  [OpCode.reconfig]: refused(ErrorCode.reconfigDisabled),
+  [CREATE_SESSION]: refused(ErrorCode.marshallingError),
+  [DELETE_CONTAINER]: refused(ErrorCode.badArguments),
   [OpCode.exists]: read(ReadRequest, StatResponse, ({ tree, watcher }, { path, watch }) => ({
     stat: tree.exists(path, watch ? watcher : undefined),
   })),
@@ -125,7 +138,7 @@ export const operations: Readonly<Record<number, Operation | undefined>> = {
     tree.getAcl(path, caller),
   ),
   // A single server has seen every write that was answered.
-  [OpCode.sync]: read(PathRequest, PathResponse, (_call, { path }) => ({ path })),
+  [OpCode.sync]: read(Sync, Sync, (_call, request) => request),
   [OpCode.setWatches]: read(SetWatches, Empty, ({ tree, watcher }, known) =>
     setWatches(tree, known, watcher),
   ),
@@ -136,15 +149,15 @@ export const operations: Readonly<Record<number, Operation | undefined>> = {
     addWatch(tree, path, mode, watcher);
     return { err: ErrorCode.ok };
   }),
-  [OpCode.checkWatches]: read(WatchesRequest, Empty, ({ tree }, { path, type }) => {
+  [OpCode.checkWatches]: read(CheckWatchesRequest, Empty, ({ tree }, { path, type }) => {
     if (!hasWatch(tree, path, type)) throw new KeeperError(ErrorCode.noWatcher);
   }),
-  [OpCode.removeWatches]: read(WatchesRequest, Empty, ({ tree, watcher }, { path, type }) => {
+  [OpCode.removeWatches]: read(RemoveWatchesRequest, Empty, ({ tree, watcher }, { path, type }) => {
     if (!removeWatch(tree, path, type, watcher)) throw new KeeperError(ErrorCode.noWatcher);
   }),
-  [OpCode.getEphemerals]: read(PathRequest, GetEphemeralsResponse, ({ tree, caller }, { path }) => {
-    const prefix = ['', '/'].includes(path.trim()) ? '' : path;
-    const owned = [...(tree.ephemerals.get(caller.session) ?? [])];
+  [OpCode.getEphemerals]: read(GetEphemeralsRequest, GetEphemeralsResponse, (call, request) => {
+    const prefix = ['', '/'].includes(request.prefix.trim()) ? '' : request.prefix;
+    const owned = [...(call.tree.ephemerals.get(call.caller.session) ?? [])];
     return { ephemerals: owned.filter((ephemeral) => ephemeral.startsWith(prefix)) };
   }),
   [OpCode.getAllChildrenNumber]: read(

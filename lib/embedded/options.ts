@@ -9,22 +9,44 @@ export interface EmbeddedZooKeeperOptions {
   /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
   host?: string;
   /**
-   * Milliseconds. Sessions expire at whole ticks, and empty containers are reaped once a tick. Default 500, a
-   * quarter of the real server's, so that the server grants short session timeouts as requested.
+   * Milliseconds. Sessions expire at whole ticks. Default 500, a quarter of the real server's, so that the server
+   * grants short session timeouts as requested.
    */
   tickTime?: number;
   /** Milliseconds. A client that requests less gets this. Default 2 ticks. */
   minSessionTimeout?: number;
   /** Milliseconds. A client that requests more gets this. Default 20 ticks, but at least 60,000. */
   maxSessionTimeout?: number;
+  /**
+   * Milliseconds between two checks, each of which removes the containers that have lost their last child and the
+   * TTL nodes that have expired. The real server's `znode.container.checkIntervalMs`. Default 60,000, as there;
+   * a test that waits for a removal sets less.
+   */
+  containerCheckInterval?: number;
+  /**
+   * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`.
+   * `srvr` is always answered. Default `['srvr']`, as there, so that a program that needs another word fails here
+   * first.
+   */
+  fourLetterWords?: readonly string[];
+  /**
+   * The connections that clients of one address may have; further ones are closed at once. 0 sets no limit.
+   * Default 0: the real server's default of 60 concerns one machine, and here all clients are on the same one.
+   */
+  maxClientCnxns?: number;
+  /**
+   * `user:hash`, where the hash is that of a digest ACL: a client that authenticates as this user with scheme
+   * `digest` passes every ACL. The real server's `zookeeper.DigestAuthenticationProvider.superDigest`. Default:
+   * there is no superuser.
+   */
+  superDigest?: string;
 }
 
-/** The resolved options. */
-export interface ServerOptions extends Readonly<Required<EmbeddedZooKeeperOptions>> {
-  /** Milliseconds between two searches for empty containers and expired TTL nodes. */
-  readonly reapInterval: number;
-}
+/** The resolved options; `superDigest` is empty if there is no superuser. */
+export type ServerOptions = Readonly<Required<EmbeddedZooKeeperOptions>>;
 
+const FOUR_LETTER_WORDS =
+  'conf cons crst dirs dump envi gtmk isro mntr ruok srst srvr stat stmk wchc wchp wchs'.split(' ');
 const MAX_MILLISECONDS = 0x7fff_ffff;
 /** Clients often request 30 s; the real server's maximum of 20 ticks would reduce that to 10 s. */
 const GENEROUS_SESSION_TIMEOUT = 60_000;
@@ -33,7 +55,7 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`EmbeddedZooKeeper: options must be an object, got ${show(options)}`);
   }
-  const { port = 0, host = '127.0.0.1', tickTime = 500 } = options;
+  const { port = 0, host = '127.0.0.1', tickTime = 500, superDigest = '' } = options;
   integer('port', port, 0, 65_535);
   if (typeof host !== 'string' || host === '' || host.includes('\0')) {
     throw new TypeError(
@@ -46,13 +68,39 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   const longest = Math.max(20 * tickTime, GENEROUS_SESSION_TIMEOUT, minSessionTimeout);
   const { maxSessionTimeout = longest } = options;
   integer('maxSessionTimeout', maxSessionTimeout, minSessionTimeout, MAX_MILLISECONDS);
-  const resolved = { port, host, tickTime, minSessionTimeout, maxSessionTimeout };
+  const { containerCheckInterval = 60_000, maxClientCnxns = 0 } = options;
+  integer('containerCheckInterval', containerCheckInterval, 1, MAX_MILLISECONDS);
+  integer('maxClientCnxns', maxClientCnxns, 0, MAX_MILLISECONDS);
+  if (options.superDigest !== undefined && !/^[^:]+:[A-Za-z0-9+/]{27}=$/.test(superDigest)) {
+    throw new TypeError(
+      `EmbeddedZooKeeper: superDigest must be a user, a colon and a SHA-1 hash in Base64, got ${show(superDigest)}`,
+    );
+  }
+  const { fourLetterWords = ['srvr'] } = options;
+  const known = ['*', ...FOUR_LETTER_WORDS];
+  if (!Array.isArray(fourLetterWords) || !fourLetterWords.every((word) => known.includes(word))) {
+    const got = JSON.stringify(fourLetterWords);
+    throw new TypeError(
+      `EmbeddedZooKeeper: fourLetterWords must be an array of ${known.join(', ')}, got ${got}`,
+    );
+  }
+  const resolved: ServerOptions = {
+    port,
+    host,
+    tickTime,
+    minSessionTimeout,
+    maxSessionTimeout,
+    containerCheckInterval,
+    fourLetterWords,
+    maxClientCnxns,
+    superDigest,
+  };
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(resolved, name)) {
       throw new TypeError(`EmbeddedZooKeeper: unknown option ${show(name)}`);
     }
   }
-  return { ...resolved, reapInterval: tickTime };
+  return resolved;
 }
 
 export function integer(name: string, value: unknown, least: number, most: number): void {

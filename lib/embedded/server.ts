@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { ActiveFaults, type Fault } from './faults.js';
 import { Connection, type ConnectionHost } from './connection.js';
-import { fourLetterWord } from './four-letter-words.js';
+import { fourLetterWord, INITIAL_TRACE_MASK } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
 import type { ClientStream } from './outbox.js';
 import { toHex } from './sessions.js';
@@ -13,6 +13,7 @@ export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
   readonly faults = new ActiveFaults();
   readonly traffic = { received: 0, sent: 0 };
+  traceMask = INITIAL_TRACE_MASK;
   readonly connections = new Set<Connection>();
   readonly #attached = new Map<bigint, Connection>();
   readonly #listener: Server;
@@ -25,6 +26,10 @@ export class ZooKeeperServer implements ConnectionHost {
   ) {
     this.store = new Store(options.tickTime, saved);
     this.#listener = createServer((socket) => this.accept(socket));
+  }
+
+  get superDigest(): string {
+    return this.options.superDigest;
   }
 
   get port(): number {
@@ -43,7 +48,10 @@ export class ZooKeeperServer implements ConnectionHost {
   /** Starts the timers, which do not keep the process alive. */
   start(): void {
     this.#scheduleExpiry();
-    this.#reapTimer = setInterval(() => this.store.reap(), this.options.reapInterval).unref();
+    this.#reapTimer = setInterval(
+      () => this.store.reap(),
+      this.options.containerCheckInterval,
+    ).unref();
   }
 
   async close(): Promise<SavedStore> {
@@ -104,8 +112,8 @@ export class ZooKeeperServer implements ConnectionHost {
     this.#attached.set(sessionId, connection);
   }
 
-  fourLetterWord(word: string): string | undefined {
-    return fourLetterWord(word, this);
+  fourLetterWord(word: string, asking: Connection, argument?: Buffer): string | undefined {
+    return fourLetterWord(word, this, asking, argument);
   }
 
   accept(socket: ClientStream): void {
@@ -114,12 +122,24 @@ export class ZooKeeperServer implements ConnectionHost {
       return;
     }
     const connection = new Connection(socket, this);
+    if (this.#isFull(connection.address)) {
+      connection.destroy();
+      return;
+    }
     this.connections.add(connection);
     socket.once('close', () => {
       this.connections.delete(connection);
       const id = connection.session?.id;
       if (id !== undefined && this.#attached.get(id) === connection) this.#attached.delete(id);
     });
+  }
+
+  #isFull(address: string): boolean {
+    const { maxClientCnxns } = this.options;
+    if (maxClientCnxns === 0) return false;
+    return (
+      [...this.connections].filter((other) => other.address === address).length >= maxClientCnxns
+    );
   }
 
   #scheduleExpiry(): void {

@@ -55,12 +55,16 @@ export class Sessions {
     this.#byId.delete(id);
   }
 
+  list(): Session[] {
+    return [...this.#byId.values()];
+  }
+
   expired(now: number): Session[] {
-    return [...this.#byId.values()].filter((session) => session.expiresAt <= now);
+    return this.list().filter((session) => session.expiresAt <= now);
   }
 
   save(): SavedSession[] {
-    return [...this.#byId.values()].map(({ id, password, timeout }) => ({ id, password, timeout }));
+    return this.list().map(({ id, password, timeout }) => ({ id, password, timeout }));
   }
 
   #add(saved: SavedSession, now: number): Session {

@@ -41,6 +41,10 @@ export class Watches {
     if (mode === 'recursive') this.#recursive++;
   }
 
+  pathsOf(watcher: Watcher): readonly string[] {
+    return [...(this.#byWatcher.get(watcher) ?? [])];
+  }
+
   /** Returns whether there is a watch on the path itself. */
   has(path: string): boolean {
     return this.#byPath.has(path);
@@ -86,7 +90,7 @@ export class Watches {
   }
 
   forget(watcher: Watcher): void {
-    for (const path of this.#byWatcher.get(watcher) ?? []) this.remove(path, watcher);
+    for (const path of this.pathsOf(watcher)) this.remove(path, watcher);
   }
 }
 

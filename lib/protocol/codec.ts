@@ -1,4 +1,4 @@
-import type { Reader, Writer } from './jute.js';
+import { ProtocolError, type Reader, type Writer } from './jute.js';
 
 /** Reads and writes one type of value. */
 export interface Codec<T> {
@@ -33,6 +33,17 @@ export const text: Codec<string> = {
   write: (value, to) => to.text(value),
 };
 
+export const textOrNull: Codec<string | null> = {
+  read: (from) => from.textOrNull(),
+  write: (value, to) => (value === null ? to.int(-1) : to.text(value)),
+};
+
+/** A string that a server reads as the empty one if it is null. */
+export const textOrEmpty: Codec<string> = {
+  read: (from) => from.textOrNull() ?? '',
+  write: text.write,
+};
+
 export const bytes: Codec<Uint8Array | null> = {
   read: (from) => from.bytes(),
   write: (value, to) => to.bytes(value),
@@ -42,6 +53,18 @@ export function vector<T>(item: Codec<T>): Codec<readonly T[]> {
   return {
     read: (from) => from.vector(item.read),
     write: (value, to) => to.vector(value, item.write),
+  };
+}
+
+/** A vector that must not be null. Otherwise null is read as an empty vector. */
+export function requiredVector<T>(item: Codec<T>): Codec<readonly T[]> {
+  const { read, write } = vector(item);
+  return {
+    read(from) {
+      if (from.fork().int() === -1) throw new ProtocolError('a null vector');
+      return read(from);
+    },
+    write,
   };
 }
 

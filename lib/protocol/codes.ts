@@ -1,3 +1,5 @@
+import type { Writer } from './jute.js';
+
 export const OpCode = {
   create: 1,
   delete: 2,
@@ -21,6 +23,7 @@ export const OpCode = {
   multiRead: 22,
   auth: 100,
   setWatches: 101,
+  sasl: 102,
   getEphemerals: 103,
   getAllChildrenNumber: 104,
   setWatches2: 105,
@@ -61,7 +64,11 @@ export const ErrorCode = {
 export class KeeperError extends Error {
   override readonly name = 'KeeperError';
 
-  constructor(readonly code: (typeof ErrorCode)[keyof typeof ErrorCode]) {
+  /** @param body writes the body of the reply, if it has one in spite of the error */
+  constructor(
+    readonly code: (typeof ErrorCode)[keyof typeof ErrorCode],
+    readonly body?: (to: Writer) => void,
+  ) {
     super(`ZooKeeper error ${code}`);
   }
 }

@@ -16,11 +16,11 @@ export class FrameSplitter {
     this.#available += chunk.length;
   }
 
-  /** Returns the next four bytes without consuming them. */
-  peek(): Buffer | undefined {
-    if (this.#available < 4) return undefined;
-    if (this.#chunks[0].length - this.#offset < 4) this.#join();
-    return this.#chunks[0].subarray(this.#offset, this.#offset + 4);
+  /** Returns the next bytes without consuming them; undefined if fewer have arrived. */
+  peek(length = 4): Buffer | undefined {
+    if (this.#available < length) return undefined;
+    if (this.#chunks[0].length - this.#offset < length) this.#join();
+    return this.#chunks[0].subarray(this.#offset, this.#offset + length);
   }
 
   /**

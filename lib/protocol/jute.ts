@@ -15,11 +15,15 @@ export class ProtocolError extends Error {
 export class Reader {
   #offset = 0;
 
-  constructor(readonly frame: Buffer) {}
+  /** @param nullText what text() returns for a null string; without it, text() throws */
+  constructor(
+    readonly frame: Buffer,
+    private readonly nullText?: string,
+  ) {}
 
   /** Returns another reader of the same frame at the same position. */
-  fork(): Reader {
-    const other = new Reader(this.frame);
+  fork(nullText?: string): Reader {
+    const other = new Reader(this.frame, nullText);
     other.#offset = this.#offset;
     return other;
   }
@@ -48,7 +52,15 @@ export class Reader {
   }
 
   text(): string {
+    const value = this.textOrNull() ?? this.nullText;
+    if (value === undefined) throw new ProtocolError('a null string');
+    return value;
+  }
+
+  /** Null is a string of length -1, as clients in Java and C write it, and kazoo for the empty string. */
+  textOrNull(): string | null {
     const length = this.int();
+    if (length === -1) return null;
     if (length < 0) throw new ProtocolError(`a string of length ${length}`);
     const at = this.#take(length);
     return this.frame.toString('utf8', at, at + length);

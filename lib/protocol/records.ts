@@ -6,7 +6,10 @@ import {
   int,
   long,
   record,
+  requiredVector,
   text,
+  textOrEmpty,
+  textOrNull,
   type ValueOf,
   vector,
 } from './codec.js';
@@ -28,6 +31,9 @@ export type Stat = ValueOf<typeof Stat>;
 
 export const Acl = record({ perms: int, scheme: text, id: text });
 export type Acl = ValueOf<typeof Acl>;
+/** An ACL as clients write it: the server decides which nulls it accepts. */
+const AclEntry = record({ perms: int, scheme: textOrNull, id: textOrNull });
+export type AclEntry = ValueOf<typeof AclEntry>;
 
 /** Old clients and servers omit this last byte; `readOnly` is then undefined. */
 const trailingReadOnly: Codec<boolean | undefined> = {
@@ -60,47 +66,51 @@ export type RequestHeader = ValueOf<typeof RequestHeader>;
 export const ReplyHeader = record({ xid: int, zxid: long, err: int });
 
 export const WatcherEvent = record({ type: int, state: int, path: text });
-export const AuthPacket = record({ type: int, scheme: text, auth: bytes });
+export const AuthPacket = record({ type: int, scheme: textOrNull, auth: bytes });
 export const SetWatches = record({
   relativeZxid: long,
-  dataWatches: vector(text),
-  existWatches: vector(text),
-  childWatches: vector(text),
+  dataWatches: requiredVector(text),
+  existWatches: requiredVector(text),
+  childWatches: requiredVector(text),
 });
 export const SetWatches2 = record({
   relativeZxid: long,
-  dataWatches: vector(text),
-  existWatches: vector(text),
-  childWatches: vector(text),
-  persistentWatches: vector(text),
-  persistentRecursiveWatches: vector(text),
+  dataWatches: requiredVector(text),
+  existWatches: requiredVector(text),
+  childWatches: requiredVector(text),
+  persistentWatches: requiredVector(text),
+  persistentRecursiveWatches: requiredVector(text),
 });
-export const AddWatchRequest = record({ path: text, mode: int });
+export const AddWatchRequest = record({ path: textOrEmpty, mode: int });
 /** Precedes each operation and each result of a multi; one with `done` set ends the multi. */
 export const MultiHeader = record({ type: int, done: bool, err: int });
 
-/** checkWatches and removeWatches. */
-export const WatchesRequest = record({ path: text, type: int });
+export const CheckWatchesRequest = record({ path: text, type: int });
+export const RemoveWatchesRequest = record({ path: textOrEmpty, type: int });
 
-export const CreateRequest = record({ path: text, data: bytes, acl: vector(Acl), flags: int });
+export const CreateRequest = record({ path: text, data: bytes, acl: vector(AclEntry), flags: int });
 export const CreateTTLRequest = record({
   path: text,
   data: bytes,
-  acl: vector(Acl),
+  acl: vector(AclEntry),
   flags: int,
   ttl: long,
 });
 export const DeleteRequest = record({ path: text, version: int });
-export const CheckVersionRequest = record({ path: text, version: int });
+export const CheckVersionRequest = record({ path: textOrEmpty, version: int });
+/** getACL and getAllChildrenNumber. */
 export const PathRequest = record({ path: text });
+/** The request and its answer. */
+export const Sync = record({ path: textOrNull });
+export const GetEphemeralsRequest = record({ prefix: textOrEmpty });
 /** exists, getData, getChildren and getChildren2. */
 export const ReadRequest = record({ path: text, watch: bool });
-export const SetDataRequest = record({ path: text, data: bytes, version: int });
-export const SetACLRequest = record({ path: text, acl: vector(Acl), version: int });
+export const SetDataRequest = record({ path: textOrEmpty, data: bytes, version: int });
+export const SetACLRequest = record({ path: textOrEmpty, acl: vector(AclEntry), version: int });
 
 /** addWatch, and a failed operation of a multi. */
 export const ErrorResponse = record({ err: int });
-/** create and sync. */
+/** create */
 export const PathResponse = record({ path: text });
 /** create2, createContainer and createTTL. */
 export const Create2Response = record({ path: text, stat: Stat });

@@ -47,7 +47,9 @@ export class TestZooKeeper implements AsyncDisposable {
    * Returns the same server in this thread. Only clients of this process can connect to it: over the wire transport,
    * without sockets.
    */
-  static inProcess(options?: Pick<EmbeddedZooKeeperOptions, 'tickTime'>): TestZooKeeper {
+  static inProcess(
+    options?: Pick<EmbeddedZooKeeperOptions, 'tickTime' | 'containerCheckInterval'>,
+  ): TestZooKeeper {
     const server = new InProcessZooKeeper(options);
     const connect = connectWire(() => server.connect());
     return new TestZooKeeper(server, { connectString: NOWHERE, connect });

@@ -56,7 +56,10 @@ export async function startRedis(signal) {
 }
 
 export async function startEmbedded() {
-  const server = await EmbeddedZooKeeper.start({ tickTime: TICK_TIME });
+  const server = await EmbeddedZooKeeper.start({
+    tickTime: TICK_TIME,
+    containerCheckInterval: TICK_TIME,
+  });
   return { port: server.port, stop: () => server.stop() };
 }
 

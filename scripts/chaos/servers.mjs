@@ -12,7 +12,7 @@ export function startServers(kind, { tickTime }) {
 }
 
 async function startEmbedded(tickTime) {
-  const server = await EmbeddedZooKeeper.start({ tickTime });
+  const server = await EmbeddedZooKeeper.start({ tickTime, containerCheckInterval: tickTime });
   return {
     ports: [server.port],
     anyPort: async () => server.port,

@@ -10,7 +10,7 @@ export function startServer(kind, { tickTime, signal }) {
 }
 
 async function startEmbedded(tickTime) {
-  const server = await EmbeddedZooKeeper.start({ tickTime });
+  const server = await EmbeddedZooKeeper.start({ tickTime, containerCheckInterval: tickTime });
   return { port: server.port, pid: process.pid, stop: () => server.stop() };
 }
 

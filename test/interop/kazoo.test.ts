@@ -19,6 +19,7 @@ describe.skipIf(!python)('Python’s kazoo uses a ZooKeeper server that provides
   test.each([
     'nodes',
     'acls',
+    'creator_acl',
     'transaction',
     'watchers',
     'lock',

@@ -118,7 +118,11 @@ export function useSchedules(subject: Subject) {
   const clients: ZkClient[] = [];
   let runs = 0;
   beforeAll(async () => {
-    server = await EmbeddedZooKeeper.start({ tickTime: 100 });
+    server = await EmbeddedZooKeeper.start({
+      tickTime: 100,
+      containerCheckInterval: 100,
+      fourLetterWords: ['wchs'],
+    });
     for (let i = 0; i < CLIENTS; i++) {
       const client = new ZkClient({
         connectString: server.connectString,

@@ -41,7 +41,12 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
 
   beforeAll(async () => {
     if (kind === 'embedded') {
-      server = await EmbeddedZooKeeper.start({ tickTime: 500, minSessionTimeout: 1000 });
+      server = await EmbeddedZooKeeper.start({
+        tickTime: 500,
+        minSessionTimeout: 1000,
+        containerCheckInterval: 500,
+        fourLetterWords: ['*'],
+      });
     } else if (own) server = await RealZooKeeper.start();
     else port = await portOfSharedServer(inject('sharedServers'));
   });

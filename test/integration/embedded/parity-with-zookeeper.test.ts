@@ -37,7 +37,11 @@ describe('The embedded server behaves as Apache ZooKeeper. It', () => {
 
   beforeAll(async () => {
     [embedded, real] = await Promise.all([
-      EmbeddedZooKeeper.start(limits),
+      EmbeddedZooKeeper.start({
+        ...limits,
+        containerCheckInterval: 500,
+        fourLetterWords: ['*'],
+      }),
       isRealAvailable ? RealZooKeeper.start(limits) : undefined,
     ]);
     if (real) await untilServing(real.port);

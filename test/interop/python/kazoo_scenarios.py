@@ -7,7 +7,7 @@ import threading
 from kazoo import exceptions
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
-from kazoo.security import make_digest_acl
+from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
 HOSTS = sys.argv[1]
 PATIENCE = 60
@@ -110,6 +110,20 @@ def acls():
     assert other.get("/kazoo/secret")[0] == b"x"
     acl, _ = other.get_acls("/kazoo/secret")
     assert acl[0].id.id.startswith("ben:")
+
+
+def creator_acl():
+    # kazoo writes the empty id of this ACL as a null string.
+    zk = connect(auth_data=[("digest", "u:p")])
+    assert zk.create("/creator", b"", acl=CREATOR_ALL_ACL) == "/creator"
+    acl, _ = zk.get_acls("/creator")
+    assert [(each.id.scheme, each.id.id[:2]) for each in acl] == [("digest", "u:")]
+    try:
+        connect().get("/creator")
+        raise AssertionError("read without a right to")
+    except exceptions.NoAuthError:
+        pass
+    zk.delete("/creator")
 
 
 def transaction():

@@ -11,7 +11,7 @@ describe('The embedded server’s four-letter words', () => {
   const ask = (word: string) => fourLetterWord(server.port, word);
 
   beforeAll(async () => {
-    server = await EmbeddedZooKeeper.start({ tickTime: 500 });
+    server = await EmbeddedZooKeeper.start({ tickTime: 500, fourLetterWords: ['*'] });
     client = await RawClient.connect({ port: server.port, timeout: 8000 });
     await create(client, '/e', CreateFlag.ephemeral);
     await exists(client, '/e', true);
@@ -64,5 +64,13 @@ describe('The embedded server’s four-letter words', () => {
   test('conf and envi list its settings', async () => {
     expect(await ask('conf')).toContain(`clientPort=${server.port}\ntickTime=500\n`);
     expect(await ask('envi')).toMatch(/^Environment:\nzookeeper\.version=3\.8\./);
+  });
+
+  test('are those of the real server’s default whitelist, unless others are allowed', async () => {
+    await using other = await EmbeddedZooKeeper.start();
+    expect(await fourLetterWord(other.port, 'srvr')).toContain('Mode: standalone');
+    expect(await fourLetterWord(other.port, 'ruok')).toBe(
+      'ruok is not executed because it is not in the whitelist.\n',
+    );
   });
 });

@@ -6,6 +6,7 @@ import {
   AddWatchRequest,
   AuthPacket,
   CheckVersionRequest,
+  CheckWatchesRequest,
   ConnectRequest,
   CreateRequest,
   CreateTTLRequest,
@@ -15,11 +16,11 @@ import {
   OpCode,
   PathRequest,
   ReadRequest,
+  RemoveWatchesRequest,
   SetACLRequest,
   SetDataRequest,
   SetWatches,
   SetWatches2,
-  WatchesRequest,
 } from '../../../lib/protocol/index.js';
 import { frameOf, requestFrame } from '../../support/frames.js';
 import { memoryInUse } from '../../support/memory.js';
@@ -78,8 +79,8 @@ const VALID = [
     persistentRecursiveWatches: ['/'],
   }),
   requestFrame(OpCode.addWatch, AddWatchRequest, { path, mode: 1 }),
-  requestFrame(OpCode.checkWatches, WatchesRequest, { path, type: 3 }),
-  requestFrame(OpCode.removeWatches, WatchesRequest, { path, type: 3 }),
+  requestFrame(OpCode.checkWatches, CheckWatchesRequest, { path, type: 3 }),
+  requestFrame(OpCode.removeWatches, RemoveWatchesRequest, { path, type: 3 }),
   requestFrame(OpCode.check, CheckVersionRequest, { path, version: 0 }),
   requestFrame(OpCode.getEphemerals, PathRequest, { path }),
   requestFrame(OpCode.getAllChildrenNumber, PathRequest, { path }),

@@ -22,7 +22,7 @@ describe('An embedded server', () => {
   });
 
   test('listens on loopback on a free port, and reports its address', async () => {
-    const [one, two] = [await start(), await start()];
+    const [one, two] = [await start({ fourLetterWords: ['ruok'] }), await start()];
     expect(one.connectString).toBe(`127.0.0.1:${one.port}`);
     expect(one.port).not.toBe(two.port);
     expect(await fourLetterWord(one.port, 'ruok')).toBe('imok');
@@ -128,7 +128,7 @@ describe('An embedded server', () => {
   });
 
   test('runs starts and stops one after the other, however they are called', async () => {
-    const server = await start();
+    const server = await start({ fourLetterWords: ['ruok'] });
     await Promise.all([server.restart(), server.stop(), server.restart(), server.restart()]);
     expect(await fourLetterWord(server.port, 'ruok')).toBe('imok');
   });

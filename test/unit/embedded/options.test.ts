@@ -2,6 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper, type EmbeddedZooKeeperOptions } from 'nestjs-zookeeper/embedded';
 import { resolveOptions } from '../../../lib/embedded/options.js';
 
+const FOUR_LETTER_WORDS =
+  'fourLetterWords must be an array of *, conf, cons, crst, dirs, dump, envi, gtmk, isro, mntr, ruok, srst, srvr, ' +
+  'stat, stmk, wchc, wchp, wchs, got ';
+
 describe('The embedded server’s options', () => {
   test('suit tests by default: loopback, a free port, the session timeouts that clients request', () => {
     expect(resolveOptions({})).toMatchObject({
@@ -10,6 +14,10 @@ describe('The embedded server’s options', () => {
       tickTime: 500,
       minSessionTimeout: 1000,
       maxSessionTimeout: 60_000,
+      containerCheckInterval: 60_000,
+      fourLetterWords: ['srvr'],
+      maxClientCnxns: 0,
+      superDigest: '',
     });
   });
 
@@ -35,6 +43,19 @@ describe('The embedded server’s options', () => {
       { minSessionTimeout: 2000, maxSessionTimeout: 1000 },
       'maxSessionTimeout must be between 2000 and 2147483647, got 1000',
     ],
+    [
+      'RangeError',
+      { containerCheckInterval: 0 },
+      'containerCheckInterval must be between 1 and 2147483647, got 0',
+    ],
+    ['TypeError', { maxClientCnxns: '3' }, 'maxClientCnxns must be a whole number, got "3"'],
+    [
+      'TypeError',
+      { superDigest: 'super:secret' },
+      'superDigest must be a user, a colon and a SHA-1 hash in Base64, got "super:secret"',
+    ],
+    ['TypeError', { fourLetterWords: 'ruok' }, FOUR_LETTER_WORDS + '"ruok"'],
+    ['TypeError', { fourLetterWords: ['ruok', 'rouk'] }, FOUR_LETTER_WORDS + '["ruok","rouk"]'],
     ['TypeError', { prot: 1 }, 'unknown option "prot"'],
     ['TypeError', null, 'options must be an object, got null'],
     ['TypeError', '2181', 'options must be an object, got "2181"'],
