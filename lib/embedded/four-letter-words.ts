@@ -1,4 +1,4 @@
-import { arch, hostname, platform, release } from 'node:os';
+import { hostname } from 'node:os';
 import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
 import { toHex } from './sessions.js';
@@ -116,9 +116,6 @@ const words: Record<string, (server: Observed, argument?: Buffer) => string> = {
       `zookeeper.version=${VERSION}`,
       `host.name=${hostname()}`,
       `java.version=none (Node.js ${process.versions.node})`,
-      `os.name=${platform()}`,
-      `os.arch=${arch()}`,
-      `os.version=${release()}`,
     ),
 };
 

@@ -13,6 +13,7 @@ export class ZooKeeperServer implements ConnectionHost {
   readonly store: Store;
   readonly faults = new ActiveFaults();
   readonly traffic = { received: 0, sent: 0 };
+  readonly superDigest: string;
   traceMask = INITIAL_TRACE_MASK;
   readonly connections = new Set<Connection>();
   readonly #attached = new Map<bigint, Connection>();
@@ -24,12 +25,9 @@ export class ZooKeeperServer implements ConnectionHost {
     readonly options: ServerOptions,
     saved?: SavedStore,
   ) {
+    this.superDigest = options.superDigest;
     this.store = new Store(options.tickTime, saved);
     this.#listener = createServer((socket) => this.accept(socket));
-  }
-
-  get superDigest(): string {
-    return this.options.superDigest;
   }
 
   get port(): number {

@@ -67,17 +67,15 @@ export const ReplyHeader = record({ xid: int, zxid: long, err: int });
 
 export const WatcherEvent = record({ type: int, state: int, path: text });
 export const AuthPacket = record({ type: int, scheme: textOrNull, auth: bytes });
-export const SetWatches = record({
+const watchFields = {
   relativeZxid: long,
   dataWatches: requiredVector(text),
   existWatches: requiredVector(text),
   childWatches: requiredVector(text),
-});
+};
+export const SetWatches = record(watchFields);
 export const SetWatches2 = record({
-  relativeZxid: long,
-  dataWatches: requiredVector(text),
-  existWatches: requiredVector(text),
-  childWatches: requiredVector(text),
+  ...watchFields,
   persistentWatches: requiredVector(text),
   persistentRecursiveWatches: requiredVector(text),
 });
@@ -88,14 +86,9 @@ export const MultiHeader = record({ type: int, done: bool, err: int });
 export const CheckWatchesRequest = record({ path: text, type: int });
 export const RemoveWatchesRequest = record({ path: textOrEmpty, type: int });
 
-export const CreateRequest = record({ path: text, data: bytes, acl: vector(AclEntry), flags: int });
-export const CreateTTLRequest = record({
-  path: text,
-  data: bytes,
-  acl: vector(AclEntry),
-  flags: int,
-  ttl: long,
-});
+const createFields = { path: text, data: bytes, acl: vector(AclEntry), flags: int };
+export const CreateRequest = record(createFields);
+export const CreateTTLRequest = record({ ...createFields, ttl: long });
 export const DeleteRequest = record({ path: text, version: int });
 export const CheckVersionRequest = record({ path: textOrEmpty, version: int });
 /** getACL and getAllChildrenNumber. */
@@ -110,7 +103,6 @@ export const SetACLRequest = record({ path: textOrEmpty, acl: vector(AclEntry), 
 
 /** addWatch, and a failed operation of a multi. */
 export const ErrorResponse = record({ err: int });
-/** create */
 export const PathResponse = record({ path: text });
 /** create2, createContainer and createTTL. */
 export const Create2Response = record({ path: text, stat: Stat });
