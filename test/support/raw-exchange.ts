@@ -34,7 +34,7 @@ const WITH_STAT: ReadonlySet<number> = new Set([
   OpCode.setData,
 ]);
 /** Milliseconds after which a request counts as unanswered. */
-const SILENCE = 1_000;
+const SILENCE = 30_000;
 
 export function request(type: number, ...fields: Field[]): RawRequest {
   return { type, fields };

@@ -160,21 +160,26 @@ describe('The embedded server keeps to its configuration as ZooKeeper does:', ()
       }
     }));
 
+  /** A server may count a connection for some time after its client has closed it. */
+  const connect = (port: number) => vi.waitFor(() => RawClient.connect({ port }));
+
   test('one connection too many is closed, and there is room again when another has gone', () =>
     onEach(async (port) => {
-      const clients = [];
-      for (let i = 0; i < 3; i++) clients.push(await RawClient.connect({ port }));
-      await expect(RawClient.connect({ port })).rejects.toThrow('the server closed the connection');
+      const clients = [await connect(port), await connect(port), await connect(port)];
+      // The real server may reset the connection before its client knows that it is connected.
+      await expect(RawClient.connect({ port })).rejects.toThrow(
+        /closed the connection|connect|read/,
+      );
       await clients.pop()!.closeSession();
-      const another = await vi.waitFor(() => RawClient.connect({ port }));
-      for (const client of [...clients, another]) await client.closeSession();
+      clients.push(await connect(port));
+      for (const client of clients) await client.closeSession();
     }));
 
   test('the superuser passes every ACL, and its name is its own', () =>
     onEach(async (port) => {
       const [owner, root, other] = await Promise.all(
         ['owner:x', 'super:secret', 'super:wrong'].map(async (credentials) => {
-          const client = await RawClient.connect({ port });
+          const client = await connect(port);
           const packet = { type: 0, scheme: 'digest', auth: Buffer.from(credentials) };
           await client.request(OpCode.auth, AuthPacket, packet, Empty, Xid.auth);
           return client;
