@@ -1,21 +1,12 @@
 import { createHash } from 'node:crypto';
-import {
-  type Acl,
-  type AclEntry,
-  ErrorCode,
-  KeeperError,
-  Permission,
-  ProtocolError,
-} from '../protocol/index.js';
+import { type Acl, type AclEntry, ErrorCode, ProtocolError } from '../protocol/index.js';
+import { KeeperError } from './znode.js';
 
 /** An identity of a connection: its address, or a digest that it has authenticated with. */
 export interface Identity {
   readonly scheme: string;
   readonly id: string;
 }
-
-export const OPEN_ACL: readonly Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
-export const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
 
 /** The identity that every ACL admits. */
 const SUPER: Identity = { scheme: 'super', id: '' };

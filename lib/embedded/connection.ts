@@ -6,7 +6,6 @@ import {
   ErrorCode,
   type EventType,
   FrameSplitter,
-  KeeperError,
   OpCode,
   Permission,
   ProtocolError,
@@ -25,6 +24,7 @@ import { type ClientStream, Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
 import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
+import { KeeperError } from './znode.js';
 
 /** The server as its connections use it. */
 export interface ConnectionHost {

@@ -3,7 +3,6 @@ import {
   type AclEntry,
   ErrorCode,
   EventType,
-  KeeperError,
   Permission,
   type Stat,
 } from '../protocol/index.js';
@@ -11,6 +10,7 @@ import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
 import { type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
+  KeeperError,
   nameOf,
   newZnode,
   parentOf,

@@ -8,7 +8,6 @@ import {
   ErrorResponse,
   GetChildrenResponse,
   GetDataResponse,
-  KeeperError,
   MultiHeader,
   OpCode,
   PathResponse,
@@ -26,6 +25,7 @@ import {
   type Reply,
   TTL_FLAGS,
 } from './operations.js';
+import { KeeperError } from './znode.js';
 
 /** Bytes. A request of one frame can read the same large node tens of thousands of times. */
 const MAX_REPLY = 1 << 26;

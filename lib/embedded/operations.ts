@@ -18,7 +18,6 @@ import {
   GetDataResponse,
   GetEphemeralsRequest,
   GetEphemeralsResponse,
-  KeeperError,
   OpCode,
   PathRequest,
   PathResponse,
@@ -38,7 +37,7 @@ import {
 import { userOf } from './acl.js';
 import type { Caller, DataTree, Transaction } from './data-tree.js';
 import { addWatch, hasWatch, removeWatch, setWatches, type Watcher } from './watches.js';
-import type { ZnodeKind } from './znode.js';
+import { KeeperError, type ZnodeKind } from './znode.js';
 
 /** The caller of an operation and the tree that it works on. */
 export interface Call {

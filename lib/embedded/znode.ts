@@ -1,5 +1,20 @@
-import { type Acl, ErrorCode, KeeperError, type Stat } from '../protocol/index.js';
-import { OPEN_ACL, READ_ACL } from './acl.js';
+import { type Acl, ErrorCode, Permission, type Stat, type Writer } from '../protocol/index.js';
+
+/** The refusal of a request. */
+export class KeeperError extends Error {
+  override readonly name = 'KeeperError';
+
+  /** @param body writes the body of the reply, if it has one in spite of the error */
+  constructor(
+    readonly code: (typeof ErrorCode)[keyof typeof ErrorCode],
+    readonly body?: (to: Writer) => void,
+  ) {
+    super(`ZooKeeper error ${code}`);
+  }
+}
+
+export const OPEN_ACL: readonly Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
+export const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
 
 export type ZnodeKind = 'persistent' | 'ephemeral' | 'container' | 'ttl';
 

@@ -1,5 +1,3 @@
-import type { Writer } from './jute.js';
-
 export const OpCode = {
   create: 1,
   delete: 2,
@@ -59,19 +57,6 @@ export const ErrorCode = {
   noWatcher: -121,
   reconfigDisabled: -123,
 } as const;
-
-/** The refusal of a request. */
-export class KeeperError extends Error {
-  override readonly name = 'KeeperError';
-
-  /** @param body writes the body of the reply, if it has one in spite of the error */
-  constructor(
-    readonly code: (typeof ErrorCode)[keyof typeof ErrorCode],
-    readonly body?: (to: Writer) => void,
-  ) {
-    super(`ZooKeeper error ${code}`);
-  }
-}
 
 /** Reserved xids, which no numbered request has. */
 export const Xid = {

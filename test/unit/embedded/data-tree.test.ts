@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { AddWatchMode, ErrorCode, EventType, KeeperError } from '../../../lib/protocol/index.js';
-import { OPEN_ACL } from '../../../lib/embedded/acl.js';
+import { AddWatchMode, ErrorCode, EventType } from '../../../lib/protocol/index.js';
 import { type Caller, DataTree } from '../../../lib/embedded/data-tree.js';
 import { addWatch, type Watcher } from '../../../lib/embedded/watches.js';
-import type { ZnodeKind } from '../../../lib/embedded/znode.js';
+import { KeeperError, OPEN_ACL, type ZnodeKind } from '../../../lib/embedded/znode.js';
 import { randomFrom } from '../../support/server-script-random.js';
 
 const caller: Caller = { session: 1n, identities: [] };
