@@ -18,7 +18,8 @@ import { OverdueMonitor } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { DEFAULT_CONNECTION } from './services/tokens.js';
 import { logLeaders, logLeases, logStates } from './zk.log.js';
-import type { Ensemble, ZkSettings } from './zk.options.js';
+import type { Ensemble } from './zk.ensemble.js';
+import type { ZkSettings } from './zk.options.js';
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
 export class ZkConnection

@@ -18,10 +18,9 @@ import {
   getZkClientToken,
 } from './services/tokens.js';
 import { ZkConnection } from './zk.connection.js';
+import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
-  type Ensemble,
   settingsOf,
-  ZK_ENSEMBLE,
   ZK_OPTIONS,
   type ZkModuleAsyncOptions,
   type ZkModuleExtras,

@@ -2,7 +2,6 @@ import type { ConfigurableModuleAsyncOptions, Type } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_OPTIONS } from './client/options.js';
-import type { Connect } from './client/transport/transport.js';
 import {
   checkBoolean,
   checkFunction,
@@ -123,16 +122,6 @@ export type ZkModuleAsyncOptions = Pick<
     useClass?: Type<ZkOptionsFactory>;
     useExisting?: Type<ZkOptionsFactory>;
   };
-
-/** Replaces the `connectString` of all connections of an application. */
-export interface Ensemble {
-  readonly connectString: string;
-  /** Replaces the client's transports. */
-  readonly connect?: Connect;
-}
-
-/** The token of an {@link Ensemble}. Only tests override its value, which is undefined. */
-export const ZK_ENSEMBLE = Symbol('ZkEnsemble');
 
 /** The checked options with their defaults. ZkClient checks those in `client`. */
 export interface ZkSettings {

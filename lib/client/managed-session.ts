@@ -41,13 +41,13 @@ export abstract class ManagedSession {
   protected readonly watches = new WatchRegistry((kind, path) => {
     this.#transport?.removeWatch?.(path, kind, () => {});
   });
-  readonly #deadline = new SessionDeadline(instant());
-  readonly #keepAlive = new KeepAlive(this.#deadline, {
+  readonly deadline = new SessionDeadline(instant());
+  readonly #keepAlive = new KeepAlive(this.deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
     stalled: () => this.#abandonStalled(),
   });
-  readonly #deletes = new GuaranteedDeletes(this.#deadline);
+  readonly #deletes = new GuaranteedDeletes(this.deadline);
   /** Functions that reject the pending requests. */
   readonly #pending = new Set<(reason: CoordinationError) => void>();
   readonly #lost = new Listeners<SessionEnd>();
@@ -80,15 +80,10 @@ export abstract class ManagedSession {
     return this.#timeout;
   }
 
-  /** Milliseconds until the session counts as lost unless a server answers; Infinity before the first connection. */
-  get timeLeft(): number {
-    return this.#credentials ? this.#deadline.left : Infinity;
-  }
-
   get alive(): boolean {
     if (this.#end) return false;
-    if (!this.#credentials || this.#deadline.left > 0) return true;
-    const silence = (this.#deadline.age / 1000).toFixed(1);
+    if (this.deadline.left > 0) return true;
+    const silence = (this.deadline.age / 1000).toFixed(1);
     const message = `session ${this.id} is lost: no request of the last ${silence} s was answered, and its timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
@@ -149,9 +144,9 @@ export abstract class ManagedSession {
 
       this.#credentials ??= transport.credentials;
       this.#timeout = transport.timeout;
-      this.#deadline.setSessionTimeout(transport.timeout);
+      this.deadline.setSessionTimeout(transport.timeout);
       // The server accepted the session after that instant.
-      this.#deadline.extend(startedAt);
+      this.deadline.extend(startedAt);
       const sentAt = instant();
       // The new server may lag behind the previous one, and the native client does not know the last
       // transaction that it saw: nothing may be read before this sync.
@@ -166,7 +161,7 @@ export abstract class ManagedSession {
           );
         }
         signal.removeEventListener('abort', abort);
-        this.#deadline.extend(sentAt);
+        this.deadline.extend(sentAt);
         this.#adopt(transport);
         resolve();
       });
@@ -221,7 +216,7 @@ export abstract class ManagedSession {
       const transport = this.#transport;
       if (transport) {
         this.#pending.add(reject);
-        const reply = this.#deadline.extendedBy<T>((code, result) => {
+        const reply = this.deadline.extendedBy<T>((code, result) => {
           // If it is not pending any more, the end of the session has rejected it.
           if (!this.#pending.delete(reject)) return;
           if (code === ErrorCode.ok) resolve(convert(result));

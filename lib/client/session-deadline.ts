@@ -63,7 +63,7 @@ export class SessionDeadline {
   /** As old as the session, so that no sleep is missed. */
   readonly #sleepClock = sleepClock.current;
   #latest: Instant;
-  #limit = 0;
+  #limit = Infinity;
 
   constructor(sentAt: Instant) {
     this.#latest = sentAt;
@@ -93,7 +93,7 @@ export class SessionDeadline {
     return elapsed(this.#latest, this.#sleepClock);
   }
 
-  /** Milliseconds until the deadline; 0 or less: the session is lost. */
+  /** Milliseconds until the deadline; 0 or less: the session is lost. Infinity before the first connection. */
   get left(): number {
     return this.#limit - this.age;
   }

@@ -197,7 +197,7 @@ export class SessionManager {
       credentials: () => session.credentials,
       listener: session.listener(),
       signal,
-      timeLeft: () => session.timeLeft,
+      timeLeft: () => session.deadline.left,
       use: (transport, startedAt, within) => session.attach(transport, startedAt, within),
     });
   }

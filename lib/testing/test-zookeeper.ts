@@ -6,7 +6,7 @@ import {
   type Faults,
 } from '../embedded/index.js';
 import { InProcessZooKeeper } from '../embedded/in-process-zookeeper.js';
-import { type Ensemble, ZK_ENSEMBLE } from '../zk.options.js';
+import { type Ensemble, ZK_ENSEMBLE } from '../zk.ensemble.js';
 
 /** The address in the connect string of clients that connect without sockets. Nothing connects to it. */
 const NOWHERE = '127.0.0.1:1';

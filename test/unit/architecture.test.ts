@@ -38,7 +38,7 @@ const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 // The present numbers. They may only fall: lower them with the code, to 0, 0, 0, 150 and 17,000.
 const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
-const MAX_LONG_FILES = 1;
+const MAX_LONG_FILES = 0;
 const MAX_FILES = 150;
 const MAX_LINES = 18_020;
 

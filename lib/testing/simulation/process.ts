@@ -4,7 +4,7 @@ import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
 import type { ByteStream } from '../../client/transport/wire-connection.js';
 import { connectWire } from '../../client/transport/wire-transport.js';
-import { type Ensemble, ZK_ENSEMBLE } from '../../zk.options.js';
+import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';
 import { checkFunction, checkNumber } from './options.js';

@@ -19,7 +19,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/managed-session.ts',
-        search: 'if (!this.#credentials || this.#deadline.left > 0) return true;',
+        search: 'if (this.deadline.left > 0) return true;',
         replace: 'if (this.#timeout >= 0) return true;',
       },
     ],
