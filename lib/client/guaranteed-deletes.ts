@@ -1,5 +1,4 @@
-import { isAnswer } from './reply-errors.js';
-import type { SessionDeadline } from './session-deadline.js';
+import { isAnswer, type SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
 /** Ephemeral nodes of a session that are deleted on each new connection until a server has answered. Counterpart of Curator's guaranteed delete. */

@@ -1,7 +1,6 @@
 import { ErrorCode } from '../protocol/index.js';
 import { detached } from './listeners.js';
-import { isAnswer } from './reply-errors.js';
-import type { SessionDeadline } from './session-deadline.js';
+import { isAnswer, type SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
 
 interface KeepAliveCallbacks {

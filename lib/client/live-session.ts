@@ -1,4 +1,5 @@
 import { ErrorCode } from '../protocol/index.js';
+import { BadOptionError } from './errors.js';
 import { ManagedSession } from './managed-session.js';
 import type { Session } from './session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
@@ -7,7 +8,6 @@ import {
   checkAcl,
   checkData,
   checkMode,
-  checkBoolean,
   checkOptions,
   checkRequest,
   checkVersion,
@@ -133,7 +133,7 @@ export class LiveSession extends ManagedSession implements Session {
     convert: (result: T, watch: Watch | undefined) => R,
   ): Promise<R> {
     const { watch = false } = checkOptions(options, ['watch']);
-    checkBoolean(watch, 'watch');
+    if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
     const full = checkRequest(this.chroot, path);
     const answered = watch && this.watches.ask(kind, full);
     const result = this.request(

@@ -7,6 +7,7 @@ import {
   NotAuthorizedError,
   SessionExpiredError,
 } from './errors.js';
+import { isAnswer } from './session-deadline.js';
 
 const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
   [ErrorCode.noNode, 'NO_NODE'],
@@ -40,23 +41,4 @@ export function replyError(code: number, operation: string, path: string): Coord
   return new ConnectionError(`${request}: the connection was lost before the answer (${code})`, {
     maybeApplied: true,
   });
-}
-
-/** Codes below -100 that do not come from a server, or do not prove that the session was alive. */
-const NO_ANSWERS: readonly number[] = [
-  ErrorCode.closing,
-  ErrorCode.sessionExpired,
-  ErrorCode.authFailed,
-  ErrorCode.sessionMoved,
-];
-const SERVER_SYSTEM_ERRORS: readonly number[] = [
-  ErrorCode.marshallingError,
-  ErrorCode.unimplemented,
-  ErrorCode.badArguments,
-];
-
-/** Returns whether a server sent this result code, which proves that the session was alive when it received the request. */
-export function isAnswer(code: number): boolean {
-  if (code === ErrorCode.ok || SERVER_SYSTEM_ERRORS.includes(code)) return true;
-  return code <= -100 && !NO_ANSWERS.includes(code);
 }

@@ -1,6 +1,6 @@
 import { uptime } from 'node:os';
 import { ProcessState } from './process-state.js';
-import { isAnswer } from './reply-errors.js';
+import { ErrorCode } from '../protocol/index.js';
 import type { Reply } from './transport/transport.js';
 
 /** A moment on two clocks: the monotonic one may stop while the machine sleeps, the wall clock may be set. */
@@ -95,6 +95,25 @@ export class SessionDeadline {
 
   /** Milliseconds until the deadline; 0 or less: the session is lost. Infinity before the first connection. */
   get left(): number {
-    return this.#limit - this.age;
+    return this.#limit - elapsed(this.#latest, this.#sleepClock);
   }
+}
+
+/** Codes below -100 that do not come from a server, or do not prove that the session was alive. */
+const NO_ANSWERS: readonly number[] = [
+  ErrorCode.closing,
+  ErrorCode.sessionExpired,
+  ErrorCode.authFailed,
+  ErrorCode.sessionMoved,
+];
+const SERVER_SYSTEM_ERRORS: readonly number[] = [
+  ErrorCode.marshallingError,
+  ErrorCode.unimplemented,
+  ErrorCode.badArguments,
+];
+
+/** Returns whether a server sent this result code, which proves that the session was alive when it received the request. */
+export function isAnswer(code: number): boolean {
+  if (code === ErrorCode.ok || SERVER_SYSTEM_ERRORS.includes(code)) return true;
+  return code <= -100 && !NO_ANSWERS.includes(code);
 }

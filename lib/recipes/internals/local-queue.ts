@@ -6,7 +6,7 @@ import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
-import { holderData, type NodeData, withLingerMark } from './node-data.js';
+import { DEFAULT_HOLDER_DATA, holderData, type NodeData, withLingerMark } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
 import { type QueuePosition, Tries, waitInQueue } from './queue.js';
 import {
@@ -220,7 +220,7 @@ export function acquireQueued(
   const { wait = Infinity, signal, details, onDeadlock, fairness } = options;
   const strict = fairness === 'strict';
   const linger = strict ? 0 : (options.linger ?? 0);
-  const plain = holderData(details);
+  const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
   const data = linger > 0 ? withLingerMark(plain) : plain;
   const queue = strict
     ? new LocalQueue(specOf(lock, names, isContender))

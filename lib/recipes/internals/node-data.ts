@@ -32,6 +32,9 @@ export function holderData(details: HolderDetails | undefined, permits?: number)
   return data;
 }
 
+/** The data of callers without details. */
+export const DEFAULT_HOLDER_DATA = holderData(undefined);
+
 /** @param option the name of the details in errors */
 export function checkDetails(details: unknown, option: string): void {
   if (details !== undefined) encode(details, undefined, option);

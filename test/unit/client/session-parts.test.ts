@@ -5,8 +5,8 @@ import os from 'node:os';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { HostProvider } from '../../../lib/client/hosts.js';
 import { Listeners } from '../../../lib/client/listeners.js';
-import { SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
-import { isAnswer, replyError } from '../../../lib/client/reply-errors.js';
+import { isAnswer, SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
+import { replyError } from '../../../lib/client/reply-errors.js';
 import {
   ConnectionStateMachine,
   type ConnectionEvent,
