@@ -52,18 +52,19 @@ export class Reader {
   }
 
   text(): string {
-    const value = this.textOrNull() ?? this.nullText;
-    if (value === undefined) throw new ProtocolError('a null string');
-    return value;
+    const length = this.int();
+    if (length === -1 && this.nullText !== undefined) return this.nullText;
+    if (length < 0) throw new ProtocolError(`a string of length ${length}`);
+    const at = this.#take(length);
+    return this.frame.toString('utf8', at, at + length);
   }
 
   /** Null is a string of length -1, as clients in Java and C write it, and kazoo for the empty string. */
   textOrNull(): string | null {
-    const length = this.int();
-    if (length === -1) return null;
-    if (length < 0) throw new ProtocolError(`a string of length ${length}`);
-    const at = this.#take(length);
-    return this.frame.toString('utf8', at, at + length);
+    const start = this.#offset;
+    if (this.int() === -1) return null;
+    this.#offset = start;
+    return this.text();
   }
 
   /** A view of the frame, not a copy; null if its length is -1. */

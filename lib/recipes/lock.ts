@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkBelowRoot, checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
+import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
 import { publishReentry, publishWait } from './diagnostics.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
 import { runHolding } from './internals/call-chain.js';
@@ -65,7 +65,9 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     checkBelowRoot(path);
     const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_OPTIONS);
     if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
-    checkBoolean(reentrant, 'reentrant');
+    if (typeof reentrant !== 'boolean') {
+      throw new BadOptionError('reentrant', reentrant, 'true or false');
+    }
     this.key = key;
     this.reentrant = reentrant;
   }

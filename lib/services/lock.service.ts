@@ -73,7 +73,7 @@ export function checkLockOptions(
   keys: unknown,
   named: OptionNaming = sameName,
 ): asserts options is LockOptions {
-  checkOptions(options, LOCK_OPTIONS, named('options'));
+  checkOptions(options, LOCK_OPTIONS);
   const { mode, reentrant, path } = options as LockOptions;
   if (mode !== undefined) checkMode(mode, named('mode'));
   if (reentrant !== undefined) checkBoolean(reentrant, named('reentrant'));

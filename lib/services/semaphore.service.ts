@@ -55,7 +55,7 @@ export function checkSemaphoreOptions(
   options: unknown,
   named: OptionNaming = sameName,
 ): asserts options is AcquirePermitOptions {
-  checkOptions(options, SEMAPHORE_OPTIONS, named('options'));
+  checkOptions(options, SEMAPHORE_OPTIONS);
   const { permits, count = 1 } = options as AcquirePermitOptions;
   checkPermits(permits, named('permits'));
   checkPositive(named('count'), count);
