@@ -9,7 +9,7 @@ import { readHistories } from './chaos/histories.js';
 import { toHtml } from './chaos/page.mjs';
 import { run } from './chaos/run.mjs';
 import { summarize, toText } from './chaos/summary.mjs';
-import { hasReal } from './faults/real-server.js';
+import { hasReal } from './faults/real-server.mjs';
 import { stopAtInterrupt } from './interrupt.js';
 import {
   choiceOption,

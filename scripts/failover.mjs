@@ -2,7 +2,7 @@
 // On one machine a round trip is shorter than the pauses of its scheduler. So the links between the instances
 // and their server have a latency, and a resignation during which the processes waited long for a processor
 // is repeated, at most three times as often as there are resignations.
-import { hasReal } from './faults/real-server.js';
+import { hasReal } from './faults/real-server.mjs';
 import { startServer } from './faults/servers.mjs';
 import { injectFaults, KINDS } from './failover/faults.mjs';
 import { Fleet } from './failover/fleet.mjs';

@@ -15,7 +15,7 @@ import {
   Semaphore,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { fourLetterWord } from './faults/real-server.js';
+import { fourLetterWord } from './faults/real-server.mjs';
 import { numberOption, readOptions, wholeNumberOption } from './options.js';
 
 const MEGABYTE = 2 ** 20;

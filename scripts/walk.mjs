@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePorts } from './faults/real-server.js';
+import { freePorts } from './faults/real-server.mjs';
 import { readOptions } from './options.js';
 import { inScratch, pack, root, run } from './packed.mjs';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { SERVER_CLASS_PATH } from '../faults/jars.mjs';
-import { freePorts } from '../faults/real-server.js';
+import { freePorts } from '../faults/real-server.mjs';
 
 const TICK_TIME = 2_000;
 /** Milliseconds between two polls of a server that starts. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
 import { CURATOR_JARS, missingJar } from '../faults/jars.mjs';
-import { hasReal } from '../faults/real-server.js';
+import { hasReal } from '../faults/real-server.mjs';
 import { OURS } from './limits.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Child } from '../faults/child.js';
 import { now } from '../faults/clock.js';
-import { Link } from '../faults/link.js';
+import { Link } from '../faults/link.mjs';
 import { waitedForProcessor } from '../faults/processor.mjs';
 
 const PROGRAM = fileURLToPath(new URL('worker.mjs', import.meta.url));

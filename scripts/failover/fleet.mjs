@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Child } from '../faults/child.js';
 import { now } from '../faults/clock.js';
-import { Link } from '../faults/link.js';
+import { Link } from '../faults/link.mjs';
 
 const PROGRAM = fileURLToPath(new URL('instance.mjs', import.meta.url));
 const INSTANCES = 3;

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePorts, RealServer } from './real-server.js';
+import { freePorts, RealServer } from './real-server.mjs';
 
 /** Milliseconds between two polls of the servers' modes. */
 const POLL = 25;

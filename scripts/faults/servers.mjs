@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { freePorts, RealServer } from './real-server.js';
+import { freePorts, RealServer } from './real-server.mjs';
 
 /** Starts the embedded server, or Apache ZooKeeper from Debian's jars. Resolves with its `port`, `pid` and `stop()`. */
 export function startServer(kind, { tickTime, signal }) {

@@ -103,8 +103,8 @@ interface SuitableFault {
 }
 
 function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
-  if (processes.some(({ nest }) => nest)) return [];
   const targets = processes.map(({ name }) => name);
+  if (processes.some(({ nest }) => nest)) return [{ kind: 'shut down', targets }];
   const lengths = [BEYOND_SESSION];
   const faults: SuitableFault[] = [
     { kind: 'pause', targets, lengths },

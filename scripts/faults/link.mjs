@@ -1,7 +1,8 @@
+// JavaScript with types in comments: programs outside of this repository import this file without a build.
 import { once } from 'node:events';
 import net from 'node:net';
 
-type Direction = 'requests' | 'answers';
+/** @typedef {'requests' | 'answers'} Direction */
 
 /**
  * A TCP proxy that stands for the network between clients and one server. It can break and refuse
@@ -13,42 +14,57 @@ export class Link {
   latency = 0;
   /** The number of connections made so far. */
   accepted = 0;
-  /** Of the present connections. */
-  readonly #pipes = new Set<Pipe>();
-  /** Directions that are held back on new connections too. */
-  readonly #held = new Set<Direction>();
-  #listener!: net.Server;
+  /**
+   * Of the present connections.
+   *
+   * @type {Set<Pipe>}
+   */
+  #pipes = new Set();
+  /**
+   * Directions that are held back on new connections too.
+   *
+   * @type {Set<Direction>}
+   */
+  #held = new Set();
+  /** @type {net.Server} */
+  #listener = net.createServer();
   #port = 0;
 
-  private constructor(
-    private readonly target: number,
-    private readonly host: string,
-  ) {}
+  /**
+   * Use {@link Link.to}.
+   *
+   * @param {number} target
+   * @param {string} host
+   */
+  constructor(target, host) {
+    this.target = target;
+    this.host = host;
+  }
 
-  /** @param target the server's port on 127.0.0.1 */
-  static async to(target: number, { host = '127.0.0.1', latency = 0 } = {}): Promise<Link> {
+  /** @param {number} target the server's port on 127.0.0.1 */
+  static async to(target, { host = '127.0.0.1', latency = 0 } = {}) {
     const link = new Link(target, host);
     link.latency = latency;
     await link.#listen(0);
-    link.#port = (link.#listener.address() as net.AddressInfo).port;
+    link.#port = /** @type {net.AddressInfo} */ (link.#listener.address()).port;
     return link;
   }
 
-  get port(): number {
+  get port() {
     return this.#port;
   }
 
-  get connectString(): string {
+  get connectString() {
     return `${this.host}:${this.#port}`;
   }
 
   /** Breaks every connection; new ones are accepted. */
-  cut(): void {
+  cut() {
     for (const pipe of this.#pipes) pipe.break();
   }
 
   /** Breaks every connection and refuses new ones. */
-  async down(): Promise<void> {
+  async down() {
     if (!this.#listener.listening) return;
     const closed = once(this.#listener, 'close');
     this.#listener.close();
@@ -56,47 +72,49 @@ export class Link {
     await closed;
   }
 
-  async up(): Promise<void> {
+  async up() {
     if (!this.#listener.listening) await this.#listen(this.#port);
   }
 
   /** Holds back both directions. Connections stay open, and new ones are accepted. */
-  silence(): void {
+  silence() {
     this.#hold(['requests', 'answers'], true);
   }
 
   /** Holds back requests on the present connections; with `lasting`, on later ones too. Answers pass. */
-  mute(lasting = false): void {
+  mute(lasting = false) {
     this.#hold(['requests'], lasting);
   }
 
   /** Holds back answers on the present connections; with `lasting`, on later ones too. Requests pass. */
-  deafen(lasting = false): void {
+  deafen(lasting = false) {
     this.#hold(['answers'], lasting);
   }
 
   /** Delivers what was held back, as after a partition that TCP survived. */
-  speak(): void {
+  speak() {
     this.#held.clear();
     for (const pipe of this.#pipes) pipe.flow();
   }
 
   /** Passes the next request of each connection on, and breaks the connection instead of the reply. */
-  dropReply(): void {
+  dropReply() {
     for (const pipe of this.#pipes) pipe.dropReply();
   }
 
-  close(): void {
+  close() {
     this.#listener.close();
     this.cut();
   }
 
-  async #listen(port: number): Promise<void> {
+  /** @param {number} port */
+  async #listen(port) {
     this.#listener = net.createServer((client) => this.#join(client)).listen(port, this.host);
     await once(this.#listener, 'listening');
   }
 
-  #join(client: net.Socket): void {
+  /** @param {net.Socket} client */
+  #join(client) {
     this.accepted++;
     const server = net.connect(this.target, '127.0.0.1');
     const requests = new Pipe(client, server, 'requests', this);
@@ -109,7 +127,11 @@ export class Link {
     }
   }
 
-  #hold(directions: readonly Direction[], lasting: boolean): void {
+  /**
+   * @param {readonly Direction[]} directions
+   * @param {boolean} lasting
+   */
+  #hold(directions, lasting) {
     if (lasting) for (const direction of directions) this.#held.add(direction);
     for (const pipe of this.#pipes) if (directions.includes(pipe.direction)) pipe.hold();
   }
@@ -117,48 +139,60 @@ export class Link {
 
 /** One direction of one connection. */
 class Pipe {
-  /** The pipe of the answers, if this is the one of the requests. */
-  back: Pipe | undefined;
-  readonly #delayed: { work: () => void; due: number }[] = [];
+  /**
+   * The pipe of the answers, if this is the one of the requests.
+   *
+   * @type {Pipe | undefined}
+   */
+  back;
+  /** @type {{ work: () => void; due: number }[]} */
+  #delayed = [];
   #due = 0;
   #dropsReply = false;
   #breaksAtData = false;
 
-  constructor(
-    readonly from: net.Socket,
-    private readonly to: net.Socket,
-    readonly direction: Direction,
-    private readonly link: Link,
-  ) {
+  /**
+   * @param {net.Socket} from
+   * @param {net.Socket} to
+   * @param {Direction} direction
+   * @param {Link} link
+   */
+  constructor(from, to, direction, link) {
+    this.from = from;
+    this.to = to;
+    this.direction = direction;
+    this.link = link;
     from.on('data', (chunk) => this.#receive(chunk));
     from.on('close', () => this.#afterLatency(() => to.destroy()));
     from.on('error', () => {}).setNoDelay();
   }
 
-  hold(): void {
+  hold() {
     this.from.pause();
   }
 
-  flow(): void {
+  flow() {
     this.from.resume();
   }
 
-  break(): void {
+  break() {
     this.from.destroy();
     this.to.destroy();
   }
 
-  dropReply(): void {
+  dropReply() {
     if (this.back) this.#dropsReply = true;
   }
 
-  #receive(chunk: Buffer): void {
+  /** @param {Buffer} chunk */
+  #receive(chunk) {
     if (this.#breaksAtData) return this.break();
-    if (this.#dropsReply) this.back!.#breaksAtData = true;
+    if (this.#dropsReply) /** @type {Pipe} */ (this.back).#breaksAtData = true;
     this.#afterLatency(() => this.to.write(chunk));
   }
 
-  #afterLatency(work: () => void): void {
+  /** @param {() => void} work */
+  #afterLatency(work) {
     const now = performance.now();
     // Not before earlier bytes, which may have a higher latency.
     this.#due = Math.max(now + this.link.latency, this.#due);
@@ -167,11 +201,11 @@ class Pipe {
     if (this.#delayed.length === 1) this.#wait();
   }
 
-  #wait(): void {
+  #wait() {
     setTimeout(() => {
-      do this.#delayed.shift()!.work();
+      do /** @type {{ work: () => void }} */ (this.#delayed.shift()).work();
       while (this.#delayed[0] && this.#delayed[0].due <= performance.now());
       if (this.#delayed.length > 0) this.#wait();
-    }, this.#delayed[0]!.due - performance.now());
+    }, this.#delayed[0].due - performance.now());
   }
 }

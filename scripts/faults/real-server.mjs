@@ -1,4 +1,5 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+// JavaScript with types in comments: programs outside of this repository import this file without a build.
+import { execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -15,7 +16,7 @@ const ANSWER_LIMIT = 300;
 const LOG_LENGTH = 4_000;
 
 /** Returns whether this machine has a JVM and ZooKeeper's jars. */
-export function hasReal(): boolean {
+export function hasReal() {
   if (missingJar(ZOOKEEPER_JARS)) return false;
   try {
     execFileSync('java', ['-version'], { stdio: 'ignore' });
@@ -27,28 +28,34 @@ export function hasReal(): boolean {
 
 /** A process of Apache ZooKeeper from Debian's jars, with a directory of its own. */
 export class RealServer {
-  #child: ChildProcess | undefined;
-  #closed: Promise<unknown> | undefined;
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  /** @type {Promise<unknown> | undefined} */
+  #closed;
   #log = '';
 
-  private constructor(
-    readonly directory: string,
-    readonly port: number,
-    readonly jvm: readonly string[],
-  ) {}
+  /**
+   * Use {@link RealServer.in}.
+   *
+   * @param {string} directory
+   * @param {number} port
+   * @param {readonly string[]} jvm
+   */
+  constructor(directory, port, jvm) {
+    this.directory = directory;
+    this.port = port;
+    this.jvm = jvm;
+  }
 
   /**
    * Writes the configuration. `launch()` starts the process.
    *
-   * @param configuration lines of zoo.cfg in addition to those that every server has
-   * @param jvm options of the JVM, in addition likewise
+   * @param {string} directory
+   * @param {number} port
+   * @param {readonly string[]} configuration lines of zoo.cfg in addition to those that every server has
+   * @param {readonly string[]} jvm options of the JVM, in addition likewise
    */
-  static async in(
-    directory: string,
-    port: number,
-    configuration: readonly string[],
-    jvm: readonly string[] = [],
-  ): Promise<RealServer> {
+  static async in(directory, port, configuration, jvm = []) {
     await mkdir(directory, { recursive: true });
     const lines = [
       `dataDir=${directory}/data`,
@@ -63,16 +70,16 @@ export class RealServer {
     return new RealServer(directory, port, jvm);
   }
 
-  get pid(): number {
-    return this.#child!.pid!;
+  get pid() {
+    return /** @type {number} */ (this.#child?.pid);
   }
 
-  get running(): boolean {
+  get running() {
     return this.#child !== undefined && this.#child.exitCode === null && !this.#child.signalCode;
   }
 
   /** Starts the process; `serving()` resolves when clients can connect. */
-  launch(): void {
+  launch() {
     const child = spawn(
       'java',
       [
@@ -89,7 +96,8 @@ export class RealServer {
       ],
       { stdio: ['ignore', 'pipe', 'pipe'] },
     );
-    const keep = (chunk: Buffer) => {
+    /** @param {Buffer} chunk */
+    const keep = (chunk) => {
       this.#log = (this.#log + chunk.toString()).slice(-LOG_LENGTH);
     };
     child.stdout.on('data', keep);
@@ -98,7 +106,8 @@ export class RealServer {
     this.#closed = once(child, 'close').catch(() => {});
   }
 
-  async serving(signal?: AbortSignal): Promise<void> {
+  /** @param {AbortSignal} [signal] */
+  async serving(signal) {
     while (!(await this.mode())) {
       if (!this.running) throw new Error(`Apache ZooKeeper did not start: ${this.#log}`);
       await delay(POLL, undefined, { signal });
@@ -106,24 +115,25 @@ export class RealServer {
   }
 
   /** Resolves with 'standalone', 'leader' or 'follower'; with undefined while the server accepts no sessions. */
-  async mode(): Promise<string | undefined> {
+  async mode() {
     return /^Mode: (\w+)$/m.exec(await fourLetterWord(this.port, 'srvr'))?.[1];
   }
 
   /** Stops the process with SIGSTOP: its sockets stay open, and nothing is answered. */
-  pause(): void {
-    this.#child!.kill('SIGSTOP');
+  pause() {
+    this.#child?.kill('SIGSTOP');
   }
 
-  resume(): void {
-    this.#child!.kill('SIGCONT');
+  resume() {
+    this.#child?.kill('SIGCONT');
   }
 
-  async stop(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+  /** @param {NodeJS.Signals} signal */
+  async stop(signal = 'SIGKILL') {
     if (!this.running) return;
     // A paused process receives no signal but SIGKILL.
     if (signal !== 'SIGKILL') this.resume();
-    this.#child!.kill(signal);
+    this.#child?.kill(signal);
     await this.#closed;
   }
 }
@@ -131,15 +141,14 @@ export class RealServer {
 /**
  * Resolves with the answer of the server on a port of this machine to a four-letter command; with an empty
  * string if there is none within `limit` milliseconds.
+ *
+ * @param {number} port
+ * @param {string} word
  */
-export async function fourLetterWord(
-  port: number,
-  word: string,
-  limit = ANSWER_LIMIT,
-): Promise<string> {
+export async function fourLetterWord(port, word, limit = ANSWER_LIMIT) {
   const socket = net.connect(port, '127.0.0.1');
   let answer = '';
-  socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).on('error', () => {});
+  socket.on('data', (chunk) => (answer += chunk.toString())).on('error', () => {});
   socket.setTimeout(limit, () => socket.destroy());
   socket.write(word);
   await new Promise((resolve) => socket.once('close', resolve));
@@ -149,9 +158,12 @@ export async function fourLetterWord(
 /**
  * Resolves with `count` different free ports. They lie below the range from which Linux assigns ports, so
  * that no other process is assigned one before its server starts.
+ *
+ * @param {number} count
  */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers: net.Server[] = [];
+export async function freePorts(count) {
+  /** @type {net.Server[]} */
+  const servers = [];
   while (servers.length < count) {
     const server = net.createServer().listen(randomInt(10_000, 32_768), '127.0.0.1');
     try {
@@ -161,7 +173,7 @@ export async function freePorts(count: number): Promise<number[]> {
       // The port is in use: try another one.
     }
   }
-  const ports = servers.map((server) => (server.address() as net.AddressInfo).port);
+  const ports = servers.map((server) => /** @type {net.AddressInfo} */ (server.address()).port);
   for (const server of servers) server.close();
   await Promise.all(servers.map((server) => once(server, 'close')));
   return ports;
