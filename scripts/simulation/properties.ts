@@ -328,7 +328,8 @@ function checkSuccession(history: History, faultWindows: FaultWindows): void {
     if (!before || before.incarnation === record.incarnation) continue;
     const isUndisturbed =
       before.incarnation.ended > record.granted &&
-      !faultWindows.affects(before.incarnation.name, before.granted, record.granted);
+      !faultWindows.affects(before.incarnation.name, before.granted, record.granted) &&
+      !faultWindows.hasUnnoticedLoss(record.incarnation.name, record.granted);
     if (!isUndisturbed) continue;
     if (before.stopped !== undefined && before.stopped > record.granted) {
       const why = `${record.incarnation.name} led ${record.key} before ${before.incarnation.name} had stopped`;
