@@ -214,10 +214,10 @@ export class Nemesis {
     // The oldest node is probably held; most of the others wait.
     const oldest = own.reduce((a, b) => (b.created < a.created ? b : a));
     const { path } = random.chance(0.5) ? oldest : random.pick(own);
-    const at = this.world.now;
     const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
-    this.history.deletions.push({ at, key, session });
-    void this.operator.delete(path).catch(() => {});
+    const record = () => this.history.deletions.push({ at: this.world.now, key, session });
+    // The connection of the operator may be broken. Then nothing is deleted.
+    void this.operator.delete(path).then(record, () => {});
   }
 
   #expire(session: string): void {
