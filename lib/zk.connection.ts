@@ -17,8 +17,8 @@ import { LockService } from './services/lock.service.js';
 import { OverdueMonitor } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { DEFAULT_CONNECTION } from './services/tokens.js';
-import { logLeaders, logLeases, logStates } from './zk.log.js';
 import type { Ensemble } from './zk.ensemble.js';
+import { logLeaders, logLeases, logRefusedDeletes, logStates } from './zk.log.js';
 import type { ZkSettings } from './zk.options.js';
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
@@ -173,6 +173,7 @@ export class ZkConnection
     this.stopLogging = [
       () => monitor.stop(),
       logStates(client, logger),
+      logRefusedDeletes(client, logger),
       logLeaders(client, logger),
       onDeadlock(({ message }) => logger.warn(message), { client }),
       ...(settings.logLeases ? [logLeases(client, logger)] : []),

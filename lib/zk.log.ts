@@ -1,6 +1,6 @@
 import type { Logger } from '@nestjs/common';
-import type { ZkClient } from './client/index.js';
-import { listen } from './client/diagnostics.js';
+import type { DeleteRefusedMessage, ZkClient } from './client/index.js';
+import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
 import { holds, leaders, waits } from './recipes/diagnostics.js';
 import type { ObservedLock } from './recipes/index.js';
 
@@ -17,6 +17,15 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
     } else {
       logger.log(`${state}${session}`);
     }
+  });
+}
+
+/** Warns once for each directory in which a server refuses to delete znodes. */
+export function logRefusedDeletes(client: ZkClient, logger: Logger): () => void {
+  return listen(typedChannel<DeleteRefusedMessage>(DELETE_REFUSED_CHANNEL), (refused) => {
+    if (refused.client !== client || !refused.first) return;
+    refused.logged = true;
+    logger.warn(refused.message);
   });
 }
 

@@ -1,5 +1,5 @@
 import { ErrorCode } from '../protocol/index.js';
-import { NodeError } from './errors.js';
+import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import type { Acl } from './types.js';
 
@@ -24,6 +24,8 @@ export async function ensureContainers(
     } catch (error) {
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
+      // The server checks the permission to create before it looks whether the node exists.
+      if (error instanceof NotAuthorizedError && (await session.hasNode(path))) return;
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');

@@ -10,6 +10,9 @@ export interface TypedChannel<Message> extends Pick<Channel<unknown, Message>, '
 /** The name of the channel of connection messages. */
 export const CONNECTION_CHANNEL = 'nestjs-zookeeper:connection';
 
+/** The name of the channel of deletes that a server refused. */
+export const DELETE_REFUSED_CHANNEL = 'nestjs-zookeeper:delete-refused';
+
 export function typedChannel<Message>(name: string): TypedChannel<Message> {
   return channel(name) as unknown as TypedChannel<Message>;
 }

@@ -17,4 +17,4 @@ export type { Session } from './session.js';
 export type { TransportName } from './transport/choose-transport.js';
 export type { TlsOptions } from './transport/tls.js';
 export type { Acl, Auth, ConnectionState, CreateMode, Stat, Watch, WatchEvent } from './types.js';
-export { type ConnectionMessage, ZkClient } from './zk-client.js';
+export { type ConnectionMessage, type DeleteRefusedMessage, ZkClient } from './zk-client.js';

@@ -124,6 +124,19 @@ export class LiveSession extends ManagedSession implements Session {
     );
   }
 
+  /**
+   * Returns whether a node exists.
+   *
+   * @param full with the chroot
+   */
+  hasNode(full: string): Promise<boolean> {
+    return this.request('exists', full, (transport, reply: Reply<boolean>) =>
+      transport.exists(full, false, (code) =>
+        code === ErrorCode.noNode ? reply(ErrorCode.ok, false) : reply(code, true),
+      ),
+    );
+  }
+
   #read<T, R>(
     operation: string,
     kind: WatchKind,

@@ -31,6 +31,8 @@ interface SessionObserver {
   detached(reason: CoordinationError): void;
   /** @param confirmed whether the ensemble knows that the session is over */
   ended(reason: SessionEnd, confirmed: boolean): void;
+  /** A server refused to delete a node that was discarded. */
+  deleteRefused(path: string, code: number): void;
 }
 
 /**
@@ -47,7 +49,9 @@ export abstract class ManagedSession {
     transport: () => this.#transport,
     stalled: () => this.#abandonStalled(),
   });
-  readonly #deletes = new GuaranteedDeletes(this.deadline);
+  readonly #deletes = new GuaranteedDeletes(this.deadline, (path, code) =>
+    this.observer.deleteRefused(path, code),
+  );
   /** Functions that reject the pending requests. */
   readonly #pending = new Set<(reason: CoordinationError) => void>();
   readonly #lost = new Listeners<SessionEnd>();

@@ -42,7 +42,12 @@ export class SessionManager {
   #lastFailure: unknown;
   #wake: () => void = () => {};
 
-  constructor(options: NormalizedOptions, connect: Connect) {
+  /** @param deleteRefused called when a server refuses to delete a node that was discarded, with the result code */
+  constructor(
+    options: NormalizedOptions,
+    connect: Connect,
+    private readonly deleteRefused: (path: string, code: number) => void,
+  ) {
     this.#options = options;
     this.#hosts = new HostProvider(options.hosts);
     this.#connector = new Connector(connect, this.#hosts, options);
@@ -219,6 +224,7 @@ export class SessionManager {
         this.connection.apply('lost', session.id, reason);
         this.#wake();
       },
+      deleteRefused: this.deleteRefused,
     });
     return session;
   }

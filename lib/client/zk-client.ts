@@ -1,7 +1,8 @@
 import type { StateChange } from './connection-state.js';
 import { AclContainerCreator, ensureContainers } from './containers.js';
-import { CONNECTION_CHANNEL, typedChannel } from './diagnostics.js';
+import { CONNECTION_CHANNEL, DELETE_REFUSED_CHANNEL, typedChannel } from './diagnostics.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
+import { type RefusedDelete, RefusedDeletes } from './guaranteed-deletes.js';
 import type { LiveSession } from './live-session.js';
 import {
   type ConnectionPolicy,
@@ -38,6 +39,28 @@ export function publishConnection(client: ZkClient, change: StateChange): void {
 }
 
 /**
+ * A message on the channel `nestjs-zookeeper:delete-refused`: a server refused to delete a znode of a recipe, for
+ * example of a lock that was released. The znode exists until the session of the client ends.
+ *
+ * @publicApi
+ */
+export interface DeleteRefusedMessage extends RefusedDelete {
+  readonly client: ZkClient;
+  /** A subscriber that logs a first refusal sets it to true. Otherwise it becomes a process warning. */
+  logged: boolean;
+}
+
+const refusedDeletes = typedChannel<DeleteRefusedMessage>(DELETE_REFUSED_CHANNEL);
+
+function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
+  const message: DeleteRefusedMessage = { client, ...refused, logged: false };
+  refusedDeletes.publish(message);
+  if (message.first && !message.logged) {
+    process.emitWarning(message.message, { code: 'ZK_DELETE_REFUSED' });
+  }
+}
+
+/**
  * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
  * session when the old one is over. Its operations are for applications; recipes use a Session.
  *
@@ -67,10 +90,15 @@ export class ZkClient {
     this.#options = normalizeOptions(options);
     const { transport, tls } = this.#options;
     if (connect) this.#transport = { name: 'wire', connect };
-    this.#sessions = new SessionManager(this.#options, async (request) => {
-      const chosen = (this.#transport ??= await chooseTransport(transport, tls));
-      return chosen.connect(request);
-    });
+    const refused = new RefusedDeletes();
+    this.#sessions = new SessionManager(
+      this.#options,
+      async (request) => {
+        const chosen = (this.#transport ??= await chooseTransport(transport, tls));
+        return chosen.connect(request);
+      },
+      (path, code) => publishRefusedDelete(this, refused.add(path, code)),
+    );
     this.#sessions.connection.listen((change) => publishConnection(this, change));
     const wireOptions: ZkClientOptions = { ...options, transport: 'wire' };
     this.#containers = new AclContainerCreator(

@@ -1,6 +1,11 @@
 import type { Meter, ObservableResult } from '@opentelemetry/api';
 import type { ConnectionState, ZkClient } from '../client/index.js';
-import { CONNECTION_CHANNEL, listen, typedChannel } from '../client/diagnostics.js';
+import {
+  CONNECTION_CHANNEL,
+  DELETE_REFUSED_CHANNEL,
+  listen,
+  typedChannel,
+} from '../client/diagnostics.js';
 import type { ConnectionMessage } from '../client/zk-client.js';
 import {
   type HoldMessage,
@@ -30,10 +35,15 @@ export function measure(meter: Meter): () => void {
     description: 'Terms of this process that began or ended',
     unit: '{change}',
   });
+  const refusals = meter.createCounter('zookeeper.delete.refusals', {
+    description: 'Nodes of locks and elections that a server refused to delete',
+    unit: '{refusal}',
+  });
   stops.push(
     listen(leaders, ({ event, term }) =>
       changes.add(1, { [ELECTION]: term.election, [LEADER_CHANGE]: event }),
     ),
+    listen(typedChannel(DELETE_REFUSED_CHANNEL), () => refusals.add(1)),
   );
   return () => stops.forEach((stop) => stop());
 }

@@ -9,6 +9,7 @@ export {
   CoordinationError,
   type CoordinationErrorOptions,
   type CreateMode,
+  type DeleteRefusedMessage,
   NodeError,
   type NodeErrorCode,
   NotAuthorizedError,

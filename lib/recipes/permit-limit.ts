@@ -73,12 +73,13 @@ export class PermitLimit {
   }
 
   /**
-   * Compares the number with the one that another process wrote into its lease znode. Curator writes none.
+   * Compares the number with the one that another process wrote into its lease znode. Resolves to false if the znode
+   * states none: Curator and users of a SharedCount write none.
    *
    * @throws BadOptionError if it is another number
    */
-  async checkAgainst(node: string): Promise<void> {
-    if (this.fixed === undefined) return;
+  async checkAgainst(node: string): Promise<boolean> {
+    if (this.fixed === undefined) return true;
     try {
       const { data } = await this.client.get(node);
       // Another library may write JSON as well, even `null`.
@@ -87,10 +88,12 @@ export class PermitLimit {
       if (typeof permits === 'number' && permits !== this.fixed) {
         throw this.disagreement(`the ${permits} that process ${pid} on ${host} uses`);
       }
+      return typeof permits === 'number';
     } catch (error) {
       const goneOrForeign =
         error instanceof SyntaxError || (error instanceof NodeError && error.code === 'NO_NODE');
       if (!goneOrForeign) throw error;
+      return false;
     }
   }
 

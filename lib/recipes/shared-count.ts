@@ -38,7 +38,17 @@ export class SharedCount {
       } catch (error) {
         if (!isCode(error, 'NO_NODE')) throw error;
       }
-      if (await this.tryCreate(data)) return;
+      try {
+        await this.client.create(this.path, data);
+        return;
+      } catch (error) {
+        if (isCode(error, 'NO_NODE')) {
+          const parent = this.path.slice(0, this.path.lastIndexOf('/')) || '/';
+          await this.client.ensureContainers(parent);
+        } else if (!isCode(error, 'NODE_EXISTS')) {
+          throw error;
+        }
+      }
     }
   }
 
@@ -82,19 +92,6 @@ export class SharedCount {
       throw new BadOptionError(this.path, data.toString('hex'), 'a number of four bytes');
     }
     return { value: data.readInt32BE(), version: stat.version };
-  }
-
-  private async tryCreate(data: Uint8Array): Promise<boolean> {
-    const parent = this.path.slice(0, this.path.lastIndexOf('/'));
-    if (parent) await this.client.ensureContainers(parent);
-    try {
-      await this.client.create(this.path, data);
-      return true;
-    } catch (error) {
-      // Another process created it, or the server has just reaped the container.
-      if (isCode(error, 'NODE_EXISTS') || isCode(error, 'NO_NODE')) return false;
-      throw error;
-    }
   }
 }
 

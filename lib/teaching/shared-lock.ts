@@ -106,7 +106,7 @@ async function waitInSession(
       try {
         signal.throwIfAborted();
         // The absence of our own znode does not prove that the lock is ours.
-        if (!seen.children.includes(name)) return undefined;
+        if (!seen.children.includes(name)) return void (await session.discard(path));
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
           return { session, nodes: [path], pzxid: seen.stat.pzxid, children: [] };

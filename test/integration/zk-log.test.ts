@@ -97,6 +97,21 @@ describe('the log contains a warning', () => {
   });
 });
 
+describe('the log contains a warning about an ACL that denies a release', () => {
+  it('once, by the connection, and there is no process warning', async () => {
+    const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    const [app] = [await apps.start({}), await apps.start({})];
+    const locks = app.get(LockService);
+    const acl = [{ scheme: 'world' as const, id: 'anyone', permissions: 'crwa' }];
+    await locks.withLock('gold', ({ path }) => app.client.setAcl(path, acl));
+    await failureOf(locks.acquire('gold', { wait: 50 }));
+    const refused = about('refused to delete');
+    expect(refused).toHaveLength(1);
+    expect(refused[0]).toMatch(/^warn the server refused to delete .*Grant the permission 'd'/);
+    expect(emitted).not.toHaveBeenCalledWith(expect.anything(), { code: 'ZK_DELETE_REFUSED' });
+  });
+});
+
 describe('the log contains', () => {
   it('who leads, and how the leadership ended', async () => {
     const app = await apps.start({}, { participantId: 'me' });

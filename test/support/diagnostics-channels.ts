@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type {
   ConnectionMessage,
+  DeleteRefusedMessage,
   HoldMessage,
   LeaderMessage,
   WaitMessage,
@@ -12,6 +13,7 @@ interface Messages {
   hold: HoldMessage;
   connection: ConnectionMessage;
   leader: LeaderMessage;
+  'delete-refused': DeleteRefusedMessage;
 }
 
 /** Subscribes to diagnostics channels until the end of the test. */

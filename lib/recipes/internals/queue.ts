@@ -143,7 +143,8 @@ async function waitInSession(
       signal.throwIfAborted();
       const { children, stat } = listing;
       // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
-      if (!children.includes(own.name)) return undefined;
+      // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
+      if (!children.includes(own.name)) return void (await session.discard(path));
       const ahead = spec.nodeAhead(queueOf(spec, children), own);
       if (ahead) {
         onBlocked((written ??= new NodeData(session, path, data)));

@@ -8,7 +8,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'if (!children.includes(own.name)) return undefined;',
+        search: 'if (!children.includes(own.name)) return void (await session.discard(path));',
         replace: '',
       },
     ],

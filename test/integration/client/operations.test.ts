@@ -183,6 +183,19 @@ describe('ensureContainers', () => {
     expect(await owner.exists(root)).toMatchObject({ aversion: 0 });
   });
 
+  test('accepts an existing directory in a parent where the client may not create', async () => {
+    const client = await connect();
+    const root = await client.create(zk.path('no-create'));
+    await client.create(`${root}/a`);
+    await client.setAcl(root, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    await client.ensureContainers(`${root}/a`);
+    await client.ensureContainers(`${root}/a/b`);
+    expect(await client.exists(`${root}/a/b`)).toBeDefined();
+    for (const missing of [`${root}/b`, `${root}/b/c`]) {
+      await expect(client.ensureContainers(missing)).rejects.toBeInstanceOf(NotAuthorizedError);
+    }
+  });
+
   test('rejects with a clear error if a parent cannot have children', async () => {
     const client = await connect();
     const path = await client.create(zk.path('ephemeral'), '', { mode: 'ephemeral' });

@@ -209,6 +209,18 @@ describe('the metrics', () => {
     expect(await waiters()).toEqual({ mutex: 0 });
   });
 
+  it('count each delete of a node that a server refused', async () => {
+    const { values } = instrument();
+    const client = await connect();
+    const path = server.path('no-delete');
+    await client.ensureContainers(path);
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'crwa' }]);
+    const mutex = new Mutex(client, path);
+    await (await mutex.acquire()).release();
+    await failureOf(mutex.acquire({ wait: 50 }));
+    await expect.poll(() => values('zookeeper.delete.refusals')).toEqual({ '': 2 });
+  });
+
   it('count connections by state, and changes of leadership', async () => {
     const { values } = instrument();
     const [client] = await Promise.all([connect(), connect()]);

@@ -1,10 +1,11 @@
 import { inspect } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   LeaderLatch,
   type Lock,
   LockRevokedError,
+  LockTimeoutError,
   Mutex,
   NodeError,
   NonReentrantMutex,
@@ -12,10 +13,13 @@ import {
   ReadWriteLock,
   revoke,
   Semaphore,
+  SharedCount,
   ZkClient,
   type ZkClientOptions,
 } from 'nestjs-zookeeper/recipes';
+import { RefusedDeletes } from '../../../lib/client/guaranteed-deletes.js';
 import { aborted, useClients } from '../../support/clients.js';
+import { useChannels } from '../../support/diagnostics-channels.js';
 import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { fourLetterWord } from '../../support/real-zookeeper.js';
 import { useServer } from '../../support/servers.js';
@@ -164,6 +168,92 @@ describe.each(['native', 'wire'] as const)('over %s', (transport) => {
     // One session, or a few if some locks came late and the first session was closing by then.
     expect(most - before).toBeLessThanOrEqual(5);
     await expect.poll(connections).toBe(before);
+  });
+});
+
+describe('without the permission to create in the parent of its directory', () => {
+  it('a shared count and a lock can be used', async () => {
+    const client = await connect();
+    const root = await client.create(server.path('no-create'));
+    await client.create(`${root}/counts`);
+    await client.create(`${root}/lock`);
+    await client.setAcl(root, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    const count = new SharedCount(client, `${root}/counts/permits`);
+    await count.set(3);
+    await count.set(4);
+    expect(await count.get()).toMatchObject({ value: 4 });
+    await new Mutex(client, `${root}/lock`).withLock(() => undefined);
+  });
+});
+
+describe('a directory whose ACL denies the release of its locks', () => {
+  const channels = useChannels();
+
+  /** Creates directories for locks in which nobody may delete a node. */
+  async function undeletable(client: ZkClient, count: number): Promise<string[]> {
+    const root = server.path('no-delete');
+    const paths = Array.from({ length: count }, (_, index) => `${root}/${index}`);
+    for (const path of paths) {
+      await client.ensureContainers(path);
+      await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'crwa' }]);
+    }
+    return paths;
+  }
+
+  function warnings(): Error[] {
+    const seen: Error[] = [];
+    vi.spyOn(process, 'emitWarning').mockImplementation(((
+      text: string,
+      { code }: object & { code?: string },
+    ) => {
+      if (code === 'ZK_DELETE_REFUSED') seen.push(new Error(text));
+    }) as typeof process.emitWarning);
+    return seen;
+  }
+  afterEach(() => vi.restoreAllMocks());
+
+  it('is reported once, with the permission to grant, and each refusal is published', async () => {
+    const client = await connect();
+    const seen = warnings();
+    const messages = channels.messages('delete-refused');
+    const [first, second] = await undeletable(client, 2);
+    for (const path of [first!, second!]) {
+      const mutex = new Mutex(client, path);
+      await (await mutex.acquire()).release();
+      // The znode blocks the lock, and so each wait leaves one more.
+      expect(await failureOf(mutex.acquire({ wait: 50 }))).toBeInstanceOf(LockTimeoutError);
+      await expect.poll(() => messages.filter((one) => one.path.startsWith(path))).toHaveLength(2);
+      expect(await nodesUnder(client, path)).toHaveLength(2);
+    }
+    expect(messages.map(({ first: isFirst }) => isFirst)).toEqual([true, false, true, false]);
+    expect(messages.every((message) => message.client === client)).toBe(true);
+    expect(seen.map(({ message }) => message)).toEqual(
+      messages.filter((one) => one.first).map((one) => one.message),
+    );
+    expect(messages[0]!.message).toBe(
+      `the server refused to delete ${messages[0]!.path}: the ACL of ${first} denies it (-102). Grant the permission 'd' (delete) on ${first} to this client. Until the session ends, this node blocks its lock or election`,
+    );
+  });
+
+  it('becomes no process warning if a subscriber has logged it', async () => {
+    const client = await connect();
+    const seen = warnings();
+    const [path] = await undeletable(client, 1);
+    const messages = channels.messages('delete-refused');
+    channels.listen('delete-refused', (message) => void (message.logged = true));
+    await new Mutex(client, path!).withLock(() => undefined);
+    await expect.poll(() => messages).toHaveLength(1);
+    expect(seen).toEqual([]);
+  });
+
+  it('is reported again after 1,000 other directories at the latest, because no more are remembered', () => {
+    const refused = new RefusedDeletes();
+    const firstOf = (index: number) => refused.add(`/locks/${index}/node`, -102).first;
+    expect(firstOf(0)).toBe(true);
+    expect(firstOf(0)).toBe(false);
+    for (let index = 1; index <= 1000; index++) firstOf(index);
+    expect(firstOf(0)).toBe(true);
+    expect(firstOf(1000)).toBe(false);
   });
 });
 

@@ -261,6 +261,24 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
     await untilNothingLeft(server, clients[0]!, path);
   });
 
+  it('deletes its own node before it queues again, if a listing is too old to contain the node', async () => {
+    const path = server.path('old-listing');
+    const client = await connect();
+    const session = await client.session();
+    // As from a leader that was deposed, and does not know it yet.
+    await client.ensureContainers(path);
+    const { stat } = await client.children(path);
+    const listing = vi.spyOn(session, 'children').mockResolvedValueOnce({
+      children: [],
+      stat,
+    } as never);
+    const lease = await make(client, path).acquire({ wait: 10_000 });
+    expect(listing).toHaveBeenCalled();
+    expect(await nodesUnder(client, path)).toHaveLength(1);
+    await lease.release();
+    await untilNothingLeft(server, client, path);
+  });
+
   it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
     const path = server.path('curator-107');
     const [holder, waiter] = await Promise.all([connect(), connect()]);

@@ -290,6 +290,26 @@ describe('the number of permits', () => {
     await untilNothingLeft(server, one, ...queues(path));
   });
 
+  it('is compared with a lease that states a number, although other leases state none', async () => {
+    const path = server.path('disagree-beside-curator');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    await one.ensureContainers(`${path}/leases`);
+    // Servers list children in no order: with several of them, one comes before our lease.
+    const theirs = await Promise.all(
+      Array.from({ length: 6 }, (_, index) =>
+        one.create(`${path}/leases/_c_${index}-lease-`, '10.0.0.7', {
+          mode: 'ephemeral-sequential',
+        }),
+      ),
+    );
+    const lease = await new Semaphore(one, path, { permits: 8 }).acquire();
+    const error = await failureOf(new Semaphore(two, path, { permits: 9 }).acquire());
+    expect((error as Error).message).toMatch(/8 that process \d+ on .+ uses/);
+    await Promise.all(theirs.map((node) => one.delete(node)));
+    await lease.release();
+    await untilNothingLeft(server, one, ...queues(path));
+  });
+
   it.each(['10.0.0.7', '', '{"permits":"many"}', 'null', '17', '__REVOKE__'])(
     'is not read from a foreign node with the data %j',
     async (data) => {

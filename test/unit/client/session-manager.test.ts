@@ -111,6 +111,7 @@ function keep(script?: Script, options: object = {}) {
       transports.push(transport as FakeTransport);
       return transport;
     },
+    () => {},
   );
   keeper.connection.listen(({ state }) => log.push(state));
   keepers.push(keeper);
