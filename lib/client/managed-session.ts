@@ -31,7 +31,6 @@ interface SessionObserver {
   detached(reason: CoordinationError): void;
   /** @param confirmed whether the ensemble knows that the session is over */
   ended(reason: SessionEnd, confirmed: boolean): void;
-  /** A server refused to delete a node that was discarded. */
   deleteRefused(path: string, code: number): void;
 }
 
@@ -253,9 +252,8 @@ export abstract class ManagedSession {
     if (!this.#transport) return;
     this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
-    if (reason === 'expired') {
-      return this.expire(new SessionExpiredError(`session ${this.id} was ended by the ensemble`));
-    }
+    const ended = `session ${this.id} was ended by the ensemble`;
+    if (reason === 'expired') return this.expire(new SessionExpiredError(ended));
     const error =
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
