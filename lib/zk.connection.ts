@@ -1,6 +1,6 @@
 import {
   type BeforeApplicationShutdown,
-  Logger,
+  type Logger,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleDestroy,
@@ -16,7 +16,7 @@ import { LeaseTracker } from './services/lease-tracker.js';
 import { LockService } from './services/lock.service.js';
 import { OverdueMonitor } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
-import { DEFAULT_CONNECTION } from './services/tokens.js';
+import { loggerOf } from './services/tokens.js';
 import type { Ensemble } from './zk.ensemble.js';
 import { logLeaders, logLeases, logRefusedDeletes, logStates } from './zk.log.js';
 import type { ZkSettings } from './zk.options.js';
@@ -48,7 +48,7 @@ export class ZkConnection
     private readonly server: EmbeddedZooKeeper | undefined,
     private readonly explorer: CoordinationExplorer,
   ) {
-    this.logger = new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
+    this.logger = loggerOf(name);
     this.client = new ZkClient({ ...settings.client, connectString }, connect);
     this.locks = new LockService(this.client, settings.defaults, this.tracker);
     this.semaphores = new SemaphoreService(this.client, settings.defaults, this.tracker);

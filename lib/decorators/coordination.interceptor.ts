@@ -9,7 +9,7 @@ import {
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
 import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
-import { getErrorMappingToken } from '../services/tokens.js';
+import { getErrorMappingToken, loggerOf } from '../services/tokens.js';
 import { onClientDisconnect } from './client-disconnect.js';
 import { subscribedIn, usingAsync } from './guarded-stream.js';
 import { HandlerCall } from './handler-call.js';
@@ -18,6 +18,10 @@ import { type ErrorMapping, transportException } from './zk-exception.filter.js'
 
 /** The status that proxies such as nginx log for a client that disconnected. */
 const CLIENT_CLOSED_REQUEST = 499;
+
+/** The metadata by which Nest's `@EventPattern` marks a handler. */
+const HANDLER_TYPE = 'microservices:handler_type';
+const EVENT = 2;
 
 /** Holds the guards of a handler until its answer is complete. One interceptor serves all decorators of a handler. */
 @Injectable()
@@ -45,6 +49,7 @@ export class CoordinationInterceptor implements NestInterceptor {
       catchError((error: unknown) => {
         const requirement = call.sourceOf(error);
         if (!requirement) return throwError(() => error);
+        if (isEvent(context)) logLostEvent(error as CoordinationError, requirement, call);
         return from(this.exceptionOf(error as CoordinationError, requirement, context)).pipe(
           mergeMap((exception) => throwError(() => exception)),
         );
@@ -67,4 +72,18 @@ export class CoordinationInterceptor implements NestInterceptor {
     }
     return transportException(error, context);
   }
+}
+
+function isEvent(context: ExecutionContext): boolean {
+  return (
+    context.getType() === 'rpc' && Reflect.getMetadata(HANDLER_TYPE, context.getHandler()) === EVENT
+  );
+}
+
+/** The sender of an event gets no answer, so only the log can tell that the event was not handled. */
+function logLostEvent(error: CoordinationError, requirement: Requirement, call: HandlerCall): void {
+  const { code, message, key = String(call.keyOf(requirement)) } = error;
+  loggerOf(requirement.connection).error(
+    `event handler ${requirement.label} failed with ${code} for the key ${JSON.stringify(key)}, and the event may be lost: ${message}`,
+  );
 }

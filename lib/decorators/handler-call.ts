@@ -127,6 +127,11 @@ export class HandlerCall {
     return error instanceof CoordinationError ? this.sources.get(error) : undefined;
   }
 
+  /** Returns the key of a requirement; undefined before it was made. */
+  keyOf(requirement: Requirement): LockKeys | undefined {
+    return this.slotOf(requirement)?.key;
+  }
+
   /** Throws if an outer guard was lost while this one was acquired: the method must not start without it. */
   private checkOuterGuards(slot: Slot): void {
     for (const { requirement, guard } of this.slots.slice(0, this.slots.indexOf(slot))) {

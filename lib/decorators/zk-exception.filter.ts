@@ -36,6 +36,8 @@ export class ZkExceptionFilter implements ExceptionFilter<CoordinationError> {
       case 'http':
         return this.respond(exception, host);
       case 'rpc':
+        // The host does not say whether it was an event, whose sender gets no answer.
+        this.logger.warn(`a message or event handler failed: ${error.message}`);
         return reply(exception, host);
       case 'ws':
         return void this.emit(exception, host);

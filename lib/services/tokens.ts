@@ -1,4 +1,4 @@
-import type { InjectionToken } from '@nestjs/common';
+import { type InjectionToken, Logger } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
 import { ZkClient } from '../client/index.js';
 import { LeaderService } from './leader.service.js';
@@ -47,6 +47,11 @@ export function getLeaderServiceToken(name?: string): InjectionToken<LeaderServi
 /** Returns the token of a connection's option `mapError`. */
 export function getErrorMappingToken(name?: string): InjectionToken {
   return `ZkErrorMapping(${connectionName(name)})`;
+}
+
+/** Returns the logger of a connection. */
+export function loggerOf(name: string): Logger {
+  return new Logger(name === DEFAULT_CONNECTION ? 'ZkModule' : `ZkModule(${name})`);
 }
 
 /** Checks the name of a connection. @param what the option in error messages */

@@ -1,8 +1,8 @@
-import { Controller } from '@nestjs/common';
-import { MessagePattern, Payload } from '@nestjs/microservices';
-import { currentLease, DistributedLock, LockService } from 'nestjs-zookeeper';
+import { Controller, Logger, UseFilters } from '@nestjs/common';
+import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
+import { currentLease, DistributedLock, LockService, ZkExceptionFilter } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, type Observable } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { eventually } from '../../support/eventually.js';
 import { useTcpClients } from '../../support/messages.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
@@ -68,5 +68,56 @@ describe('a locked message handler', () => {
     await app.close();
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
     subscription.unsubscribe();
+  });
+});
+
+describe('a locked event handler', () => {
+  @Controller()
+  class Shop {
+    constructor(private readonly locks: LockService) {}
+
+    @EventPattern('sold')
+    @DistributedLock('goods', { wait: 0 })
+    async sold(@Payload() _id: string) {}
+
+    @DistributedLock((id) => id, { wait: 20 })
+    @EventPattern('returned')
+    async returned(@Payload() _id: string) {}
+
+    @EventPattern('counted')
+    @UseFilters(ZkExceptionFilter)
+    async counted(@Payload() _id: string) {
+      await this.locks.withLock('goods', { wait: 0 }, () => {});
+    }
+  }
+
+  afterEach(() => vi.restoreAllMocks());
+
+  it('logs an error with the key if it cannot acquire its lock, because the sender gets no answer', async () => {
+    const lines: string[] = [];
+    for (const level of ['error', 'warn'] as const) {
+      vi.spyOn(Logger.prototype, level).mockImplementation(function (this: Logger, line: unknown) {
+        const { context } = this as unknown as { context: string };
+        if (context.startsWith('Zk')) lines.push(`${level} ${context}: ${String(line)}`);
+      });
+    }
+    const warnAfter = { wait: Infinity, hold: Infinity };
+    const app = await apps.start({ controllers: [Shop] }, { warnAfter });
+    const client = await clientOf(app);
+    const logged = async (event: string, id: string) => {
+      lines.length = 0;
+      client.emit(event, id).subscribe();
+      await eventually(() => expect(lines).toHaveLength(1));
+      return lines[0];
+    };
+    const other = (await apps.start({}, { warnAfter })).get(LockService);
+    await using _lease = await other.acquire('goods');
+    expect(await logged('sold', '7')).toMatch(
+      /^error ZkModule: event handler Shop.sold failed with BUSY for the key "goods", and the event may be lost: /,
+    );
+    expect(await logged('returned', 'goods')).toContain('failed with TIMEOUT for the key "goods"');
+    expect(await logged('counted', '7')).toMatch(/^warn ZkExceptionFilter: .*"goods"/);
+    await app.client.close();
+    expect(await logged('returned', '7')).toContain('failed with SHUTTING_DOWN for the key "7"');
   });
 });
