@@ -169,6 +169,13 @@ export class ZkConnection
         `embedded ZooKeeper on ${server.connectString}, for development and tests only: use an ensemble in production`,
       );
     }
+    // With `logLeases` each loss has a line of its own.
+    if (!settings.logLeases) {
+      tracker.onLost = (keys, reason) => {
+        const names = keys.slice(0, 10).join(', ');
+        logger.warn(`${keys.length} lease(s) were lost: ${names}; ${reason.message}`);
+      };
+    }
     const monitor = new OverdueMonitor(tracker, settings.warnAfter, (line) => logger.warn(line));
     this.stopLogging = [
       () => monitor.stop(),

@@ -36,6 +36,7 @@ export async function watch(
     if (terminal && !json) print(`\x1b[H\x1b[J${new Date().toLocaleTimeString()}\n\n${text}`);
     else if (text !== shown) print(json ? text : `${new Date().toISOString()}\n${text}\n`);
     shown = text;
+    // It rejects only by the signal, which the loop checks.
     await pause(every, undefined, { signal }).catch(() => {});
   }
 }

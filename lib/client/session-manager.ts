@@ -166,6 +166,7 @@ export class SessionManager {
         }
         // Short, so that the pauses do not use up the session timeout.
         const pause = Math.min(this.#pause(attempt, since), session.timeout / 10);
+        // It rejects only by the signal that the loop checks.
         await sleep(pause, { signals: [over.signal], ref: true }).catch(() => {});
       }
     } finally {

@@ -24,6 +24,7 @@ export function usingAsync<T>({
         complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {
+      // An error of `open` or of the source after that is dropped, because nobody is subscribed any more.
       source.unsubscribe();
       void close();
     };

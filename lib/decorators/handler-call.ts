@@ -106,6 +106,7 @@ export class HandlerCall {
       if (loss) throw this.raise(loss, requirement);
       return value;
     });
+    // The caller of this run gets its failure.
     slot.latestRun = run.catch(() => {});
     return run;
   }

@@ -54,9 +54,11 @@ export class ZkExceptionFilter implements ExceptionFilter<CoordinationError> {
 
   private respond(exception: unknown, host: ArgumentsHost): void {
     const known = exception instanceof HttpException;
-    if (!known) this.logger.error(exception);
     const response = host.switchToHttp().getResponse<HttpResponse>();
-    if (response.headersSent ?? response.sent) {
+    const sent = response.headersSent ?? response.sent;
+    // The client only sees that an answer ends that has begun.
+    if (!known || sent) this.logger.error(exception);
+    if (sent) {
       (response.raw ?? response).end?.();
       return;
     }

@@ -132,6 +132,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
+    // The caller gets the failure.
     this.#turn = result.catch(() => {});
     return result;
   }

@@ -208,6 +208,7 @@ export abstract class Candidate {
         const term = await this.elected();
         await (this.serving = this.serve(term));
       } catch (error) {
+        // The abort caused the error.
         if (this.closing.signal.aborted) break;
         if (error instanceof ShuttingDownError) void this.end(false, error);
         else await this.pauseAfter(error as Error);
@@ -260,6 +261,7 @@ export abstract class Candidate {
     this.reported = failure.message;
     const { signal } = this.closing;
     const until = (wake: () => void) => this.client.onState(wake);
+    // It rejects only by the signal, which the caller checks.
     await pause(RETRY_AFTER, { signals: [signal], until }).catch(() => {});
     this.failure = undefined;
   }

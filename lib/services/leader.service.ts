@@ -181,7 +181,7 @@ export class LeaderService {
 
   /**
    * Leaves all elections for good. Waits at most `limit` milliseconds until each `takeLeadership` has
-   * settled; one that still runs keeps its place until the session ends. Idempotent.
+   * settled; one that still runs is reported, and keeps its place until the session ends. Idempotent.
    */
   resignAll(limit: number): Promise<void> {
     this.closing ??= this.closeAll(limit);
@@ -190,13 +190,20 @@ export class LeaderService {
 
   private async closeAll(limit: number): Promise<void> {
     this.refusal = new ShuttingDownError('the application is shutting down');
-    const closed = Promise.all([...this.candidates.values()].map((candidate) => candidate.close()));
+    const open = new Set(this.candidates.keys());
+    const close = ([election, candidate]: [string, LeaderLatch | LeaderSelector]) =>
+      candidate.close().then(() => open.delete(election));
+    const closed = Promise.all([...this.candidates].map(close));
     this.shutdown.next();
     const until = (wake: () => void) => {
       void closed.then(wake);
       return () => {};
     };
     await sleep(limit, { until, ref: true });
+    for (const election of open) {
+      const message = `takeLeadership has not settled within ${Math.round(limit)} ms of the shutdown: the next leader may begin while it runs`;
+      this.report?.(election, new Error(message));
+    }
   }
 
   /** Returns the candidate with which this process takes part, if it is not closed. */

@@ -2,6 +2,7 @@ import { ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
 import type { Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
+import { grantOf } from '../recipes/internals/grant.js';
 import { returnController, takeController } from '../recipes/internals/waiter.js';
 
 /** What the tracker must know about an acquire. */
@@ -30,6 +31,8 @@ export interface PendingAcquire {
 export class LeaseTracker {
   readonly pending = new FifoSet<PendingAcquire>();
   readonly leases = new FifoSet<Lease>();
+  /** Called with the keys of leases that were found lost, and the reason of the first. */
+  onLost: ((keys: readonly string[], reason: Error) => void) | undefined;
   private refusal: ShuttingDownError | undefined;
   private onEmpty: (() => void) | undefined;
 
@@ -76,13 +79,20 @@ export class LeaseTracker {
 
   /** Ends the tracking of a lease that was released or lost. */
   remove(lease: Lease): void {
+    if (lossOf(lease)) this.removeLost();
     this.leases.delete(lease);
     if (this.leases.size === 0) this.onEmpty?.();
   }
 
   /** Ends the tracking of lost leases. Their holders may never release them. */
   removeLost(): void {
-    for (const lease of this.leases) if (!isHeld(lease)) this.remove(lease);
+    const ended = [...this.leases].filter((lease) => !isHeld(lease));
+    for (const lease of ended) this.leases.delete(lease);
+    const lost = ended.filter(lossOf);
+    if (lost.length > 0) {
+      this.onLost?.([...new Set(lost.map(({ key }) => key))], lossOf(lost[0]!)!);
+    }
+    if (this.leases.size === 0) this.onEmpty?.();
   }
 
   holds(path: string): boolean {
@@ -122,6 +132,14 @@ export class LeaseTracker {
 /** Returns the leases that the lease of a multi-lock consists of; of any other lease the lease itself. */
 function partsOf(lease: Lease): readonly Lease[] {
   return (lease as Partial<MultiLease>).leases ?? [lease];
+}
+
+function lossOf(lease: Lease): Error | undefined {
+  for (const part of partsOf(lease)) {
+    const lost = grantOf(part)?.lost;
+    if (lost) return lost;
+  }
+  return undefined;
 }
 
 /** A multi-lock that lost one of its locks still holds the others. */

@@ -47,6 +47,8 @@ export class OverdueMonitor {
 
   private check(): void {
     const { wait, hold } = this.limits;
+    // A lease whose znode was deleted by another process is lost without a change of the connection.
+    this.tracker.removeLost();
     const now = performance.now();
     const before = this.firstSeen;
     this.firstSeen = new Map();

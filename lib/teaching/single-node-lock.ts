@@ -3,6 +3,7 @@ import {
   ConnectionError,
   NodeError,
   type NodeErrorCode,
+  NotAuthorizedError,
   type Session,
   type Stat,
   type Watch,
@@ -224,8 +225,7 @@ class SingleNodeLease extends LeaseBase {
         await watch.fired;
       } catch (error) {
         if (error instanceof NodeError) return this.lose(new Error(`somebody deleted ${path}`));
-        // The session itself reports its end.
-        if (!(error instanceof ConnectionError)) return;
+        if (!(error instanceof ConnectionError)) return this.lose(error as Error);
         await stateChange(client);
       }
     }
@@ -242,8 +242,9 @@ async function deleteOwn(node: OwnNode): Promise<void> {
     const { data } = await session.get(path);
     if (data.toString() === id) await session.delete(path);
   } catch (error) {
-    // After any other error the znode is gone, or will be deleted with its session.
     if (error instanceof ConnectionError) void stateChange(client).then(() => deleteOwn(node));
+    // After any other error the znode is gone, or will be deleted with its session.
+    else if (error instanceof NotAuthorizedError) process.emitWarning(error);
   }
 }
 

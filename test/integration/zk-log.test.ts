@@ -112,6 +112,29 @@ describe('the log contains a warning about an ACL that denies a release', () => 
   });
 });
 
+describe('the log contains a warning about a lost lease', () => {
+  it('with its key, also if only its znode was deleted or nobody looks at the lease', async () => {
+    const app = await apps.start({}, { warnAfter: { wait: Infinity, hold: 40_000 } });
+    const locks = app.get(LockService);
+    const lost = () => lines.filter((line) => line.includes('lease(s) were lost'));
+    await locks.withLock('gold', async (lease) => {
+      const [holder] = await locks.participants('gold');
+      await app.client.delete(holder!.path);
+      await expect.poll(() => lease.held).toBe(false);
+    });
+    await expect.poll(lost).toHaveLength(1);
+    expect(lost()[0]).toMatch(/^warn 1 lease\(s\) were lost: gold; .*somebody deleted/);
+    const kept = await locks.acquire('silver', { holdAtMost: 20 });
+    await expect.poll(lost).toHaveLength(2);
+    expect(lost()[1]).toContain('silver; ');
+    await kept.release();
+    await Promise.all([locks.acquire('a'), locks.acquire('b')]);
+    await loseSession(server, app.client);
+    await expect.poll(lost).toHaveLength(3);
+    expect(lost()[2]).toContain('warn 2 lease(s) were lost: a, b; ');
+  });
+});
+
 describe('the log contains', () => {
   it('who leads, and how the leadership ended', async () => {
     const app = await apps.start({}, { participantId: 'me' });

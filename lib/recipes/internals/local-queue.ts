@@ -153,6 +153,7 @@ export class LocalQueue {
         const handover = this.handOut(position, first.request);
         if (!this.spec.permits) await handover?.closed;
       } catch (error) {
+        // After an abort nobody is left who waits for this acquisition. Later callers need another one.
         if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       }
     }

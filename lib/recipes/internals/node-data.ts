@@ -95,6 +95,7 @@ export class NodeData {
    */
   write(data: Uint8Array): Promise<Stat> {
     const written = this.last.then(() => this.set(data));
+    // Each caller gets the failure of its own write.
     this.last = written.catch(() => {});
     return written;
   }
@@ -117,7 +118,8 @@ export class NodeData {
         await this.write(this.wanted);
       }
     } catch {
-      // The next update tries again, unless another process has written the znode.
+      // The next update tries again, unless another process has written the znode. Until then others may not find a
+      // deadlock that the claims in the data would show.
     }
   }
 

@@ -37,8 +37,12 @@ export class NodeWatch {
           if (!this.stopped) this.events.deleted(node);
           return;
         }
-        // The session itself reports its end.
-        if (!(error instanceof ConnectionError)) return;
+        if (!(error instanceof ConnectionError)) {
+          // The session itself reports its end.
+          if (!this.position.session.alive) return;
+          const message = `${node} cannot be watched, so a deletion or a request for revocation goes unnoticed: ${String(error)}`;
+          return process.emitWarning(message, { code: 'ZK_WATCH_FAILED' });
+        }
         await stateChange(this.client);
       }
     }

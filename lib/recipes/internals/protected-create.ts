@@ -40,6 +40,7 @@ export async function protectedCreate(
   onNamed?.(id);
   for (;;) {
     const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
+    // The caller lists again, and gets the error then.
     const listing = session.children(parent).catch(() => undefined);
     try {
       const created = await creating;
@@ -115,8 +116,11 @@ async function discardLater(
       if (name !== undefined) await session.discard(`${parent}/${name}`);
       return;
     } catch (error) {
-      // After a lost connection it tries again. Any other error means that the session has ended.
-      if (!(error instanceof ConnectionError)) return;
+      // After a lost connection it tries again. Without the session there is no znode to delete.
+      if (error instanceof ConnectionError) continue;
+      if (!session.alive) return;
+      const message = `a znode ${parent}/${id}… may block its lock until the session ends: ${String(error)}`;
+      return process.emitWarning(message, { code: 'ZK_ORPHAN_NODE' });
     }
   }
 }

@@ -200,13 +200,13 @@ describe('a directory whose ACL denies the release of its locks', () => {
     return paths;
   }
 
-  function warnings(): Error[] {
+  function warnings(expected = 'ZK_DELETE_REFUSED'): Error[] {
     const seen: Error[] = [];
     vi.spyOn(process, 'emitWarning').mockImplementation(((
       text: string,
       { code }: object & { code?: string },
     ) => {
-      if (code === 'ZK_DELETE_REFUSED') seen.push(new Error(text));
+      if (code === expected) seen.push(new Error(text));
     }) as typeof process.emitWarning);
     return seen;
   }
@@ -244,6 +244,18 @@ describe('a directory whose ACL denies the release of its locks', () => {
     await new Mutex(client, path!).withLock(() => undefined);
     await expect.poll(() => messages).toHaveLength(1);
     expect(seen).toEqual([]);
+  });
+
+  it('becomes a process warning if it denies the watch of a held lock', async () => {
+    const client = await connect();
+    const seen = warnings('ZK_WATCH_FAILED');
+    const denied = new NotAuthorizedError('denied');
+    vi.spyOn(await client.session(), 'get').mockRejectedValueOnce(denied);
+    const lease = await new Mutex(client, server.path('no-read')).acquire();
+    void lease.revocation;
+    await expect.poll(() => seen).toHaveLength(1);
+    expect(seen[0]!.message).toMatch(/no-read.* cannot be watched, .*denied/);
+    await lease.release();
   });
 
   it('is reported again after 1,000 other directories at the latest, because no more are remembered', () => {

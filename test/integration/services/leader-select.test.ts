@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 import {
   BadOptionError,
   CancelLeadership,
@@ -8,7 +8,7 @@ import {
   NotLeaderError,
   type Term,
 } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { aborted } from '../../support/clients.js';
 import { Gate, untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
 import { observed } from '../../support/recipe-nodes.js';
@@ -236,6 +236,7 @@ describe('a shutdown', () => {
   });
 
   it('waits for a takeLeadership that ignores its signal no longer than shutdownTimeout', async () => {
+    const log = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
     const app = await apps.start({}, { shutdownTimeout: 50 });
     const gate = new Gate();
     app.get(LeaderService).select('job', () => gate.pass());
@@ -248,6 +249,10 @@ describe('a shutdown', () => {
     await app.close();
     expect(performance.now() - before).toBeLessThan(5_000);
     await next.reached;
+    expect(log.mock.calls.map(([line]) => String(line))).toEqual([
+      expect.stringMatching(/^election "job": Error: takeLeadership has not settled within \d+ ms/),
+    ]);
+    log.mockRestore();
     next.open();
     gate.open();
   });

@@ -90,13 +90,17 @@ describe('over HTTP', () => {
     log.mockRestore();
   });
 
-  it('an answer that has begun is only ended', () => {
+  it('an answer that has begun is only ended, and the error is logged', () => {
+    const log = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
     const response = { ...responseOf(), headersSent: true };
     let ended = false;
     response.end = () => void (ended = true);
-    new ZkExceptionFilter().catch(new LockBusyError('busy'), hostOf('http', {}, response));
+    const error = new LeaseLostError('lost');
+    new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
     expect(response.body).toBeUndefined();
     expect(ended).toBe(true);
+    expect(log).toHaveBeenCalledWith(expect.objectContaining({ cause: error }));
+    log.mockRestore();
   });
 
   it('an application can replace the answer with a filter of its own', () => {

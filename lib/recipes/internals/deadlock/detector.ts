@@ -137,6 +137,7 @@ async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void
     cycle,
     (node) => [...here].some((claim) => claim.node === node),
     (node) => refused?.node === node,
+    // The holders cannot be read at the moment. The next round searches again.
   ).catch(() => undefined);
   if (!deadlock || waiter.over) {
     for (const wait of ours) wait.reported = undefined;

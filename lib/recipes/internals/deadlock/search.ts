@@ -119,6 +119,7 @@ export class Snapshot {
   ): Promise<readonly T[]> {
     let found = known.get(key);
     if (!found) {
+      // What cannot be read is not in a cycle. The next round reads it again.
       found = ++this.reads > MOST_READS ? Promise.resolve([]) : read().catch(() => []);
       known.set(key, found);
     }
