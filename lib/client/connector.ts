@@ -16,7 +16,7 @@ interface Attempt {
   credentials(): Credentials | undefined;
   readonly listener: TransportListener;
   readonly signal: AbortSignal;
-  /** The milliseconds until the session counts as lost; Infinity for a new session. */
+  /** Returns the milliseconds until the session counts as lost; Infinity for a session that was never connected. */
   timeLeft(): number;
   /** Uses the new connection. If it throws a ConnectionError, the next address is tried. */
   use(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void>;

@@ -158,7 +158,7 @@ export class SessionManager {
     try {
       for (let attempt = 1; !over.signal.aborted; attempt++) {
         try {
-          return await this.#connect(session, over.signal);
+          return await this.#connect(session, over.signal, () => session.deadline.left);
         } catch (error) {
           if (over.signal.aborted) return;
           if (error instanceof SessionExpiredError) return session.expire(error);
@@ -184,7 +184,7 @@ export class SessionManager {
     let session = this.#newSession();
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.#connect(session, this.stopping);
+        await this.#connect(session, this.stopping, () => Infinity);
         return session;
       } catch (error) {
         this.stopping.throwIfAborted();
@@ -198,12 +198,13 @@ export class SessionManager {
     }
   }
 
-  #connect(session: LiveSession, signal: AbortSignal): Promise<void> {
+  /** @param timeLeft returns the milliseconds for which it is worth trying */
+  #connect(session: LiveSession, signal: AbortSignal, timeLeft: () => number): Promise<void> {
     return this.#connector.connect({
       credentials: () => session.credentials,
       listener: session.listener(),
       signal,
-      timeLeft: () => session.deadline.left,
+      timeLeft,
       use: (transport, startedAt, within) => session.attach(transport, startedAt, within),
     });
   }

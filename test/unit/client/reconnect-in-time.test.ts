@@ -20,6 +20,24 @@ describe('a client that knows three servers, of which one is frozen and one unre
   );
 });
 
+describe('a client that is paused during its first handshake', () => {
+  it('connects by another session if the first one has expired', async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      await simulate({ seed }, async (world) => {
+        const process = world.process('a');
+        const connecting = process.client({ sessionTimeout: 2000 });
+        await world.sleep(world.random.between(0, 4));
+        process.pause();
+        await world.sleep(5000);
+        process.resume();
+        const client = await connecting;
+        expect(client.state).toBe('CONNECTED');
+        await process.run(() => client.close());
+      });
+    }
+  });
+});
+
 /** Resolves to whether a lease outlives the failure of two servers, one of which may be the server of the client. */
 async function keepsLease(world: World, sessionTimeout: number): Promise<boolean> {
   const process = world.process('a');
