@@ -6,7 +6,7 @@ import type { Grant } from './internals/grant.js';
 import { lastBefore, queueOf } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
-import { type Listing, type NewNode, protectedCreate } from './internals/protected-create.js';
+import { type Listing, type NewNode, protectedCreates } from './internals/protected-create.js';
 import { type QueuePosition, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
 import type { Waiter } from './internals/waiter.js';
@@ -124,13 +124,14 @@ export class PermitAcquisition {
     { count, data, signal, waiter }: PermitRequest,
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
-    const created = await this.createLeases(session, data, count);
-    const names = created.map(({ name }) => name);
+    const mode = 'ephemeral-sequential';
+    const lease = { parent: this.leases, suffix: LEASE, data, mode } as const;
+    const { names, listing } = await protectedCreates(this.client, session, lease, count);
     const nodes = names.map((name) => `${this.leases}/${name}`);
     const attempt = AbortSignal.any([signal, mutex.signal]);
     let granted: Listing | undefined;
     try {
-      await this.checkAgreement(created.at(-1)?.listing, names);
+      await this.checkAgreement(listing, names);
       [granted] = await Promise.all([
         this.untilWithinLimit(session, names, waiter, attempt),
         // Again, now that our own znodes exist: of two recipes that start at once, the later one sees the other.
@@ -145,21 +146,6 @@ export class PermitAcquisition {
       if (!granted) for (const node of nodes) void session.discard(node);
     }
     return granted && { session, nodes, pzxid: granted.stat.pzxid, children: [] };
-  }
-
-  private async createLeases(session: Session, data: Uint8Array, count: number) {
-    const mode = 'ephemeral-sequential';
-    const node = { parent: this.leases, suffix: LEASE, data, mode } as const;
-    const results = await Promise.allSettled(
-      Array.from({ length: count }, () => protectedCreate(this.client, session, node)),
-    );
-    const created = results.filter((result) => result.status === 'fulfilled');
-    const failed = results.find((result) => result.status === 'rejected');
-    if (failed) {
-      for (const { value } of created) void session.discard(`${this.leases}/${value.name}`);
-      throw failed.reason;
-    }
-    return created.map(({ value }) => value);
   }
 
   /** Resolves when there are no more lease znodes than permits; undefined if one of `names` is gone. */
@@ -177,7 +163,8 @@ export class PermitAcquisition {
       let limit: { value: number; watch: Watch | undefined } | undefined;
       try {
         limit = await this.limit.watched();
-        if (!names.every((name) => listing.children.includes(name))) return undefined;
+        const present = new Set(listing.children);
+        if (!names.every((name) => present.has(name))) return undefined;
         const queue = queueOf({ parent: this.leases, markers: LEASES }, listing.children);
         if (queue.length <= limit.value) {
           if (session.trusted) return listing;
@@ -202,8 +189,8 @@ export class PermitAcquisition {
     listing: Listing | undefined,
     own: readonly string[],
   ): Promise<void> {
-    const present = new Set(own);
-    const others = listing?.children.filter((name) => !present.has(name)) ?? [];
+    const ours = new Set(own);
+    const others = listing?.children.filter((name) => !ours.has(name)) ?? [];
     for (const other of others.slice(0, MOST_COMPARED)) {
       if (await this.limit.checkAgainst(`${this.leases}/${other}`)) return;
     }

@@ -34,92 +34,139 @@ export interface NewNode {
 export async function protectedCreate(
   client: ZkClient,
   session: Session,
-  { parent, suffix, data, mode, onNamed, signal }: NewNode,
+  node: NewNode,
 ): Promise<{ name: string; listing: Listing | undefined }> {
-  const id = `_c_${randomUUID()}-`;
-  onNamed?.(id);
-  for (;;) {
-    const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
-    // The caller lists again, and gets the error then.
-    const listing = session.children(parent).catch(() => undefined);
-    try {
-      const created = await creating;
-      return { name: created.slice(parent.length + 1), listing: await listing };
-    } catch (error) {
-      if (error instanceof NodeError && error.code === 'NO_NODE') {
+  const { names, listing } = await protectedCreates(client, session, node, 1);
+  return { name: names[0]!, listing };
+}
+
+/** As {@link protectedCreate} for several znodes, all or none: after a failure, those that exist are deleted. */
+export async function protectedCreates(
+  client: ZkClient,
+  session: Session,
+  { parent, suffix, data, mode, onNamed, signal }: NewNode,
+  count: number,
+): Promise<{ names: string[]; listing: Listing | undefined }> {
+  const ids = Array.from({ length: count }, () => `_c_${randomUUID()}-`);
+  for (const id of ids) onNamed?.(id);
+  /** The names of the znodes that are known to exist, by id. */
+  const names = new Map<string, string>();
+  const inOrder = () => ids.map((id) => names.get(id)!);
+  try {
+    for (;;) {
+      const failures: { id: string; error: unknown }[] = [];
+      const creates = ids
+        .filter((id) => !names.has(id))
+        .map(async (id) => {
+          const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
+          try {
+            names.set(id, (await creating).slice(parent.length + 1));
+          } catch (error) {
+            failures.push({ id, error });
+          }
+        });
+      // The caller lists again, and gets the error then.
+      const listing = session.children(parent).catch(() => undefined);
+      await Promise.all(creates);
+      if (failures.length === 0) return { names: inOrder(), listing: await listing };
+      const lost = failures
+        .filter(({ error }) => isConnectionError(error) && error.maybeApplied)
+        .map(({ id }) => id);
+      const final = failures.find(({ error }) => !isConnectionError(error) && !isNoNode(error));
+      if (final) {
+        if (lost.length > 0) void discardLater(client, session, parent, lost);
+        throw final.error;
+      }
+      if (lost.length > 0) {
+        const found = await recover(client, session, parent, lost, signal);
+        for (const [id, name] of found) names.set(id, name);
+        if (names.size === count) return { names: inOrder(), listing: undefined };
+      } else if (failures.some(({ error }) => isConnectionError(error))) {
+        await assertSameSession(client, session, signal);
+      }
+      if (failures.some(({ error }) => isNoNode(error))) {
         // The server may reap the container between two calls, any number of times (kazoo 563).
         signal?.throwIfAborted();
         await abortable(client.ensureContainers(parent), signal);
-      } else if (error instanceof ConnectionError && error.maybeApplied) {
-        const name = await recover(client, session, parent, id, signal);
-        if (name !== undefined) return { name, listing: undefined };
-      } else if (error instanceof ConnectionError) {
-        await assertSameSession(client, session, signal);
-      } else {
-        throw error;
       }
     }
+  } catch (error) {
+    for (const name of names.values()) void session.discard(`${parent}/${name}`);
+    throw error;
   }
 }
 
-/** Returns the name of a znode whose create was not answered; undefined if the server did not create it. */
+function isConnectionError(error: unknown): error is ConnectionError {
+  return error instanceof ConnectionError;
+}
+
+function isNoNode(error: unknown): boolean {
+  return error instanceof NodeError && error.code === 'NO_NODE';
+}
+
+/** Returns the names of the znodes, by id, that the server created although it did not answer. */
 async function recover(
   client: ZkClient,
   session: Session,
   parent: string,
-  id: string,
+  ids: readonly string[],
   signal: AbortSignal | undefined,
-): Promise<string | undefined> {
+): Promise<Map<string, string>> {
   try {
     await assertSameSession(client, session, signal);
-    return await find(client, session, parent, id, signal);
+    return await find(client, session, parent, ids, signal);
   } catch (error) {
-    // The caller does not wait for the connection any longer, but the znode may exist (CURATOR-18, CURATOR-190).
+    // The caller does not wait for the connection any longer, but the znodes may exist (CURATOR-18, CURATOR-190).
     if (error instanceof ConnectionError || signal?.aborted) {
-      void discardLater(client, session, parent, id);
+      void discardLater(client, session, parent, ids);
     }
     throw error;
   }
 }
 
-/** Finds the znode with an id. It belongs to this session, because a create is never repeated in another one. */
+/** Finds the znodes with these ids. They belong to this session, because a create is never repeated in another one. */
 async function find(
   client: ZkClient,
   session: Session,
   parent: string,
-  id: string,
+  ids: readonly string[],
   signal?: AbortSignal,
-): Promise<string | undefined> {
+): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
   try {
-    // The server of the new connection may lag behind the one that received the create.
+    // The server of the new connection may lag behind the one that received the creates.
     await retryRead(client, session, () => session.sync(parent), signal);
     const { children } = await retryRead(client, session, () => session.children(parent), signal);
-    const [found, ...twins] = children.filter((name) => name.startsWith(id));
-    for (const twin of twins) void session.discard(`${parent}/${twin}`);
-    return found;
+    const wanted = new Set(ids);
+    for (const name of children) {
+      const id = name.slice(0, ids[0]!.length);
+      if (!wanted.has(id)) continue;
+      if (found.has(id)) void session.discard(`${parent}/${name}`);
+      else found.set(id, name);
+    }
   } catch (error) {
-    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
-    throw error;
+    if (!isNoNode(error)) throw error;
   }
+  return found;
 }
 
 async function discardLater(
   client: ZkClient,
   session: Session,
   parent: string,
-  id: string,
+  ids: readonly string[],
 ): Promise<void> {
   while (session.alive) {
     if (!session.connected) await stateChange(client);
     try {
-      const name = await find(client, session, parent, id);
-      if (name !== undefined) await session.discard(`${parent}/${name}`);
+      const found = await find(client, session, parent, ids);
+      for (const name of found.values()) void session.discard(`${parent}/${name}`);
       return;
     } catch (error) {
       // After a lost connection it tries again. Without the session there is no znode to delete.
       if (error instanceof ConnectionError) continue;
       if (!session.alive) return;
-      const message = `a znode ${parent}/${id}… may block its lock until the session ends: ${String(error)}`;
+      const message = `znodes ${parent}/${ids[0]}… may block their lock until the session ends: ${String(error)}`;
       return process.emitWarning(message, { code: 'ZK_ORPHAN_NODE' });
     }
   }

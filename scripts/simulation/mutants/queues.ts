@@ -27,7 +27,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
         search: `  try {
     await assertSameSession(client, session, signal);`,
         replace: `  try {
-    if ((await client.session({ signal })) !== session) return undefined;`,
+    if ((await client.session({ signal })) !== session) return new Map();`,
       },
     ],
   },
@@ -37,9 +37,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'const name = await recover(client, session, parent, id, signal);',
+        search: 'const found = await recover(client, session, parent, lost, signal);',
         replace:
-          'const name = (await assertSameSession(client, session, signal)) as string | undefined;',
+          'const found = ((await assertSameSession(client, session, signal)), new Map<string, string>());',
       },
     ],
   },
@@ -49,7 +49,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'void discardLater(client, session, parent, id);',
+        search: `    if (error instanceof ConnectionError || signal?.aborted) {
+      void discardLater(client, session, parent, ids);
+    }`,
         replace: '',
       },
     ],
@@ -73,7 +75,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
         file: 'lib/recipes/internals/protected-create.ts',
         search: 'await abortable(client.ensureContainers(parent), signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
-        if (made.has(parent)) throw error;
+        if (made.has(parent)) throw failures[0]!.error;
         made.add(parent);
         await abortable(client.ensureContainers(parent), signal);`,
       },
