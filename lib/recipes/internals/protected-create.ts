@@ -51,40 +51,40 @@ export async function protectedCreates(
   for (const id of ids) onNamed?.(id);
   /** The names of the znodes that are known to exist, by id. */
   const names = new Map<string, string>();
-  const inOrder = () => ids.map((id) => names.get(id)!);
   try {
     for (;;) {
-      const failures: { id: string; error: unknown }[] = [];
-      const creates = ids
-        .filter((id) => !names.has(id))
-        .map(async (id) => {
-          const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
-          try {
-            names.set(id, (await creating).slice(parent.length + 1));
-          } catch (error) {
-            failures.push({ id, error });
-          }
-        });
+      /** The ids of the creates that may have been applied without a reply. */
+      const lost: string[] = [];
+      let [unsent, noParent, failure]: [boolean, boolean, unknown] = [false, false, undefined];
+      const create = async (id: string) => {
+        const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
+        try {
+          names.set(id, (await creating).slice(parent.length + 1));
+        } catch (error) {
+          if (error instanceof ConnectionError && error.maybeApplied) lost.push(id);
+          else if (error instanceof ConnectionError) unsent = true;
+          else if (isNoNode(error)) noParent = true;
+          else failure ??= error;
+        }
+      };
+      const creates = ids.filter((id) => !names.has(id)).map(create);
       // The caller lists again, and gets the error then.
       const listing = session.children(parent).catch(() => undefined);
       await Promise.all(creates);
-      if (failures.length === 0) return { names: inOrder(), listing: await listing };
-      const lost = failures
-        .filter(({ error }) => isConnectionError(error) && error.maybeApplied)
-        .map(({ id }) => id);
-      const final = failures.find(({ error }) => !isConnectionError(error) && !isNoNode(error));
-      if (final) {
+      if (names.size === count) {
+        return { names: ids.map((id) => names.get(id)!), listing: await listing };
+      }
+      if (failure) {
         if (lost.length > 0) void discardLater(client, session, parent, lost);
-        throw final.error;
+        throw failure;
       }
       if (lost.length > 0) {
         const found = await recover(client, session, parent, lost, signal);
         for (const [id, name] of found) names.set(id, name);
-        if (names.size === count) return { names: inOrder(), listing: undefined };
-      } else if (failures.some(({ error }) => isConnectionError(error))) {
+      } else if (unsent) {
         await assertSameSession(client, session, signal);
       }
-      if (failures.some(({ error }) => isNoNode(error))) {
+      if (noParent) {
         // The server may reap the container between two calls, any number of times (kazoo 563).
         signal?.throwIfAborted();
         await abortable(client.ensureContainers(parent), signal);
@@ -94,10 +94,6 @@ export async function protectedCreates(
     for (const name of names.values()) void session.discard(`${parent}/${name}`);
     throw error;
   }
-}
-
-function isConnectionError(error: unknown): error is ConnectionError {
-  return error instanceof ConnectionError;
 }
 
 function isNoNode(error: unknown): boolean {

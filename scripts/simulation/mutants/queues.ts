@@ -75,7 +75,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
         file: 'lib/recipes/internals/protected-create.ts',
         search: 'await abortable(client.ensureContainers(parent), signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
-        if (made.has(parent)) throw failures[0]!.error;
+        if (made.has(parent)) throw new Error(parent + ' was deleted');
         made.add(parent);
         await abortable(client.ensureContainers(parent), signal);`,
       },

@@ -1,19 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
+  ConnectionError,
   type Lease,
   LeaseLostError,
   type Lock,
   LockBusyError,
   LockTimeoutError,
   Mutex,
+  NodeError,
   NonReentrantMutex,
   Semaphore,
   SharedCount,
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
+import { LiveSession } from '../../../lib/client/live-session.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { PlainLink } from '../../support/harness.js';
 import {
@@ -172,6 +175,44 @@ describe('several permits', () => {
     await held.release();
     await releaseAll([await large.promise, await small.promise]);
     await untilNothingLeft(server, one, ...queues(path));
+  });
+
+  it('cost one listing with their creates and one with a watch, however many they are', async () => {
+    const path = server.path('many');
+    const client = await connect();
+    const listed = vi.spyOn(LiveSession.prototype, 'children');
+    const lease = await new Semaphore(client, path, { permits: 200 }).acquire({ count: 200 });
+    const listings = listed.mock.calls.filter(([parent]) => parent === `${path}/leases`);
+    listed.mockRestore();
+    // Once more, because the first creates failed without a parent.
+    expect(listings.length).toBeLessThanOrEqual(3);
+    expect(await nodesUnder(client, `${path}/leases`)).toHaveLength(200);
+    await lease.release();
+    await untilNothingLeft(server, client, ...queues(path));
+  });
+
+  it('leave no node when one of their creates fails, another is not answered and a third is', async () => {
+    const path = server.path('one-fails');
+    const client = await connect();
+    const semaphore = new Semaphore(client, path, { permits: 3 });
+    await (await semaphore.acquire()).release();
+    const { create } = LiveSession.prototype;
+    let nth = 0;
+    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
+      this: LiveSession,
+      ...args: Parameters<typeof create>
+    ) {
+      if (args[0].includes('-lease-') && ++nth === 2) {
+        throw new NodeError('INVALID_ACL', args[0], -114, 'create');
+      }
+      const created = await create.apply(this, args);
+      if (nth === 3 && created.endsWith('2')) throw new ConnectionError('no reply', { maybeApplied: true });
+      return created;
+    });
+    await expect(semaphore.acquire({ count: 3 })).rejects.toMatchObject({ code: 'INVALID_ACL' });
+    creating.mockRestore();
+    expect(nth).toBe(3);
+    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('of one lease are returned together', async () => {
