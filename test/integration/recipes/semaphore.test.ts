@@ -206,7 +206,8 @@ describe('several permits', () => {
         throw new NodeError('INVALID_ACL', args[0], -114, 'create');
       }
       const created = await create.apply(this, args);
-      if (nth === 3 && created.endsWith('2')) throw new ConnectionError('no reply', { maybeApplied: true });
+      if (nth === 3 && created.endsWith('2'))
+        throw new ConnectionError('no reply', { maybeApplied: true });
       return created;
     });
     await expect(semaphore.acquire({ count: 3 })).rejects.toMatchObject({ code: 'INVALID_ACL' });
