@@ -86,8 +86,8 @@ export class SequenceExhaustedError extends CoordinationError {
 }
 
 /**
- * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits that would never end. Release the locks
- * that are held, and try again.
+ * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits. The cycle would never end, unless one
+ * of the holders does not await its wait. Release the locks that are held, and try again.
  *
  * @publicApi
  */

@@ -126,9 +126,12 @@ export interface AcquireOptions {
    */
   linger?: number;
   /**
-   * What happens to a wait in a deadlock: a cycle of call chains, in this or in other processes, each of which waits for a
-   * lock that the next one holds. `'report'`, the default, continues to wait. `'refuse'` rejects one wait of the cycle with
-   * a {@link DeadlockError}: of those that may be refused, usually the latest. In both cases {@link onDeadlock} reports it.
+   * What happens to a wait in a cycle of waits; `'refuse'` can reject a wait that would have ended, because the library
+   * knows that a call chain which holds a lock waits for another one, but not that the holder awaits that wait. Start
+   * what its caller does not await with {@link runDetached}: it is then outside of the chain. In the cycle, each
+   * call chain, in this or in another process, waits for a lock that the next one holds. `'report'`, the default,
+   * continues to wait. `'refuse'` rejects one wait of the cycle with a {@link DeadlockError}: of those that may be
+   * refused, usually the latest. In both cases {@link onDeadlock} reports the cycle.
    */
   onDeadlock?: 'report' | 'refuse';
   /** What the znode says about this caller. Default: only its host and process id. */

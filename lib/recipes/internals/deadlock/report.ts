@@ -8,8 +8,12 @@ import type { Cycle } from './search.js';
 const NAME = 'nestjs-zookeeper:deadlock';
 const deadlocks = channel(NAME);
 
+const UNAWAITED =
+  'If a holder does not await its wait, this is no deadlock: start such a branch with runDetached()';
+
 /**
- * Calls a listener once with each deadlock of a call chain of this process. Each process of the cycle reports it on its
+ * Calls a listener once with each deadlock of a call chain of this process, and with each cycle of waits that only looks
+ * like one, because a holder does not await its wait; see {@link AcquireOptions.onDeadlock}. Each process of the cycle reports it on its
  * own. The same message is published on the channel `nestjs-zookeeper:deadlock` of `node:diagnostics_channel`. If nobody
  * is subscribed, a deadlock becomes a process warning.
  *
@@ -57,7 +61,8 @@ export async function describe(
     endsAt: until === undefined ? undefined : new Date(until),
   }));
   if (!holders.every((holder) => holder !== undefined)) return undefined;
-  return { client, cycle: members, message: `deadlock: ${members.map(sentence).join('; ')}` };
+  const message = `deadlock: ${members.map(sentence).join('; ')}. ${UNAWAITED}`;
+  return { client, cycle: members, message };
 }
 
 async function holderOf(session: Session, node: string): Promise<Participant | undefined> {

@@ -6,6 +6,7 @@ import {
   MultiLock,
   Mutex,
   ReadWriteLock,
+  runDetached,
   Semaphore,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
@@ -28,6 +29,27 @@ function locksOf(client: ZkClient, root: string) {
 }
 
 const refuse = { onDeadlock: 'refuse' } as const;
+
+/**
+ * The holder of `a` starts a branch that waits for `b`, and holds `a` for two seconds. The holder of `b` waits for `a`,
+ * and only that wait may be refused.
+ *
+ * @param start how it starts the branch
+ */
+function oneBranch(client: ZkClient, root: string, start: (branch: () => void) => void) {
+  const { mutex } = locksOf(client, root);
+  const [branch, both] = [deferred(), deferred()];
+  const one = mutex('a').withLock(async () => {
+    await both.promise;
+    start(() => void mutex('b').withLock(() => branch.resolve()));
+    await pause(2000);
+  });
+  const two = mutex('b').withLock(async () => {
+    both.resolve();
+    await mutex('a').withLock(() => {}, refuse);
+  });
+  return { one: one.then(() => branch.promise), two };
+}
 
 /** Ends the deadlock by ending the sessions of its leases. */
 async function broken(clients: ZkClient[], planted: Promise<unknown>[]): Promise<void> {
@@ -219,6 +241,18 @@ describe('a deadlock', () => {
     await expect(patient).resolves.toBe('done');
   });
 
+  it('of which a holder does not await its wait looks the same, and the message says so', async () => {
+    const root = server.path('unawaited');
+    const client = await connect();
+    const reports = collectDeadlocks();
+    const { one, two } = oneBranch(client, root, (branch) => branch());
+    await expect(two).rejects.toMatchObject({ code: 'DEADLOCK', key: 'a' });
+    await one;
+    expect(reports[0]!.message).toContain(
+      'If a holder does not await its wait, this is no deadlock: start such a branch with runDetached()',
+    );
+  });
+
   it('of one call chain that uses two connections is reported', async () => {
     const root = server.path('self');
     const clients = await Promise.all([connect(), connect()]);
@@ -242,6 +276,16 @@ describe('no deadlock is reported', () => {
     await lease.release();
     await Promise.all(waiting);
     expect(reports).toEqual([]);
+  });
+
+  it('for a branch that its caller has detached', async () => {
+    const root = server.path('detached');
+    const client = await connect();
+    const reports = collectDeadlocks();
+    const { one, two } = oneBranch(client, root, runDetached);
+    await pause(1500);
+    expect(reports).toEqual([]);
+    await Promise.all([one, two]);
   });
 
   it('for leases that no call chain holds', async () => {
