@@ -66,7 +66,7 @@ export async function revokeLock(
   const found = await lockAt(client, path);
   const present = (await found?.lock.participants()) ?? [];
   const asked = present.filter((each) =>
-    participant ? each.path === participant : each.state === 'holding',
+    participant ? each.path === participant : each.state !== 'waiting',
   );
   if (asked.length === 0) {
     throw new Failure(

@@ -11,9 +11,9 @@ export function lockTable(locks: readonly LockSnapshot[]): string {
     ['KEY', 'RECIPE', 'STATE', 'PARTICIPANT', 'DETAILS', 'SINCE'],
     locks.flatMap(({ key, recipe, participants, problem }) => {
       if (problem) return [[key, recipe, 'unclear', '', problem, '']];
-      const holding = participants.filter(({ state }) => state === 'holding');
+      const present = participants.filter(({ state }) => state !== 'waiting');
       const waiting = participants.filter(({ state }) => state === 'waiting');
-      const rows = [...holding, ...waiting.slice(0, MAX_WAITERS)].map((participant) => [
+      const rows = [...present, ...waiting.slice(0, MAX_WAITERS)].map((participant) => [
         key,
         recipe,
         stateOf(participant),
@@ -43,8 +43,10 @@ export function electionTable(elections: readonly ElectionSnapshot[]): string {
   );
 }
 
-function stateOf({ state, mode, revoked }: Participant): string {
-  const verb = state === 'holding' ? 'holds' : 'waits';
+const VERBS = { holding: 'holds', lingering: 'lingers', waiting: 'waits' };
+
+function stateOf({ state, mayLinger, mode, revoked }: Participant): string {
+  const verb = mayLinger ? 'holds or lingers' : VERBS[state];
   const how = mode === 'read' || mode === 'write' ? ` to ${mode}` : '';
   return `${verb}${how}${revoked ? ', revoke requested' : ''}`;
 }

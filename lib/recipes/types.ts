@@ -34,19 +34,37 @@ export interface HolderDetails {
 export interface Participant {
   /** The path of the znode. */
   readonly path: string;
-  readonly state: 'holding' | 'waiting';
+  /**
+   * `'lingering'` means that nobody holds the lock, and its process keeps the znode for its next caller (see
+   * {@link AcquireOptions.linger}). Only that process knows it. Every other process sees `'holding'` and `mayLinger`.
+   */
+  readonly state: 'holding' | 'lingering' | 'waiting';
+  /**
+   * Whether the znode belongs to another process whose callers use `linger`. That process may have handed the lock over or
+   * released it without a request, so it holds the lock or lingers, and `details` may be those of an earlier holder.
+   */
+  readonly mayLinger: boolean;
   /** What the participant holds or waits for. */
   readonly mode: 'exclusive' | 'read' | 'write' | 'permit';
-  /** When the znode was created, by the clock of the ensemble. */
+  /**
+   * For a znode of this process that holds or lingers: when the present hold (of readers, the longest one) or the linger
+   * began. Otherwise when the znode was created, by the clock of the ensemble: then its process began to wait for the
+   * lock, and it may have held it, with one caller after the other, at any time since.
+   */
   readonly since: Date;
   /** The id of the session that owns the znode, in hexadecimal. */
   readonly session: string;
-  /** Whether somebody asked this holder to release the lock. The request replaces the details. */
+  /** Whether somebody asked this holder to release the lock. The request hides the details from other processes. */
   readonly revoked: boolean;
   /** The host of the process; undefined for znodes of other libraries. */
   readonly host?: string;
   /** The id of the process; undefined for znodes of other libraries. */
   readonly pid?: number;
+  /**
+   * The details of the holder or of the first waiter; undefined while the znode lingers. In the process of the holder, they
+   * are those of the present holder. Other processes see them 50 ms after the hold began, and after shorter holds still
+   * those of an earlier holder. Readers that share a znode have the details of the first of them there.
+   */
   readonly details?: HolderDetails;
   /** The data of a znode of another library, as text. Curator writes the address of the host. */
   readonly text?: string;

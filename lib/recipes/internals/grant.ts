@@ -33,6 +33,8 @@ export const RESOLVED = Promise.resolve();
  * znodes are lost.
  */
 export class Grant {
+  /** When it was granted, by `performance.now()`. */
+  readonly since = performance.now();
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
   private reason: LeaseLostError | undefined;
@@ -49,6 +51,8 @@ export class Grant {
     readonly ownership: GrantSource,
     readonly fencingToken: bigint,
     readonly kind: GrantKind,
+    /** The holder details of the caller; undefined if the znode has them. */
+    readonly data?: Uint8Array,
   ) {}
 
   get held(): boolean {

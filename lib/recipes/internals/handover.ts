@@ -172,7 +172,7 @@ export class Handover extends Ownership {
     this.last = request;
     clearTimeout(this.describeTimer);
     this.budget?.count();
-    const grant = this.grant(kind, shared);
+    const grant = this.grant(kind, shared, request.data);
     // From the second grant on it matters whether other processes wait. The state is known when the budget is spent.
     if (this.granted === 2) void this.contenderWatch().check();
     if (!shared && request.data !== this.described.data) this.describe(request);
@@ -200,7 +200,7 @@ export class Handover extends Ownership {
       return this.close();
     }
     this.state = 'lingering';
-    this.lingerUntil = performance.now() + linger;
+    this.lingerUntil = this.freeSince + linger;
     if (this.lingerUntil < this.lingerDue) this.startLingerTimer(linger);
     this.watchNodes();
     this.yieldToContenders();

@@ -1,4 +1,5 @@
 import type { ZkClient } from '../../client/index.js';
+import { ProcessState } from '../../client/process-state.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';
 import type { GrantKind, Recipe } from '../types.js';
 import { FifoSet } from './fifo-set.js';
@@ -25,7 +26,17 @@ const GRANTS_PER_ZXID = 1024;
 /** Milliseconds. A shorter hold ends before a watch on its znodes could report anything. */
 const WATCH_AFTER = 50;
 
+/** What this process owns, by the names of the znodes. No two znodes have the same unique id in their names. */
+const owned = new ProcessState(() => new Map<string, Ownership>());
+
+/** Returns what this process owns by a znode; undefined for a znode that waits, or of another process. */
+export function ownershipBy(name: string): Ownership | undefined {
+  return owned.current.get(name);
+}
+
 export class Ownership {
+  /** When the last grant was returned, by `performance.now()`. */
+  freeSince = 0;
   protected readonly grants = new FifoSet<Grant>();
   /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
   protected ended: Promise<void> | undefined;
@@ -39,6 +50,7 @@ export class Ownership {
   private nodeWatch: NodeWatch | undefined;
   private watchTimer: NodeJS.Timeout | undefined;
   private unsubscribe: () => void;
+  private readonly registry = owned.current;
 
   constructor(
     readonly client: ZkClient,
@@ -47,8 +59,14 @@ export class Ownership {
     readonly position: QueuePosition,
   ) {
     this.tokenZxid = position.pzxid;
+    for (const node of position.nodes) this.registry.set(nameOf(node), this);
     this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
     this.watchTimer = setTimeout(() => this.watchNodes(), WATCH_AFTER).unref();
+  }
+
+  /** The grant that is held longest; undefined while no caller holds the lock. */
+  get oldestGrant(): Grant | undefined {
+    return this.grants.first;
   }
 
   get trusted(): boolean {
@@ -62,10 +80,10 @@ export class Ownership {
    * any earlier holder, because every release changes it. A sequence number would not do: it starts again with a new
    * parent.
    */
-  grant(kind: GrantKind = 'cold', shared = false): Grant {
+  grant(kind: GrantKind = 'cold', shared = false, data?: Uint8Array): Grant {
     const nth = shared ? 0 : this.tokens++;
     const token = BigInt(this.tokenZxid) * BigInt(GRANTS_PER_ZXID) + BigInt(nth);
-    const grant = new Grant(this, token, kind);
+    const grant = new Grant(this, token, kind, data);
     this.granted++;
     this.grants.add(grant);
     return grant;
@@ -74,7 +92,9 @@ export class Ownership {
   /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
   returned(grant: Grant): Promise<void> {
     this.grants.delete(grant);
-    const freed = this.grants.size === 0 && !this.ended && this.advance();
+    if (this.grants.size > 0 || this.ended) return this.ended ?? RESOLVED;
+    this.freeSince = performance.now();
+    const freed = this.advance();
     return this.ended ?? (freed || RESOLVED);
   }
 
@@ -89,6 +109,7 @@ export class Ownership {
     clearTimeout(this.watchTimer);
     this.nodeWatch?.stop();
     this.unsubscribe();
+    for (const node of nodes) this.registry.delete(nameOf(node));
     // Sent in this turn, before the create with which the next waiter of this process queues up.
     this.ended =
       nodes.length === 1
@@ -159,4 +180,8 @@ export class Ownership {
     void this.end();
     for (const grant of lost) grant.notifyLoss();
   }
+}
+
+function nameOf(node: string): string {
+  return node.slice(node.lastIndexOf('/') + 1);
 }

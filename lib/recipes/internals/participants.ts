@@ -4,6 +4,7 @@ import { checkRecord } from '../../client/validation.js';
 import type { Participant } from '../types.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import { inOrder, type QueueNode, queueOf } from './node-names.js';
+import { ownershipBy } from './ownership.js';
 
 /** A znode of a queue, and what it holds or waits for. */
 export interface QueueEntry {
@@ -47,7 +48,22 @@ async function readParticipant(
 ): Promise<Participant | undefined> {
   const path = `${parent}/${node.name}`;
   const read = await readNode(client, path);
-  return read && { path, state, mode, ...ownerOf(read.stat), ...parse(read.data) };
+  if (!read) return undefined;
+  const { data, stat } = read;
+  const { mayLinger, ...owner } = parse(data);
+  const seen = { path, mode, ...ownerOf(stat), ...owner };
+  const own = state === 'holding' ? ownershipBy(node.name) : undefined;
+  if (!own) return { ...seen, state, mayLinger: mayLinger && state === 'holding' };
+  const grant = own.oldestGrant;
+  const since = dateOf(grant?.since ?? own.freeSince);
+  if (!grant) return { ...seen, state: 'lingering', mayLinger: false, since, details: undefined };
+  const holder = grant.data ? parse(Buffer.from(grant.data)) : owner;
+  return { ...seen, ...holder, state, mayLinger: false, since, revoked: owner.revoked };
+}
+
+/** @param time by `performance.now()` */
+function dateOf(time: number): Date {
+  return new Date(Date.now() - (performance.now() - time));
 }
 
 /** Reads a znode; undefined if it is gone. */
@@ -67,16 +83,21 @@ function ownerOf({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | '
   return { since: new Date(ctime), session: ephemeralOwner };
 }
 
-function parse(data: Buffer): Pick<Participant, 'revoked' | 'host' | 'pid' | 'details' | 'text'> {
-  if (data.equals(REVOKE_MESSAGE)) return { revoked: true };
+function parse(
+  data: Buffer,
+): Pick<Participant, 'mayLinger' | 'revoked' | 'host' | 'pid' | 'details' | 'text'> {
+  const nothing = { mayLinger: false, revoked: false };
+  if (data.equals(REVOKE_MESSAGE)) return { ...nothing, revoked: true };
   const all = data.toString();
   try {
-    const { host, pid, name, text, data: custom } = JSON.parse(all) as Record<string, never>;
+    const parsed = JSON.parse(all) as Record<string, never>;
+    const { host, pid, name, text, data: custom } = parsed;
     // Another library may write JSON as well.
-    if (typeof host !== 'string' || typeof pid !== 'number') return { revoked: false, text: all };
-    return { revoked: false, host, pid, details: { name, text, data: custom } };
+    if (typeof host !== 'string' || typeof pid !== 'number') return { ...nothing, text: all };
+    const mayLinger = parsed.linger === true;
+    return { mayLinger, revoked: false, host, pid, details: { name, text, data: custom } };
   } catch {
-    return { revoked: false, text: all };
+    return { ...nothing, text: all };
   }
 }
 
