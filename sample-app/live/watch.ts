@@ -97,11 +97,12 @@ export class Watch {
     return point;
   }
 
-  private queueEntry({ path, state, pid, session }: Participant) {
+  private queueEntry({ path, state, mayLinger, pid, session }: Participant) {
     return {
       node: path.slice(path.lastIndexOf('/') + 1),
       instance: this.fleet.numberOf(pid),
       state,
+      mayLinger,
       session,
     };
   }

@@ -21,7 +21,7 @@ export function showLock({ queue: { total, first }, goods, run, instances, leade
       : '';
 }
 
-function item({ instance, state, node }, instances) {
+function item({ instance, state, mayLinger, node }, instances) {
   const one = instances.find(({ number }) => number === instance);
   const line = document.createElement('li');
   line.className = `${state} ${instance ? classOf(instance) : ''}`;
@@ -29,7 +29,8 @@ function item({ instance, state, node }, instances) {
   line.title = node;
   const small = document.createElement('small');
   const gone = !one || one.life === 'dead' ? ', dead' : '';
-  small.textContent = (state === 'holding' ? 'holds' : 'waits') + gone;
+  small.textContent =
+    (mayLinger ? 'holds or lingers' : state === 'waiting' ? 'waits' : 'holds') + gone;
   line.append(nameOf(instance), small);
   return line;
 }

@@ -33,8 +33,8 @@ export const RESOLVED = Promise.resolve();
  * znodes are lost.
  */
 export class Grant {
-  /** When it was granted, by `performance.now()`. */
-  readonly since = performance.now();
+  /** When it was granted, by the clock of the machine. */
+  readonly since = Date.now();
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
   private reason: LeaseLostError | undefined;

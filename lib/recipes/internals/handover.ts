@@ -200,7 +200,7 @@ export class Handover extends Ownership {
       return this.close();
     }
     this.state = 'lingering';
-    this.lingerUntil = this.freeSince + linger;
+    this.lingerUntil = performance.now() + linger;
     if (this.lingerUntil < this.lingerDue) this.startLingerTimer(linger);
     this.watchNodes();
     this.yieldToContenders();

@@ -1,3 +1,4 @@
+import { basename } from 'node:path/posix';
 import type { ZkClient } from '../../client/index.js';
 import { ProcessState } from '../../client/process-state.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';
@@ -35,9 +36,9 @@ export function ownershipBy(name: string): Ownership | undefined {
 }
 
 export class Ownership {
-  /** When the last grant was returned, by `performance.now()`. */
+  /** When the last grant was returned, by the clock of the machine. */
   freeSince = 0;
-  protected readonly grants = new FifoSet<Grant>();
+  readonly grants = new FifoSet<Grant>();
   /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
   protected ended: Promise<void> | undefined;
   /** Whether no grant may follow the present ones. */
@@ -59,14 +60,9 @@ export class Ownership {
     readonly position: QueuePosition,
   ) {
     this.tokenZxid = position.pzxid;
-    for (const node of position.nodes) this.registry.set(nameOf(node), this);
+    for (const node of position.nodes) this.registry.set(basename(node), this);
     this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
     this.watchTimer = setTimeout(() => this.watchNodes(), WATCH_AFTER).unref();
-  }
-
-  /** The grant that is held longest; undefined while no caller holds the lock. */
-  get oldestGrant(): Grant | undefined {
-    return this.grants.first;
   }
 
   get trusted(): boolean {
@@ -92,9 +88,8 @@ export class Ownership {
   /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
   returned(grant: Grant): Promise<void> {
     this.grants.delete(grant);
-    if (this.grants.size > 0 || this.ended) return this.ended ?? RESOLVED;
-    this.freeSince = performance.now();
-    const freed = this.advance();
+    if (this.grants.size === 0) this.freeSince = Date.now();
+    const freed = this.grants.size === 0 && !this.ended && this.advance();
     return this.ended ?? (freed || RESOLVED);
   }
 
@@ -109,7 +104,7 @@ export class Ownership {
     clearTimeout(this.watchTimer);
     this.nodeWatch?.stop();
     this.unsubscribe();
-    for (const node of nodes) this.registry.delete(nameOf(node));
+    for (const node of nodes) this.registry.delete(basename(node));
     // Sent in this turn, before the create with which the next waiter of this process queues up.
     this.ended =
       nodes.length === 1
@@ -180,8 +175,4 @@ export class Ownership {
     void this.end();
     for (const grant of lost) grant.notifyLoss();
   }
-}
-
-function nameOf(node: string): string {
-  return node.slice(node.lastIndexOf('/') + 1);
 }

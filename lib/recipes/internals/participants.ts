@@ -2,7 +2,7 @@ import { NodeError } from '../../client/errors.js';
 import type { Stat, ZkClient } from '../../client/index.js';
 import { checkRecord } from '../../client/validation.js';
 import type { Participant } from '../types.js';
-import { REVOKE_MESSAGE } from './node-data.js';
+import { hasLingerMark, REVOKE_MESSAGE } from './node-data.js';
 import { inOrder, type QueueNode, queueOf } from './node-names.js';
 import { ownershipBy } from './ownership.js';
 
@@ -50,20 +50,15 @@ async function readParticipant(
   const read = await readNode(client, path);
   if (!read) return undefined;
   const { data, stat } = read;
-  const { mayLinger, ...owner } = parse(data);
-  const seen = { path, mode, ...ownerOf(stat), ...owner };
-  const own = state === 'holding' ? ownershipBy(node.name) : undefined;
-  if (!own) return { ...seen, state, mayLinger: mayLinger && state === 'holding' };
-  const grant = own.oldestGrant;
-  const since = dateOf(grant?.since ?? own.freeSince);
-  if (!grant) return { ...seen, state: 'lingering', mayLinger: false, since, details: undefined };
-  const holder = grant.data ? parse(Buffer.from(grant.data)) : owner;
-  return { ...seen, ...holder, state, mayLinger: false, since, revoked: owner.revoked };
-}
-
-/** @param time by `performance.now()` */
-function dateOf(time: number): Date {
-  return new Date(Date.now() - (performance.now() - time));
+  const seen = { path, state, mode, mayLinger: false, ...ownerOf(stat), ...parse(data) };
+  if (state === 'waiting') return seen;
+  const own = ownershipBy(node.name);
+  if (!own) return { ...seen, mayLinger: hasLingerMark(data) };
+  const grant = own.grants.first;
+  const since = new Date(grant?.since ?? own.freeSince);
+  if (!grant) return { ...seen, state: 'lingering', since, details: undefined };
+  const holder = grant.data && parse(Buffer.from(grant.data));
+  return { ...seen, ...holder, since, revoked: seen.revoked };
 }
 
 /** Reads a znode; undefined if it is gone. */
@@ -83,21 +78,16 @@ function ownerOf({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | '
   return { since: new Date(ctime), session: ephemeralOwner };
 }
 
-function parse(
-  data: Buffer,
-): Pick<Participant, 'mayLinger' | 'revoked' | 'host' | 'pid' | 'details' | 'text'> {
-  const nothing = { mayLinger: false, revoked: false };
-  if (data.equals(REVOKE_MESSAGE)) return { ...nothing, revoked: true };
+function parse(data: Buffer): Pick<Participant, 'revoked' | 'host' | 'pid' | 'details' | 'text'> {
+  if (data.equals(REVOKE_MESSAGE)) return { revoked: true };
   const all = data.toString();
   try {
-    const parsed = JSON.parse(all) as Record<string, never>;
-    const { host, pid, name, text, data: custom } = parsed;
+    const { host, pid, name, text, data: custom } = JSON.parse(all) as Record<string, never>;
     // Another library may write JSON as well.
-    if (typeof host !== 'string' || typeof pid !== 'number') return { ...nothing, text: all };
-    const mayLinger = parsed.linger === true;
-    return { mayLinger, revoked: false, host, pid, details: { name, text, data: custom } };
+    if (typeof host !== 'string' || typeof pid !== 'number') return { revoked: false, text: all };
+    return { revoked: false, host, pid, details: { name, text, data: custom } };
   } catch {
-    return { ...nothing, text: all };
+    return { revoked: false, text: all };
   }
 }
 

@@ -91,6 +91,19 @@ describe('locks', () => {
     });
   });
 
+  it('shows that a lock may linger, which only its own process knows', async () => {
+    const root = server.path('lingers');
+    const client = await connect();
+    const mutex = new Mutex(client, `${root}/one`);
+    await mutex.withLock(() => {}, { linger: 60_000, details: { name: 'nightly' } });
+    const [row] = rows((await cli('locks', '--path', root)).out);
+    expect(row!.slice(0, 3)).toEqual(['one', 'mutex', 'holds or lingers']);
+    expect(await mutex.participants()).toMatchObject([{ state: 'lingering' }]);
+    const { code } = await cli('revoke', `${root}/one`);
+    expect(code).toBe(0);
+    await untilNodes(client, `${root}/one`, 0);
+  });
+
   it('shows one lock, or the locks below a znode, with --path', async () => {
     const root = server.path('by-path');
     const client = await connect();

@@ -10,8 +10,8 @@ import {
   Semaphore,
   SharedCount,
 } from 'nestjs-zookeeper/recipes';
-import { useClients } from '../../support/clients.js';
-import { untilNodes } from '../../support/recipe-nodes.js';
+import { aborted, useClients } from '../../support/clients.js';
+import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
@@ -111,6 +111,48 @@ describe('the participants of a mutex', () => {
     await expect.poll(async () => (await mutex.participants())[0]?.details?.name).toBe('patient');
   });
 
+  it('are exact in the process of the holder: who holds since when, or that the lock lingers', async () => {
+    const path = server.path('exact');
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const mutex = new Mutex(client, path);
+    const seen = async () => (await new Mutex(other, path).participants())[0]!;
+    const holding = async (name: string) => {
+      const granted = Date.now();
+      const participant = await seen();
+      expect(participant).toMatchObject({ state: 'holding', mayLinger: false, details: { name } });
+      expect(Math.abs(participant.since.getTime() - granted)).toBeLessThan(60);
+    };
+    const linger = 3_600_000;
+    await mutex.withLock(() => holding('first'), { linger, details: { name: 'first' } });
+    const [node] = await nodesUnder(client, path);
+    const released = Date.now();
+    await delay(100);
+    const idle = await seen();
+    expect(idle).toMatchObject({ state: 'lingering', mayLinger: false, pid: process.pid });
+    expect(idle.details).toBeUndefined();
+    expect(Math.abs(idle.since.getTime() - released)).toBeLessThan(60);
+    await mutex.withLock(() => holding('second'), { linger, details: { name: 'second' } });
+    const held = await mutex.acquire({ linger, details: { name: 'third' } });
+    await delay(100);
+    const next = mutex.withLock(() => holding('fourth'), { linger, details: { name: 'fourth' } });
+    await held.release();
+    await next;
+    expect(await nodesUnder(client, path)).toEqual([node]);
+    expect(await seen()).toMatchObject({ state: 'lingering' });
+  });
+
+  it('show the details of a holder that was asked to release the lock, in its process', async () => {
+    const path = server.path('asked');
+    const client = await connect();
+    const mutex = new Mutex(client, path);
+    await using lease = await mutex.acquire({ details: { name: 'asked' } });
+    await mutex.revoke();
+    await aborted(lease.revocation);
+    const [holder] = await mutex.participants();
+    expect(holder).toMatchObject({ state: 'holding', revoked: true, details: { name: 'asked' } });
+    expect(holder).toMatchObject({ host: hostname(), pid: process.pid });
+  });
+
   it.each([
     ['an address, as Curator writes it', '192.168.7.9', '192.168.7.9'],
     ['nothing', '', ''],
@@ -162,6 +204,22 @@ describe('the participants of a read/write lock', () => {
     expect(states).toEqual(['holding', 'waiting']);
     await writing.release();
     await (await visits[3]!).release();
+  });
+
+  it('are the readers of one znode with the one that has held it longest', async () => {
+    const path = server.path('readers');
+    const client = await connect();
+    const { read } = new ReadWriteLock(client, path);
+    const leases = await Promise.all(
+      ['one', 'two'].map((name) => read.acquire({ details: { name }, linger: 60_000 })),
+    );
+    const seen = async () =>
+      (await read.participants()).map(({ state, details }) => [state, details?.name]);
+    expect(await seen()).toEqual([['holding', 'one']]);
+    await leases[0]!.release();
+    expect(await seen()).toEqual([['holding', 'two']]);
+    await leases[1]!.release();
+    expect(await seen()).toEqual([['lingering', undefined]]);
   });
 
   it('show a writer that also reads as both', async () => {
