@@ -51,10 +51,10 @@ export async function protectedCreates(
   for (const id of ids) onNamed?.(id);
   /** The names of the znodes that are known to exist, by id. */
   const names = new Map<string, string>();
+  /** The ids of the creates of this round that may have been applied without a reply. */
+  let lost: string[] = [];
   try {
-    for (;;) {
-      /** The ids of the creates that may have been applied without a reply. */
-      const lost: string[] = [];
+    for (; ; lost = []) {
       let [unsent, noParent, failure]: [boolean, boolean, unknown] = [false, false, undefined];
       const create = async (id: string) => {
         const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
@@ -74,15 +74,11 @@ export async function protectedCreates(
       if (names.size === count) {
         return { names: ids.map((id) => names.get(id)!), listing: await listing };
       }
-      if (failure) {
-        if (lost.length > 0) void discardLater(client, session, parent, lost);
-        throw failure;
-      }
+      if (failure) throw failure;
+      if (unsent || lost.length > 0) await assertSameSession(client, session, signal);
       if (lost.length > 0) {
-        const found = await recover(client, session, parent, lost, signal);
+        const found = await find(client, session, parent, lost, signal);
         for (const [id, name] of found) names.set(id, name);
-      } else if (unsent) {
-        await assertSameSession(client, session, signal);
       }
       if (noParent) {
         // The server may reap the container between two calls, any number of times (kazoo 563).
@@ -91,6 +87,8 @@ export async function protectedCreates(
       }
     }
   } catch (error) {
+    // Nobody waits for the connection any longer, but the znodes may exist (CURATOR-18, CURATOR-190).
+    if (lost.length > 0) void discardLater(client, session, parent, lost);
     for (const name of names.values()) void session.discard(`${parent}/${name}`);
     throw error;
   }
@@ -98,26 +96,6 @@ export async function protectedCreates(
 
 function isNoNode(error: unknown): boolean {
   return error instanceof NodeError && error.code === 'NO_NODE';
-}
-
-/** Returns the names of the znodes, by id, that the server created although it did not answer. */
-async function recover(
-  client: ZkClient,
-  session: Session,
-  parent: string,
-  ids: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<Map<string, string>> {
-  try {
-    await assertSameSession(client, session, signal);
-    return await find(client, session, parent, ids, signal);
-  } catch (error) {
-    // The caller does not wait for the connection any longer, but the znodes may exist (CURATOR-18, CURATOR-190).
-    if (error instanceof ConnectionError || signal?.aborted) {
-      void discardLater(client, session, parent, ids);
-    }
-    throw error;
-  }
 }
 
 /** Finds the znodes with these ids. They belong to this session, because a create is never repeated in another one. */

@@ -24,10 +24,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
       },
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: `  try {
-    await assertSameSession(client, session, signal);`,
-        replace: `  try {
-    if ((await client.session({ signal })) !== session) return new Map();`,
+        search: 'if (unsent || lost.length > 0) await assertSameSession(client, session, signal);',
+        replace: 'if ((await client.session({ signal })) !== session) continue;',
       },
     ],
   },
@@ -37,9 +35,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'const found = await recover(client, session, parent, lost, signal);',
-        replace:
-          'const found = ((await assertSameSession(client, session, signal)), new Map<string, string>());',
+        search: 'const found = await find(client, session, parent, lost, signal);',
+        replace: 'const found = new Map<string, string>();',
       },
     ],
   },
@@ -49,9 +46,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: `    if (error instanceof ConnectionError || signal?.aborted) {
-      void discardLater(client, session, parent, ids);
-    }`,
+        search: 'if (lost.length > 0) void discardLater(client, session, parent, lost);',
         replace: '',
       },
     ],
