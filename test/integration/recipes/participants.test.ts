@@ -10,7 +10,7 @@ import {
   Semaphore,
   SharedCount,
 } from 'nestjs-zookeeper/recipes';
-import { aborted, useClients } from '../../support/clients.js';
+import { useClients } from '../../support/clients.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -139,18 +139,6 @@ describe('the participants of a mutex', () => {
     await next;
     expect(await nodesUnder(client, path)).toEqual([node]);
     expect(await seen()).toMatchObject({ state: 'lingering' });
-  });
-
-  it('show the details of a holder that was asked to release the lock, in its process', async () => {
-    const path = server.path('asked');
-    const client = await connect();
-    const mutex = new Mutex(client, path);
-    await using lease = await mutex.acquire({ details: { name: 'asked' } });
-    await mutex.revoke();
-    await aborted(lease.revocation);
-    const [holder] = await mutex.participants();
-    expect(holder).toMatchObject({ state: 'holding', revoked: true, details: { name: 'asked' } });
-    expect(holder).toMatchObject({ host: hostname(), pid: process.pid });
   });
 
   it.each([
