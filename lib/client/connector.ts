@@ -68,19 +68,21 @@ export class Connector {
     otherHosts: number,
     attempt: Attempt,
   ): Promise<ConnectionError[] | undefined> {
-    const step = <T>(addresses: number, label: string, run: (signal: AbortSignal) => Promise<T>) =>
-      this.#within(attempt, otherHosts + addresses, label, run);
-    let addresses = await step(1, host.label, () => resolveHost(host));
+    let addresses = await this.#within(attempt, 1, otherHosts, host.label, () => resolveHost(host));
     const failures: ConnectionError[] = [];
     while (addresses.length > 0) {
-      const count = addresses.length;
-      const address =
-        count === 1
-          ? addresses[0]
-          : await step(count, host.label, (signal) => firstReachable(addresses, signal));
+      let [address] = addresses;
+      if (addresses.length > 1) {
+        address = await this.#within(attempt, addresses.length, otherHosts, host.label, (signal) =>
+          firstReachable(addresses, signal),
+        );
+      }
       addresses = addresses.filter((other) => other !== address);
+      const others = otherHosts + addresses.length;
       try {
-        return await step(count, address.label, (signal) => this.#use(address, attempt, signal));
+        return await this.#within(attempt, 1, others, address.label, (signal) =>
+          this.#use(address, attempt, signal),
+        );
       } catch (error) {
         if (!(error instanceof ConnectionError) || attempt.signal.aborted) throw error;
         failures.push(error);
@@ -106,16 +108,19 @@ export class Connector {
   /**
    * Runs a step with a signal that aborts with the signal of the attempt, or at the limit of the step.
    *
-   * @param shares the number of addresses among which the time that is left is divided
+   * @param addresses the number of addresses that the step tries
+   * @param others the number of addresses that will be tried after it. All get equal shares of the time that is left
    */
   async #within<T>(
     { signal: outer, timeLeft }: Attempt,
-    shares: number,
+    addresses: number,
+    others: number,
     label: string,
     run: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     outer.throwIfAborted();
-    const limit = Math.ceil(Math.min(this.options.connectTimeout, timeLeft() / shares));
+    const share = Math.min(this.options.connectTimeout, timeLeft() / (addresses + others));
+    const limit = Math.max(1, Math.ceil(share * addresses));
     const controller = new AbortController();
     const follow = () => controller.abort(outer.reason);
     outer.addEventListener('abort', follow, { once: true });

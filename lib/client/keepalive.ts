@@ -57,8 +57,8 @@ export class KeepAlive {
       return;
     }
     if (this.deadline.age < interval / 2) return;
-    const reply = this.deadline.extendedBy(() => (this.#unanswered = undefined));
-    if (this.session.transport()?.exists('/', false, reply)) this.#unanswered = 0;
+    const reply = this.deadline.extendedBy<void>(() => (this.#unanswered = undefined));
+    if (this.session.transport()?.sync('/', reply)) this.#unanswered = 0;
   }
 
   #checkAtDeadline(): void {

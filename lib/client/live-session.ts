@@ -154,6 +154,7 @@ export class LiveSession extends ManagedSession implements Session {
       path,
       (transport, reply: Reply<T>) => send(transport, full, watch, reply),
       (read) => convert(read, watch ? this.watches.add(kind, full) : undefined),
+      true,
     );
     return answered ? result.finally(answered) : result;
   }

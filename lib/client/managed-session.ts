@@ -204,14 +204,14 @@ export abstract class ManagedSession {
   /**
    * Makes one attempt of a request.
    *
-   * @param convert converts the result, before any event that the server sent after the answer is handled; default:
-   *   returns it unchanged
+   * @param convert converts the result before any later event is handled; default: returns it unchanged
    */
   protected request<T, R>(
     operation: string,
     path: string,
     send: (transport: Transport, reply: Reply<T>) => boolean,
     convert: (result: T) => R = (result) => result as never,
+    isRead = false,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
       // No request is sent after the deadline.
@@ -219,20 +219,19 @@ export abstract class ManagedSession {
       const transport = this.#transport;
       if (transport) {
         this.#pending.add(reject);
-        const reply = this.deadline.extendedBy<T>((code, result) => {
+        const settle: Reply<T> = (code, result) => {
           // If it is not pending any more, the end of the session has rejected it.
           if (!this.#pending.delete(reject)) return;
           if (code === ErrorCode.ok) resolve(convert(result));
           else reject(replyError(code, operation, path));
-        });
+        };
+        const reply = isRead ? settle : this.deadline.extendedBy(settle);
         if (send(transport, reply) || !this.#pending.delete(reject)) return;
       }
       // Rejected in the next turn of the event loop. A caller that retries at once would otherwise keep
       // that turn, in which the client learns of a broken connection, from ever running.
-      setImmediate(
-        reject,
-        new ConnectionError(`${operation} ${path}: not connected to any server`),
-      );
+      const error = new ConnectionError(`${operation} ${path}: not connected to any server`);
+      setImmediate(reject, error);
     });
   }
 

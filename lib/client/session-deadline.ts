@@ -1,5 +1,4 @@
 import { uptime } from 'node:os';
-import { ProcessState } from './process-state.js';
 import { ErrorCode } from '../protocol/index.js';
 import type { Reply } from './transport/transport.js';
 
@@ -19,11 +18,11 @@ class SleepClock {
 
   /**
    * The milliseconds of sleep since this object was created, exact to one second on macOS and to some milliseconds
-   * elsewhere. Infinity if the operating system does not tell.
+   * elsewhere. Undefined if the operating system does not tell.
    */
-  get asleep(): number {
+  get asleep(): number | undefined {
     const now = bootOffset();
-    return now === undefined || this.#start === undefined ? Infinity : now - this.#start;
+    return now === undefined || this.#start === undefined ? undefined : now - this.#start;
   }
 }
 
@@ -36,21 +35,21 @@ function bootOffset(): number | undefined {
   }
 }
 
-const sleepClock = new ProcessState(() => new SleepClock());
-
-/** A wall clock that gains more milliseconds than this was set, or the machine was asleep. */
+/** If the clocks differ by more milliseconds, the wall clock was set, or the machine was asleep. */
 const MAX_DRIFT = 100;
 
 /**
- * Returns the milliseconds since an instant, sleep of the machine included. A wall clock that was set does not count,
- * unless the operating system does not tell for how long the machine was asleep. A virtual machine that its host has
- * suspended cannot tell that either; its monotonic clock counts.
+ * Returns the milliseconds since an instant, including those for which the machine was asleep. With a sleep clock, a wall
+ * clock that was set has no influence. A virtual machine that was suspended by its host cannot know for how long; only
+ * its monotonic clock counts.
+ *
+ * @param sleepClock is as old as the instant or older; without it, the clock that advanced more counts
  */
-export function elapsed(since: Instant, clock = sleepClock.current): number {
+export function elapsed(since: Instant, sleepClock?: SleepClock): number {
   const monotonic = performance.now() - since.monotonic;
   const wall = Date.now() - since.wall;
-  if (wall <= monotonic + MAX_DRIFT) return Math.max(monotonic, wall);
-  return Math.min(wall, monotonic + Math.max(0, clock.asleep));
+  const asleep = Math.abs(wall - monotonic) > MAX_DRIFT ? sleepClock?.asleep : undefined;
+  return asleep === undefined ? Math.max(monotonic, wall) : monotonic + Math.max(0, asleep);
 }
 
 /**
@@ -61,7 +60,7 @@ export function elapsed(since: Instant, clock = sleepClock.current): number {
  */
 export class SessionDeadline {
   /** As old as the session, so that no sleep is missed. */
-  readonly #sleepClock = sleepClock.current;
+  readonly #sleepClock = new SleepClock();
   #latest: Instant;
   #limit = Infinity;
 
@@ -79,7 +78,11 @@ export class SessionDeadline {
     if (sentAt.monotonic > this.#latest.monotonic) this.#latest = sentAt;
   }
 
-  /** Returns `reply` for a request that is sent now. If a server answers the request, it extends the deadline. */
+  /**
+   * Returns `reply` for a request that is sent now and that the leader answers: a write or a sync. Its answer extends the
+   * deadline. A read does not: a follower without a leader answers reads for up to `syncLimit` ticks, and meanwhile the
+   * leader may expire the session.
+   */
   extendedBy<T>(reply: Reply<T>): Reply<T> {
     const sentAt = instant();
     return (code, result) => {

@@ -111,11 +111,10 @@ export class PermitAcquisition {
   }
 
   private async areLeft(count: number): Promise<boolean> {
-    const areLeft = async () => (await this.limit.read()) - (await this.taken()) >= count;
-    if (await areLeft()) return true;
-    // The server may lag behind the one that answered a release.
-    const [, stillLeft] = await Promise.all([this.client.sync(this.path), areLeft()]);
-    return stillLeft;
+    // The server may lag behind the one that answered a release or set the number of permits.
+    const sync = this.client.sync(this.path);
+    const [permits, taken] = await Promise.all([this.limit.read(), this.taken(), sync]);
+    return permits - taken >= count;
   }
 
   /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */

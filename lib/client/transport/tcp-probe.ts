@@ -41,13 +41,16 @@ export function firstReachable(
     signal.addEventListener('abort', cancel, { once: true });
     const failures: Error[] = [];
     let started = 0;
+    let over = false;
     let timer: NodeJS.Timeout | undefined;
     const end = () => {
+      over = true;
       clearTimeout(timer);
       signal.removeEventListener('abort', cancel);
       attempts.abort();
     };
     const fail = (failure: Error) => {
+      if (over) return;
       failures.push(failure);
       if (!signal.aborted && failures.length < addresses.length) return startNext();
       end();

@@ -53,6 +53,21 @@ describe('the session deadline', () => {
     expect(deadline.left).toBe(-4250);
   });
 
+  test('includes the sleep of a machine whose wall clock was set back meanwhile', () => {
+    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 10, wall: -3_600_000 }, 5000);
+    expect(deadline.left).toBeLessThan(0);
+  });
+
+  test('does not count a sleep that ended before the session began', () => {
+    at({ monotonic: 10, wall: 5000 }, 4990);
+    const deadline = new SessionDeadline({ monotonic: 10, wall: 5000 });
+    deadline.setSessionTimeout(1000);
+    at({ monotonic: 20, wall: 3_600_000 }, 4990);
+    expect(deadline.left).toBe(740);
+  });
+
   test('ignores a wall clock that is set forward', () => {
     const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
     deadline.setSessionTimeout(1000);
