@@ -73,12 +73,10 @@ export class ZkModule extends ConfigurableModuleClass {
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
     checkOptions(options, ASYNC_OPTIONS, 'options of ZkModule.forRootAsync');
     const { useFactory, useClass, useExisting } = options;
-    if ([useFactory, useClass, useExisting].filter(Boolean).length !== 1) {
-      throw new BadOptionError(
-        'options of ZkModule.forRootAsync',
-        options,
-        'an object with one of useFactory, useClass and useExisting',
-      );
+    const given = [useFactory, useClass, useExisting].filter(Boolean).length;
+    if (given !== 1) {
+      const message = `pass exactly one of useFactory, useClass and useExisting to ZkModule.forRootAsync; ${given} were given`;
+      throw new BadOptionError('options of ZkModule.forRootAsync', options, { message });
     }
     return super.forRootAsync(options);
   }

@@ -31,10 +31,16 @@ export class BadOptionError extends CoordinationError {
   constructor(
     readonly option: string,
     readonly value: unknown,
-    expected: string,
+    /** The value that is expected, or the whole message. */
+    expected: string | { readonly message: string },
     options?: CoordinationErrorOptions,
   ) {
-    super(`${option} must be ${expected}, but is ${describe(value)}`, options);
+    super(
+      typeof expected === 'object'
+        ? expected.message
+        : `${option} must be ${expected}, but is ${describe(value)}`,
+      options,
+    );
   }
 }
 

@@ -148,7 +148,7 @@ export class LiveSession extends ManagedSession implements Session {
     const { watch = false } = checkOptions(options, ['watch']);
     if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
     const full = checkRequest(this.chroot, path);
-    const answered = watch && this.watches.ask(kind, full);
+    const answered = watch && this.watches.addRequest(kind, full);
     const result = this.request(
       operation,
       path,

@@ -87,7 +87,7 @@ export abstract class ManagedSession {
     if (this.#end) return false;
     if (this.deadline.left > 0) return true;
     const silence = (this.deadline.age / 1000).toFixed(1);
-    const message = `session ${this.id} is lost: no request of the last ${silence} s was answered, and its timeout is ${this.#timeout / 1000} s`;
+    const message = `session 0x${this.id} is lost: no request of the last ${silence} s was answered, and its timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
   }
@@ -246,17 +246,17 @@ export abstract class ManagedSession {
     this.watches.fireAll();
   }
 
-  #onDown(reason: DownReason): void {
+  #onDown(reason: DownReason, problem = `lost its connection to ${this.#transport?.server}`): void {
     // Without a transport, attach() is still waiting for its answer, and fails by itself.
     if (!this.#transport) return;
     this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
-    const ended = `session ${this.id} was ended by the ensemble`;
+    const ended = `session 0x${this.id} was ended by the ensemble`;
     if (reason === 'expired') return this.expire(new SessionExpiredError(ended));
     const error =
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
-        : new ConnectionError('the connection is lost');
+        : new ConnectionError(`session 0x${this.id} ${problem}`);
     if (this.policy === 'standard') this.#distrust(error);
     this.observer.detached(error);
   }
@@ -265,11 +265,12 @@ export abstract class ManagedSession {
   #abandonStalled(): void {
     const transport = this.#transport;
     if (!transport) return;
-    const silence = new ConnectionError('the server does not answer', { maybeApplied: true });
+    const problem = `gets no reply from ${transport.server}`;
+    const silence = new ConnectionError(`session 0x${this.id} ${problem}`, { maybeApplied: true });
     const pending = [...this.#pending];
     this.#pending.clear();
     transport.abandon();
-    this.#onDown('disconnected');
+    this.#onDown('disconnected', problem);
     for (const reject of pending) reject(silence);
   }
 

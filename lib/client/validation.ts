@@ -213,7 +213,6 @@ function looksLike(known: string, name: string): boolean {
   return plain(known) === plain(name);
 }
 
-/** Checks that options are an object. */
 export function checkRecord(options: unknown): void {
   if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
 }

@@ -16,29 +16,30 @@ const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
  * registry has all Watch objects that wait for it.
  */
 export class WatchRegistry {
-  /** How many pending requests set a watch, by kind and path. */
-  readonly #asked = new Map<string, number>();
+  /** The number of pending requests that set a watch, by kind and path. */
+  readonly #requests = new Map<string, number>();
 
-  /** Watches that became unwanted while a pending request was setting them again. */
-  readonly #kept = new Set<string>();
+  /** Watches without a Watch object that stay on the server because a pending request is setting them again. */
+  readonly #deferredRemovals = new Set<string>();
 
   readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {
     data: new Map(),
     children: new Map(),
   };
 
-  /** @param unwanted called when the last Watch of a path and kind was removed: the server may forget its watch */
-  constructor(private readonly unwanted: (kind: WatchKind, path: string) => void) {}
+  /** @param onUnused called when the last Watch of a path and kind was removed: the server may remove its watch */
+  constructor(private readonly onUnused: (kind: WatchKind, path: string) => void) {}
 
   /** Registers a pending request that sets a watch. Returns a function to call when it is answered or has failed. */
-  ask(kind: WatchKind, path: string): () => void {
+  addRequest(kind: WatchKind, path: string): () => void {
     const id = `${kind}:${path}`;
-    this.#asked.set(id, (this.#asked.get(id) ?? 0) + 1);
+    this.#requests.set(id, (this.#requests.get(id) ?? 0) + 1);
     return () => {
-      const left = this.#asked.get(id)! - 1;
-      if (left > 0) return void this.#asked.set(id, left);
-      this.#asked.delete(id);
-      if (this.#kept.delete(id) && !this.#watches[kind].has(path)) this.unwanted(kind, path);
+      const left = this.#requests.get(id)! - 1;
+      if (left > 0) return void this.#requests.set(id, left);
+      this.#requests.delete(id);
+      if (this.#deferredRemovals.delete(id) && !this.#watches[kind].has(path))
+        this.onUnused(kind, path);
     };
   }
 
@@ -58,8 +59,8 @@ export class WatchRegistry {
         byPath.delete(path);
         // Removing it from the server now would also remove the watch that a pending request sets.
         const id = `${kind}:${path}`;
-        if (this.#asked.has(id)) this.#kept.add(id);
-        else this.unwanted(kind, path);
+        if (this.#requests.has(id)) this.#deferredRemovals.add(id);
+        else this.onUnused(kind, path);
       },
     };
   }

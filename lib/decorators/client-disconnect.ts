@@ -9,9 +9,9 @@ interface ClosableResponse {
 const listenersByResponse = new WeakMap<ClosableResponse, Set<() => void>>();
 
 /**
- * Calls `listener` when the client of an HTTP request disconnects. Nest then ends a handler's stream, but
- * not the call of a handler that has not answered yet. Other transports unsubscribe instead. Returns a
- * function that removes the listener.
+ * Calls `listener` when the client of an HTTP or GraphQL request disconnects. Nest itself only unsubscribes from a stream
+ * that the handler has returned; a handler that still runs is not notified. On other transports a disconnect
+ * unsubscribes from the result. Returns a function that removes the listener.
  */
 export function onClientDisconnect(context: ExecutionContext, listener: () => void): () => void {
   const response = nodeResponse(context);

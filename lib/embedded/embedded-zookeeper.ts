@@ -18,8 +18,8 @@ const PORT_RETRY_DELAY = 25;
  * A ZooKeeper server in a worker thread of this process, for development and tests: real sockets,
  * real sessions, nothing on disk. In production run an ensemble.
  *
- * The server does not keep the process alive: a process that does not stop it exits all the same, and a
- * program whose only task is to run the server needs a handle of its own.
+ * The worker thread is unref'd: it does not keep the process alive. A program that only runs the server must keep its
+ * event loop alive itself.
  *
  * ```ts
  * await using zookeeper = await EmbeddedZooKeeper.start();

@@ -71,7 +71,7 @@ export abstract class Candidate {
   /** Whether another term is wanted after the present one. */
   protected wanted = true;
   protected present: LeaseTerm | undefined;
-  /** The error because of which it is not in the election at the moment, although it is started. */
+  /** The last error that prevented joining; undefined while this candidate has joined or tries again. */
   protected failure: Error | undefined;
   /** Emits when a caller that waits for the leadership must check again. */
   protected readonly changed = new Listeners<void>();
@@ -214,7 +214,7 @@ export abstract class Candidate {
         else await this.pauseAfter(error as Error);
       }
     }
-    // In the same turn as the last check of `wanted`: a requeue must not take this loop for one that continues.
+    // Cleared in the same tick as the last check of `wanted`; otherwise requeue() would take this loop for one that runs.
     this.campaign = undefined;
     // The client was closed during a term after which no other was wanted.
     if (this.client.state === 'CLOSED') void this.end(false);

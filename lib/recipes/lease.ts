@@ -92,10 +92,10 @@ export type Fairness = 'handover' | 'strict';
  */
 export interface AcquireOptions {
   /**
-   * Milliseconds to wait for the lock while others hold it. 0 is a try: it rejects if others hold the lock. A try for a
-   * lock whose holder uses `linger` may take 500 ms to be refused, because the lock may be free and its process then
-   * deletes the znode within that time. The same applies to a try for permits while other processes ask for theirs. The
-   * time without a connection is bounded by the retry policy of the client and not by `wait`. Default Infinity.
+   * Milliseconds to wait for the lock while others hold it. 0 is a try: it rejects with a {@link LockBusyError} if
+   * others hold the lock. If the holder uses `linger`, a try waits up to 500 ms, in which the process of that holder
+   * deletes the znode of a lock that nobody uses. The same applies to a try for permits while other processes acquire
+   * theirs. The retry policy of the client, and not `wait`, bounds the time without a connection. Default Infinity.
    */
   wait?: number;
   /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. */

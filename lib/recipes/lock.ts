@@ -111,7 +111,12 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
     checkAcquire(options);
-    if (this.heldByChain()) throw this.selfDeadlock('by acquire(), which never re-enters');
+    if (this.heldByChain()) {
+      const how = this.reentrant
+        ? 'use withLock() or enter(), or release it first'
+        : 'release it first';
+      throw this.selfDeadlock(`is held by this call chain, and acquire() never re-enters: ${how}`);
+    }
     return (await this.acquireGrant(options)).lease(this.key, options);
   }
 
@@ -140,7 +145,6 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  /** Reads the queue. */
   protected abstract entries(): Promise<QueueEntry[]>;
 
   /**
@@ -153,18 +157,20 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   /** Acquires a grant. Returns the grant itself if the caller need not wait at all. */
   protected abstract take(options: Options): Promise<Grant> | Grant;
 
-  protected selfDeadlock(how: string): SelfDeadlockError {
-    return new SelfDeadlockError(
-      `lock ${JSON.stringify(this.key)} is held by the call chain that asks for it again, ${how}; use withLock, or release it first`,
-      { key: this.key },
-    );
+  protected selfDeadlock(problem: string): SelfDeadlockError {
+    const { key } = this;
+    return new SelfDeadlockError(`lock ${JSON.stringify(key)} ${problem}`, { key });
   }
 
   /** Checks the options and returns the grant that the call chain enters again, if there is one. */
   private reentered(options: Options): Grant | undefined {
     checkAcquire(options);
     const outer = this.heldByChain();
-    if (outer && !this.reentrant) throw this.selfDeadlock('with reentrant: false');
+    if (outer && !this.reentrant) {
+      throw this.selfDeadlock(
+        'is held by this call chain, and reentrant is false: release it first',
+      );
+    }
     if (outer) publishReentry(this);
     return outer;
   }

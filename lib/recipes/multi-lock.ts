@@ -34,15 +34,21 @@ export class MultiLock {
 
   constructor(private readonly locks: readonly Lock[]) {
     if (!Array.isArray(locks) || locks.length === 0) {
-      throw new BadOptionError('locks', locks, 'at least one lock');
+      throw new BadOptionError('locks', locks, 'a list of at least one lock');
     }
     const paths = new Set<string>();
-    for (const lock of locks) {
+    for (const [index, lock] of locks.entries()) {
       if (typeof (lock as Lock | null | undefined)?.acquire !== 'function') {
-        throw new BadOptionError('locks', lock, 'locks');
+        throw new BadOptionError(
+          `locks[${index}]`,
+          lock,
+          'a Mutex, ReadLock, WriteLock, Semaphore or NonReentrantMutex',
+        );
       }
       const { path } = lock;
-      if (paths.has(path)) throw new BadOptionError('locks', path, 'of different paths');
+      if (paths.has(path)) {
+        throw new BadOptionError('locks', path, { message: `two of the locks are on ${path}` });
+      }
       paths.add(path);
     }
     this.inOrder = [...locks].sort((a, b) =>

@@ -23,7 +23,9 @@ export class NonReentrantMutex extends Semaphore {
 
   protected override heldByChain(): Grant | undefined {
     if (grantInChain(this.client, this.path, 'semaphore')) {
-      throw this.selfDeadlock('which this lock never allows');
+      throw this.selfDeadlock(
+        'is held by this call chain, and a NonReentrantMutex never re-enters: release it first',
+      );
     }
     return undefined;
   }

@@ -48,7 +48,8 @@ export class PermitLimit {
   }
 
   private unset({ path }: SharedCount): never {
-    throw new BadOptionError('permits', path, 'set before the semaphore is used');
+    const message = `the shared number of permits at ${path} was never set; first call setPermits() of SemaphoreService, or set() of the SharedCount`;
+    throw new BadOptionError('permits', path, { message });
   }
 
   /**

@@ -70,7 +70,9 @@ export class WriteLock extends Lock {
   protected override heldByChain(): Grant | undefined {
     const writing = reentrantGrant(this.client, this.path, 'write');
     if (!writing && grantInChain(this.client, this.path, 'read')) {
-      throw this.selfDeadlock('for writing while it reads, which waits for its own reading to end');
+      throw this.selfDeadlock(
+        'is held by this call chain for reading, and the write lock would wait for that: release the read lock first',
+      );
     }
     return writing;
   }

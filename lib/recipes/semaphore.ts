@@ -98,7 +98,7 @@ export class Semaphore extends Lock<PermitOptions> {
     const request = this.requestOf(options);
     const { wait, signal } = request;
     if (signal?.aborted) throw cancelled(this, signal);
-    // A try asks for itself, and so does every caller while the number of permits may change.
+    // Tries, strict callers, and semaphores with a shared number of permits bypass the local queue of the process.
     const alone = wait === 0 || options.fairness === 'strict' || this.limit.fixed === undefined;
     const queue = alone
       ? new LocalQueue(this.queueSpec(true))

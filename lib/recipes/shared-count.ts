@@ -1,12 +1,15 @@
 import { BadOptionError, NodeError } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
+import { ForeignNodeError } from './errors.js';
 
 /*
  * Shared count (Curator's SharedCount): a number in a znode, four bytes, big-endian, changed by versioned sets.
  */
 
 const BYTES = 4;
+/** Bytes of wrong data in an error. */
+const MAX_SHOWN = 32;
 const LARGEST = 2 ** 31 - 1;
 
 /**
@@ -89,7 +92,9 @@ export class SharedCount {
 
   private decode({ data, stat }: { data: Buffer; stat: Stat }): { value: number; version: number } {
     if (data.length !== BYTES) {
-      throw new BadOptionError(this.path, data.toString('hex'), 'a number of four bytes');
+      throw new ForeignNodeError(
+        `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes, ${data.toString('hex', 0, MAX_SHOWN)}; use another path`,
+      );
     }
     return { value: data.readInt32BE(), version: stat.version };
   }

@@ -73,7 +73,6 @@ export class LeaseTerm implements Term {
     return this.lease.held && !this.ending.signal.aborted;
   }
 
-  /** Returns what loggers print. */
   toJSON(): object {
     const { election, path, active, fencingToken } = this;
     return { election, path, active, fencingToken: String(fencingToken) };

@@ -47,7 +47,10 @@ export function electionsByName(elections: unknown): Map<string, ElectionOptions
     const { election, ...options } =
       typeof entry === 'string' ? { election: entry } : (entry as { election: unknown });
     checkKey(election, typeof entry === 'string' ? what : `${what}.election`);
-    if (byName.has(election)) throw new BadOptionError(what, election, 'in the list once');
+    if (byName.has(election)) {
+      const message = `${what}: election ${JSON.stringify(election)} appears twice in the list`;
+      throw new BadOptionError(what, election, { message });
+    }
     byName.set(election, options);
   }
   return byName;

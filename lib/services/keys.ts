@@ -24,7 +24,10 @@ export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys
   if (keys.length === 0) throw new BadOptionError(what, keys, 'at least one key');
   for (const key of keys) checkKey(key, what);
   const duplicate: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
-  if (duplicate !== undefined) throw new BadOptionError(what, duplicate, 'in the list once');
+  if (duplicate !== undefined) {
+    const message = `${what} ${JSON.stringify(duplicate)} appears twice in the list`;
+    throw new BadOptionError(what, duplicate, { message });
+  }
 }
 
 export function checkKey(key: unknown, what = 'key'): asserts key is string {

@@ -235,9 +235,14 @@ export class LeaderService {
     { id = existing.id, path = existing.path }: ElectionOptions,
   ): LeaderLatch {
     if (!(existing instanceof LeaderLatch)) throw joinedAlready(existing.key);
-    if (id !== existing.id) throw new BadOptionError('id', id, `${existing.id}, as it is already`);
+    const joined = `this process already takes part in election ${JSON.stringify(existing.key)} with`;
+    if (id !== existing.id) {
+      const message = `${joined} id ${existing.id}, not ${JSON.stringify(id)}: omit id, or pass the same`;
+      throw new BadOptionError('id', id, { message });
+    }
     if (path !== existing.path) {
-      throw new BadOptionError('path', path, `${existing.path}, as it is already`);
+      const message = `${joined} path ${existing.path}, not ${JSON.stringify(path)}: omit path, or pass the same`;
+      throw new BadOptionError('path', path, { message });
     }
     return existing;
   }

@@ -21,9 +21,9 @@ const MAX_PERIOD = 1000;
 const MAX_NAMED_HOLDERS = 10;
 
 /**
- * Warns once about each wait and each hold that lasts longer than its limit. A periodic check finds them,
- * so that a lease needs no timer and no reading of the clock. Their time counts from the check that first
- * sees them: a warning comes up to two periods late.
+ * Warns once about each wait and each hold that lasts longer than its limit. A periodic check finds them, so an acquire
+ * starts no timer and reads no clock. A duration is measured from the first check that sees the wait or hold, so a
+ * warning may be up to two periods late.
  */
 export class OverdueMonitor {
   private firstSeen = new Map<object, number>();

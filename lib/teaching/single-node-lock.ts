@@ -221,10 +221,10 @@ class SingleNodeLease extends LeaseBase {
         const { data, watch } = await session.get(path, { watch: true });
         if (!this.held) return watch.remove();
         this.watch = watch;
-        if (data.toString() !== id) return this.lose(new Error(`somebody deleted ${path}`));
+        if (data.toString() !== id) return this.lose(new Error(`${path} was deleted`));
         await watch.fired;
       } catch (error) {
-        if (error instanceof NodeError) return this.lose(new Error(`somebody deleted ${path}`));
+        if (error instanceof NodeError) return this.lose(new Error(`${path} was deleted`));
         if (!(error instanceof ConnectionError)) return this.lose(error as Error);
         await stateChange(client);
       }

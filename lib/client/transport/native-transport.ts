@@ -89,6 +89,10 @@ class NativeTransport implements Transport {
     }, HANDSHAKE_CHECK);
   }
 
+  get server(): string {
+    return this.request.address.label;
+  }
+
   create(
     path: string,
     data: Buffer,

@@ -69,6 +69,8 @@ export type WatchKind = 'data' | 'children';
  * A request returns false if it was not sent; `reply` is then never called.
  */
 export interface Transport {
+  /** `host:port` of the server, for messages. */
+  readonly server: string;
   /** With the latest transaction seen so far. */
   readonly credentials: Credentials;
   /** The session timeout that the server granted, milliseconds. */
@@ -129,7 +131,9 @@ export function attachError(
     return new NotAuthorizedError(`${label} refused the credentials in auth`);
   }
   if (reason === 'expired' && credentials) {
-    return new SessionExpiredError(`session ${credentials.id} is over: ${label} does not know it`);
+    return new SessionExpiredError(
+      `session 0x${credentials.id} is over: ${label} does not know it`,
+    );
   }
   return new ConnectionError(`${label} did not attach a session: ${why}`, { cause });
 }

@@ -90,6 +90,10 @@ class WireTransport implements Transport {
     return { id: sessionId, password, lastZxid: this.#connection.lastZxid };
   }
 
+  get server(): string {
+    return this.request.address.label;
+  }
+
   get timeout(): number {
     return this.#greeting!.timeout;
   }

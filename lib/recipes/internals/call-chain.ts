@@ -7,8 +7,8 @@ import type { Grant, GrantLease } from './grant.js';
 
 /*
  * The leases and terms of an asynchronous call chain. The call chain is what the thread is to Curator's reentrant locks:
- * a call sees the leases of the calls that it runs inside of, innermost first. A chain does not hold a lease any more
- * once it was released, although the chain continues and another chain may hold the same grant by another lease.
+ * a call inherits the leases of its enclosing calls, innermost first. A released lease is no longer held by its chain,
+ * although the chain continues, and another chain may hold the same grant by another lease.
  */
 
 /** A call that runs as the holder of a lease or as a leader, and the calls around it. */
@@ -51,7 +51,7 @@ export function grantInChain(
   return undefined;
 }
 
-/** Returns the calls that the caller runs inside of; undefined outside of all leases and terms. */
+/** Returns the call chain of the caller; undefined outside of all leases and terms. */
 export function currentChain(): CallChain | undefined {
   return chains.getStore();
 }

@@ -10,7 +10,6 @@ const SHORT = 32;
 export class FifoSet<T extends object> {
   private items: (T | undefined)[] = [];
   private head = 0;
-  /** The number of items. */
   size = 0;
 
   /** The item that was added first. */

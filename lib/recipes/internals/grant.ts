@@ -19,9 +19,9 @@ interface GrantSource {
   returned(grant: Grant): Promise<void>;
   /** Sends the deletion of the znodes. */
   end(): Promise<void>;
-  /** Lets no other caller of this process have the lock after the present grants. */
+  /** Disables handover: the znodes are deleted with the last grant. */
   endAfterGrants(): void;
-  /** Notices at once from now on what other processes do to the znodes. */
+  /** Starts the watches on the znodes now instead of 50 ms after the grant. */
   watchNodes(): void;
 }
 

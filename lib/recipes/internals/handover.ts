@@ -12,13 +12,18 @@ import type { Request, Waiter } from './waiter.js';
  * The grants that one znode gives to the callers of this process, one after the other, or many at a time if the lock is
  * shared by readers (lock cohorting: Dice, Marathe and Shavit):
  *
- *                      a caller has it           nobody is left here
- *              ┌───────────────────────── held ─────────────────────▶ leaving ──▶ lingering
- *              │                           ▲ │                          │  │          │
- *     free ────┤                           │ │ free, and a caller waits │  │ linger   │ a contender,
- *              │ the budget, the tokens or │ ▼                          │  │ is 0     │ or the time
- *              └─────────────────────▶ deferred ◀───────────────────────┘  ▼          ▼ is over
- *                an event loop turn        └───────────────────────────▶ closed ◀─────┘
+ *   state      event                                                        next state
+ *   held       released, and a caller waits                                 held
+ *   held       released, and a caller waits, but the budget is spent, the
+ *              tokens are used up, or it must yield to the event loop       deferred
+ *   held       released, and nobody waits                                   lingering; closed without `linger`
+ *   held       the last reader has released                                 leaving
+ *   leaving    a reader joins                                               held
+ *   leaving    the next turn of the event loop begins                       lingering; closed without `linger`
+ *   deferred   the obstacle is over                                         held; closed if other processes wait
+ *   lingering  a caller asks                                                held; deferred as above
+ *   lingering  the time is over, or another process waits                   closed
+ *   any        released after a revocation; the session or znode is lost    closed
  *
  * `closed`: no caller is granted the lock by this znode any more. Readers that hold it keep it; the znode is deleted
  * when the last of them has released it.
@@ -56,7 +61,7 @@ export class Handover extends Ownership {
   private described: Pick<Request, 'data' | 'linger'>;
   private describeTimer: NodeJS.Timeout | undefined;
   private node: NodeData | undefined;
-  /** Whether the server certainly has the mark by which tries of other processes know that the znode may linger. */
+  /** True once the server has confirmed the linger mark in the znode. */
   private lingerMarked: boolean;
   private lingerUntil = 0;
   /**
@@ -102,7 +107,7 @@ export class Handover extends Ownership {
     return this.grantFor(request);
   }
 
-  /** Grants the lock to waiters, as far as that is allowed now. Called when the lock is free or a caller has come. */
+  /** Grants to as many queued waiters as the state allows. Runs when the lock is free, and after each enqueue. */
   override advance(): Promise<void> | void {
     const { spec, waiters } = this;
     if (this.grants.size === 0 && (this.final || this.state === 'closed')) return this.end();

@@ -132,7 +132,7 @@ export class LocalQueue {
   private get refusesTries(): boolean {
     const { state } = this.handover ?? {};
     const held = state !== undefined && state !== 'closed' && state !== 'lingering';
-    // Tries that wait here prove nothing: the lock may have been released since they were blocked.
+    // Queued tries do not show that the lock is held: it may have been released since they were blocked.
     return !this.spec.permits && (held || this.waiters.size > this.tries.size);
   }
 
@@ -209,8 +209,9 @@ interface QueuedLock extends Wanted {
 /**
  * Acquires a lock through the queue of this process, or by a znode of its own if `fairness` is `'strict'`.
  *
- * @param isContender whether a znode makes the callers of this process give way; default: all but our own. With it,
- *   callers hold the lock at the same time
+ * @param isContender makes the lock shared: the callers of this process hold it together, and no more of them join while
+ *   the queue has a znode for which this returns true. Default: one caller holds the lock at a time, and any znode
+ *   besides our own is a contender
  */
 export function acquireQueued(
   lock: QueuedLock,

@@ -60,11 +60,11 @@ export function hasLingerMark(data: Buffer): boolean {
 }
 
 /**
- * The data of one znode of this process. Each write names the version that the write before it made, so a request for
- * revocation by another process is never overwritten.
+ * The data of one znode of this process. Each write is conditional on the version of the previous write, so a request
+ * for revocation by another process is never overwritten.
  */
 export class NodeData {
-  /** Whether the znode still waits in its queue. Its holder writes it afterwards. */
+  /** False once the wait has ended: after a grant, only the Handover writes the znode. */
   waiting = true;
   private version = 0;
   private wanted: Uint8Array;

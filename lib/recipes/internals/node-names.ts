@@ -70,7 +70,7 @@ export function freshNode({ parent, markers }: QueueSpec, name: string): QueueNo
   if (node.sequence >= SEQUENCE_WARNING && !warned.has(parent)) {
     warned.add(parent);
     process.emitWarning(
-      `half of the sequence numbers under ${parent} are used up; they start again once it was deleted`,
+      `half of the sequence numbers under ${parent} are used up; delete it while no client uses it, to start again at 0`,
       { code: 'ZK_SEQUENCE_HALF_USED' },
     );
   }

@@ -9,7 +9,7 @@ import { NodeWatch } from './node-watch.js';
 import type { QueuePosition } from './queue.js';
 
 /*
- * What a process has of a lock while its znodes exist:
+ * The ownership of a lock by this process, for the lifetime of its znodes:
  *
  *              grant            the last grant is returned
  *     free ───────────▶ held ──────────────────────────────▶ free
@@ -43,7 +43,6 @@ export class Ownership {
   protected ended: Promise<void> | undefined;
   /** Whether no grant may follow the present ones. */
   protected final = false;
-  /** How many grants the znodes have given. */
   protected granted = 0;
   private lossReason: LeaseLostError | undefined;
   private tokenZxid: number;
@@ -118,7 +117,7 @@ export class Ownership {
     if (this.nodeWatch || this.ended) return;
     clearTimeout(this.watchTimer);
     this.nodeWatch = new NodeWatch(this.client, this.position, {
-      deleted: (node) => this.lose(new Error(`somebody deleted ${node}`)),
+      deleted: (node) => this.lose(new Error(`a client deleted its znode ${node}`)),
       revoked: () => this.revoke(),
     });
   }
@@ -147,7 +146,9 @@ export class Ownership {
 
   private revoke(): void {
     this.final = true;
-    const reason = new LockRevokedError(`somebody asked for the lease on ${this.path}`);
+    const reason = new LockRevokedError(
+      `a client requested the revocation of the lease on ${this.path}`,
+    );
     for (const grant of this.grants) grant.revoke(reason);
     if (this.grants.size === 0 && !this.ended) void this.advance();
   }

@@ -16,20 +16,19 @@ import { assertSameSession, retryRead } from './session-retry.js';
  * Whenever the wait ends in another way, the znode is deleted.
  */
 
-/** A caller that does not wait: a Waiter. */
+/** An acquire with `wait: 0`: a Waiter. */
 interface Try {
   blocked(): void;
   blockedBriefly(): void;
 }
 
 /**
- * The tries (acquires with `wait: 0`) that wait for one znode of this process. A listing of the queue decides about the
- * tries that began before it was requested. A later try needs another listing.
+ * The tries (acquires with `wait: 0`) that wait for one znode of this process. A listing of the queue decides only about
+ * tries that started before it was requested.
  */
 export class Tries {
-  /** The number of the try that began last. Read it before the queue is listed. */
+  /** The number of the latest try. Read it before the queue is listed. */
   latest = 0;
-  /** How many tries wait. */
   size = 0;
   private readonly numbers = new Map<Try, number>();
   private onTry: (() => void) | undefined;

@@ -4,13 +4,13 @@ import { LockBusyError, LockTimeoutError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
 import type { CallChain } from './call-chain.js';
 
-/** The lock or semaphore that a caller asks for, as errors name it. */
+/** Lock kind and key, for error messages. */
 export interface Wanted {
   readonly noun: 'lock' | 'semaphore';
   readonly key: string;
 }
 
-/** Milliseconds that a try waits for others that are likely to leave soon. */
+/** Milliseconds. The limit of a try while others are ahead that are likely to leave soon. */
 const TRY_TIMEOUT = 500;
 
 /**
@@ -33,7 +33,7 @@ export function returnController(controller: AbortController): void {
 /** The reason with which an acquisition is aborted when the last caller that wanted it has left. */
 export const NOBODY_WAITS = new Error('nobody waits any more');
 
-/** How long a caller waits for what. */
+/** Target and limits of a wait. */
 export interface WaitRequest {
   readonly wanted: Wanted;
   /** Milliseconds; 0 for a try. */
@@ -41,9 +41,9 @@ export interface WaitRequest {
   readonly signal: AbortSignal | undefined;
 }
 
-/** What a caller of an acquire asks for. */
+/** An acquire request. */
 export interface Request extends WaitRequest {
-  /** What the znode says about the caller. */
+  /** The data of the znode: the holder details. */
   readonly data: Uint8Array;
   readonly linger: number;
   /** The number of permits; 1 for a lock. */
@@ -57,7 +57,6 @@ export interface Request extends WaitRequest {
  */
 export class Waiter<T, R extends WaitRequest = Request> {
   readonly promise: Promise<T>;
-  /** Whether the wait has ended. */
   over = false;
   /** The call chain of the caller at the time when it asked; another chain may settle the wait. */
   chain: CallChain | undefined;
@@ -92,7 +91,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     this.timer ??= setTimeout(() => this.blocked(), TRY_TIMEOUT);
   }
 
-  /** Nobody is ahead of this waiter any more. From now on a try takes as long as its own requests do. */
+  /** Clears the limit of {@link blockedBriefly}: the try is now limited only by its own round trips. */
   unblocked(): void {
     if (this.request.wait > 0) return;
     clearTimeout(this.timer);
@@ -130,8 +129,8 @@ export class Waiter<T, R extends WaitRequest = Request> {
 export function busy({ noun, key }: Wanted): LockBusyError {
   const message =
     noun === 'semaphore'
-      ? `too few permits of semaphore ${quote(key)} are left; a wait above 0 queues up for them`
-      : `lock ${quote(key)} is taken; a wait above 0 queues up for it`;
+      ? `too few permits of semaphore ${quote(key)} are free; set wait above 0 to queue for them`
+      : `lock ${quote(key)} is held; set wait above 0 to queue for it`;
   return new LockBusyError(message, { key });
 }
 

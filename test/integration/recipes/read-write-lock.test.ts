@@ -366,7 +366,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
         expect(error).toBeInstanceOf(SelfDeadlockError);
         expect(error).toMatchObject({
           key: 'gold',
-          message: expect.stringContaining('waits for its own reading to end'),
+          message: expect.stringContaining('release the read lock first'),
         });
       }
       expect(await nodesUnder(client, path)).toHaveLength(1);

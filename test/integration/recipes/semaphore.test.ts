@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
+  ForeignNodeError,
   type Lease,
   LeaseLostError,
   type Lock,
@@ -411,7 +412,7 @@ describe('permits whose number is shared in a znode', () => {
     await expect(semaphore.tryAcquire()).rejects.toThrow(BadOptionError);
     await expect(semaphore.available()).rejects.toThrow(BadOptionError);
     await client.create(`${path}-count`, 'seven');
-    await expect(semaphore.acquire()).rejects.toThrow(BadOptionError);
+    await expect(semaphore.acquire()).rejects.toThrow(ForeignNodeError);
     await client.delete(`${path}-count`);
     await untilNothingLeft(server, client, ...queues(path));
   });
@@ -558,7 +559,7 @@ describe('tryAcquire() of a permit', () => {
     expect(await failureOf(semaphore.acquire({ wait: 0 }))).toMatchObject({
       code: 'BUSY',
       key: 'beds',
-      message: 'too few permits of semaphore "beds" are left; a wait above 0 queues up for them',
+      message: 'too few permits of semaphore "beds" are free; set wait above 0 to queue for them',
     });
     await untilNodes(holder, `${path}/leases`, 2);
     await held.release();

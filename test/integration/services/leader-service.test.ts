@@ -245,7 +245,7 @@ describe('LeaderService refuses', () => {
 
   it('an application with invalid elections, and leaves nothing behind', async () => {
     const twice = apps.start({}, { elections: ['job', { election: 'job', id: 'two' }] });
-    await expect(twice).rejects.toThrow(/elections\[1\].*once.*"job"/);
+    await expect(twice).rejects.toThrow(/elections\[1\].*"job".*twice/);
     const close = vi.spyOn(ZkClient.prototype, 'close');
     const start = apps.start({}, { elections: ['job', { election: 'two', path: 'two' }] });
     await expect(start).rejects.toThrow(/path.*"two"/);

@@ -174,7 +174,7 @@ describe('a list of keys', () => {
 
   it.each<[string, unknown, object, RegExp]>([
     ['no keys', [], {}, /key must be at least one key/],
-    ['a key twice', ['a', 'b', 'a'], {}, /key must be in the list once, but is "a"/],
+    ['a key twice', ['a', 'b', 'a'], {}, /key "a" appears twice in the list/],
     ['an empty key', ['a', ''], {}, /key must be a non-empty string/],
     ['one path for several keys', ['a', 'b'], { path: '/x' }, /path must be left out/],
   ])('is rejected with %s', async (_, keys, options, message) => {

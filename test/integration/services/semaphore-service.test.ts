@@ -139,7 +139,7 @@ describe('SemaphoreService', () => {
   it('rejects if the shared number of permits was never set', async () => {
     const { one } = await two();
     const acquiring = one.acquire('reports', { permits: 'shared', wait: 0 });
-    await expect(acquiring).rejects.toThrow(/permits.*set before/);
+    await expect(acquiring).rejects.toThrow(/permits.*never set.*setPermits/);
   });
 
   it('rejects a number of permits that differs from that of the other users', async () => {

@@ -66,6 +66,7 @@ class FakeTransport implements Transport {
   setAcl = () => false;
   removeWatch = () => false;
   readonly aclOnCreate = false;
+  readonly server = 'zk1:2181';
   readonly promptClose = false;
 
   async close(): Promise<boolean> {

@@ -188,8 +188,8 @@ describe('the watch registry', () => {
     const unwanted: string[] = [];
     const registry = new WatchRegistry((kind, path) => unwanted.push(`${kind} ${path}`));
     const first = registry.add('data', '/a');
-    const answered = [registry.ask('data', '/a'), registry.ask('data', '/a')];
-    registry.ask('children', '/a');
+    const answered = [registry.addRequest('data', '/a'), registry.addRequest('data', '/a')];
+    registry.addRequest('children', '/a');
     first.remove();
     answered[0]();
     expect(unwanted).toEqual([]);
@@ -197,7 +197,7 @@ describe('the watch registry', () => {
     expect(unwanted).toEqual(['data /a']);
 
     const second = registry.add('data', '/a');
-    const asked = registry.ask('data', '/a');
+    const asked = registry.addRequest('data', '/a');
     second.remove();
     const third = registry.add('data', '/a');
     asked();

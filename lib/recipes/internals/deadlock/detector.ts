@@ -16,14 +16,14 @@ import { describe, publish } from './report.js';
 import { type Cycle, findCycle, Snapshot } from './search.js';
 
 /*
- * Finds deadlocks from the waits of this process. Only the wait of a call chain that holds a lock can be in one, and only
- * one that has lasted for a while is examined: our znode in the queue then says what its waiters hold, and the claims of
- * other znodes are searched for a cycle. A cycle is read a second time before it is reported.
+ * Finds deadlocks from the waits of this process. Only the wait of a call chain that holds a lock can be part of one.
+ * After 400 ms of waiting, our znode in the queue gets claims (nested-wait.ts), and the claims of other znodes are
+ * searched for a cycle. A cycle is read a second time before it is reported.
  */
 
 /** Milliseconds between two rounds. One timer serves all waits. */
 const ROUND_INTERVAL = 200;
-/** For these milliseconds a wait is searched from in each round, and then at the next interval. */
+/** Milliseconds. A wait is searched in each round for its first 5 s, then every 600 ms. */
 const FREQUENT_FOR = 5000;
 const SELDOM_INTERVAL = 600;
 /** The most searches in one round. The next rounds do the rest. */

@@ -6,9 +6,9 @@ import type { NodeData } from '../node-data.js';
 import type { Waiter } from '../waiter.js';
 
 /*
- * The waits of this process that may be part of a deadlock, and their claims:
- * what the znode of a waiter says beside its holder details: which other znodes stay until its wait is over. With
- * handover one znode stands for many callers, so it has the claims of each of them.
+ * The waits of this process that may be part of a deadlock, and their claims. A claim names a znode that a waiting call
+ * chain holds. Waiters store their claims in the data of their znodes, so that other processes can find cycles. With
+ * handover one znode stands for many callers, so it has the claims of all of them.
  */
 
 /** A caller that waits, and the call chain that made the call. */
@@ -103,8 +103,8 @@ export function byHeldNode(waits: readonly NestedWait[]): WaitsByNode {
 }
 
 /**
- * Returns all znodes of this process that stay until one of `waits` is over: those that their chains hold, those that
- * the chains hold that wait for these here, and so on.
+ * Returns the znodes that the chains of `waits` hold and, transitively, those held by the chains of this process that
+ * wait for one of them.
  */
 export function blockedBy(waits: readonly NestedWait[], here: WaitsByNode): Map<string, Blocked> {
   const blocked = new Map<string, Blocked>();
@@ -122,7 +122,7 @@ export function blockedBy(waits: readonly NestedWait[], here: WaitsByNode): Map<
   return blocked;
 }
 
-/** A claim that a znode is held by a call chain that waits. One process makes it to the others. */
+/** States that a waiting call chain holds a znode. Published in the data of znodes, for the detectors of other processes. */
 export interface Claim {
   /** The znode that is held. No other znode ever has the same name. */
   readonly node: string;

@@ -83,6 +83,6 @@ function sentence({ key, holder, waitsFor, here, refused, endsAt }: DeadlockMemb
   const who = here ? `this process (${pid})` : host ? `${host} pid ${pid}` : path;
   const description = [details?.name, details?.text].filter(Boolean).join(': ');
   const end = endsAt ? ` until ${endsAt.toISOString()}` : '';
-  const fate = refused ? ', and is refused that' : '';
+  const fate = refused ? ' (this wait is rejected to end the deadlock)' : '';
   return `${JSON.stringify(key)} is held by ${who}${description && ` (${description})`}, which waits for ${JSON.stringify(waitsFor)}${end}${fate}`;
 }

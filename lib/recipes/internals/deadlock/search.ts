@@ -127,7 +127,7 @@ export class Snapshot {
   }
 }
 
-/** Returns the znodes ahead of `own` that exclude it, or that exclude one of those. */
+/** Returns all znodes that must be deleted, directly or transitively, before `own` is granted. */
 function blockersOf(queue: readonly QueueNode[], own: QueueNode): QueueNode[] {
   const excluding = own.marker === READ ? queue.filter(({ marker }) => marker === WRITE) : queue;
   const last = lastBefore(excluding, own);
