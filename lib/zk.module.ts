@@ -54,8 +54,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
 @Module({})
 export class ZkModule extends ConfigurableModuleClass {
   /**
-   * Creates a connection from options that are known now. Each further connection of an application needs a
-   * `name`.
+   * Creates a connection from options that are known now. Each further connection of an application needs a `name`.
    *
    * @throws BadOptionError for an unknown option
    */

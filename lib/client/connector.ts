@@ -36,9 +36,8 @@ export class Connector {
   /**
    * Tries each host once, until one connection is used successfully.
    *
-   * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError or
-   *   NotAuthorizedError of the first server that answers so, because it holds for all servers; the signal's
-   *   reason
+   * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError or NotAuthorizedError of the
+   *   first server that answers so, because it holds for all servers; the signal's reason
    */
   async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];

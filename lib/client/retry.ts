@@ -36,9 +36,8 @@ export type RetryPolicy =
   | RetryFunction;
 
 /**
- * A custom retry policy. `attempt` is the number of failed attempts, from 1; `elapsedMs` is the time since
- * the first began, milliseconds. Returns the delay before the next attempt, milliseconds, or undefined to
- * give up.
+ * A custom retry policy. `attempt` is the number of failed attempts, from 1; `elapsedMs` is the time since the first
+ * began, milliseconds. Returns the delay before the next attempt, milliseconds, or undefined to give up.
  *
  * @publicApi
  */

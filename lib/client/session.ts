@@ -83,10 +83,9 @@ export interface Session {
   setAcl(path: string, acl: Acl[], version?: number): Promise<void>;
 
   /**
-   * Deletes an ephemeral node of this session, even if the connection breaks: then right after the
-   * reconnection, before any later create, or with the end of the session. Resolves when the server has
-   * answered or the delete is left to the reconnection. Rejects only for an invalid path. Counterpart of
-   * Curator's guaranteed delete.
+   * Deletes an ephemeral node of this session, even if the connection breaks: then right after the reconnection, before
+   * any later create, or with the end of the session. Resolves when the server has answered or the delete is left to
+   * the reconnection. Rejects only for an invalid path. Counterpart of Curator's guaranteed delete.
    */
   discard(path: string): Promise<void>;
 }

@@ -224,10 +224,9 @@ export class ZkClient {
   }
 
   /**
-   * Creates a node and its missing parents as containers, which ZooKeeper deletes some time after their
-   * last child was deleted. They have the ACL of the option `acl` from the beginning; with the native
-   * transport, which cannot do this, a second client on the wire transport creates them. Counterpart of
-   * Curator's ensureContainers.
+   * Creates a node and its missing parents as containers, which ZooKeeper deletes some time after their last child was
+   * deleted. They have the ACL of the option `acl` from the beginning; with the native transport, which cannot do this,
+   * a second client on the wire transport creates them. Counterpart of Curator's ensureContainers.
    */
   async ensureContainers(path: string): Promise<void> {
     const { chroot, acl } = this.#options;

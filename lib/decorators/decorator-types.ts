@@ -13,8 +13,7 @@ import type { AcquirePermitOptions } from '../services/semaphore.service.js';
 export type LockableMethod = (...args: never[]) => Promise<unknown> | Observable<unknown>;
 
 /**
- * A key, a list of keys that are locked together, or a function that makes them from the arguments of the
- * method.
+ * A key, a list of keys that are locked together, or a function that makes them from the arguments of the method.
  *
  * @publicApi
  */
@@ -35,11 +34,10 @@ export type SemaphoreKey<M extends LockableMethod> = string | ((...args: Paramet
  */
 export interface LeaseDecoratorOptions extends Omit<LeaseOptions, 'signal'> {
   /**
-   * What to do if others hold the lock for all of `wait`. `'throw'`, the default, rejects with a
-   * LockBusyError or LockTimeoutError, which a handler answers with 409 or 503. A function receives the
-   * key that others hold and returns the error to reject with. `'skip'` resolves with undefined and does
-   * not run the method. It needs a finite wait, and is an error on a handler, which would answer success
-   * although nothing was done.
+   * What to do if others hold the lock for all of `wait`. `'throw'`, the default, rejects with a LockBusyError or
+   * LockTimeoutError, which a handler answers with 409 or 503. A function receives the key that others hold and returns
+   * the error to reject with. `'skip'` resolves with undefined and does not run the method. It needs a finite wait, and
+   * is an error on a handler, which would answer success although nothing was done.
    */
   onBusy?: 'throw' | 'skip' | ((key: string) => Error);
   /**

@@ -21,15 +21,14 @@ import { LOCK } from './lease-requirement.js';
  * async purchase(@Param('goodsNo') goodsNo: string) { … }
  * ```
  *
- * On a handler, an interceptor holds the lease until the method has settled or its Observable has ended,
- * and converts errors to the form of the transport. It runs outside the method's other interceptors and
- * inside those of the controller and the global ones. If the client disconnects during the wait, the
- * wait is cancelled; the outer interceptors and exception filters receive an HttpException with the status
- * 499, which Nest does not log. On other methods of providers (cron jobs, queue consumers, plain services)
- * the call itself holds the lease; Nest must create the instance. The position among other decorators of
- * a handler does not matter, but of several `@DistributedLock` and `@DistributedSemaphore` the upper one is
- * acquired first. The lock does not cover a StreamableFile that is read after the method has settled.
- * Generators are rejected.
+ * On a handler, an interceptor holds the lease until the method has settled or its Observable has ended, and converts
+ * errors to the form of the transport. It runs outside the method's other interceptors and inside those of the
+ * controller and the global ones. If the client disconnects during the wait, the wait is cancelled; the outer
+ * interceptors and exception filters receive an HttpException with the status 499, which Nest does not log. On other
+ * methods of providers (cron jobs, queue consumers, plain services) the call itself holds the lease; Nest must create
+ * the instance. The position among other decorators of a handler does not matter, but of several `@DistributedLock` and
+ * `@DistributedSemaphore` the upper one is acquired first. The lock does not cover a StreamableFile that is read after
+ * the method has settled. Generators are rejected.
  *
  * Inside the method, `currentLease()` returns the lease with its fencing token. In `applyDecorators`, which
  * has no method to check the types against, write `DistributedLock(…) as MethodDecorator`.

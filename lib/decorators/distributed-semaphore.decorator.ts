@@ -12,8 +12,7 @@ import type {
 import { SEMAPHORE } from './lease-requirement.js';
 
 /**
- * Runs the method only while it holds permits of its key: at most `permits` calls at a time across all
- * processes.
+ * Runs the method only while it holds permits of its key: at most `permits` calls at a time across all processes.
  *
  * ```ts
  * @Get('report/:year')

@@ -27,10 +27,9 @@ export interface ElectionListener {
 }
 
 /**
- * Calls the method with the {@link Term} each time that this instance is elected. The instance joins the
- * election when the application starts. Inside the method, `currentTerm()` returns the term too. An error
- * that the method throws is logged and does not end the leadership. A method of a request-scoped or
- * transient provider is an error at startup.
+ * Calls the method with the {@link Term} each time that this instance is elected. The instance joins the election when
+ * the application starts. Inside the method, `currentTerm()` returns the term too. An error that the method throws is
+ * logged and does not end the leadership. A method of a request-scoped or transient provider is an error at startup.
  *
  * @publicApi
  */

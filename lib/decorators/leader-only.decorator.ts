@@ -32,13 +32,12 @@ export interface NotLeaderCall {
 export interface LeaderOnlyOptions {
   election: string;
   /**
-   * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no
-   * handlers, resolves with undefined; on a handler it is an error, because the handler would answer
-   * success although nothing was done. `'throw'`, the default on handlers, rejects with a
-   * {@link NotLeaderError}, which a handler answers with 503. The result of a function replaces the result
-   * of the method. On a queue consumer use `'throw'`: a skipped job counts as done. An explicit `'skip'`
-   * requires by its types that the method may resolve with undefined; the default cannot, because no
-   * type distinguishes handlers from other methods.
+   * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
+   * resolves with undefined; on a handler it is an error, because the handler would answer success although nothing was
+   * done. `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers with 503.
+   * The result of a function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
+   * as done. An explicit `'skip'` requires by its types that the method may resolve with undefined; the default cannot,
+   * because no type distinguishes handlers from other methods.
    */
   otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);
   /**

@@ -125,8 +125,7 @@ export function copyMetadata(from: object, to: object): void {
 }
 
 /**
- * A decorator is used where it cannot work. The message names the method and what to change. The method
- * was not run.
+ * A decorator is used where it cannot work. The message names the method and what to change. The method was not run.
  *
  * @publicApi
  */

@@ -24,9 +24,8 @@ export interface EmbeddedZooKeeperOptions {
    */
   containerCheckInterval?: number;
   /**
-   * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`.
-   * `srvr` is always answered. Default `['srvr']`, as there, so that a program that needs another word fails here
-   * first.
+   * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`. `srvr`
+   * is always answered. Default `['srvr']`, as there, so that a program that needs another word fails here first.
    */
   fourLetterWords?: readonly string[];
   /**

@@ -19,8 +19,7 @@ export const CONNECTION_STATE = 'zookeeper.connection.state';
 const ERROR_TYPE = 'error.type';
 
 /**
- * Records a span for each wait and each hold, as children of the caller's span, until the returned
- * function is called.
+ * Records a span for each wait and each hold, as children of the caller's span, until the returned function is called.
  */
 export function traceLocks(tracer: Tracer): () => void {
   const spans = new WeakMap<Wait | Hold, Span>();

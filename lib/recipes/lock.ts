@@ -43,10 +43,9 @@ export interface Entry {
 /**
  * The base of all locks. Its constructor sends nothing, so an object can be made where it is used.
  *
- * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError},
- * {@link WaitCancelledError}, {@link ConnectionError}, {@link NotAuthorizedError},
- * {@link ForeignNodeError}, {@link SequenceExhaustedError}, {@link ShuttingDownError} or
- * {@link BadOptionError}. It leaves no znode behind then.
+ * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError}, {@link WaitCancelledError},
+ * {@link ConnectionError}, {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
+ * {@link ShuttingDownError} or {@link BadOptionError}. It leaves no znode behind then.
  *
  * @publicApi
  */

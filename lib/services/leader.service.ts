@@ -65,11 +65,9 @@ export class LeaderService {
   ) {}
 
   /**
-   * Joins the election until the latch is closed. Returns the existing latch if this process has joined
-   * already.
+   * Joins the election until the latch is closed. Returns the existing latch if this process has joined already.
    *
-   * @throws BadOptionError if this process has joined with other options, or with `select`;
-   *   ShuttingDownError
+   * @throws BadOptionError if this process has joined with other options, or with `select`; ShuttingDownError
    */
   latch(election: string, options: ElectionOptions = {}): LeaderLatch {
     checkOptions(options, ELECTION_OPTIONS);

@@ -93,9 +93,8 @@ function checkMode(mode: unknown, option: string): void {
  * Locks by key, across all processes on the same ensemble and namespace: exclusive locks and read/write
  * locks; see {@link LockMode}.
  *
- * The locks of a list of keys are acquired together, all or none, under one deadline and in an order that
- * is the same for all callers, so that two lists cannot deadlock. Nested calls do not follow that order:
- * give them a finite `wait`.
+ * The locks of a list of keys are acquired together, all or none, under one deadline and in an order that is the same
+ * for all callers, so that two lists cannot deadlock. Nested calls do not follow that order: give them a finite `wait`.
  *
  * Each method that acquires may reject as those of a {@link Lock} do, and with {@link SelfDeadlockError} or
  * {@link DeadlockError} (`onDeadlock: 'refuse'`). It then holds nothing.
@@ -131,9 +130,8 @@ export class LockService extends LeaseService {
   }
 
   /**
-   * Acquires the lock; any call chain may release the lease:
-   * `await using lease = await locks.acquire('stock')`. Never re-enters: rejects with a
-   * {@link SelfDeadlockError} if the caller's own call chain holds the key.
+   * Acquires the lock; any call chain may release the lease: `await using lease = await locks.acquire('stock')`. Never
+   * re-enters: rejects with a {@link SelfDeadlockError} if the caller's own call chain holds the key.
    */
   async acquire<K extends LockKeys>(key: K, options: LockOptions = {}): Promise<LeaseOf<K>> {
     return this.acquireLease(this.request(key, options));

@@ -16,9 +16,8 @@ export interface ZkHealthOptions {
 }
 
 /**
- * Reports a connection to Terminus: up while it is connected, degraded while it is suspended and its session
- * may still be alive, down without a session. Reads the state that the client keeps, without a request
- * to ZooKeeper.
+ * Reports a connection to Terminus: up while it is connected, degraded while it is suspended and its session may still
+ * be alive, down without a session. Reads the state that the client keeps, without a request to ZooKeeper.
  *
  * ```ts
  * check() {
