@@ -4,18 +4,25 @@
  * @publicApi
  */
 export interface Stat {
+  /** The transaction that created the znode. */
   readonly czxid: number;
+  /** The transaction that last set the data. */
   readonly mzxid: number;
+  /** The transaction that last created or deleted a child. */
   readonly pzxid: number;
-  /** Wall-clock milliseconds since 1970. */
+  /** When it was created: milliseconds since 1970 by the clock of the ensemble. */
   readonly ctime: number;
-  /** Wall-clock milliseconds since 1970. */
+  /** When its data was last set, as `ctime`. */
   readonly mtime: number;
+  /** The number of changes of the data. */
   readonly version: number;
+  /** The number of changes of the list of children. */
   readonly cversion: number;
+  /** The number of changes of the ACL. */
   readonly aversion: number;
   /** The owning session's id in hexadecimal, `'0'` for a node that is not ephemeral. */
   readonly ephemeralOwner: string;
+  /** Bytes. */
   readonly dataLength: number;
   readonly numChildren: number;
 }
@@ -51,13 +58,16 @@ export interface Acl {
  */
 export interface Auth {
   scheme: 'digest';
+  /** Not empty, without `:` and NUL. */
   user: string;
+  /** Not empty, without NUL. */
   password: string;
 }
 
 /**
- * The event that fired a watch. `session` means that the watch may have missed events, because the
- * client reconnected or the session ended: read the znode again.
+ * The event that fired a watch: the znode was created or deleted, its data `changed`, or a `child` of it was created or
+ * deleted. `session` means that the watch may have missed events, because the client reconnected or the session ended:
+ * read the znode again.
  *
  * @publicApi
  */

@@ -43,7 +43,11 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     this.#thread = thread;
   }
 
-  /** Resolves when clients can connect. Rejects if an option is wrong or the port is in use. */
+  /**
+   * Resolves when clients can connect.
+   *
+   * @throws TypeError or RangeError for a wrong option; Error with the code EADDRINUSE if the port is in use
+   */
   static async start(options: EmbeddedZooKeeperOptions = {}): Promise<EmbeddedZooKeeper> {
     const resolved = resolveOptions(options);
     const thread = await ServerThread.start({ options: resolved, saved: undefined });
@@ -79,7 +83,12 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     });
   }
 
-  /** Expires a session: deletes its ephemeral nodes, which fires watches, and closes its connection. */
+  /**
+   * Expires a session: deletes its ephemeral nodes, which fires watches, and closes its connection.
+   *
+   * @param id hexadecimal
+   * @throws TypeError for another format; Error if there is no such session, or the server is stopped
+   */
   async expireSession(id: string): Promise<void> {
     await this.#running().call('expireSession', parseSessionId(id));
   }
@@ -92,6 +101,8 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
   /**
    * Advances the server's clock by `ms` milliseconds. Sessions with a shorter timeout expire, even if they are
    * connected. Expired TTL nodes and empty containers are removed, whatever `containerCheckInterval` is.
+   *
+   * @throws TypeError or RangeError unless `ms` is a whole number of 0 or more; Error if the server is stopped
    */
   async skipClock(ms: number): Promise<void> {
     integer('skipClock', ms, 0, Number.MAX_SAFE_INTEGER);

@@ -20,7 +20,7 @@ import { LeaseTerm, type Term } from './term.js';
  * @publicApi
  */
 export interface CandidateOptions {
-  /** The name of this participant for the others, such as its address. Default: host name and process id. */
+  /** The name of this participant, such as its address: at most 4,096 bytes. Default: host name and process id. */
   id?: string;
   /** The name of the election in errors and terms. Default: the path. */
   key?: string;
@@ -65,6 +65,7 @@ const THIS_PROCESS = `${hostname()}:${process.pid}`;
 export abstract class Candidate {
   /** The name of this participant for the others. */
   readonly id: string;
+  /** The name of the election in errors and terms. */
   readonly key: string;
   /** The marker in the names of its znodes. */
   protected abstract readonly marker: string;
@@ -88,6 +89,7 @@ export abstract class Candidate {
 
   constructor(
     readonly client: ZkClient,
+    /** The parent znode of the election. */
     readonly path: string,
     options: CandidateOptions = {},
   ) {
@@ -107,6 +109,7 @@ export abstract class Candidate {
     setMaxListeners(0, this.closing.signal);
   }
 
+  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
   get state(): CandidateState {
     return this.phase;
   }
@@ -116,6 +119,7 @@ export abstract class Candidate {
     return this.present?.active ? this.present : undefined;
   }
 
+  /** Whether this participant leads. Reads the clock of the session. */
   get hasLeadership(): boolean {
     return this.term !== undefined;
   }
@@ -214,7 +218,7 @@ export abstract class Candidate {
         else await this.pauseAfter(error as Error);
       }
     }
-    // Cleared in the same tick as the last check of `wanted`; otherwise requeue() would take this loop for one that runs.
+    // Cleared in the tick of the last check of `wanted`; otherwise requeue() would take this loop for one that runs.
     this.campaign = undefined;
     // The client was closed during a term after which no other was wanted.
     if (this.client.state === 'CLOSED') void this.end(false);

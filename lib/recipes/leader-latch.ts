@@ -18,7 +18,8 @@ import type { LeaseTerm, Term } from './term.js';
  */
 
 /**
- * Whether the listeners are called when a leadership ends because the latch is closed. Curator's CloseMode.
+ * Whether the listeners are called when a leadership ends because the latch is closed: `'silent'` calls none, `'notify'`
+ * calls them with undefined. Curator's CloseMode.
  *
  * @publicApi
  */

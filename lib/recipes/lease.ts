@@ -102,7 +102,8 @@ export interface AcquireOptions {
   signal?: AbortSignal;
   /**
    * Milliseconds after the grant for which the lock stays taken, even if it is released earlier, so that a short job does
-   * not run again on a machine whose clock is late. Ends with the process or its session. Default 0.
+   * not run again on a machine whose clock is late. Ends with the process or its session. Less than 24 days, and at most
+   * `holdAtMost`. Default 0.
    */
   holdAtLeast?: number;
   /**
@@ -122,7 +123,7 @@ export interface AcquireOptions {
    * without a round trip. Another process that asks for the free lock gets it, also with `wait: 0`, after a few messages
    * between the two processes and the server. While the lock is held, such a try may take 500 ms to be refused.
    * {@link Participant.mayLinger} shows it to other processes. A znode that readers share lingers only if the first of
-   * them asked for it. Permits and the locks of a multi-lock do not linger. Default 0.
+   * them asked for it. Permits and the locks of a multi-lock do not linger. Less than 24 days. Default 0.
    */
   linger?: number;
   /**
@@ -134,7 +135,7 @@ export interface AcquireOptions {
    * refused, usually the latest. In both cases {@link onDeadlock} reports the cycle.
    */
   onDeadlock?: 'report' | 'refuse';
-  /** What the znode says about this caller. Default: only its host and process id. */
+  /** Stored in the znode beside the host and process id, together at most 4,096 bytes of JSON. Default: nothing. */
   details?: HolderDetails;
 }
 

@@ -45,11 +45,14 @@ export interface Entry {
  *
  * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError}, {@link WaitCancelledError},
  * {@link ConnectionError}, {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
- * {@link ShuttingDownError} or {@link BadOptionError}. It leaves no znode behind then.
+ * {@link ShuttingDownError} or {@link BadOptionError}; under `onDeadlock: 'refuse'` with {@link DeadlockError}; and, if its
+ * call chain holds the lock already, with {@link SelfDeadlockError} where it does not re-enter, or {@link LeaseLostError}
+ * if that lease was lost. A rejected acquire leaves no znode behind.
  *
  * @publicApi
  */
 export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
+  /** The name of the lock in errors and leases. */
   readonly key: string;
   protected readonly reentrant: boolean;
 
@@ -110,12 +113,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
     checkAcquire(options);
-    if (this.heldByChain()) {
-      const how = this.reentrant
-        ? 'use withLock() or enter(), or release it first'
-        : 'release it first';
-      throw this.selfDeadlock(`is held by this call chain, and acquire() never re-enters: ${how}`);
-    }
+    const advice = this.reentrant ? 'release it first, or use withLock()' : undefined;
+    if (this.heldByChain()) throw this.selfDeadlock('and acquire() never re-enters', advice);
     return (await this.acquireGrant(options)).lease(this.key, options);
   }
 
@@ -156,20 +155,16 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   /** Acquires a grant. Returns the grant itself if the caller need not wait at all. */
   protected abstract take(options: Options): Promise<Grant> | Grant;
 
-  protected selfDeadlock(problem: string): SelfDeadlockError {
-    const { key } = this;
-    return new SelfDeadlockError(`lock ${JSON.stringify(key)} ${problem}`, { key });
+  protected selfDeadlock(why: string, advice = 'release it first'): SelfDeadlockError {
+    const held = `lock ${JSON.stringify(this.key)} is held by this call chain`;
+    return new SelfDeadlockError(`${held} ${why}: ${advice}`, { key: this.key });
   }
 
   /** Checks the options and returns the grant that the call chain enters again, if there is one. */
   private reentered(options: Options): Grant | undefined {
     checkAcquire(options);
     const outer = this.heldByChain();
-    if (outer && !this.reentrant) {
-      throw this.selfDeadlock(
-        'is held by this call chain, and reentrant is false: release it first',
-      );
-    }
+    if (outer && !this.reentrant) throw this.selfDeadlock('and reentrant is false');
     if (outer) publishReentry(this);
     return outer;
   }

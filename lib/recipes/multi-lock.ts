@@ -32,6 +32,7 @@ export interface MultiLease extends Lease {
 export class MultiLock {
   private readonly inOrder: readonly Lock[];
 
+  /** @throws BadOptionError unless there is at least one lock, and all are on different paths */
   constructor(private readonly locks: readonly Lock[]) {
     if (!Array.isArray(locks) || locks.length === 0) {
       throw new BadOptionError('locks', locks, 'a list of at least one lock');
@@ -39,11 +40,8 @@ export class MultiLock {
     const paths = new Set<string>();
     for (const [index, lock] of locks.entries()) {
       if (typeof (lock as Lock | null | undefined)?.acquire !== 'function') {
-        throw new BadOptionError(
-          `locks[${index}]`,
-          lock,
-          'a Mutex, ReadLock, WriteLock, Semaphore or NonReentrantMutex',
-        );
+        const expected = 'a Mutex, ReadLock, WriteLock, Semaphore or NonReentrantMutex';
+        throw new BadOptionError(`locks[${index}]`, lock, expected);
       }
       const { path } = lock;
       if (paths.has(path)) {
@@ -81,7 +79,7 @@ export class MultiLock {
     };
   }
 
-  /** As {@link Lock.acquire}. */
+  /** As {@link Lock.acquire}, with one deadline for all locks. If it rejects, it holds none of them. */
   async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
     return this.takeAll(options, (lock, rest) => lock.acquire(rest));
   }

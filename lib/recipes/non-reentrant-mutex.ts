@@ -23,9 +23,7 @@ export class NonReentrantMutex extends Semaphore {
 
   protected override heldByChain(): Grant | undefined {
     if (grantInChain(this.client, this.path, 'semaphore')) {
-      throw this.selfDeadlock(
-        'is held by this call chain, and a NonReentrantMutex never re-enters: release it first',
-      );
+      throw this.selfDeadlock('and a NonReentrantMutex never re-enters');
     }
     return undefined;
   }

@@ -49,7 +49,10 @@ export class ReadWriteLock {
     this.write = new WriteLock(client, path, options);
   }
 
-  /** Turns a lease of `write.acquire()` into a read lease, with no other writer in between. */
+  /**
+   * Turns a lease of `write.acquire()` into a read lease, with no other writer in between. Rejects as
+   * {@link ReadLock.acquireBeside} does; the write lease is then not released.
+   */
   async downgrade(lease: Lease): Promise<Lease> {
     const reading = await this.read.acquireBeside(lease);
     await lease.release();
@@ -70,9 +73,8 @@ export class WriteLock extends Lock {
   protected override heldByChain(): Grant | undefined {
     const writing = reentrantGrant(this.client, this.path, 'write');
     if (!writing && grantInChain(this.client, this.path, 'read')) {
-      throw this.selfDeadlock(
-        'is held by this call chain for reading, and the write lock would wait for that: release the read lock first',
-      );
+      const why = 'for reading, and the write lock would wait for that';
+      throw this.selfDeadlock(why, 'release the read lock first');
     }
     return writing;
   }
@@ -96,7 +98,12 @@ export class ReadLock extends Lock {
     super(client, path, 'read', options);
   }
 
-  /** Acquires the read lock for the holder of a write lease on the same path, without a wait. */
+  /**
+   * Acquires the read lock for the holder of a write lease on the same path, without a wait for other holders.
+   *
+   * @throws BadOptionError for any other lease; LeaseLostError if the write lease was lost or released; ConnectionError,
+   *   NotAuthorizedError
+   */
   async acquireBeside(lease: Lease): Promise<Lease> {
     const writing = grantOf(lease);
     if (writing?.ownership.recipe !== 'write' || writing.ownership.path !== this.path) {

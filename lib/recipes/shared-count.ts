@@ -8,19 +8,21 @@ import { ForeignNodeError } from './errors.js';
  */
 
 const BYTES = 4;
-/** Bytes of wrong data in an error. */
-const MAX_SHOWN = 32;
 const LARGEST = 2 ** 31 - 1;
 
 /**
  * A number that all processes share, in the format of Curator's `SharedCount`. For example, the number of permits of a
- * semaphore that changes while the semaphore is in use.
+ * semaphore that changes while the semaphore is in use. An integer between -(2^31 - 1) and 2^31 - 1: others are a
+ * BadOptionError. All methods reject as the operations of {@link ZkClient} do, and those that read with a
+ * ForeignNodeError if the data of the znode has another format.
  *
  * @publicApi
  */
 export class SharedCount {
+  /** @throws BadOptionError if the path is invalid */
   constructor(
     readonly client: ZkClient,
+    /** The znode of the number. */
     readonly path: string,
   ) {
     checkPath(path);
@@ -93,7 +95,7 @@ export class SharedCount {
   private decode({ data, stat }: { data: Buffer; stat: Stat }): { value: number; version: number } {
     if (data.length !== BYTES) {
       throw new ForeignNodeError(
-        `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes, ${data.toString('hex', 0, MAX_SHOWN)}; use another path`,
+        `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path`,
       );
     }
     return { value: data.readInt32BE(), version: stat.version };

@@ -12,7 +12,8 @@ const MAX_KEY_LENGTH = 1024;
 const UNSAFE = /[%/\u0001-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff\u{10000}-\u{10ffff}]/gu;
 
 /**
- * The key of one lock, or the keys of several locks that are acquired together.
+ * The key of one lock, or different keys of several locks that are acquired together. A key is a non-empty string of at
+ * most 1,024 characters (UTF-16 code units) without NUL.
  *
  * @publicApi
  */

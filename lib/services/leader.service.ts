@@ -118,7 +118,7 @@ export class LeaderService {
     return (this.candidateOf(election) ?? this.latch(election)).term;
   }
 
-  /** Resolves with the leader among all processes, or undefined. Does not join the election. */
+  /** As {@link participants}, but resolves with the first one, the leader; undefined if there is none. */
   async leader(election: string, options?: Pick<ElectionOptions, 'path'>) {
     const [first] = await this.participants(election, options);
     return first;
@@ -127,6 +127,8 @@ export class LeaderService {
   /**
    * Resolves with the participants of all processes: the leader, then the others in the order in which
    * they will lead. Does not join the election.
+   *
+   * @throws ForeignNodeError if another recipe uses the path; ConnectionError, NotAuthorizedError, ShuttingDownError
    */
   async participants(
     election: string,

@@ -116,6 +116,8 @@ export class SemaphoreService extends LeaseService {
   /**
    * Sets the number of permits for the callers that pass `permits: 'shared'`. A higher number wakes
    * waiters; a lower number takes nothing from present holders.
+   *
+   * @param permits 1 or more; anything else is a BadOptionError
    */
   async setPermits(
     key: string,
@@ -128,7 +130,7 @@ export class SemaphoreService extends LeaseService {
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
 
-  /** Resolves with the number of permits that nobody holds at present. */
+  /** Resolves with the number of permits that nobody holds. A shared number that was never set is a BadOptionError. */
   available(key: string, query: SemaphoreQuery): Promise<number> {
     return this.query(key, query, (semaphore) => semaphore.available());
   }
