@@ -30,7 +30,7 @@ export {
 } from './client/index.js';
 export {
   type AcquireOptions,
-  CancelLeadership,
+  CancelLeadershipError,
   Candidate,
   type CandidateOptions,
   type CandidateState,
@@ -42,7 +42,7 @@ export {
   type DeadlockMember,
   type Entry,
   type Fairness,
-  ForeignNodeError,
+  RecipeConflictError,
   type GrantKind,
   type Hold,
   type HolderDetails,

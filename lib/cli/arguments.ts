@@ -115,7 +115,7 @@ export function readArguments(
       tls: readTls(values),
       // The only transport with TLS. It needs no native code.
       transport: 'wire',
-      retry: { type: 'fixed', delay: 500, maxAttempts: 3 },
+      retry: { type: 'fixed', delay: 500, maxRetries: 3 },
     },
   };
 }

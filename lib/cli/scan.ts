@@ -1,6 +1,6 @@
 import type { ZkClient } from '../client/index.js';
 import {
-  ForeignNodeError,
+  RecipeConflictError,
   type LeaderParticipant,
   type Lock,
   Mutex,
@@ -50,7 +50,7 @@ async function lockSnapshot(client: ZkClient, path: string): Promise<LockSnapsho
     const participants = await found.lock.participants();
     return participants.length > 0 ? { ...seen, participants } : undefined;
   } catch (error) {
-    if (!(error instanceof ForeignNodeError)) throw error;
+    if (!(error instanceof RecipeConflictError)) throw error;
     return { ...seen, participants: [], problem: error.message };
   }
 }

@@ -91,12 +91,12 @@ export class Connector {
   }
 
   async #use(address: Address, attempt: Attempt, signal: AbortSignal): Promise<undefined> {
-    const { sessionTimeout, digests } = this.options;
+    const { sessionTimeout, authInfo } = this.options;
     const startedAt = instant();
     const transport = await this.connectTo({
       address,
       sessionTimeout,
-      digests,
+      authInfo,
       credentials: attempt.credentials(),
       listener: attempt.listener,
       signal,

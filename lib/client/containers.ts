@@ -10,7 +10,7 @@ const MAX_REAPED = 16;
  * Creates a container and its missing parents. Starts with the deepest, because usually only that one is missing.
  *
  * @param path with the chroot, which may be missing too
- * @param acl of each container that is created; the session must have `createsWithAcl`
+ * @param acl of each container that is created; the session must have `aclOnCreate`
  */
 export async function ensureContainers(
   session: LiveSession,

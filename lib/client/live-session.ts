@@ -116,7 +116,7 @@ export class LiveSession extends ManagedSession implements Session {
    * Creates one container.
    *
    * @param full with the chroot, which may be missing too
-   * @param acl ignored if the session has not `createsWithAcl`
+   * @param acl ignored if the session has not `aclOnCreate`
    */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
     return this.request('create', full, (transport, reply: Reply<string>) =>

@@ -101,7 +101,7 @@ export abstract class ManagedSession {
   }
 
   /** Whether createContainer() can set an ACL. */
-  get createsWithAcl(): boolean {
+  get aclOnCreate(): boolean {
     return this.#transport?.aclOnCreate ?? false;
   }
 

@@ -95,7 +95,7 @@ export function normalizeOptions(given: unknown) {
     sessionTimeout: Math.round(checkMilliseconds(sessionTimeout, 'sessionTimeout')),
     connectTimeout: checkMilliseconds(connectTimeout, 'connectTimeout'),
     namespace: normalizeNamespace(options.namespace),
-    digests: checkAuth(auth).map(({ user, password }) => `${user}:${password}`),
+    authInfo: checkAuth(auth).map(({ user, password }) => `${user}:${password}`),
     acl: options.acl === undefined ? undefined : checkAcl(options.acl),
     retry: toRetryFunction(options.retry),
     policy: policy as ConnectionPolicy,

@@ -17,15 +17,15 @@ export type RetryPolicy =
       baseDelay?: number;
       /** The maximum of the limit, milliseconds; default 3,000, or `baseDelay` if that is more. */
       maxDelay?: number;
-      /** Attempts after the first; default 10: about 9 seconds of waiting on average, 18 at most. */
-      maxAttempts?: number;
+      /** Attempts after the first one; default 10: about 9 seconds of waiting on average, 18 at most. */
+      maxRetries?: number;
     }
   | {
       type: 'fixed';
       /** Milliseconds. */
       delay: number;
-      /** Attempts after the first; default 10. */
-      maxAttempts?: number;
+      /** Attempts after the first one; default 10. */
+      maxRetries?: number;
     }
   | {
       type: 'forever';
@@ -44,8 +44,8 @@ export type RetryPolicy =
 export type RetryFunction = (attempt: number, elapsedMs: number) => number | undefined;
 
 const FIELDS: ReadonlyMap<unknown, readonly string[]> = new Map([
-  ['exponential', ['baseDelay', 'maxDelay', 'maxAttempts']],
-  ['fixed', ['delay', 'maxAttempts']],
+  ['exponential', ['baseDelay', 'maxDelay', 'maxRetries']],
+  ['fixed', ['delay', 'maxRetries']],
   ['forever', ['delay']],
   ['none', []],
 ]);
@@ -77,11 +77,11 @@ export function toRetryFunction(
     if (fields.includes(name)) continue;
     throw new BadOptionError(`retry.${name}`, value, `left out for the type ${String(type)}`);
   }
-  const { baseDelay = 100, maxAttempts = 10, delay } = rest;
-  if (!Number.isSafeInteger(maxAttempts) || (maxAttempts as number) < 0) {
-    throw new BadOptionError('retry.maxAttempts', maxAttempts, 'a whole number of attempts');
+  const { baseDelay = 100, maxRetries = 10, delay } = rest;
+  if (!Number.isSafeInteger(maxRetries) || (maxRetries as number) < 0) {
+    throw new BadOptionError('retry.maxRetries', maxRetries, 'a whole number of 0 or more');
   }
-  const isOver = (attempt: number) => attempt > (maxAttempts as number);
+  const isOver = (attempt: number) => attempt > (maxRetries as number);
 
   switch (type) {
     case 'exponential': {

@@ -1,5 +1,5 @@
 /** The longest timer of Node in milliseconds, 24.8 days. A longer wait ends then, too. */
-export const LONGEST_TIMER = 2 ** 31 - 1;
+export const MAX_TIMER = 2 ** 31 - 1;
 
 /**
  * Resolves after a number of milliseconds.

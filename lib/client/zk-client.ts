@@ -231,7 +231,7 @@ export class ZkClient {
   async ensureContainers(path: string): Promise<void> {
     const { chroot, acl } = this.#options;
     const full = checkRequest(chroot, path);
-    if (acl && !(await this.#sessions.session()).createsWithAcl) {
+    if (acl && !(await this.#sessions.session()).aclOnCreate) {
       return this.#containers.ensureContainers(path);
     }
     return this.#read((session) => ensureContainers(session, full, acl));

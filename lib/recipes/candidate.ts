@@ -48,7 +48,7 @@ export type CandidateState = 'latent' | 'started' | 'closed';
 const RETRY_AFTER = 1000;
 
 /** Bytes. Each request to join the election contains the id. */
-const LONGEST_ID = 4096;
+const MAX_ID_BYTES = 4096;
 
 const THIS_PROCESS = `${hostname()}:${process.pid}`;
 
@@ -69,17 +69,17 @@ export abstract class Candidate {
   readonly key: string;
   /** The marker in the names of its znodes. */
   protected abstract readonly marker: string;
-  /** Whether another term is wanted after the present one. */
+  /** Whether another term is wanted after the current one. */
   protected wanted = true;
-  protected present: LeaseTerm | undefined;
+  protected current: LeaseTerm | undefined;
   /** The last error that prevented joining; undefined while this candidate has joined or tries again. */
   protected failure: Error | undefined;
   /** Emits when a caller that waits for the leadership must check again. */
-  protected readonly changed = new Listeners<void>();
+  protected readonly leadershipWaiters = new Listeners<void>();
   protected readonly closing = new AbortController();
   /** Resolves when the znode of the latest term is deleted. */
   protected serving: Promise<void> | undefined;
-  private changes = new Listeners<Term | undefined>();
+  private listeners = new Listeners<Term | undefined>();
   private readonly report: (error: unknown) => void;
   private phase: CandidateState = 'latent';
   /** Settles when it leaves the election; undefined while it is not in it. */
@@ -95,8 +95,8 @@ export abstract class Candidate {
   ) {
     checkBelowRoot(path);
     const { id = THIS_PROCESS, key = path, onError = warn } = options;
-    if (typeof id !== 'string' || Buffer.byteLength(id) > LONGEST_ID) {
-      throw new BadOptionError('id', id, `a string of at most ${LONGEST_ID} bytes`);
+    if (typeof id !== 'string' || Buffer.byteLength(id) > MAX_ID_BYTES) {
+      throw new BadOptionError('id', id, `a string of at most ${MAX_ID_BYTES} bytes`);
     }
     if (typeof key !== 'string' || key === '') {
       throw new BadOptionError('key', key, 'a non-empty string');
@@ -114,9 +114,9 @@ export abstract class Candidate {
     return this.phase;
   }
 
-  /** The present term of this participant; undefined while it does not lead. */
+  /** The current term of this participant; undefined while it does not lead. */
   get term(): Term | undefined {
-    return this.present?.active ? this.present : undefined;
+    return this.current?.active ? this.current : undefined;
   }
 
   /** Whether this participant leads. Reads the clock of the session. */
@@ -142,7 +142,7 @@ export abstract class Candidate {
   onChange(listener: (term: Term | undefined) => void): () => void {
     checkFunction(listener, 'listener');
     let leads = this.hasLeadership;
-    return this.changes.add((term) => {
+    return this.listeners.add((term) => {
       // An earlier listener may have ended the term already. Then this one is not called.
       if (!leads && !term?.active) return;
       leads = term !== undefined;
@@ -178,9 +178,9 @@ export abstract class Candidate {
   protected async end(silent: boolean, reason: Error = this.illegal('was closed')): Promise<void> {
     this.phase = 'closed';
     // The listeners are removed before the term ends, as Curator does.
-    if (silent) this.changes = new Listeners();
+    if (silent) this.listeners = new Listeners();
     this.closing.abort(reason);
-    this.present?.end('given up');
+    this.current?.end('given up');
     await this.campaign;
   }
 
@@ -242,25 +242,25 @@ export abstract class Candidate {
       // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
       this.reported = undefined;
-      this.present = term;
+      this.current = term;
       // This is the first listener of the signal, because nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {
         publishTermOver(this, term);
-        this.changes.emit(undefined);
+        this.listeners.emit(undefined);
       });
       publishElected(this, term);
-      this.changed.emit();
-      this.changes.emit(term);
+      this.leadershipWaiters.emit();
+      this.listeners.emit(term);
       await this.lead(term);
     } finally {
-      this.present = undefined;
+      this.current = undefined;
       await term.release();
     }
   }
 
   private async pauseAfter(failure: Error): Promise<void> {
     this.failure = failure;
-    this.changed.emit();
+    this.leadershipWaiters.emit();
     if (failure.message !== this.reported) this.reportError(failure);
     this.reported = failure.message;
     const { signal } = this.closing;

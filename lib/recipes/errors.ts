@@ -66,13 +66,14 @@ export class SelfDeadlockError extends CoordinationError {
 }
 
 /**
- * The path contains znodes of another recipe. Two recipes on one path would not exclude each other. All users of the path
- * get this error, because none of them can know which recipe is the intended one.
+ * The path contains znodes of another recipe, or the znode of a SharedCount has data of another format. Two recipes on one
+ * path would not exclude each other. All users of the path get this error, because none of them can know which recipe is
+ * the intended one.
  *
  * @publicApi
  */
-export class ForeignNodeError extends CoordinationError {
-  readonly code = 'FOREIGN_NODE';
+export class RecipeConflictError extends CoordinationError {
+  readonly code = 'RECIPE_CONFLICT';
 }
 
 /**

@@ -43,7 +43,7 @@ export { currentLease, currentTerm, runDetached } from './internals/call-chain.j
 export { onDeadlock } from './internals/deadlock/report.js';
 export {
   DeadlockError,
-  ForeignNodeError,
+  RecipeConflictError,
   IllegalStateError,
   LeaseLostError,
   LockBusyError,
@@ -56,7 +56,7 @@ export {
 export type { AcquireOptions, Fairness, Lease } from './lease.js';
 export { type CloseMode, LeaderLatch, type LeaderLatchOptions } from './leader-latch.js';
 export {
-  CancelLeadership,
+  CancelLeadershipError,
   LeaderSelector,
   type LeaderSelectorOptions,
   type TakeLeadership,

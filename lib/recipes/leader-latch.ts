@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkOptions } from '../client/validation.js';
-import { LONGEST_TIMER, sleep as pause } from '../client/sleep.js';
+import { MAX_TIMER, sleep as pause } from '../client/sleep.js';
 import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';
@@ -58,7 +58,7 @@ export class LeaderLatch extends Candidate {
    *
    * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   IllegalStateError if the latch is not started, or is closed meanwhile; and the error that keeps it from the election:
-   *   ConnectionError when the retry policy gives up, NotAuthorizedError, ForeignNodeError
+   *   ConnectionError when the retry policy gives up, NotAuthorizedError, RecipeConflictError
    */
   async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
     checkAcquire(options);
@@ -83,7 +83,7 @@ export class LeaderLatch extends Candidate {
    */
   async resign(): Promise<void> {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
-    await this.present?.release();
+    await this.current?.release();
   }
 
   /**
@@ -103,9 +103,9 @@ export class LeaderLatch extends Candidate {
 
   private async untilChange(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
     try {
-      await pause(Math.min(milliseconds, LONGEST_TIMER), {
+      await pause(Math.min(milliseconds, MAX_TIMER), {
         signals: [signal, this.closing.signal],
-        until: (wake) => this.changed.add(wake),
+        until: (wake) => this.leadershipWaiters.add(wake),
         ref: true,
       });
     } catch {

@@ -39,7 +39,7 @@ export type TakeLeadership = (term: Term) => void | Promise<void>;
  *
  * @publicApi
  */
-export class CancelLeadership extends CoordinationError {
+export class CancelLeadershipError extends CoordinationError {
   readonly code = 'CANCEL_LEADERSHIP';
 
   constructor(message = 'the leader gave the leadership up') {
@@ -74,7 +74,7 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
-   * Joins the queue for another term, or for one after the present term. Returns false if it is in the queue already.
+   * Joins the queue for another term, or for one after the current term. Returns false if it is in the queue already.
    *
    * @throws IllegalStateError if it is not started, or closed
    */
@@ -86,10 +86,10 @@ export class LeaderSelector extends Candidate {
     return true;
   }
 
-  /** Aborts the signal of the present term. Returns false if it does not lead. */
+  /** Aborts the signal of the current term. Returns false if it does not lead. */
   interruptLeadership(): boolean {
     if (!this.hasLeadership) return false;
-    this.present!.end('interrupted');
+    this.current!.end('interrupted');
     return true;
   }
 
@@ -108,7 +108,7 @@ export class LeaderSelector extends Candidate {
   }
 
   /**
-   * Leaves the election and aborts the signal of a present term. Resolves when `takeLeadership` has settled and the znode
+   * Leaves the election and aborts the signal of a current term. Resolves when `takeLeadership` has settled and the znode
    * is deleted, as {@link Lease.release} does, or at once if `takeLeadership` itself calls it. Idempotent.
    */
   async close(): Promise<void> {
@@ -119,7 +119,7 @@ export class LeaderSelector extends Candidate {
 
   /** Whether the caller is `takeLeadership`, which would wait for itself. */
   private get byLeader(): boolean {
-    return this.present !== undefined && currentTerm(this.key) === this.present;
+    return this.current !== undefined && currentTerm(this.key) === this.current;
   }
 
   protected override async lead(term: LeaseTerm): Promise<void> {
@@ -128,7 +128,7 @@ export class LeaderSelector extends Candidate {
       await runLeading(term, async () => this.takeLeadership(term));
     } catch (error) {
       // An error by the signal of the term is the expected end.
-      if (!(error instanceof CancelLeadership || isAbortBy(term.signal, error)))
+      if (!(error instanceof CancelLeadershipError || isAbortBy(term.signal, error)))
         this.reportError(error);
     }
   }

@@ -1,5 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { LONGEST_TIMER } from '../client/sleep.js';
+import { MAX_TIMER } from '../client/sleep.js';
 import { checkRecord } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
@@ -152,7 +152,7 @@ export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) 
     wrong = ['wait', wait, '0 or more milliseconds, or Infinity'];
   } else if (isBelow(linger, 0)) {
     wrong = ['linger', linger, '0 or more milliseconds'];
-  } else if ((linger ?? 0) > LONGEST_TIMER) {
+  } else if ((linger ?? 0) > MAX_TIMER) {
     wrong = ['linger', linger, 'less than 24 days'];
   } else if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
     wrong = ['fairness', fairness, "'handover' or 'strict'"];
@@ -162,7 +162,7 @@ export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) 
     wrong = ['holdAtLeast', holdAtLeast, '0 or more milliseconds'];
   } else if (isBelow(holdAtMost, 1)) {
     wrong = ['holdAtMost', holdAtMost, '1 or more milliseconds, or Infinity'];
-  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, LONGEST_TIMER)) {
+  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, MAX_TIMER)) {
     wrong = ['holdAtLeast', holdAtLeast, 'less than 24 days and than holdAtMost'];
   } else if (signal !== undefined && !(signal instanceof AbortSignal)) {
     wrong = ['signal', signal, 'an AbortSignal'];

@@ -44,7 +44,7 @@ export interface Entry {
  * The base of all locks. Its constructor sends nothing, so an object can be made where it is used.
  *
  * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError}, {@link WaitCancelledError},
- * {@link ConnectionError}, {@link NotAuthorizedError}, {@link ForeignNodeError}, {@link SequenceExhaustedError},
+ * {@link ConnectionError}, {@link NotAuthorizedError}, {@link RecipeConflictError}, {@link SequenceExhaustedError},
  * {@link ShuttingDownError} or {@link BadOptionError}; under `onDeadlock: 'refuse'` with {@link DeadlockError}; and, if its
  * call chain holds the lock already, with {@link SelfDeadlockError} where it does not re-enter, or {@link LeaseLostError}
  * if that lease was lost. A rejected acquire leaves no znode behind.

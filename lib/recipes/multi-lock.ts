@@ -107,7 +107,7 @@ export class MultiLock {
           // The next holder of each lock needs a token above the highest of these, which a handover would not give.
           grantOf(lease)?.ownership.endAfterGrants();
         }
-        return new AllLeases(
+        return new CombinedLease(
           this.locks.map((lock) => taken.get(lock)!),
           leases,
         );
@@ -151,7 +151,7 @@ function grantLeases(leases: readonly Lease[]): GrantLease[] {
   return leases.filter((lease) => lease instanceof GrantLease);
 }
 
-class AllLeases extends LeaseBase implements MultiLease {
+class CombinedLease extends LeaseBase implements MultiLease {
   private readonly loss: AbortSignal;
   private request: AbortSignal | undefined;
 

@@ -83,7 +83,7 @@ export class PermitAcquisition {
     return queueOf({ parent: this.leases, markers: LEASES }, children).length;
   }
 
-  /** @throws ForeignNodeError if another recipe uses the path: its holders would not see ours */
+  /** @throws RecipeConflictError if another recipe uses the path: its holders would not see ours */
   async checkForeignNodes(): Promise<void> {
     const children = await childrenOf(this.client, this.path);
     const others = children.filter((name) => name !== 'locks' && name !== 'leases');

@@ -1,20 +1,20 @@
 import { BadOptionError, NodeError } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
-import { ForeignNodeError } from './errors.js';
+import { RecipeConflictError } from './errors.js';
 
 /*
  * Shared count (Curator's SharedCount): a number in a znode, four bytes, big-endian, changed by versioned sets.
  */
 
 const BYTES = 4;
-const LARGEST = 2 ** 31 - 1;
+const MAX_VALUE = 2 ** 31 - 1;
 
 /**
  * A number that all processes share, in the format of Curator's `SharedCount`. For example, the number of permits of a
  * semaphore that changes while the semaphore is in use. An integer between -(2^31 - 1) and 2^31 - 1: others are a
  * BadOptionError. All methods reject as the operations of {@link ZkClient} do, and those that read with a
- * ForeignNodeError if the data of the znode has another format.
+ * RecipeConflictError if the data of the znode has another format.
  *
  * @publicApi
  */
@@ -94,7 +94,7 @@ export class SharedCount {
 
   private decode({ data, stat }: { data: Buffer; stat: Stat }): { value: number; version: number } {
     if (data.length !== BYTES) {
-      throw new ForeignNodeError(
+      throw new RecipeConflictError(
         `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path`,
       );
     }
@@ -103,8 +103,8 @@ export class SharedCount {
 }
 
 function encode(value: unknown): Uint8Array {
-  if (!Number.isInteger(value) || Math.abs(value as number) > LARGEST) {
-    throw new BadOptionError('value', value, `an integer of at most ${LARGEST}`);
+  if (!Number.isInteger(value) || Math.abs(value as number) > MAX_VALUE) {
+    throw new BadOptionError('value', value, `an integer of at most ${MAX_VALUE}`);
   }
   const data = Buffer.alloc(BYTES);
   data.writeInt32BE(value as number);

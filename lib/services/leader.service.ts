@@ -128,7 +128,7 @@ export class LeaderService {
    * Resolves with the participants of all processes: the leader, then the others in the order in which
    * they will lead. Does not join the election.
    *
-   * @throws ForeignNodeError if another recipe uses the path; ConnectionError, NotAuthorizedError, ShuttingDownError
+   * @throws RecipeConflictError if another recipe uses the path; ConnectionError, NotAuthorizedError, ShuttingDownError
    */
   async participants(
     election: string,

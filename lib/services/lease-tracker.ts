@@ -13,7 +13,7 @@ export interface Admission {
    * True if the call chain holds the lock already. A shutdown waits for the outer lease and therefore
    * must not refuse the inner one.
    */
-  readonly reenters: boolean;
+  readonly isReentry: boolean;
   /** The locks to acquire. A warning about a long wait reads their holders. */
   readonly locks: readonly Pick<Lock, 'participants'>[];
 }
@@ -46,7 +46,7 @@ export class LeaseTracker {
     acquire: (signal: AbortSignal, onGranted: () => void) => Promise<T>,
   ): Promise<T> {
     checkSignal(signal);
-    if (this.refusal && !admission.reenters) throw refused(admission, this.refusal);
+    if (this.refusal && !admission.isReentry) throw refused(admission, this.refusal);
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.
     const cancel = takeController();

@@ -26,7 +26,7 @@ import {
 /**
  * What a lock excludes: `'exclusive'` all other holders, `'write'` all readers and writers, `'read'`
  * writers only. All users of a key use it either exclusively or with `'read'` and `'write'`: Curator has
- * different locks for the two. Where they meet on one key, the later one gets a {@link ForeignNodeError}.
+ * different locks for the two. Where they meet on one key, the later one gets a {@link RecipeConflictError}.
  *
  * @publicApi
  */
@@ -201,7 +201,7 @@ export class LockService extends LeaseService {
     return {
       key: [key].flat().join(', '),
       noun: 'lock',
-      reenters: locks.every(
+      isReentry: locks.every(
         (lock) => grantInChain(this.client, lock.path, 'mutex', 'read', 'write')?.held,
       ),
       locks,

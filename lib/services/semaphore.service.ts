@@ -165,7 +165,7 @@ export class SemaphoreService extends LeaseService {
     return {
       key,
       noun: 'semaphore',
-      reenters: false,
+      isReentry: false,
       locks: [semaphore],
       target: semaphore,
       options: acquireOptions,

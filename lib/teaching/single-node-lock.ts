@@ -11,7 +11,7 @@ import {
 } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
 import { checkBelowRoot } from '../client/validation.js';
-import { ForeignNodeError, LeaseLostError } from '../recipes/errors.js';
+import { RecipeConflictError, LeaseLostError } from '../recipes/errors.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead, stateChange } from '../recipes/internals/session-retry.js';
 import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
@@ -95,7 +95,7 @@ export class SingleNodeLock {
             // A pause may have outlived the session after the reply.
             await assertSameSession(this.client, session, signal);
           } else if (stat.ephemeralOwner === '0') {
-            throw new ForeignNodeError(
+            throw new RecipeConflictError(
               `${this.path} is not a lock: its znode is not ephemeral; use another path`,
             );
           } else {

@@ -35,7 +35,7 @@ const client = new ZkClient({
   transport,
   // A paused server accepts connections and never answers.
   connectTimeout: sessionTimeout / 4,
-  retry: { type: 'fixed', delay: 50, maxAttempts: 20 },
+  retry: { type: 'fixed', delay: 50, maxRetries: 20 },
 });
 const finishing = new AbortController();
 // Every wait adds a listener.

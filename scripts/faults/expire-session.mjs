@@ -16,7 +16,7 @@ export async function expireSession(port, credentials) {
         address,
         credentials,
         sessionTimeout: 10_000,
-        digests: [],
+        authInfo: [],
         signal: AbortSignal.timeout(10_000),
         listener: NO_LISTENER,
       });

@@ -48,7 +48,7 @@ async function connect({ process, setting, library, acceptsWork }: JobContext): 
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,
-        retry: { type: 'fixed', delay: 50, maxAttempts: 40 },
+        retry: { type: 'fixed', delay: 50, maxRetries: 40 },
       });
     } catch (error) {
       if (!(error instanceof library.recipes.ConnectionError) || !acceptsWork()) throw error;

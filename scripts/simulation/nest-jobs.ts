@@ -26,7 +26,7 @@ export async function startApplication(context: JobContext): Promise<Program> {
     connectTimeout: setting.sessionTimeout / 4,
     policy: setting.policy,
     participantId: incarnation.name,
-    retry: { type: 'fixed', delay: 50, maxAttempts: 40 } as const,
+    retry: { type: 'fixed', delay: 50, maxRetries: 40 } as const,
   };
   for (;;) {
     const builder = Test.createTestingModule({

@@ -26,7 +26,7 @@ afterEach(() => vi.restoreAllMocks());
 
 /** A port on which no server listens. */
 const NOWHERE = '127.0.0.1:1';
-const once = { type: 'fixed', delay: 10, maxAttempts: 2 } as const;
+const once = { type: 'fixed', delay: 10, maxRetries: 2 } as const;
 
 describe('an application with ZkModule', () => {
   it('is connected when it has started, and has no session when it has closed', async () => {

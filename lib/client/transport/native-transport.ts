@@ -57,7 +57,7 @@ class NativeTransport implements Transport {
     private readonly reject: (reason: unknown) => void,
   ) {
     const { ip, port } = request.address;
-    this.#unanswered = 1 + request.digests.length;
+    this.#unanswered = 1 + request.authInfo.length;
     native.emit = (event, _self, detail) => this.#onNativeEvent(event, detail);
     // The native client parses an IPv6 literal by its last colon, without brackets. It must never get a
     // name: it would resolve it after every reply, and lose the session when DNS fails.
@@ -79,8 +79,8 @@ class NativeTransport implements Transport {
     if (this.#phase !== 'handshake') return;
 
     // The native client sends them right after the handshake, before any request.
-    for (const digest of request.digests) {
-      native.add_auth('digest', digest, (code) => later(() => this.#onAuth(code)));
+    for (const userPassword of request.authInfo) {
+      native.add_auth('digest', userPassword, (code) => later(() => this.#onAuth(code)));
     }
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
     this.#handshakeCheck = setInterval(() => {

@@ -48,7 +48,7 @@ export interface ConnectRequest {
   /** Absent for a new session. */
   readonly credentials?: Credentials;
   /** `user:password` for ZooKeeper's digest scheme. */
-  readonly digests: readonly string[];
+  readonly authInfo: readonly string[];
   /** Cancels the attempt, which then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly listener: TransportListener;

@@ -40,8 +40,8 @@ export interface ByteStream {
   on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
 }
 
-/** A server's answer to the connect request. */
-export interface Greeting {
+/** The reply of a server to the connect request. */
+export interface ConnectResponse {
   /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
   readonly timeout: number;
   readonly sessionId: string;
@@ -51,7 +51,7 @@ export interface Greeting {
 }
 
 interface WireEvents {
-  greeted(greeting: Greeting): void;
+  connectResponse(response: ConnectResponse): void;
   /** The answer to one authenticate(). */
   authenticated(code: number): void;
   watched(event: NodeEvent, path: string): void;
@@ -80,7 +80,7 @@ export class WireConnection {
   /** The unanswered requests, in their order. */
   #pending: Pending[] = [];
   #xid = 0;
-  #greeted = false;
+  #connected = false;
   #state: 'open' | 'closing' | 'over' = 'open';
   #flushing = false;
 
@@ -101,14 +101,14 @@ export class WireConnection {
     });
   }
 
-  greet(request: ValueOf<typeof ConnectRequest>): void {
+  sendConnectRequest(request: ValueOf<typeof ConnectRequest>): void {
     this.#write((to) => ConnectRequest.write(request, to));
   }
 
-  authenticate(digest: string): void {
+  authenticate(userPassword: string): void {
     this.#write((to) => {
       RequestHeader.write({ xid: Xid.auth, type: OpCode.auth }, to);
-      AuthPacket.write({ type: 0, scheme: 'digest', auth: Buffer.from(digest) }, to);
+      AuthPacket.write({ type: 0, scheme: 'digest', auth: Buffer.from(userPassword) }, to);
     });
   }
 
@@ -187,9 +187,9 @@ export class WireConnection {
   }
 
   #onFrame(from: Reader): void {
-    if (!this.#greeted) {
-      this.#greeted = true;
-      return this.events.greeted(readGreeting(from));
+    if (!this.#connected) {
+      this.#connected = true;
+      return this.events.connectResponse(readConnectResponse(from));
     }
     const xid = from.int();
     const zxid = from.long();
@@ -221,7 +221,7 @@ export class WireConnection {
   }
 }
 
-function readGreeting(from: Reader): Greeting {
+function readConnectResponse(from: Reader): ConnectResponse {
   from.int(); // The version of the protocol.
   return {
     timeout: from.int(),

@@ -25,7 +25,12 @@ import {
   unreachableError,
   type WatchKind,
 } from './transport.js';
-import { type ByteStream, type Greeting, readStat, WireConnection } from './wire-connection.js';
+import {
+  type ByteStream,
+  type ConnectResponse,
+  readStat,
+  WireConnection,
+} from './wire-connection.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
@@ -49,7 +54,7 @@ class WireTransport implements Transport {
   readonly promptClose = true;
   readonly #connection: WireConnection;
   #phase: 'handshake' | 'up' | 'over' = 'handshake';
-  #greeting: Greeting | undefined;
+  #response: ConnectResponse | undefined;
   #unauthenticated: number;
 
   constructor(
@@ -58,9 +63,9 @@ class WireTransport implements Transport {
     private readonly resolve: (transport: Transport) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
-    this.#unauthenticated = request.digests.length;
+    this.#unauthenticated = request.authInfo.length;
     this.#connection = new WireConnection(stream, {
-      greeted: (greeting) => this.#onGreeting(greeting),
+      connectResponse: (response) => this.#onConnectResponse(response),
       authenticated: (code) => {
         if (code !== ErrorCode.ok) return this.#break('unauthorized', 'it refused the credentials');
         this.#unauthenticated--;
@@ -73,7 +78,7 @@ class WireTransport implements Transport {
     });
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
     const { id, password, lastZxid = 0 } = request.credentials ?? NEW_SESSION;
-    this.#connection.greet({
+    this.#connection.sendConnectRequest({
       protocolVersion: 0,
       lastZxidSeen: lastZxid,
       timeout: request.sessionTimeout,
@@ -82,11 +87,11 @@ class WireTransport implements Transport {
       readOnly: false,
     });
     // Sent before any request of this connection.
-    for (const digest of request.digests) this.#connection.authenticate(digest);
+    for (const userPassword of request.authInfo) this.#connection.authenticate(userPassword);
   }
 
   get credentials(): Credentials {
-    const { sessionId, password } = this.#greeting!;
+    const { sessionId, password } = this.#response!;
     return { id: sessionId, password, lastZxid: this.#connection.lastZxid };
   }
 
@@ -95,7 +100,7 @@ class WireTransport implements Transport {
   }
 
   get timeout(): number {
-    return this.#greeting!.timeout;
+    return this.#response!.timeout;
   }
 
   create(
@@ -210,18 +215,18 @@ class WireTransport implements Transport {
     );
   }
 
-  #onGreeting(greeting: Greeting): void {
+  #onConnectResponse(response: ConnectResponse): void {
     const { credentials } = this.request;
-    const known = credentials === undefined || greeting.sessionId === credentials.id;
+    const known = credentials === undefined || response.sessionId === credentials.id;
     // ClickHouse Keeper grants another session if it has ended the requested one.
-    if (greeting.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
-    if (greeting.readOnly) return this.#break('disconnected', 'it is read-only');
-    this.#greeting = greeting;
+    if (response.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
+    if (response.readOnly) return this.#break('disconnected', 'it is read-only');
+    this.#response = response;
     this.#attachIfReady();
   }
 
   #attachIfReady(): void {
-    if (this.#phase !== 'handshake' || !this.#greeting || this.#unauthenticated > 0) return;
+    if (this.#phase !== 'handshake' || !this.#response || this.#unauthenticated > 0) return;
     this.#enter('up');
     this.resolve(this);
   }

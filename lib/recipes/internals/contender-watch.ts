@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Session, Watch, ZkClient } from '../../client/index.js';
 import { retryRead } from './session-retry.js';
 
@@ -11,49 +10,6 @@ interface ContenderOptions {
   hasContenders(children: readonly string[]): boolean;
   /** Called when a contender may have arrived after it was known that there was none. */
   onArrival(): void;
-}
-
-/** The most grants, and the most milliseconds, for which a lock stays in one process while other processes wait. */
-const MOST_GRANTS = 512;
-const MOST_TIME = 10;
-
-/** Milliseconds for which a lock is handed over before the event loop gets its turn for timers and replies. */
-const LONGEST_TURN = 0.5;
-
-/** Limits how long the callers of one process hand a lock over to each other. */
-export class HandoverBudget {
-  private grants = 0;
-  /** When the lock has used its part of the present turn of the event loop. */
-  private turnEnds: number | undefined;
-  private turn: Promise<void> | undefined;
-
-  /** @param since when the lock was granted, by `performance.now()` */
-  constructor(private since: number) {}
-
-  /** Whether other processes that wait must have their turn now. */
-  get spent(): boolean {
-    return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;
-  }
-
-  /** Returns undefined while the lock may be handed over; otherwise resolves in the next turn of the event loop. */
-  untilTurn(): Promise<void> | undefined {
-    const now = performance.now();
-    if (this.turnEnds === undefined) {
-      this.turnEnds = now + LONGEST_TURN;
-      this.turn = nextTurn().then(() => (this.turnEnds = undefined));
-    }
-    return now < this.turnEnds ? undefined : this.turn;
-  }
-
-  count(): void {
-    this.grants++;
-  }
-
-  /** Starts again, because no other process waits. */
-  restart(): void {
-    this.grants = 0;
-    this.since = performance.now();
-  }
 }
 
 /**

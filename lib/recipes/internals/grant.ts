@@ -1,5 +1,5 @@
 import type { ZkClient } from '../../client/index.js';
-import { LONGEST_TIMER } from '../../client/sleep.js';
+import { MAX_TIMER } from '../../client/sleep.js';
 import { LeaseLostError, type LockRevokedError } from '../errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from '../lease.js';
 import type { GrantKind, Recipe } from '../types.js';
@@ -92,7 +92,7 @@ export class Grant {
       this.returned = this.ownership.returned(this);
       this.notifyLoss();
     };
-    this.limitTimer = setTimeout(expire, Math.min(holdAtMost, LONGEST_TIMER)).unref();
+    this.limitTimer = setTimeout(expire, Math.min(holdAtMost, MAX_TIMER)).unref();
   }
 
   /** Makes one more lease on the right. The first one sets its limits; the others are re-entries. */

@@ -1,8 +1,9 @@
 import type { ZkClient } from '../../client/index.js';
 import type { GrantKind, Recipe } from '../types.js';
-import { ContenderWatch, HandoverBudget } from './contender-watch.js';
+import { ContenderWatch } from './contender-watch.js';
 import type { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
+import { HandoverBudget } from './handover-budget.js';
 import { NodeData } from './node-data.js';
 import { Ownership } from './ownership.js';
 import type { QueuePosition } from './queue.js';
@@ -154,7 +155,7 @@ export class Handover extends Ownership {
       if (contenders.state === 'unknown') return contenders.check();
       this.budget.restart();
     }
-    return this.budget.untilTurn();
+    return this.budget.untilYielded();
   }
 
   private defer(obstacle: Promise<void>): void {

@@ -16,7 +16,7 @@ import type { HolderDetails } from '../types.js';
 export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
 
 /** Bytes. Each request to acquire a lock contains the data. */
-const MOST_BYTES = 4096;
+const MAX_DATA_BYTES = 4096;
 
 const HERE = { host: hostname(), pid: process.pid };
 
@@ -161,8 +161,8 @@ function encode(details: unknown, permits: number | undefined, option: string): 
     }
   }
   const bytes = Buffer.from(json({ ...HERE, name, text, data, permits }, data, option));
-  if (bytes.length > MOST_BYTES) {
-    throw new BadOptionError(option, details, `at most ${MOST_BYTES} bytes of JSON`);
+  if (bytes.length > MAX_DATA_BYTES) {
+    throw new BadOptionError(option, details, `at most ${MAX_DATA_BYTES} bytes of JSON`);
   }
   return bytes;
 }

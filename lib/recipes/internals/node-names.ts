@@ -1,4 +1,4 @@
-import { ForeignNodeError, SequenceExhaustedError } from '../errors.js';
+import { RecipeConflictError, SequenceExhaustedError } from '../errors.js';
 
 export interface QueueNode {
   readonly name: string;
@@ -34,7 +34,7 @@ const warned = new Set<string>();
 /**
  * Returns the znodes among `children` that are in the queue, in no order.
  *
- * @throws ForeignNodeError if another recipe uses the path
+ * @throws RecipeConflictError if another recipe uses the path
  */
 export function queueOf(
   { parent, markers }: Pick<QueueSpec, 'parent' | 'markers'>,
@@ -46,7 +46,7 @@ export function queueOf(
     if (node) {
       queue.push(node);
     } else if (FOREIGN.test(name)) {
-      throw new ForeignNodeError(
+      throw new RecipeConflictError(
         `${parent}/${name} belongs to another recipe, and two recipes on one path do not exclude each other: use another path, or the same recipe everywhere (a key of LockService either exclusively, or with mode 'read' and 'write')`,
       );
     }

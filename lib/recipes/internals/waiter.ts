@@ -1,5 +1,5 @@
 import { WaitCancelledError } from '../../client/errors.js';
-import { LONGEST_TIMER } from '../../client/sleep.js';
+import { MAX_TIMER } from '../../client/sleep.js';
 import { LockBusyError, LockTimeoutError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
 import type { CallChain } from './call-chain.js';
@@ -72,7 +72,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
     const { wait, signal } = request;
     if (wait > 0 && wait !== Infinity) {
-      this.timer = setTimeout(this.onTimeout, Math.min(wait, LONGEST_TIMER));
+      this.timer = setTimeout(this.onTimeout, Math.min(wait, MAX_TIMER));
     }
     signal?.addEventListener('abort', this.onAbort);
   }

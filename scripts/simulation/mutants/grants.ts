@@ -18,8 +18,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
-        file: 'lib/recipes/internals/contender-watch.ts',
-        search: 'return this.grants >= MOST_GRANTS || performance.now() - this.since >= MOST_TIME;',
+        file: 'lib/recipes/internals/handover-budget.ts',
+        search: 'return this.grants >= MAX_GRANTS || performance.now() - this.since >= MAX_TIME;',
         replace: 'return false;',
       },
     ],
@@ -122,8 +122,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/grant.ts',
-        search: 'Math.min(holdAtMost, LONGEST_TIMER)',
-        replace: 'LONGEST_TIMER',
+        search: 'Math.min(holdAtMost, MAX_TIMER)',
+        replace: 'MAX_TIMER',
       },
     ],
   },

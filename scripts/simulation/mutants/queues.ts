@@ -128,7 +128,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/recipes/internals/waiter.ts',
         search: 'if (wait > 0 && wait !== Infinity) {',
-        replace: 'if (wait > LONGEST_TIMER && wait !== Infinity) {',
+        replace: 'if (wait > MAX_TIMER && wait !== Infinity) {',
       },
     ],
   },

@@ -58,7 +58,7 @@ describe('connect', () => {
     const client = new ZkClient({
       connectString: `${dead},${deaf}`,
       connectTimeout: 500,
-      retry: { type: 'fixed', delay: 50, maxAttempts: 1 },
+      retry: { type: 'fixed', delay: 50, maxRetries: 1 },
     });
     const reason = await reasonOf(client.connect());
     expect(reason).toBeInstanceOf(ConnectionError);
@@ -89,7 +89,7 @@ describe('connect', () => {
     await way.down();
     const client = new ZkClient({
       connectString: way.connectString,
-      retry: { type: 'fixed', delay: 100, maxAttempts: 50 },
+      retry: { type: 'fixed', delay: 100, maxRetries: 50 },
     });
     const connecting = client.connect();
     await delay(250);
@@ -156,7 +156,7 @@ describe('a call that waits for the session', () => {
     const way = await link();
     const client = await connect({
       connectString: way.connectString,
-      retry: { type: 'fixed', delay: 100, maxAttempts: 3 },
+      retry: { type: 'fixed', delay: 100, maxRetries: 3 },
     });
     const log = recordStates(client);
     await way.down();

@@ -317,7 +317,7 @@ describe('a password', () => {
             transport,
             auth,
             connectString: '127.0.0.1:1',
-            retry: { type: 'fixed', delay: 1, maxAttempts: 1 },
+            retry: { type: 'fixed', delay: 1, maxRetries: 1 },
           }),
         ),
       );

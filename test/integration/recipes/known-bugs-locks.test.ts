@@ -192,7 +192,7 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await using link = await Link.to(server.port);
     const client = await connect({
       connectString: link.connectString,
-      retry: { type: 'fixed', delay: 20, maxAttempts: 3 },
+      retry: { type: 'fixed', delay: 20, maxRetries: 3 },
     });
     const other = await connect();
     await make(client, path).withLock(() => undefined);
@@ -427,7 +427,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await using link = await Link.to(server.port);
     const client = await connect({
       connectString: link.connectString,
-      retry: { type: 'fixed', delay: 20, maxAttempts: 3 },
+      retry: { type: 'fixed', delay: 20, maxRetries: 3 },
     });
     const other = await connect();
     const { acquiring } = await acquireUnanswered(link, client, other, path);

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
-  ForeignNodeError,
+  RecipeConflictError,
   IllegalStateError,
   LeaderLatch,
   LockTimeoutError,
@@ -271,7 +271,7 @@ describe('LeaderLatch: await()', () => {
     await using link = await Link.to(server.port);
     const client = await connect({
       connectString: link.connectString,
-      retry: { type: 'fixed', delay: 10, maxAttempts: 2 },
+      retry: { type: 'fixed', delay: 10, maxRetries: 2 },
     });
     await link.down();
     await untilState(client, 'SUSPENDED');
@@ -307,9 +307,9 @@ describe('LeaderLatch: await()', () => {
     const theirs = await client.create(`${path}/_c_x-lock-`, '', { mode: 'ephemeral-sequential' });
     const latch = new LeaderLatch(client, path, { onError: () => {} });
     latch.start();
-    expect(await failureOf(latch.await())).toBeInstanceOf(ForeignNodeError);
+    expect(await failureOf(latch.await())).toBeInstanceOf(RecipeConflictError);
     await untilNodes(client, path, 1);
-    expect(await failureOf(latch.leader())).toBeInstanceOf(ForeignNodeError);
+    expect(await failureOf(latch.leader())).toBeInstanceOf(RecipeConflictError);
     await client.delete(theirs);
     await expect.poll(() => latch.hasLeadership).toBe(true);
   });

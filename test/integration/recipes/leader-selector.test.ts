@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
-  CancelLeadership,
+  CancelLeadershipError,
   ConnectionError,
   currentLease,
   currentTerm,
-  ForeignNodeError,
+  RecipeConflictError,
   IllegalStateError,
   LeaderSelector,
   Mutex,
@@ -319,7 +319,7 @@ describe('a takeLeadership that fails', () => {
       [boom],
     ],
     ['throws nothing', () => Promise.reject(undefined), [undefined]],
-    ['cancels', () => Promise.reject(new CancelLeadership()), []],
+    ['cancels', () => Promise.reject(new CancelLeadershipError()), []],
     ['returns', () => undefined, []],
   ] as [string, () => void, unknown[]][])(
     '(%s) is reported unless it cancels, ends the term, and leads again with autoRequeue',
@@ -425,7 +425,7 @@ describe('an error that keeps a selector from leading', () => {
     const errors: unknown[] = [];
     const leader = new Leader(client, path, { onError: (error) => void errors.push(error) });
     leader.selector.start();
-    await expect.poll(() => errors).toEqual([expect.any(ForeignNodeError)]);
+    await expect.poll(() => errors).toEqual([expect.any(RecipeConflictError)]);
     await untilNodes(client, path, 1);
     await client.delete(theirs);
     await leader.leads();

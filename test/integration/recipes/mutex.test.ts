@@ -4,7 +4,7 @@ import {
   LockBusyError,
   LockTimeoutError,
   Mutex,
-  ForeignNodeError,
+  RecipeConflictError,
   ReadLock,
   ReadWriteLock,
   WaitCancelledError,
@@ -243,7 +243,7 @@ describe('Mutex: path', () => {
       const client = await connect();
       await client.ensureContainers(path);
       await client.create(`${path}/${foreign}`, '', { mode: 'ephemeral-sequential' });
-      await expect(new Mutex(client, path).acquire()).rejects.toThrow(ForeignNodeError);
+      await expect(new Mutex(client, path).acquire()).rejects.toThrow(RecipeConflictError);
       await untilNodes(client, path, 1);
     },
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  ForeignNodeError,
+  RecipeConflictError,
   type Lease,
   type Lock,
   Mutex,
@@ -59,13 +59,13 @@ describe('a path that one recipe uses', () => {
       for (const zk of [client, other]) {
         const lock = makers[second]!(zk, path);
         const error = await failureOf(lock.acquire());
-        expect(error).toBeInstanceOf(ForeignNodeError);
+        expect(error).toBeInstanceOf(RecipeConflictError);
         expect((error as Error).message).toContain(path);
-        await expect(lock.tryAcquire()).rejects.toThrow(ForeignNodeError);
+        await expect(lock.tryAcquire()).rejects.toThrow(RecipeConflictError);
         await expect(lock.withLock(() => 'never', { wait: 5000 })).rejects.toThrow(
-          ForeignNodeError,
+          RecipeConflictError,
         );
-        await expect(lock.participants()).rejects.toThrow(ForeignNodeError);
+        await expect(lock.participants()).rejects.toThrow(RecipeConflictError);
       }
       await expect.poll(() => everythingUnder(client, path)).toEqual(before);
       expect(lease.held).toBe(true);
@@ -82,7 +82,7 @@ describe('a path that one recipe uses', () => {
       await client.create(`${path}/${marker}`, '', { mode: 'ephemeral-sequential' });
       const before = await everythingUnder(client, path);
       for (const make of Object.values(makers)) {
-        await expect(make(client, path).acquire()).rejects.toThrow(ForeignNodeError);
+        await expect(make(client, path).acquire()).rejects.toThrow(RecipeConflictError);
       }
       await expect.poll(() => everythingUnder(client, path)).toEqual(before);
     },
@@ -110,7 +110,7 @@ describe('two recipes that start on a fresh path at the same time', () => {
         }
       };
       const waits = makers[first]!(client, path).acquire();
-      await expect(waits).rejects.toThrow(ForeignNodeError);
+      await expect(waits).rejects.toThrow(RecipeConflictError);
       expect(lease!.held).toBe(true);
       await lease!.release();
       await expect.poll(() => everythingUnder(other, path)).toEqual([]);
@@ -129,7 +129,7 @@ describe('two recipes that start on a fresh path at the same time', () => {
       );
       expect(leases.length).toBeLessThanOrEqual(1);
       for (const result of results) {
-        if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(ForeignNodeError);
+        if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(RecipeConflictError);
       }
       for (const lease of leases) await lease.release();
       await expect.poll(() => everythingUnder(client, path)).toEqual([]);

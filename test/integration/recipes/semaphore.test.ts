@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
-  ForeignNodeError,
+  RecipeConflictError,
   type Lease,
   LeaseLostError,
   type Lock,
@@ -412,7 +412,7 @@ describe('permits whose number is shared in a znode', () => {
     await expect(semaphore.tryAcquire()).rejects.toThrow(BadOptionError);
     await expect(semaphore.available()).rejects.toThrow(BadOptionError);
     await client.create(`${path}-count`, 'seven');
-    await expect(semaphore.acquire()).rejects.toThrow(ForeignNodeError);
+    await expect(semaphore.acquire()).rejects.toThrow(RecipeConflictError);
     await client.delete(`${path}-count`);
     await untilNothingLeft(server, client, ...queues(path));
   });

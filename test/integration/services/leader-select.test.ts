@@ -1,7 +1,7 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 import {
   BadOptionError,
-  CancelLeadership,
+  CancelLeadershipError,
   currentTerm,
   LeaderSelector,
   LeaderService,
@@ -66,7 +66,7 @@ describe('LeaderService.select', () => {
   it('reports an error of takeLeadership, and continues', async () => {
     const leaders = await service('one');
     const errors: unknown[] = [];
-    const thrown = [new Error('first'), new CancelLeadership(), new Error('third')];
+    const thrown = [new Error('first'), new CancelLeadershipError(), new Error('third')];
     const left = [...thrown];
     leaders.select(
       'job',

@@ -1,7 +1,7 @@
 import {
   BadOptionError,
   currentLease,
-  ForeignNodeError,
+  RecipeConflictError,
   type Lease,
   LeaseLostError,
   LockBusyError,
@@ -60,12 +60,14 @@ describe('a lock for readers and writers', () => {
     await using _lease = await one.acquire('stock');
     for (const mode of ['read', 'write'] as const) {
       const late = other.acquire('stock', { mode, wait: 0 });
-      await expect(late).rejects.toThrow(ForeignNodeError);
+      await expect(late).rejects.toThrow(RecipeConflictError);
       await expect(late).rejects.toThrow(/either exclusively, or with mode 'read' and 'write'/);
     }
-    await expect(other.participants('stock', { mode: 'read' })).rejects.toThrow(ForeignNodeError);
+    await expect(other.participants('stock', { mode: 'read' })).rejects.toThrow(
+      RecipeConflictError,
+    );
     await using _read = await other.acquire('goods', { mode: 'read' });
-    await expect(one.withLock('goods', { wait: 0 }, () => {})).rejects.toThrow(ForeignNodeError);
+    await expect(one.withLock('goods', { wait: 0 }, () => {})).rejects.toThrow(RecipeConflictError);
   });
 
   it('can be re-entered during a shutdown, also to read as the writer', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  ForeignNodeError,
+  RecipeConflictError,
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
@@ -191,7 +191,7 @@ describe('the shared lock with a child watch', () => {
     const path = server.path('foreign');
     const client = await connect();
     const lease = await new Mutex(client, path).acquire();
-    await expect(new SharedLock(client, path).read.acquire()).rejects.toThrow(ForeignNodeError);
+    await expect(new SharedLock(client, path).read.acquire()).rejects.toThrow(RecipeConflictError);
     await untilNodes(client, path, 1);
     await lease.release();
   });

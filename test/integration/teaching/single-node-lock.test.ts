@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
-  ForeignNodeError,
+  RecipeConflictError,
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
@@ -207,7 +207,7 @@ describe('the single-node lock', () => {
     const path = server.path('foreign');
     const client = await connect();
     await client.create(path, 'something else');
-    await expect(new SingleNodeLock(client, path).acquire()).rejects.toThrow(ForeignNodeError);
+    await expect(new SingleNodeLock(client, path).acquire()).rejects.toThrow(RecipeConflictError);
     expect((await client.get(path)).data.toString()).toBe('something else');
     expect(() => new SingleNodeLock(client, '/')).toThrow(BadOptionError);
     expect(() => new SingleNodeLock(client, 'lock')).toThrow(BadOptionError);

@@ -83,7 +83,7 @@ describe('the options of a client', () => {
       connectTimeout: 5000,
       namespace: '',
       policy: 'session',
-      digests: [],
+      authInfo: [],
       acl: undefined,
     });
   });

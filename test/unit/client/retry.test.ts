@@ -11,7 +11,7 @@ const delays = (policy: unknown, random = () => 1) => {
 
 describe('a retry policy', () => {
   test('grows exponentially up to its maximum, and gives up', () => {
-    expect(delays({ type: 'exponential', baseDelay: 10, maxDelay: 50, maxAttempts: 4 })).toEqual([
+    expect(delays({ type: 'exponential', baseDelay: 10, maxDelay: 50, maxRetries: 4 })).toEqual([
       10,
       20,
       40,
@@ -43,7 +43,7 @@ describe('a retry policy', () => {
   });
 
   test('can be fixed, endless or none', () => {
-    expect(delays({ type: 'fixed', delay: 7, maxAttempts: 2 }).slice(0, 3)).toEqual([
+    expect(delays({ type: 'fixed', delay: 7, maxRetries: 2 }).slice(0, 3)).toEqual([
       7,
       7,
       undefined,
@@ -65,8 +65,8 @@ describe('a retry policy', () => {
     [{ type: 'toString' }],
     [{ type: 'exponential', delay: 5 }],
     [{ type: 'exponential', baseDelay: 0 }],
-    [{ type: 'exponential', maxAttempts: -1 }],
-    [{ type: 'exponential', maxAttempts: 1.5 }],
+    [{ type: 'exponential', maxRetries: -1 }],
+    [{ type: 'exponential', maxRetries: 1.5 }],
     [{ type: 'fixed' }],
     [{ type: 'forever', delay: 0 }],
     [{ type: 'forever', delay: Infinity }],

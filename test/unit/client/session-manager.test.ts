@@ -103,7 +103,7 @@ function keep(script?: Script, options: object = {}) {
   const keeper = new SessionManager(
     normalizeOptions({
       connectString: `127.0.0.1:${port}`,
-      retry: { type: 'fixed', delay: 5, maxAttempts: 3 },
+      retry: { type: 'fixed', delay: 5, maxRetries: 3 },
       ...options,
     }),
     async (request) => {

@@ -4,7 +4,7 @@ import { DeadlockError } from '../../errors.js';
 import { runDetached } from '../call-chain.js';
 import type { NodeData } from '../node-data.js';
 import {
-  blockedBy,
+  heldNodesOf,
   byHeldNode,
   type ChainedWaiter,
   type Claim,
@@ -27,7 +27,7 @@ const ROUND_INTERVAL = 200;
 const FREQUENT_FOR = 5000;
 const SELDOM_INTERVAL = 600;
 /** The most searches in one round. The next rounds do the rest. */
-const MOST_SEARCHES = 64;
+const MAX_SEARCHES = 64;
 /** Milliseconds. A waiter that has just ended has withdrawn its claims by then. */
 const CONFIRM_AFTER = 100;
 
@@ -66,7 +66,7 @@ async function round(): Promise<void> {
   const now = performance.now();
   const due = blocked.filter((wait) => wait.due <= now).sort((a, b) => a.due - b.due);
   const snapshot = new Snapshot();
-  await Promise.all(due.slice(0, MOST_SEARCHES).map((wait) => search(wait, snapshot)));
+  await Promise.all(due.slice(0, MAX_SEARCHES).map((wait) => search(wait, snapshot)));
   const next = () => void round();
   detector.timer = queues.size > 0 ? setTimeout(next, ROUND_INTERVAL).unref() : undefined;
 }
@@ -107,7 +107,7 @@ async function writeClaims(): Promise<void> {
       if (!node.waiting) return claiming.delete(node);
       const waiting = waits.filter(({ blockedNode }) => blockedNode === node);
       const claims: Claim[] = [];
-      for (const { claim } of blockedBy(waiting, here).values()) claims.push(claim);
+      for (const { claim } of heldNodesOf(waiting, here).values()) claims.push(claim);
       return node.update(withClaims(data, claims));
     }),
   );

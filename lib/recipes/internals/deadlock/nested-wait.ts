@@ -82,7 +82,7 @@ export class NestedWait {
 }
 
 /** A znode that is held by a chain that waits, and a session that can read it. */
-export interface Blocked {
+export interface HeldNode {
   readonly claim: Claim;
   readonly session: Session;
 }
@@ -106,20 +106,23 @@ export function byHeldNode(waits: readonly NestedWait[]): WaitsByNode {
  * Returns the znodes that the chains of `waits` hold and, transitively, those held by the chains of this process that
  * wait for one of them.
  */
-export function blockedBy(waits: readonly NestedWait[], here: WaitsByNode): Map<string, Blocked> {
-  const blocked = new Map<string, Blocked>();
+export function heldNodesOf(
+  waits: readonly NestedWait[],
+  here: WaitsByNode,
+): Map<string, HeldNode> {
+  const found = new Map<string, HeldNode>();
   const pending = waits.map((wait) => ({ wait, behind: undefined as string | undefined }));
   for (const { wait, behind } of pending) {
     for (const { grant, key } of wait.held) {
       const { session, nodes } = grant.ownership.position;
       for (const node of nodes) {
-        if (blocked.has(node)) continue;
-        blocked.set(node, { claim: wait.claim(node, key, behind), session });
+        if (found.has(node)) continue;
+        found.set(node, { claim: wait.claim(node, key, behind), session });
         for (const other of here.get(node) ?? []) pending.push({ wait: other, behind: node });
       }
     }
   }
-  return blocked;
+  return found;
 }
 
 /** States that a waiting call chain holds a znode. Published in the data of znodes, for the detectors of other processes. */
@@ -139,20 +142,20 @@ export interface Claim {
 }
 
 /** The most claims in a znode, to keep it small. A cycle through further ones is not found. */
-const MOST_CLAIMS = 64;
+const MAX_CLAIMS = 64;
 
 /** @param data holder details */
 export function withClaims(data: Uint8Array, claims: readonly Claim[]): Uint8Array {
   if (claims.length === 0) return data;
   const details = JSON.parse(Buffer.from(data).toString()) as object;
-  return Buffer.from(JSON.stringify({ ...details, holds: claims.slice(0, MOST_CLAIMS) }));
+  return Buffer.from(JSON.stringify({ ...details, holds: claims.slice(0, MAX_CLAIMS) }));
 }
 
 /** Returns the claims in the data of a znode; none for a znode of another library. */
 export function claimsIn(data: Buffer): readonly Claim[] {
   try {
     const { holds } = JSON.parse(data.toString()) as { holds?: unknown };
-    return Array.isArray(holds) ? holds.filter(isClaim).slice(0, MOST_CLAIMS) : [];
+    return Array.isArray(holds) ? holds.filter(isClaim).slice(0, MAX_CLAIMS) : [];
   } catch {
     return [];
   }

@@ -1,8 +1,8 @@
 import type { Session } from '../../../client/index.js';
 import { lastBefore, type QueueNode, queueOf } from '../node-names.js';
 import {
-  type Blocked,
-  blockedBy,
+  type HeldNode,
+  heldNodesOf,
   type Claim,
   claimsIn,
   type NestedWait,
@@ -21,7 +21,7 @@ import {
  */
 
 /** Each holder waits behind the znode of the next one, and the last behind that of the first. */
-export type Cycle = readonly Blocked[];
+export type Cycle = readonly HeldNode[];
 
 /** Resolves to the shortest cycle that the wait is in; undefined if there is none. */
 export async function findCycle(
@@ -29,7 +29,7 @@ export async function findCycle(
   here: WaitsByNode,
   snapshot: Snapshot,
 ): Promise<Cycle | undefined> {
-  const found = blockedBy([wait], here);
+  const found = heldNodesOf([wait], here);
   if (found.size === 0) return undefined;
   const { blockedNode, queue } = wait;
   const goal = queue.heldNode
@@ -52,8 +52,8 @@ export async function findCycle(
   return undefined;
 }
 
-function cycleFrom(first: string, found: ReadonlyMap<string, Blocked>): Cycle | undefined {
-  const cycle: Blocked[] = [];
+function cycleFrom(first: string, found: ReadonlyMap<string, HeldNode>): Cycle | undefined {
+  const cycle: HeldNode[] = [];
   for (
     let node: string | undefined = first;
     node !== undefined;
@@ -73,7 +73,7 @@ const WRITE = '__WRIT__';
 const MARKERS = ['lock-', READ, WRITE];
 
 /** The most requests of one snapshot. A cycle beyond them is not found. */
-const MOST_READS = 256;
+const MAX_READS = 256;
 
 /** The queues and claims of the ensemble at about one time. Nothing is read twice. */
 export class Snapshot {
@@ -120,7 +120,7 @@ export class Snapshot {
     let found = known.get(key);
     if (!found) {
       // What cannot be read is not in a cycle. The next round reads it again.
-      found = ++this.reads > MOST_READS ? Promise.resolve([]) : read().catch(() => []);
+      found = ++this.reads > MAX_READS ? Promise.resolve([]) : read().catch(() => []);
       known.set(key, found);
     }
     return found;

@@ -24,7 +24,7 @@ test('a client does not attach its session to a server that lags behind its last
     connectWire()({
       address: { ip: '127.0.0.1', port: zk.port, host: '127.0.0.1', label: 'zk1' },
       sessionTimeout: 4000,
-      digests: [],
+      authInfo: [],
       credentials: { id: '0', password: '00'.repeat(16), lastZxid },
       signal: AbortSignal.timeout(5000),
       listener: { onWatch: () => {}, onDown: () => {} },

@@ -24,7 +24,7 @@ async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
   const attached = connectWire()({
     address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
     sessionTimeout: 4000,
-    digests: [],
+    authInfo: [],
     signal: AbortSignal.timeout(5000),
     listener: { onWatch: () => {}, onDown: (reason) => ended.push(reason) },
     ...options,
@@ -107,7 +107,7 @@ describe('the handshake of the wire transport', () => {
   });
 
   test('sends the credentials together with the connect request, and resolves when all are accepted', async () => {
-    const { server, attached } = await attach({}, { digests: ['a:1', 'b:2'] });
+    const { server, attached } = await attach({}, { authInfo: ['a:1', 'b:2'] });
     let stands = false;
     void attached.then(() => (stands = true));
     await expect.poll(() => server.peers[0]?.asked.length).toBe(2);
@@ -122,7 +122,7 @@ describe('the handshake of the wire transport', () => {
   test('rejects with NotAuthorizedError if the credentials are refused', async () => {
     const { attached } = await attach(
       { onRequest: (peer) => peer.refuse(Xid.auth, ErrorCode.authFailed) },
-      { digests: ['a:1'] },
+      { authInfo: ['a:1'] },
     );
     await expect(attached).rejects.toBeInstanceOf(NotAuthorizedError);
     await expect(attached).rejects.toThrow('zk1:2181 refused the credentials in auth');

@@ -36,7 +36,7 @@ async function attach(onRequest: Script['onRequest'] = () => {}) {
   const transport = await connectWire()({
     address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
     sessionTimeout: 4000,
-    digests: [],
+    authInfo: [],
     signal: AbortSignal.timeout(5000),
     listener: {
       onWatch: (event: NodeEvent, path: string) => log.push(`${event} ${path}`),
