@@ -38,7 +38,7 @@ export interface ZkNestOptions {
    */
   participantId?: string;
   /**
-   * True connects in the background: the application starts even if no server answers, and the next acquire
+   * True connects in the background: the application starts even if no server replies, and the next acquire
    * connects again. By default the application starts after the connect, and fails to start without it.
    */
   lazyConnection?: boolean;

@@ -29,7 +29,7 @@ export interface ElectionSnapshot {
 }
 
 /**
- * Resolves with the locks and semaphores that have holders or waiters.
+ * Resolves to the locks and semaphores that have holders or waiters.
  *
  * @param path a lock or a parent of locks; default: the parents of the namespace
  */
@@ -56,7 +56,7 @@ async function lockSnapshot(client: ZkClient, path: string): Promise<LockSnapsho
 }
 
 /**
- * Resolves with the elections that have participants.
+ * Resolves to the elections that have participants.
  *
  * @param path an election or the parent of elections; default: the parent of the namespace
  */
@@ -76,7 +76,7 @@ export async function scanElections(client: ZkClient, path?: string): Promise<El
   return seen.filter(({ participants }) => participants.length > 0);
 }
 
-/** Resolves with the lock at a path, recognized by its children; undefined if none of them belongs to a lock. */
+/** Resolves to the lock at a path, recognized by its children; undefined if none of them belongs to a lock. */
 export async function lockAt(
   client: ZkClient,
   path: string,
@@ -94,7 +94,7 @@ export async function lockAt(
   }
 }
 
-/** Resolves with `path` if it is a lock, else with its children. */
+/** Resolves to `path` if it is a lock, else with its children. */
 async function lockPaths(client: ZkClient, path: string): Promise<string[]> {
   const children = await childrenOf(client, path);
   return recipeOf(children) ? [path] : children.toSorted().map((name) => `${path}/${name}`);

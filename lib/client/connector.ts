@@ -37,7 +37,7 @@ export class Connector {
    * Tries each host once, until one connection is used successfully.
    *
    * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError or NotAuthorizedError of the
-   *   first server that answers so, because it holds for all servers; the signal's reason
+   *   first server that replies so, because it holds for all servers; the signal's reason
    */
   async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];
@@ -124,7 +124,7 @@ export class Connector {
     const follow = () => controller.abort(outer.reason);
     outer.addEventListener('abort', follow, { once: true });
     const timer = setTimeout(() => {
-      controller.abort(new ConnectionError(`${label}: no answer within ${limit} ms`));
+      controller.abort(new ConnectionError(`${label}: no reply within ${limit} ms`));
     }, limit);
     try {
       // Rejects even if the step ignores its signal, as a DNS lookup does.

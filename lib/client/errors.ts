@@ -45,13 +45,13 @@ export class BadOptionError extends CoordinationError {
 }
 
 /**
- * No server answered within the retry policy, or the connection broke before a request was answered.
+ * No server replied within the retry policy, or the connection broke before a request got a reply.
  *
  * @publicApi
  */
 export class ConnectionError extends CoordinationError {
   readonly code = 'CONNECTION';
-  /** True if the request was sent and its answer was lost: the server may have carried it out. */
+  /** True if the request was sent and its reply was lost: the server may have carried it out. */
   readonly maybeApplied: boolean;
 
   constructor(
@@ -67,7 +67,7 @@ export class ConnectionError extends CoordinationError {
 }
 
 /**
- * The session ended: the ensemble expired it, or this client had no answer for so long that it may have.
+ * The session ended: the ensemble expired it, or this client had no reply for so long that it may have.
  *
  * @publicApi
  */

@@ -7,16 +7,16 @@ interface KeepAliveCallbacks {
   /** Returns false once the session is over; ends it if its deadline has passed. */
   isAlive(): boolean;
   transport(): Transport | undefined;
-  /** Called when the server has not answered a read of the keep-alive for two ticks. */
+  /** Called when the server has not replied to a read of the keep-alive for two ticks. */
   stalled(): void;
 }
 
 /** How many ticks there are in a session timeout. */
 const TICKS = 8;
 /**
- * How many ticks a read may stay unanswered. A server that stalls is abandoned three ticks after the last request that
- * it answered, at the latest. Three more ticks are left then to try other servers before the session counts as lost.
- * The limit is in ticks and not in time: after the process was paused, the answer may wait in the socket, and only one
+ * How many ticks a read may stay unanswered. The connection to a server that stalls is dropped three ticks after the last request that
+ * it replied to, at the latest. Three more ticks are left then to try other servers before the session counts as lost.
+ * The limit is in ticks and not in time: after the process was paused, the reply may wait in the socket, and only one
  * tick has passed.
  */
 const MAX_UNANSWERED_TICKS = 2;
@@ -70,8 +70,8 @@ export class KeepAlive {
   }
 }
 
-/** Resolves with whether the server answers a read within `limit` milliseconds. */
-export function answersWithin(limit: number, transport: Transport): Promise<boolean> {
+/** Resolves to whether the server replies to a read within `limit` milliseconds. */
+export function repliesWithin(limit: number, transport: Transport): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, limit, false);
     const settle = (code: number) => {

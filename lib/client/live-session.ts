@@ -76,7 +76,7 @@ export class LiveSession extends ManagedSession implements Session {
       options,
       (transport, full, watch, reply: Reply<Stat | undefined>) =>
         transport.exists(full, watch, (code, stat) =>
-          // The server also sets a watch on a node that does not exist.
+          // The server also sets a watch on a znode that does not exist.
           code === ErrorCode.noNode ? reply(ErrorCode.ok, undefined) : reply(code, stat),
         ),
       (stat, watch) => (watch ? { stat, watch } : stat),

@@ -8,7 +8,7 @@ import {
   type ShuttingDownError,
 } from './errors.js';
 import { GuaranteedDeletes } from './guaranteed-deletes.js';
-import { answersWithin, KeepAlive } from './keepalive.js';
+import { repliesWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
 import { replyError } from './reply-errors.js';
@@ -46,7 +46,7 @@ export abstract class ManagedSession {
   readonly #keepAlive = new KeepAlive(this.deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
-    stalled: () => this.#abandonStalled(),
+    stalled: () => this.#destroyStalled(),
   });
   readonly #deletes = new GuaranteedDeletes(this.deadline, (path, code) =>
     this.observer.deleteRefused(path, code),
@@ -87,7 +87,7 @@ export abstract class ManagedSession {
     if (this.#end) return false;
     if (this.deadline.left > 0) return true;
     const silence = (this.deadline.age / 1000).toFixed(1);
-    const message = `session 0x${this.id} is lost: no request of the last ${silence} s was answered, and its timeout is ${this.#timeout / 1000} s`;
+    const message = `session 0x${this.id} is lost: no request of the last ${silence} s got a reply, and its timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
   }
@@ -128,7 +128,7 @@ export abstract class ManagedSession {
   }
 
   /**
-   * Adopts a new connection. Resolves once a server has answered on it.
+   * Adopts a new connection. Resolves once a server has replied on it.
    *
    * @param startedAt before the handshake of the connection was sent
    * @throws ConnectionError, SessionExpiredError, ShuttingDownError, or the signal's reason
@@ -137,7 +137,7 @@ export abstract class ManagedSession {
     return new Promise((resolve, reject) => {
       const fail = (reason: unknown) => {
         signal.removeEventListener('abort', abort);
-        transport.abandon();
+        transport.destroy();
         reject(reason);
       };
       const abort = () => fail(signal.reason);
@@ -178,10 +178,10 @@ export abstract class ManagedSession {
   }
 
   /**
-   * Closes the session and rejects all pending requests at once. Resolves with whether the ensemble has
-   * confirmed it, the server did not answer, or there was no connection.
+   * Closes the session and rejects all pending requests at once. Resolves to whether the ensemble has
+   * confirmed it, the server did not reply, or there was no connection.
    *
-   * @param limit milliseconds to wait for a server that does not answer
+   * @param limit milliseconds to wait for a server that does not reply
    */
   async shutDown(
     reason: ShuttingDownError,
@@ -192,12 +192,12 @@ export abstract class ManagedSession {
     this.#transport = undefined;
     this.#finish(reason, true);
     if (!transport) return 'disconnected';
-    // If close() may block the event loop until the server answers, first make sure that it answers.
-    // The deletes that were sent before are answered before this read.
-    if (transport.promptClose || (await answersWithin(limit, transport))) {
+    // If close() may block the event loop until the server replies, first make sure that it replies.
+    // The deletes that were sent before get their replies before this read.
+    if (transport.promptClose || (await repliesWithin(limit, transport))) {
       if (await transport.close()) return 'confirmed';
     }
-    transport.abandon();
+    transport.destroy();
     return 'unanswered';
   }
 
@@ -247,7 +247,7 @@ export abstract class ManagedSession {
   }
 
   #onDown(reason: DownReason, problem = `lost its connection to ${this.#transport?.server}`): void {
-    // Without a transport, attach() is still waiting for its answer, and fails by itself.
+    // Without a transport, attach() is still waiting for its reply, and fails by itself.
     if (!this.#transport) return;
     this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
@@ -261,15 +261,15 @@ export abstract class ManagedSession {
     this.observer.detached(error);
   }
 
-  /** Abandons a connection whose server does not answer: another server may. */
-  #abandonStalled(): void {
+  /** Drops a connection whose server does not reply: another server may. */
+  #destroyStalled(): void {
     const transport = this.#transport;
     if (!transport) return;
     const problem = `gets no reply from ${transport.server}`;
     const silence = new ConnectionError(`session 0x${this.id} ${problem}`, { maybeApplied: true });
     const pending = [...this.#pending];
     this.#pending.clear();
-    transport.abandon();
+    transport.destroy();
     this.#onDown('disconnected', problem);
     for (const reject of pending) reject(silence);
   }
@@ -289,7 +289,7 @@ export abstract class ManagedSession {
     this.#distrust(reason);
     const transport = this.#transport;
     this.#transport = undefined;
-    transport?.abandon();
+    transport?.destroy();
     this.#deletes.clear();
     const pending = [...this.#pending];
     this.#pending.clear();

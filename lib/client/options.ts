@@ -20,7 +20,7 @@ export interface ZkClientOptions {
   /**
    * The time after which the ensemble expires the session of a silent client, milliseconds; default 30,000. The servers
    * may grant a shorter or longer one (by default between 2 and 20 of their ticks). The locks of a crashed process are
-   * released after this time. A client that gets no answer gives up its locks after three quarters of it.
+   * released after this time. A client that gets no reply gives up its locks after three quarters of it.
    */
   sessionTimeout?: number;
   /** The limit for one attempt to connect to one address, milliseconds; default 5,000. */

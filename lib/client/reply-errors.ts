@@ -38,7 +38,7 @@ export function replyError(code: number, operation: string, path: string): Coord
       return new ConnectionError(`${request}: the session moved to another server (${code})`);
   }
   if (isAnswer(code)) return new NodeError('UNEXPECTED', path, code, operation);
-  return new ConnectionError(`${request}: the connection was lost before the answer (${code})`, {
+  return new ConnectionError(`${request}: the connection was lost before the reply (${code})`, {
     maybeApplied: true,
   });
 }

@@ -73,7 +73,7 @@ export class SessionDeadline {
     this.#limit = sessionTimeout * 0.75;
   }
 
-  /** Extends the deadline, because a server answered a request that was sent at that instant. */
+  /** Extends the deadline, because a server replied to a request that was sent at that instant. */
   extend(sentAt: Instant): void {
     if (sentAt.monotonic > this.#latest.monotonic) this.#latest = sentAt;
   }
@@ -91,7 +91,7 @@ export class SessionDeadline {
     };
   }
 
-  /** Milliseconds since the latest answered request was sent. */
+  /** Milliseconds since the latest request that got a reply was sent. */
   get age(): number {
     return elapsed(this.#latest, this.#sleepClock);
   }

@@ -21,7 +21,7 @@ const MIN_PAUSE = 10;
 const MAX_PAUSE = 5000;
 /** The pause after the retry policy has given up, milliseconds: the client still reconnects. */
 const PAUSE_AFTER_POLICY = 1000;
-/** How long close() waits for a server that does not answer, milliseconds. */
+/** How long close() waits for a server that does not reply, milliseconds. */
 const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
 const ORPHAN_LIMIT = 2000;
@@ -33,7 +33,7 @@ export class SessionManager {
   readonly #hosts: HostProvider;
   readonly #connector: Connector;
   readonly #stopping = new AbortController();
-  /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral nodes. */
+  /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral znodes. */
   readonly #orphans: Credentials[] = [];
   readonly #closingOrphans = new Set<Promise<void>>();
   #session: LiveSession | undefined;
@@ -75,7 +75,7 @@ export class SessionManager {
     return (this.#stopped ??= detached(() => this.#stop()));
   }
 
-  /** Resolves with the current session once it is connected; waits as long as the retry policy allows. */
+  /** Resolves to the current session once it is connected; waits as long as the retry policy allows. */
   async session(signal?: AbortSignal): Promise<LiveSession> {
     const since = instant();
     for (let attempt = 1; ; attempt++) {
@@ -127,7 +127,7 @@ export class SessionManager {
     this.#stopping.abort(reason);
     this.#wake();
     const outcome = await session?.shutDown(reason, ANSWER_LIMIT);
-    // If its server does not answer, another server may close the session.
+    // If its server does not reply, another server may close the session.
     if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
       if (session?.credentials) this.#orphans.push(session.credentials);
     }
@@ -233,7 +233,7 @@ export class SessionManager {
 
   /**
    * Closes sessions that the ensemble may not know to be over. After an outage the ensemble restarts their
-   * timeouts, and their ephemeral nodes would block other clients until then.
+   * timeouts, and their ephemeral znodes would block other clients until then.
    */
   #closeOrphanSessions(): void {
     for (const credentials of this.#orphans.splice(0)) {

@@ -5,14 +5,14 @@ import type { Acl, CreateMode, Stat, Watch } from './types.js';
  * A ZooKeeper session. Its id never changes; when it is over, the client starts another session. Each
  * operation is one attempt, within this session only, and rejects with
  *
- * - ConnectionError: the request was not sent or, if `maybeApplied` is true, its answer was lost;
+ * - ConnectionError: the request was not sent or, if `maybeApplied` is true, its reply was lost;
  * - SessionExpiredError: the session is over; a pending request may have been carried out;
  * - NodeError, NotAuthorizedError: the server refused the request;
  * - BadOptionError: an argument is invalid; nothing was sent;
  * - ShuttingDownError: the client was closed.
  *
- * Requests are sent, and answered, in the order of the calls. So a create and the listing that is to
- * include the new node can be sent together.
+ * Requests are sent, and get their replies, in the order of the calls. So a create and the listing that is to
+ * include the new znode can be sent together.
  *
  * @publicApi
  */
@@ -23,7 +23,7 @@ export interface Session {
   readonly timeout: number;
   /**
    * Whether the session is known to be alive now. Each read of this property reads the clock, and ends the
-   * session (state LOST) if it has had no answer for three quarters of its timeout.
+   * session (state LOST) if it has had no reply for three quarters of its timeout.
    */
   readonly alive: boolean;
   /** Whether there is a connection. Without one, operations reject in the next turn of the event loop. */
@@ -37,7 +37,7 @@ export interface Session {
   onUntrusted(listener: (reason: CoordinationError) => void): () => void;
 
   /**
-   * Creates a node. Resolves with its path, which ends in ten digits if the mode is sequential.
+   * Creates a znode. Resolves to its path, which ends in ten digits if the mode is sequential.
    *
    * @param data default: empty
    */
@@ -47,44 +47,44 @@ export interface Session {
     options?: { mode?: CreateMode },
   ): Promise<string>;
   /**
-   * Deletes a node without children.
+   * Deletes a znode without children.
    *
    * @param version the expected version of its data; default -1: any
    */
   delete(path: string, version?: number): Promise<void>;
-  /** Reads data and stat, and watches for the next change of the data or the deletion of the node. */
+  /** Reads data and stat, and watches for the next change of the data or the deletion of the znode. */
   get(path: string, options: { watch: true }): Promise<{ data: Buffer; stat: Stat; watch: Watch }>;
   /** Reads data and stat. */
   get(path: string, options?: { watch?: false }): Promise<{ data: Buffer; stat: Stat }>;
   /**
-   * Replaces the data of an existing node.
+   * Replaces the data of an existing znode.
    *
    * @param version the expected version of its data; default -1: any
    */
   set(path: string, data: string | Uint8Array, version?: number): Promise<Stat>;
-  /** Reads the stat, undefined if the node does not exist, and watches for its creation, deletion or next change. */
+  /** Reads the stat, undefined if the znode does not exist, and watches for its creation, deletion or next change. */
   exists(path: string, options: { watch: true }): Promise<{ stat: Stat | undefined; watch: Watch }>;
-  /** Reads the stat; undefined if the node does not exist. */
+  /** Reads the stat; undefined if the znode does not exist. */
   exists(path: string, options?: { watch?: false }): Promise<Stat | undefined>;
-  /** Reads the names of the children, in no order, and the stat of the node; watches for the next creation or deletion of a child. */
+  /** Reads the names of the children, in no order, and the stat; watches for the next creation or deletion of a child. */
   children(
     path: string,
     options: { watch: true },
   ): Promise<{ children: string[]; stat: Stat; watch: Watch }>;
-  /** Reads the names of the children, in no order, and the stat of the node. */
+  /** Reads the names of the children, in no order, and the stat of the znode. */
   children(path: string, options?: { watch?: false }): Promise<{ children: string[]; stat: Stat }>;
   /** Makes later reads see everything that any client wrote before this call. */
   sync(path: string): Promise<void>;
   /**
-   * Replaces the ACL of a node.
+   * Replaces the ACL of a znode.
    *
    * @param version the expected version of the ACL (`Stat.aversion`); default -1: any
    */
   setAcl(path: string, acl: Acl[], version?: number): Promise<void>;
 
   /**
-   * Deletes an ephemeral node of this session, even if the connection breaks: then right after the reconnection, before
-   * any later create, or with the end of the session. Resolves when the server has answered or the delete is left to
+   * Deletes an ephemeral znode of this session, even if the connection breaks: then right after the reconnection, before
+   * any later create, or with the end of the session. Resolves when the server has replied or the delete is left to
    * the reconnection. Rejects only for an invalid path. Counterpart of Curator's guaranteed delete.
    */
   discard(path: string): Promise<void>;

@@ -20,7 +20,7 @@ export interface Stat {
   readonly cversion: number;
   /** The number of changes of the ACL. */
   readonly aversion: number;
-  /** The owning session's id in hexadecimal, `'0'` for a node that is not ephemeral. */
+  /** The owning session's id in hexadecimal, `'0'` for a znode that is not ephemeral. */
   readonly ephemeralOwner: string;
   /** Bytes. */
   readonly dataLength: number;
@@ -79,7 +79,7 @@ export type WatchEvent = 'created' | 'deleted' | 'changed' | 'child' | 'session'
  * @publicApi
  */
 export interface Watch {
-  /** Resolves with the first event; never rejects. */
+  /** Resolves to the first event; never rejects. */
   readonly fired: Promise<WatchEvent>;
   /** Removes the watch; `fired` then stays pending. Idempotent. */
   remove(): void;

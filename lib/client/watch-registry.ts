@@ -30,7 +30,7 @@ export class WatchRegistry {
   /** @param onUnused called when the last Watch of a path and kind was removed: the server may remove its watch */
   constructor(private readonly onUnused: (kind: WatchKind, path: string) => void) {}
 
-  /** Registers a pending request that sets a watch. Returns a function to call when it is answered or has failed. */
+  /** Registers a pending request that sets a watch. Returns a function to call when it has got its reply or failed. */
   addRequest(kind: WatchKind, path: string): () => void {
     const id = `${kind}:${path}`;
     this.#requests.set(id, (this.#requests.get(id) ?? 0) + 1);
@@ -43,7 +43,7 @@ export class WatchRegistry {
     };
   }
 
-  /** Adds a Watch. To be called with the answer of the request: an event before it belongs to an older watch. */
+  /** Adds a Watch. To be called with the reply of the request: an event before it belongs to an older watch. */
   add(kind: WatchKind, path: string): Watch {
     const byPath = this.#watches[kind];
     let fire!: Fire;
@@ -54,8 +54,8 @@ export class WatchRegistry {
     return {
       fired,
       remove: () => {
-        const present = byPath.get(path);
-        if (!present?.delete(fire) || present.size > 0) return;
+        const waiting = byPath.get(path);
+        if (!waiting?.delete(fire) || waiting.size > 0) return;
         byPath.delete(path);
         // Removing it from the server now would also remove the watch that a pending request sets.
         const id = `${kind}:${path}`;

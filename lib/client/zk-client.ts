@@ -65,7 +65,7 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
  * session when the old one is over. Its operations are for applications; recipes use a Session.
  *
  * Reads, and requests that were not sent, are retried according to the retry policy. A write whose
- * answer was lost rejects with a ConnectionError with `maybeApplied: true`: only the caller knows whether it
+ * reply was lost rejects with a ConnectionError with `maybeApplied: true`: only the caller knows whether it
  * may be repeated. All operations reject with BadOptionError before anything is sent, with
  * ShuttingDownError once the client is closed, and with NodeError or NotAuthorizedError if the server refuses.
  *
@@ -141,9 +141,9 @@ export class ZkClient {
   }
 
   /**
-   * Closes the session, so that its ephemeral nodes are deleted at once, and rejects all pending calls with
+   * Closes the session, so that its ephemeral znodes are deleted at once, and rejects all pending calls with
    * ShuttingDownError. Idempotent. Afterwards the client does not keep the process alive. If no server
-   * answers, it resolves after about 3 seconds, and the session ends with its timeout.
+   * replies, it resolves after about 3 seconds, and the session ends with its timeout.
    */
   async close(): Promise<void> {
     return this.#sessions.stop();
@@ -155,7 +155,7 @@ export class ZkClient {
   }
 
   /**
-   * Resolves with the current session once it is connected; waits as long as the retry policy allows.
+   * Resolves to the current session once it is connected; waits as long as the retry policy allows.
    *
    * @throws ConnectionError, WaitCancelledError if the signal aborts, ShuttingDownError
    */
@@ -164,7 +164,7 @@ export class ZkClient {
     return this.#sessions.session(checkSignal(signal));
   }
 
-  /** Creates a node, see {@link Session.create}. */
+  /** Creates a znode, see {@link Session.create}. */
   async create(
     path: string,
     data?: string | Uint8Array,
@@ -173,27 +173,27 @@ export class ZkClient {
     return this.#write((session) => session.create(path, data, options));
   }
 
-  /** Deletes a node without children, see {@link Session.delete}. */
+  /** Deletes a znode without children, see {@link Session.delete}. */
   async delete(path: string, version = -1): Promise<void> {
     return this.#write((session) => session.delete(path, version));
   }
 
-  /** Reads the data and the stat of a node. */
+  /** Reads the data and the stat of a znode. */
   async get(path: string): Promise<{ data: Buffer; stat: Stat }> {
     return this.#read((session) => session.get(path));
   }
 
-  /** Replaces the data of an existing node, see {@link Session.set}. */
+  /** Replaces the data of an existing znode, see {@link Session.set}. */
   async set(path: string, data: string | Uint8Array, version = -1): Promise<Stat> {
     return this.#write((session) => session.set(path, data, version));
   }
 
-  /** Reads the stat of a node; undefined if it does not exist. */
+  /** Reads the stat of a znode; undefined if it does not exist. */
   async exists(path: string): Promise<Stat | undefined> {
     return this.#read((session) => session.exists(path));
   }
 
-  /** Reads the names of a node's children, in no order, and the stat of the node. */
+  /** Reads the names of a znode's children, in no order, and the stat of the znode. */
   async children(path: string): Promise<{ children: string[]; stat: Stat }> {
     return this.#read((session) => session.children(path));
   }
@@ -203,28 +203,28 @@ export class ZkClient {
     return this.#read((session) => session.sync(path));
   }
 
-  /** Replaces the ACL of a node, see {@link Session.setAcl}. */
+  /** Replaces the ACL of a znode, see {@link Session.setAcl}. */
   async setAcl(path: string, acl: Acl[], version = -1): Promise<void> {
     return this.#write((session) => session.setAcl(path, acl, version));
   }
 
-  /** Like `get`, and watches for the next change of the data or the deletion of the node. */
+  /** Like `get`, and watches for the next change of the data or the deletion of the znode. */
   async watch(path: string): Promise<{ data: Buffer; stat: Stat; watch: Watch }> {
     return this.#read((session) => session.get(path, { watch: true }));
   }
 
-  /** Like `exists`, and watches for the creation, the deletion or the next change of the data of the node. */
+  /** Like `exists`, and watches for the creation, the deletion or the next change of the data of the znode. */
   async watchExists(path: string): Promise<{ stat: Stat | undefined; watch: Watch }> {
     return this.#read((session) => session.exists(path, { watch: true }));
   }
 
-  /** Like `children`, and watches for the next creation or deletion of a child, or the deletion of the node. */
+  /** Like `children`, and watches for the next creation or deletion of a child, or the deletion of the znode. */
   async watchChildren(path: string): Promise<{ children: string[]; stat: Stat; watch: Watch }> {
     return this.#read((session) => session.children(path, { watch: true }));
   }
 
   /**
-   * Creates a node and its missing parents as containers, which ZooKeeper deletes some time after their last child was
+   * Creates a znode and its missing parents as containers, which ZooKeeper deletes some time after their last child was
    * deleted. They have the ACL of the option `acl` from the beginning; with the native transport, which cannot do this,
    * a second client on the wire transport creates them. Counterpart of Curator's ensureContainers.
    */
@@ -268,12 +268,12 @@ export class ZkClient {
 
 /**
  * Returns a ConnectionError for an error that a retry may overcome. For a caller of the client, the end of the
- * session during a request means that the answer was lost: the server may have carried the request out.
+ * session during a request means that the reply was lost: the server may have carried the request out.
  */
 function asConnectionError(error: unknown): ConnectionError | undefined {
   if (error instanceof ConnectionError) return error;
   if (!(error instanceof SessionExpiredError)) return undefined;
-  return new ConnectionError(`the answer was lost with its session: ${error.message}`, {
+  return new ConnectionError(`the reply was lost with its session: ${error.message}`, {
     maybeApplied: true,
     cause: error,
   });

@@ -36,7 +36,7 @@ export interface LeaseDecoratorOptions extends Omit<LeaseOptions, 'signal'> {
   /**
    * What to do if others hold the lock for all of `wait`. `'throw'`, the default, rejects with a LockBusyError or
    * LockTimeoutError, which a handler answers with 409 or 503. A function receives the key that others hold and returns
-   * the error to reject with. `'skip'` resolves with undefined and does not run the method. It needs a finite wait, and
+   * the error to reject with. `'skip'` resolves to undefined and does not run the method. It needs a finite wait, and
    * is an error on a handler, which would answer success although nothing was done.
    */
   onBusy?: 'throw' | 'skip' | ((key: string) => Error);
@@ -90,7 +90,7 @@ export type LockDecorator<M> = <T extends object>(
 ) => void;
 
 /**
- * A method whose calls may be skipped: its promise may resolve with undefined.
+ * A method whose calls may be skipped: its promise may resolve to undefined.
  *
  * @publicApi
  */

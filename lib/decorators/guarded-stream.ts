@@ -3,7 +3,7 @@ import { from, isObservable, mergeMap, Observable } from 'rxjs';
 import { type CallGuard, MisuseError, type Requirement } from './requirement.js';
 
 /**
- * As rxjs' `using`, with asynchronous steps: `open` resolves with the source; `close` settles before the
+ * As rxjs' `using`, with asynchronous steps: `open` resolves to the source; `close` settles before the
  * subscriber is notified of the source's end. If the subscriber unsubscribes, even while `open` is
  * pending, `close` runs too. `close` must be idempotent.
  */

@@ -65,7 +65,7 @@ export class HandlerCall {
   }
 
   /**
-   * Acquires the requirements that do not depend on the arguments. Resolves with an answer if the handler must not run.
+   * Acquires the requirements that do not depend on the arguments. Resolves to an answer if the handler must not run.
    */
   open(): Promise<Observable<unknown> | undefined> {
     return this.whileActive(async () => {

@@ -20,7 +20,7 @@ export interface NotLeaderCall {
   readonly args: unknown[];
   /** Only on a handler. */
   readonly context: ExecutionContext | undefined;
-  /** Resolves with the leader, for example to forward the call. Its `id` is its `participantId`. */
+  /** Resolves to the leader, for example to forward the call. Its `id` is its `participantId`. */
   leader(): Promise<LeaderParticipant | undefined>;
 }
 
@@ -33,10 +33,10 @@ export interface LeaderOnlyOptions {
   election: string;
   /**
    * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
-   * resolves with undefined; on a handler it is an error, because the handler would answer success although nothing was
+   * resolves to undefined; on a handler it is an error, because the handler would answer success although nothing was
    * done. `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers with 503.
    * The result of a function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
-   * as done. An explicit `'skip'` requires by its types that the method may resolve with undefined; the default cannot,
+   * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
    * because no type distinguishes handlers from other methods.
    */
   otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);

@@ -66,7 +66,7 @@ export abstract class Requirement<Service = unknown> {
 
   abstract keyOf(call: MethodCall): LockKeys;
 
-  /** Resolves with undefined if the call must not run the method; the caller gets {@link fallback} then. */
+  /** Resolves to undefined if the call must not run the method; the caller gets {@link fallback} then. */
   abstract acquire(
     service: Service,
     key: LockKeys,

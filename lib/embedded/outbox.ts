@@ -44,7 +44,7 @@ export class Outbox {
 
   constructor(
     private readonly socket: ClientStream,
-    /** Returns the present delay in milliseconds; Infinity while output is held back. */
+    /** Returns the current delay in milliseconds; Infinity while output is held back. */
     private readonly delay: () => number,
     /** Called when held output is due; calls release(). */
     private readonly onDue: () => void,

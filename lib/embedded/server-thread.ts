@@ -63,7 +63,7 @@ export class ServerThread implements FaultTarget {
     return this.call('liftFault', id);
   }
 
-  /** Resolves with the data for a new start, after the thread has exited. */
+  /** Resolves to the data for a new start, after the thread has exited. */
   async stop(): Promise<SavedStore> {
     const saved = await this.call('close');
     this.#worker.ref();

@@ -34,7 +34,7 @@ export class ZooKeeperServer implements ConnectionHost {
     return (this.#listener.address() as AddressInfo).port;
   }
 
-  /** Resolves with the port when clients can connect. */
+  /** Resolves to the port when clients can connect. */
   async listen(): Promise<number> {
     const { host, port } = this.options;
     this.#listener.listen({ host, port, backlog: 2048 });

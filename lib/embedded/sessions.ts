@@ -40,7 +40,7 @@ export class Sessions {
     return this.#byId.get(id);
   }
 
-  /** Extends a session. `timeout` is that of its present connection, which may differ from the first one. */
+  /** Extends a session. `timeout` is that of its current connection, which may differ from the first one. */
   touch(session: Session, timeout: number, now: number): void {
     // ZooKeeper expires in ticks and rounds up: a session gets up to one tick of grace.
     session.expiresAt = (Math.floor((now + timeout) / this.tickTime) + 1) * this.tickTime;

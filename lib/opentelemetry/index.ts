@@ -56,7 +56,7 @@ export class ZookeeperInstrumentation {
     ];
   }
 
-  /** Stops recording; present waits and holds are not recorded to their end. Idempotent. */
+  /** Stops recording; waits and holds that have not ended are not recorded to their end. Idempotent. */
   disable(): void {
     for (const stop of this.stops.splice(0)) stop();
   }

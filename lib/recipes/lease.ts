@@ -34,7 +34,7 @@ export interface Lease extends AsyncDisposable {
   /** True until the lease is released or lost. Reads the clock of the session. */
   readonly held: boolean;
   /**
-   * Releases the lock. `held` is false at once. The promise resolves when the ensemble has answered, or when the deletion
+   * Releases the lock. `held` is false at once. The promise resolves when the ensemble has replied, or when the deletion
    * is left to the background because the connection is lost or `holdAtLeast` is not over. Idempotent; never rejects.
    */
   release(): Promise<void>;

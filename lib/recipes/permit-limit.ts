@@ -34,7 +34,7 @@ export class PermitLimit {
     }
   }
 
-  /** Resolves to the present number. */
+  /** Resolves to the current number. */
   async read(): Promise<number> {
     if (typeof this.permits === 'number') return this.permits;
     return (await this.permits.get())?.value ?? this.unset(this.permits);
@@ -62,14 +62,14 @@ export class PermitLimit {
   agree(): () => void {
     let byPath = agreed.get(this.client);
     if (!byPath) agreed.set(this.client, (byPath = new Map()));
-    const present = byPath.get(this.path) ?? { permits: this.permits, users: 0 };
-    if (nameOf(present.permits) !== nameOf(this.permits)) {
-      throw this.disagreement(`the ${nameOf(present.permits)} that this process uses`);
+    const current = byPath.get(this.path) ?? { permits: this.permits, users: 0 };
+    if (nameOf(current.permits) !== nameOf(this.permits)) {
+      throw this.disagreement(`the ${nameOf(current.permits)} that this process uses`);
     }
-    byPath.set(this.path, present);
-    present.users++;
+    byPath.set(this.path, current);
+    current.users++;
     return () => {
-      if (--present.users === 0) byPath!.delete(this.path);
+      if (--current.users === 0) byPath!.delete(this.path);
     };
   }
 

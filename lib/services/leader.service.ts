@@ -112,20 +112,20 @@ export class LeaderService {
     return this.term(election) !== undefined;
   }
 
-  /** Returns the present term of this instance, or undefined. Joins the election. */
+  /** Returns the current term of this instance, or undefined. Joins the election. */
   term(election: string): Term | undefined {
     if (this.refusal) return undefined;
     return (this.candidateOf(election) ?? this.latch(election)).term;
   }
 
-  /** As {@link participants}, but resolves with the first one, the leader; undefined if there is none. */
+  /** As {@link participants}, but resolves to the first one, the leader; undefined if there is none. */
   async leader(election: string, options?: Pick<ElectionOptions, 'path'>) {
     const [first] = await this.participants(election, options);
     return first;
   }
 
   /**
-   * Resolves with the participants of all processes: the leader, then the others in the order in which
+   * Resolves to the participants of all processes: the leader, then the others in the order in which
    * they will lead. Does not join the election.
    *
    * @throws RecipeConflictError if another recipe uses the path; ConnectionError, NotAuthorizedError, ShuttingDownError
@@ -173,7 +173,7 @@ export class LeaderService {
     await this.candidateOf(election)?.resign();
   }
 
-  /** Returns a guard that runs a call within the present term; undefined if this instance does not lead. */
+  /** Returns a guard that runs a call within the current term; undefined if this instance does not lead. */
   enter(election: string): TermGuard | undefined {
     const term = this.term(election);
     return term && new TermGuard(term);

@@ -159,7 +159,7 @@ export abstract class LeaseService {
     );
   }
 
-  /** Resolves with undefined if others hold the lock for all of `wait`, by default 0. */
+  /** Resolves to undefined if others hold the lock for all of `wait`, by default 0. */
   protected async tryAcquireLease<L extends Lease>(
     request: LeaseRequest<L>,
   ): Promise<L | undefined> {

@@ -107,7 +107,7 @@ export class LeaseTracker {
 
   /**
    * Refuses acquires, then waits at most `limit` milliseconds until all leases are released or lost.
-   * Resolves with the keys of the leases that are still held; they end with the session.
+   * Resolves to the keys of the leases that are still held; they end with the session.
    */
   async drain(limit: number): Promise<string[]> {
     this.refuse();

@@ -106,7 +106,7 @@ export class LockService extends LeaseService {
    * Runs `fn` while holding the lock, and releases the lock when the result of `fn` has settled. A call
    * inside `fn` for the same key re-enters the lock without a request to the ensemble.
    *
-   * If the lease is lost while `fn` runs, the promise still resolves with the result of `fn`. To reject
+   * If the lease is lost while `fn` runs, the promise still resolves to the result of `fn`. To reject
    * instead, as the decorators do, end `fn` with `lease.signal.throwIfAborted()`. An Observable or a
    * generator as result rejects with a {@link BadOptionError}, because it would run after the release.
    */
@@ -137,7 +137,7 @@ export class LockService extends LeaseService {
     return this.acquireLease(this.request(key, options));
   }
 
-  /** As {@link acquire}, but resolves with undefined if others hold the lock for all of `wait`, by default 0. */
+  /** As {@link acquire}, but resolves to undefined if others hold the lock for all of `wait`, by default 0. */
   async tryAcquire<K extends LockKeys>(
     key: K,
     options: LockOptions = {},
@@ -163,7 +163,7 @@ export class LockService extends LeaseService {
     return this.tracker.holds(query.path ?? lockPath(this.client.namespace, key));
   }
 
-  /** Resolves with the holders and waiters of all processes, in the order of their queue. */
+  /** Resolves to the holders and waiters of all processes, in the order of their queue. */
   participants(key: string, query: LockQuery = {}): Promise<Participant[]> {
     return this.query(key, query, (lock) => lock.participants());
   }

@@ -94,7 +94,7 @@ export class SemaphoreService extends LeaseService {
     return this.acquireLease(this.request(key, options));
   }
 
-  /** As {@link acquire}, but resolves with undefined if too few permits are free for all of `wait`, by default 0. */
+  /** As {@link acquire}, but resolves to undefined if too few permits are free for all of `wait`, by default 0. */
   async tryAcquire(key: string, options: AcquirePermitOptions): Promise<Lease | undefined> {
     return this.tryAcquireLease(this.request(key, options));
   }
@@ -115,7 +115,7 @@ export class SemaphoreService extends LeaseService {
 
   /**
    * Sets the number of permits for the callers that pass `permits: 'shared'`. A higher number wakes
-   * waiters; a lower number takes nothing from present holders.
+   * waiters; a lower number takes nothing from current holders.
    *
    * @param permits 1 or more; anything else is a BadOptionError
    */
@@ -130,12 +130,12 @@ export class SemaphoreService extends LeaseService {
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
 
-  /** Resolves with the number of permits that nobody holds. A shared number that was never set is a BadOptionError. */
+  /** Resolves to the number of permits that nobody holds. A shared number that was never set is a BadOptionError. */
   available(key: string, query: SemaphoreQuery): Promise<number> {
     return this.query(key, query, (semaphore) => semaphore.available());
   }
 
-  /** Resolves with the holders and waiters of all processes, in the order of their queue. */
+  /** Resolves to the holders and waiters of all processes, in the order of their queue. */
   participants(key: string, query: SemaphoreQuery): Promise<Participant[]> {
     return this.query(key, query, (semaphore) => semaphore.participants());
   }

@@ -64,7 +64,7 @@ export function checkTransport(name: unknown, option = 'transport'): TransportNa
   throw new BadOptionError(option, name, "'native' or 'wire'");
 }
 
-/** Resolves with the error of loading the native client; undefined if it can be used. */
+/** Resolves to the error of loading the native client; undefined if it can be used. */
 function loadFailure(): Promise<Error | undefined> {
   return loadBinding().then(
     () => undefined,

@@ -53,7 +53,7 @@ export async function loadBinding(): Promise<new (config: object) => { native: N
   }
 }
 
-/** Converts the stat of an answer. The native client passes null with any code but 0. */
+/** Converts the stat of a reply. The native client passes null with any code but 0. */
 export function toStat(stat: NativeStat): Stat {
   if (!stat) return stat;
   return {

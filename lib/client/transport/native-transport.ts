@@ -46,7 +46,7 @@ class NativeTransport implements Transport {
   readonly aclOnCreate = false;
   readonly promptClose = false;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
-  /** The answers that are missing until the session is attached: to the handshake and to each of the credentials. */
+  /** The replies that are missing until the session is attached: to the handshake and to each of the credentials. */
   #unanswered: number;
   #handshakeCheck: NodeJS.Timeout | undefined;
 
@@ -66,7 +66,7 @@ class NativeTransport implements Transport {
       timeout: request.sessionTimeout,
       debug_level: 0,
       host_order_deterministic: true,
-      // With the default, eleven partial reads (one large node) close the session.
+      // With the default, eleven partial reads (one large znode) close the session.
       response_counter_limit: 1e9,
       ...(request.credentials && {
         client_id: request.credentials.id,
@@ -168,7 +168,7 @@ class NativeTransport implements Transport {
     return true;
   }
 
-  abandon(): void {
+  destroy(): void {
     if (this.#phase === 'over') return;
     const dropped = this.#phase === 'broken';
     this.#phase = 'over';
@@ -222,7 +222,7 @@ class NativeTransport implements Transport {
 
   #onAuth(code: number): void {
     if (code === ErrorCode.ok) this.#onAnswered();
-    // Any other code means that the connection broke before the answer.
+    // Any other code means that the connection broke before the reply.
     else this.#break(code === ErrorCode.authFailed ? 'unauthorized' : 'disconnected');
   }
 
@@ -264,7 +264,7 @@ class NativeTransport implements Transport {
 
   /**
    * Closes the connection, but not the session. While connected, native.close() blocks the event loop
-   * until the server answers, up to 1.5 s (4.5 s with a full send buffer). A new list of servers without
+   * until the server replies, up to 1.5 s (4.5 s with a full send buffer). A new list of servers without
    * the current one disconnects at once, and then native.close() does not block.
    */
   #drop(): void {

@@ -35,7 +35,7 @@ export type DownReason = 'disconnected' | 'expired' | 'unauthorized';
 export interface TransportListener {
   onWatch(event: NodeEvent, path: string): void;
   /**
-   * Called once when the transport ends, unless close() or abandon() was called before. Unanswered
+   * Called once when the transport ends, unless close() or destroy() was called before. Unanswered
    * requests fail right after it, so a caller whose request failed finds the connection already down.
    */
   onDown(reason: DownReason): void;
@@ -99,13 +99,12 @@ export interface Transport {
   removeWatch?(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 
   /**
-   * Closes the session and the connection. Resolves with true when the server has confirmed it, or with
-   * false after at most a second. Without `promptClose` it may block for a round trip: call it only on a
-   * connection that has just answered.
+   * Closes the session and the connection. Resolves to true when the server has confirmed it, or to false after at most
+   * a second. Without `promptClose` it may block for a round trip: call it only on a connection that has just replied.
    */
   close(): Promise<boolean>;
   /** Drops the connection without blocking. The session stays alive until it times out. */
-  abandon(): void;
+  destroy(): void;
 }
 
 /**

@@ -16,7 +16,7 @@ import {
 import type { Stat } from '../types.js';
 import type { NodeEvent, Reply } from './transport.js';
 
-/** Bytes. ZooKeeper does not limit the list of a node's children; this limit protects the memory from a broken peer. */
+/** Bytes. ZooKeeper does not limit the list of a znode's children; this limit protects the memory from a broken peer. */
 const MAX_REPLY = 256 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;
 /** How long a server may take to confirm the end of a session, milliseconds. */
@@ -52,7 +52,7 @@ export interface ConnectResponse {
 
 interface WireEvents {
   connectResponse(response: ConnectResponse): void;
-  /** The answer to one authenticate(). */
+  /** The reply to one authenticate(). */
   authenticated(code: number): void;
   watched(event: NodeEvent, path: string): void;
   /** Called once at the end of the stream, unless drop() was called. Unanswered requests fail right after it. */
@@ -67,13 +67,13 @@ interface Pending {
 
 /**
  * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
- * sent together; answers arrive in the order of the requests. A violation of the protocol ends the connection.
+ * sent together; replies arrive in the order of the requests. A violation of the protocol ends the connection.
  *
- * Requests and answers are written and read field by field, without the records of lib/protocol: a
+ * Requests and replies are written and read field by field, without the records of lib/protocol: a
  * record costs an object and a call per field.
  */
 export class WireConnection {
-  /** The latest transaction in any answer. */
+  /** The latest transaction in any reply. */
   lastZxid = 0;
   readonly #splitter = new FrameSplitter(MAX_REPLY);
   readonly #writer = new Writer();
@@ -116,7 +116,7 @@ export class WireConnection {
    * Sends a request. Returns false if it will never be sent; `reply` is then never called.
    *
    * @param write writes the body of the request
-   * @param read reads the body of an answer without an error; absent if its content is not needed
+   * @param read reads the body of a reply without an error; absent if its content is not needed
    */
   request<T>(
     type: number,
@@ -135,7 +135,7 @@ export class WireConnection {
     return true;
   }
 
-  /** Closes the session, then the stream. Resolves with whether the server has confirmed it. */
+  /** Closes the session, then the stream. Resolves to whether the server has confirmed it. */
   async close(): Promise<boolean> {
     const confirmed = await new Promise<boolean>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_LIMIT, false);
@@ -205,9 +205,9 @@ export class WireConnection {
 
     const next = this.#pending[0];
     if (next?.xid !== xid) {
-      throw new ProtocolError(`an answer to request ${xid} instead of ${next?.xid ?? 'none'}`);
+      throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
-    // Read before the request counts as answered: if the answer is malformed, the request fails together
+    // Read before the request leaves the queue: if the reply is malformed, the request fails together
     // with the connection.
     const result = code === ErrorCode.ok ? next.read?.(from) : undefined;
     this.#pending.shift();

@@ -191,7 +191,7 @@ class WireTransport implements Transport {
     return this.#connection.close();
   }
 
-  abandon(): void {
+  destroy(): void {
     if (this.#phase === 'over') return;
     this.#enter('over');
     this.#connection.drop();

@@ -87,9 +87,9 @@ export function reentrantGrant(client: ZkClient, path: string, recipe: Recipe): 
  */
 export function currentLease(key?: string): Lease | undefined {
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
-    const present = chain.held.filter((lease) => !lease.released);
-    if (present.length > 0 && key === undefined) return chain.lease;
-    const found = present.find((lease) => lease.key === key);
+    const unreleased = chain.held.filter((lease) => !lease.released);
+    if (unreleased.length > 0 && key === undefined) return chain.lease;
+    const found = unreleased.find((lease) => lease.key === key);
     if (found) return found;
   }
   return undefined;

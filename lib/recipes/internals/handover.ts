@@ -257,7 +257,7 @@ export class Handover extends Ownership {
     this.markClosed();
   }
 
-  /** Writes the details of the present holder into the znode: at once for the first holder, otherwise after a while. */
+  /** Writes the details of the current holder into the znode: at once for the first holder, otherwise after a while. */
   private describe(request: Request): void {
     if (Buffer.compare(request.data, this.described.data) === 0) return;
     // Another waiter, which has left, was the first when the znode was created.
@@ -275,7 +275,7 @@ export class Handover extends Ownership {
     }
   }
 
-  /** Rewrites the data of the znode for a new zxid, long before the tokens of the present one are used up. */
+  /** Rewrites the data of the znode for a new zxid, long before the tokens of the current one are used up. */
   private renew(): Promise<void> {
     const renewal = this.write(this.described).then((mzxid) => {
       this.renewal = undefined;

@@ -41,7 +41,7 @@ export class Ownership {
   readonly grants = new FifoSet<Grant>();
   /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
   protected ended: Promise<void> | undefined;
-  /** Whether no grant may follow the present ones. */
+  /** Whether no grant may follow the current ones. */
   protected final = false;
   protected granted = 0;
   private lossReason: LeaseLostError | undefined;
@@ -129,7 +129,7 @@ export class Ownership {
 
   protected onEnded(): void {}
 
-  /** Whether half of the tokens of the present zxid are used. */
+  /** Whether half of the tokens of the current zxid are used. */
   protected get tokensRunLow(): boolean {
     return this.tokens * 2 >= GRANTS_PER_ZXID;
   }

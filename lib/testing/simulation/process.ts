@@ -128,7 +128,7 @@ export class SimulatedProcess {
   }
 
   /**
-   * Runs `fn` in this process and resolves with its result.
+   * Runs `fn` in this process and resolves to its result.
    *
    * @throws ProcessCrashedError if the process crashes before `fn` has ended; the error that `fn` throws; TypeError if
    *   `fn` is not a function

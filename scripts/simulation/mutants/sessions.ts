@@ -121,7 +121,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/client/managed-session.ts',
         search: "if (await transport.close()) return 'confirmed';",
-        replace: `transport.abandon();
+        replace: `transport.destroy();
       return 'confirmed';`,
       },
     ],

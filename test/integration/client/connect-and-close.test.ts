@@ -63,7 +63,7 @@ describe('connect', () => {
     const reason = await reasonOf(client.connect());
     expect(reason).toBeInstanceOf(ConnectionError);
     expect(reason.message).toContain(`${dead}: no connection to 127.0.0.1 (ECONNREFUSED)`);
-    expect(reason.message).toContain(`${deaf}: no answer within 500 ms`);
+    expect(reason.message).toContain(`${deaf}: no reply within 500 ms`);
     expect(client.state).toBe('CONNECTING');
     await client.close();
   });

@@ -40,7 +40,7 @@ const TIMEOUT = 60_000;
 class FakeTransport implements Transport {
   readonly calls: string[] = [];
   readonly answers: Record<string, number | undefined>;
-  ended: 'closed' | 'abandoned' | undefined;
+  ended: 'closed' | 'destroyed' | undefined;
   readonly credentials;
 
   constructor(
@@ -74,8 +74,8 @@ class FakeTransport implements Transport {
     return true;
   }
 
-  abandon(): void {
-    this.ended = 'abandoned';
+  destroy(): void {
+    this.ended = 'destroyed';
   }
 
   #take<T>(operation: string, path: string, reply: Reply<T>, result: T): boolean {
@@ -139,7 +139,7 @@ describe('the first connect', () => {
         new FakeTransport(request, `a${attempt}`, TIMEOUT, attempt === 1 ? { sync: -4 } : ALL),
     );
     await keeper.start();
-    expect(transports.map(({ ended }) => ended)).toEqual(['abandoned', undefined]);
+    expect(transports.map(({ ended }) => ended)).toEqual(['destroyed', undefined]);
     expect(requests[1].credentials).toEqual({ id: 'a1', password: 'secret' });
     expect(log).toEqual(['CONNECTED']);
   });
@@ -304,7 +304,7 @@ describe('the end of a session', () => {
     expect(log).toEqual(['CONNECTED', 'lease', 'LOST']);
     vi.restoreAllMocks();
     await pending;
-    expect(transports[0].ended).toBe('abandoned');
+    expect(transports[0].ended).toBe('destroyed');
   });
 });
 
@@ -321,7 +321,7 @@ describe('stop()', () => {
     await keeper.start();
     transports[0].answers.exists = undefined;
     await keeper.stop();
-    expect(transports.map(({ ended }) => ended)).toEqual(['abandoned']);
+    expect(transports.map(({ ended }) => ended)).toEqual(['destroyed']);
   });
 
   test('uses another connection if the present one is lost', async () => {

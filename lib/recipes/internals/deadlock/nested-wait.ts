@@ -31,7 +31,7 @@ const BLOCKED_AFTER = 400;
 
 const clock = new ProcessState(() => ({ latest: 0 }));
 
-/** Returns the present time by the clock of this process, and never the same time twice. */
+/** Returns the current time by the clock of this process, and never the same time twice. */
 function uniqueTime(): number {
   const { current } = clock;
   return (current.latest = Math.max(performance.now(), current.latest + 0.001));
@@ -125,7 +125,7 @@ export function heldNodesOf(
   return found;
 }
 
-/** States that a waiting call chain holds a znode. Published in the data of znodes, for the detectors of other processes. */
+/** States that a waiting call chain holds a znode. Published in znode data, for the detectors of other processes. */
 export interface Claim {
   /** The znode that is held. No other znode ever has the same name. */
   readonly node: string;

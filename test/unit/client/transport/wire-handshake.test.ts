@@ -57,7 +57,7 @@ describe('the handshake of the wire transport', () => {
       readOnly: false,
     });
     expect(password).toEqual(Buffer.alloc(16));
-    transport.abandon();
+    transport.destroy();
   });
 
   test('sends the id, the password and the last seen transaction of an existing session', async () => {
@@ -67,12 +67,12 @@ describe('the handshake of the wire transport', () => {
     const { sessionId, password, lastZxidSeen } = server.peers[0].hello;
     expect({ sessionId, lastZxidSeen }).toEqual({ sessionId: 0xbeefn, lastZxidSeen: 2 ** 40 + 7 });
     expect(password).toEqual(Buffer.from(old.password, 'hex'));
-    transport.abandon();
+    transport.destroy();
   });
 
   test('accepts a reply without the read-only byte, as old servers send it', async () => {
     const { attached } = await attach({ onConnect: (peer) => peer.greet({ readOnly: undefined }) });
-    (await attached).abandon();
+    (await attached).destroy();
   });
 
   test.each([
@@ -116,7 +116,7 @@ describe('the handshake of the wire transport', () => {
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(stands).toBe(false);
     server.peers[0].reply(Xid.auth);
-    (await attached).abandon();
+    (await attached).destroy();
   });
 
   test('rejects with NotAuthorizedError if the credentials are refused', async () => {

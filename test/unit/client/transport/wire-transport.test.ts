@@ -200,7 +200,7 @@ describe('requests', () => {
 describe('the end of the connection', () => {
   const ends: [string, (transport: Transport) => unknown][] = [
     ['close()', (transport) => transport.close()],
-    ['abandon()', (transport) => transport.abandon()],
+    ['destroy()', (transport) => transport.destroy()],
   ];
 
   test('by close() ends the session, and resolves with true when the server replies', async () => {
@@ -223,9 +223,9 @@ describe('the end of the connection', () => {
     expect(performance.eventLoopUtilization(before).active).toBeLessThan(500);
   });
 
-  test('by abandon() sends nothing to the server', async () => {
+  test('by destroy() sends nothing to the server', async () => {
     const { server, transport, log } = await attach();
-    transport.abandon();
+    transport.destroy();
     await server.peers[0].closed;
     expect(server.peers[0].asked).toEqual([]);
     expect(log).toEqual([]);
