@@ -114,7 +114,7 @@ export abstract class ManagedSession {
     return doubt ? this.#untrusted.soon(listener, doubt) : this.#untrusted.add(listener);
   }
 
-  async discard(path: string): Promise<void> {
+  async guaranteedDelete(path: string): Promise<void> {
     const full = checkRequest(this.chroot, path);
     return this.alive ? this.#deletes.send(full, this.#transport) : undefined;
   }

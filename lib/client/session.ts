@@ -87,5 +87,5 @@ export interface Session {
    * any later create, or with the end of the session. Resolves when the server has replied or the delete is left to
    * the reconnection. Rejects only for an invalid path. Counterpart of Curator's guaranteed delete.
    */
-  discard(path: string): Promise<void>;
+  guaranteedDelete(path: string): Promise<void>;
 }

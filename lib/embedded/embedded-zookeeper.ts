@@ -43,11 +43,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
     this.#thread = thread;
   }
 
-  /**
-   * Resolves when clients can connect.
-   *
-   * @throws TypeError or RangeError for a wrong option; Error with the code EADDRINUSE if the port is in use
-   */
+  /** Resolves when clients can connect. Rejects with a TypeError or RangeError for a wrong option, or with EADDRINUSE. */
   static async start(options: EmbeddedZooKeeperOptions = {}): Promise<EmbeddedZooKeeper> {
     const resolved = resolveOptions(options);
     const thread = await ServerThread.start({ options: resolved, saved: undefined });
@@ -86,8 +82,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
   /**
    * Expires a session: deletes its ephemeral nodes, which fires watches, and closes its connection.
    *
-   * @param id hexadecimal
-   * @throws TypeError for another format; Error if there is no such session, or the server is stopped
+   * @throws TypeError if `id` is not hexadecimal; Error if there is no such session, or the server is stopped
    */
   async expireSession(id: string): Promise<void> {
     await this.#running().call('expireSession', parseSessionId(id));

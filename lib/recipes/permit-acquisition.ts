@@ -11,13 +11,14 @@ import { type QueuePosition, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
 import type { Waiter } from './internals/waiter.js';
 
-const LEASE = 'lease-';
-export const LEASES = [LEASE];
-const LOCK = 'lock-';
-export const LOCKS = [LOCK];
+const LEASE_MARKER = 'lease-';
+export const LEASE_MARKERS = [LEASE_MARKER];
+const LOCK_MARKER = 'lock-';
+export const LOCK_MARKERS = [LOCK_MARKER];
+const REQUESTS = { marker: LOCK_MARKER, markers: LOCK_MARKERS, nodeAhead: lastBefore };
 
 /** How many leases are read until one states its number of permits. The leases of Curator do not. */
-const MOST_COMPARED = 8;
+const MAX_COMPARED = 8;
 
 type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
 
@@ -39,9 +40,9 @@ export interface PermitRequest {
  * order of arrival.
  */
 export class PermitAcquisition {
-  /** The directory of the mutex. */
+  /** The parent of the znodes of the mutex. */
   readonly locks: string;
-  /** The directory of the permits. */
+  /** The parent of the znodes of the permits. */
   readonly leases: string;
 
   constructor(
@@ -65,14 +66,14 @@ export class PermitAcquisition {
       } catch (error) {
         if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
       } finally {
-        mutex.abandon();
+        mutex.release();
       }
     }
   }
 
   /** Whether other requests than our own wait for the mutex. */
   hasContenders(children: readonly string[], own: ReadonlySet<string>): boolean {
-    return queueOf({ parent: this.locks, markers: LOCKS }, children).some(
+    return queueOf({ parent: this.locks, markers: LOCK_MARKERS }, children).some(
       ({ name }) => ![...own].some((prefix) => name.startsWith(prefix)),
     );
   }
@@ -80,7 +81,7 @@ export class PermitAcquisition {
   /** The number of permits that are held. */
   async taken(): Promise<number> {
     const children = await childrenOf(this.client, this.leases);
-    return queueOf({ parent: this.leases, markers: LEASES }, children).length;
+    return queueOf({ parent: this.leases, markers: LEASE_MARKERS }, children).length;
   }
 
   /** @throws RecipeConflictError if another recipe uses the path: its holders would not see ours */
@@ -102,7 +103,7 @@ export class PermitAcquisition {
       waiter.blocked();
       signal.throwIfAborted();
     }
-    const names = { parent, marker: LOCK, markers: LOCKS, data, nodeAhead: lastBefore };
+    const names = { ...REQUESTS, parent, data };
     // While permits are left, even a try waits for the mutex: the request ahead ends soon.
     const onBlocked = () => waiter?.blockedBriefly();
     const position = await waitInQueue(client, names, { signal, onBlocked, onNamed });
@@ -124,7 +125,7 @@ export class PermitAcquisition {
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
     const mode = 'ephemeral-sequential';
-    const lease = { parent: this.leases, suffix: LEASE, data, mode } as const;
+    const lease = { parent: this.leases, suffix: LEASE_MARKER, data, mode } as const;
     const { names, listing } = await protectedCreates(this.client, session, lease, count);
     const nodes = names.map((name) => `${this.leases}/${name}`);
     const attempt = AbortSignal.any([signal, mutex.signal]);
@@ -142,7 +143,7 @@ export class PermitAcquisition {
       // Without the mutex another request may be admitted, so this one starts again behind it.
       if (signal.aborted || !mutex.lost) throw error;
     } finally {
-      if (!granted) for (const node of nodes) void session.discard(node);
+      if (!granted) for (const node of nodes) void session.guaranteedDelete(node);
     }
     return granted && { session, nodes, pzxid: granted.stat.pzxid, children: [] };
   }
@@ -161,10 +162,10 @@ export class PermitAcquisition {
       const listing = await retryRead(this.client, session, list, signal);
       let limit: { value: number; watch: Watch | undefined } | undefined;
       try {
-        limit = await this.limit.watched();
+        limit = await this.limit.readAndWatch();
         const present = new Set(listing.children);
         if (!names.every((name) => present.has(name))) return undefined;
-        const queue = queueOf({ parent: this.leases, markers: LEASES }, listing.children);
+        const queue = queueOf({ parent: this.leases, markers: LEASE_MARKERS }, listing.children);
         if (queue.length <= limit.value) {
           if (session.trusted) return listing;
           await assertSameSession(this.client, session, signal);
@@ -190,7 +191,7 @@ export class PermitAcquisition {
   ): Promise<void> {
     const ours = new Set(own);
     const others = listing?.children.filter((name) => !ours.has(name)) ?? [];
-    for (const other of others.slice(0, MOST_COMPARED)) {
+    for (const other of others.slice(0, MAX_COMPARED)) {
       if (await this.limit.checkAgainst(`${this.leases}/${other}`)) return;
     }
   }

@@ -41,9 +41,9 @@ export class PermitLimit {
   }
 
   /** As {@link read}. The watch of a shared number fires when the number may have changed. */
-  async watched(): Promise<{ value: number; watch: Watch | undefined }> {
+  async readAndWatch(): Promise<{ value: number; watch: Watch | undefined }> {
     if (typeof this.permits === 'number') return { value: this.permits, watch: undefined };
-    const { count, watch } = (await this.permits.watched()) ?? this.unset(this.permits);
+    const { count, watch } = (await this.permits.getAndWatch()) ?? this.unset(this.permits);
     return { value: count.value, watch };
   }
 

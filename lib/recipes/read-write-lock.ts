@@ -49,10 +49,7 @@ export class ReadWriteLock {
     this.write = new WriteLock(client, path, options);
   }
 
-  /**
-   * Turns a lease of `write.acquire()` into a read lease, with no other writer in between. Rejects as
-   * {@link ReadLock.acquireBeside} does; the write lease is then not released.
-   */
+  /** Turns a write lease into a read lease, with no other writer in between. Rejects as {@link ReadLock.acquireBeside}. */
   async downgrade(lease: Lease): Promise<Lease> {
     const reading = await this.read.acquireBeside(lease);
     await lease.release();
@@ -158,7 +155,7 @@ export class ReadLock extends Lock {
       const position = { session, nodes: [reading], pzxid: stat.pzxid, children: [] };
       return new Ownership(client, 'read', parent, position).grant();
     } catch (error) {
-      void session.discard(reading);
+      void session.guaranteedDelete(reading);
       throw error;
     }
   }

@@ -11,7 +11,7 @@ import type { QueuePosition } from './internals/queue.js';
 import { cancelled, NOBODY_WAITS, type Request, Waiter } from './internals/waiter.js';
 import { type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
-import { LEASES, LOCKS, PermitAcquisition } from './permit-acquisition.js';
+import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
 import type { Recipe } from './types.js';
 
@@ -115,8 +115,8 @@ export class Semaphore extends Lock<PermitOptions> {
     const { locks, leases } = acquisition;
     // In this order: a request that ends between the two listings holds its permits, or its lease znodes are gone.
     const [nodes, queue, value] = await Promise.all([
-      readQueue(client, leases, LEASES),
-      readQueue(client, locks, LOCKS),
+      readQueue(client, leases, LEASE_MARKERS),
+      readQueue(client, locks, LOCK_MARKERS),
       this.limit.read(),
       acquisition.checkForeignNodes(),
     ]);
@@ -169,9 +169,9 @@ export class Semaphore extends Lock<PermitOptions> {
       client,
       path,
       recipe,
-      directory: acquisition.locks,
+      queueParent: acquisition.locks,
       shared: false,
-      permits: true,
+      servesPermits: true,
       hasContenders: (children) => acquisition.hasContenders(children, own),
       acquire: async (waiter, { signal }) => {
         const { count, data } = waiter.request;
@@ -203,9 +203,9 @@ export class Semaphore extends Lock<PermitOptions> {
         };
         const grants = position.nodes.map((node) => {
           const own = { ...position, nodes: [node] };
-          return new SinglePermit(client, recipe, path, own, onEnded).grant();
+          return new PermitOwnership(client, recipe, path, own, onEnded).grant();
         });
-        if (!waiter.resolve(grants)) for (const grant of grants) grant.abandon();
+        if (!waiter.resolve(grants)) for (const grant of grants) grant.release();
       },
       (error: unknown) => {
         endUse();
@@ -216,7 +216,7 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 }
 
-class SinglePermit extends Ownership {
+class PermitOwnership extends Ownership {
   constructor(
     client: ZkClient,
     recipe: Recipe,

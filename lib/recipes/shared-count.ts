@@ -69,7 +69,7 @@ export class SharedCount {
   }
 
   /** As {@link get}, with a watch that fires at the next change. */
-  async watched(): Promise<
+  async getAndWatch(): Promise<
     { count: { value: number; version: number }; watch: Watch } | undefined
   > {
     return this.read(async () => {

@@ -11,7 +11,7 @@ import { freshNode, queueOf, type QueueSpec } from '../recipes/internals/node-na
 import { READER, ReadLock, WriteLock, WRITER } from '../recipes/read-write-lock.js';
 import { Ownership } from '../recipes/internals/ownership.js';
 import { assertSameSession, retryRead } from '../recipes/internals/session-retry.js';
-import { type Wait, waitFor } from './single-node-lock.js';
+import { type WaitContext, waitFor } from './single-node-lock.js';
 
 /*
  * FOR TEACHING. The shared (read/write) lock with a child watch on the parent:
@@ -77,7 +77,7 @@ function acquire(
       );
       return new Ownership(client, recipe, path, position).grant();
     },
-    (grant) => grant.abandon(),
+    (grant) => grant.release(),
   );
 }
 
@@ -86,7 +86,7 @@ async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked }: Wait,
+  { signal, onBlocked }: WaitContext,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker, data } = spec;
   const { name, listing } = await protectedCreate(client, session, {
@@ -106,7 +106,7 @@ async function waitInSession(
       try {
         signal.throwIfAborted();
         // The absence of our own znode does not prove that the lock is ours.
-        if (!seen.children.includes(name)) return void (await session.discard(path));
+        if (!seen.children.includes(name)) return void (await session.guaranteedDelete(path));
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
           return { session, nodes: [path], pzxid: seen.stat.pzxid, children: [] };
@@ -123,7 +123,7 @@ async function waitInSession(
       }
     }
   } catch (error) {
-    void session.discard(path);
+    void session.guaranteedDelete(path);
     // Without the parent, our znode is gone as well.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;

@@ -78,7 +78,7 @@ export class SingleNodeLock {
     );
   }
 
-  private async acquireIn(session: Session, { signal, onBlocked }: Wait): Promise<Lease> {
+  private async acquireIn(session: Session, { signal, onBlocked }: WaitContext): Promise<Lease> {
     const own: OwnNode = { client: this.client, session, path: this.path, id: randomUUID() };
     try {
       for (;;) {
@@ -233,7 +233,7 @@ class SingleNodeLease extends LeaseBase {
 }
 
 /**
- * Deletes the znode if it is ours; in the background while there is no connection. `Session.discard` knows only the
+ * Deletes the znode if it is ours; in the background while there is no connection. `Session.guaranteedDelete` knows only the
  * name: after a lost reply it would repeat the delete, which could hit the znode of the next holder.
  */
 async function deleteOwn(node: OwnNode): Promise<void> {
@@ -248,7 +248,7 @@ async function deleteOwn(node: OwnNode): Promise<void> {
   }
 }
 
-export interface Wait {
+export interface WaitContext {
   /** Aborts when the wait has ended. */
   readonly signal: AbortSignal;
   /** Called when another client holds the lock. */
@@ -259,7 +259,7 @@ export interface Wait {
 export async function waitFor<T>(
   wanted: Wanted,
   { wait = Infinity, signal }: SingleNodeOptions,
-  acquire: (wait: Wait) => Promise<T>,
+  acquire: (wait: WaitContext) => Promise<T>,
   giveBack: (result: T) => void,
 ): Promise<T> {
   if (signal?.aborted) throw cancelled(wanted, signal);

@@ -222,8 +222,8 @@ export const clientOn = (on: FuzzTarget): Entry[] => [
     watch,
   ]),
   [
-    'session.discard',
-    async (path) => (await on.client.session()).discard(pathBelowRoot(on, 'nodes', path)),
+    'session.guaranteedDelete',
+    async (path) => (await on.client.session()).guaranteedDelete(pathBelowRoot(on, 'nodes', path)),
     somePath,
   ],
   ['session.onLost', async (fn) => (await on.client.session()).onLost(fn), work],

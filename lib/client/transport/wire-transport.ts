@@ -25,12 +25,8 @@ import {
   unreachableError,
   type WatchKind,
 } from './transport.js';
-import {
-  type ByteStream,
-  type ConnectResponse,
-  readStat,
-  WireConnection,
-} from './wire-connection.js';
+import { type ByteStream, readStat, WireConnection } from './wire-connection.js';
+import type { ConnectResponse } from './wire-connection.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];

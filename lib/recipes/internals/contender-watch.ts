@@ -2,9 +2,9 @@ import type { Session, Watch, ZkClient } from '../../client/index.js';
 import { retryRead } from './session-retry.js';
 
 interface ContenderOptions {
-  /** The directory of the queue. */
-  readonly directory: string;
-  /** The children of the directory when the lock was granted. */
+  /** The parent of the znodes of the queue. */
+  readonly queueParent: string;
+  /** Its children when the lock was granted. */
   readonly children: readonly string[];
   /** Whether these children include a znode of another process that waits for us. */
   hasContenders(children: readonly string[]): boolean;
@@ -44,7 +44,7 @@ export class ContenderWatch {
 
   private async list(): Promise<void> {
     try {
-      const read = () => this.session.children(this.options.directory, { watch: true });
+      const read = () => this.session.children(this.options.queueParent, { watch: true });
       const { children, watch } = await retryRead(this.client, this.session, read);
       // Cleared here: a contender may arrive before the promise has settled, and then the queue is listed again.
       this.listing = undefined;
@@ -60,7 +60,7 @@ export class ContenderWatch {
         this.options.onArrival();
       });
     } catch {
-      // The session has ended, or the directory is gone: the lock cannot be handed over.
+      // The session has ended, or the parent is gone: the lock cannot be handed over.
       this.state = 'present';
     }
   }

@@ -102,8 +102,8 @@ export class Grant {
     return new GrantLease(this, key, first);
   }
 
-  /** Releases the right although no lease was made, because the caller is gone. */
-  abandon(): void {
+  /** Releases the right: with its last lease, or without any lease if the caller is gone. */
+  release(): void {
     if (this.state !== 'held') return;
     this.end('released');
     const keepFor = this.keepUntil === 0 ? 0 : this.keepUntil - performance.now();
@@ -117,7 +117,7 @@ export class Grant {
 
   returnLease(): Promise<void> {
     if (--this.leases > 0) return RESOLVED;
-    this.abandon();
+    this.release();
     return this.returned ?? this.ownership.end();
   }
 

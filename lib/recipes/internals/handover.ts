@@ -38,11 +38,11 @@ export interface HandoverSpec {
   readonly client: ZkClient;
   readonly recipe: Recipe;
   readonly path: string;
-  /** The directory in which other processes wait. */
-  readonly directory: string;
+  /** The parent of the znodes of the queue in which other processes wait. */
+  readonly queueParent: string;
   /** Whether callers hold the lock at the same time, as readers do. */
   readonly shared: boolean;
-  /** Whether these children of the directory include a znode that the callers here must give way to. */
+  /** Whether these children of it include a znode that the callers here must give way to. */
   hasContenders(children: readonly string[]): boolean;
 }
 
@@ -242,7 +242,7 @@ export class Handover extends Ownership {
   private contenderWatch(): ContenderWatch {
     const { client, spec, position } = this;
     this.contenders ??= new ContenderWatch(client, position.session, {
-      directory: spec.directory,
+      queueParent: spec.queueParent,
       children: position.children,
       hasContenders: (children) => spec.hasContenders(children),
       onArrival: () => this.yieldToContenders(),

@@ -36,7 +36,7 @@ import {
 /** How a queue acquires what it hands out. */
 export interface LocalQueueSpec extends HandoverSpec {
   /** Whether the callers hold permits, each by znodes of its own. */
-  readonly permits?: boolean;
+  readonly servesPermits?: boolean;
   /** Acquires znodes for the first waiter. */
   acquire(first: Waiter<Grant>, options: AcquireContext): Promise<QueuePosition>;
   /** Called when the queue comes into use. Returns a function that is called when it is idle again. */
@@ -97,7 +97,7 @@ export class LocalQueue {
   /** The znode by which this process holds the lock that the waiters wait for, if only one caller can hold it. */
   get heldNode(): string | undefined {
     const { handover, spec } = this;
-    const holds = handover && handover.state !== 'closed' && !spec.shared && !spec.permits;
+    const holds = handover && handover.state !== 'closed' && !spec.shared && !spec.servesPermits;
     return holds ? handover.position.nodes[0] : undefined;
   }
 
@@ -118,8 +118,8 @@ export class LocalQueue {
     waiter.chain = currentChain();
     this.waiters.add(waiter);
     if (wait === 0) this.tries.add(waiter);
-    else if (waiter.chain && !spec.permits) watchForDeadlock(this);
-    if (handover && handover.state !== 'closed' && !spec.permits) void handover.advance();
+    else if (waiter.chain && !spec.servesPermits) watchForDeadlock(this);
+    if (handover && handover.state !== 'closed' && !spec.servesPermits) void handover.advance();
     else if (!this.serving) {
       this.serving = true;
       // The loop outlives this caller and must not count as a holder of the caller's locks.
@@ -133,7 +133,7 @@ export class LocalQueue {
     const { state } = this.handover ?? {};
     const held = state !== undefined && state !== 'closed' && state !== 'lingering';
     // Queued tries do not show that the lock is held: it may have been released since they were blocked.
-    return !this.spec.permits && (held || this.waiters.size > this.tries.size);
+    return !this.spec.servesPermits && (held || this.waiters.size > this.tries.size);
   }
 
   private async serve(): Promise<void> {
@@ -149,9 +149,9 @@ export class LocalQueue {
         });
         this.acquiring = undefined;
         // The signal of a request for permits may still have dependent signals of AbortSignal.any().
-        if (!this.spec.permits) returnController(acquiring);
+        if (!this.spec.servesPermits) returnController(acquiring);
         const handover = this.handOut(position, first.request);
-        if (!this.spec.permits) await handover?.closed;
+        if (!this.spec.servesPermits) await handover?.closed;
       } catch (error) {
         // After an abort nobody is left who waits for this acquisition. Later callers need another one.
         if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
@@ -174,12 +174,12 @@ export class LocalQueue {
         this.open--;
         this.endIfIdle();
       });
-      if (this.tries.size > 0 && !this.spec.shared && !this.spec.permits) {
+      if (this.tries.size > 0 && !this.spec.shared && !this.spec.servesPermits) {
         for (const waiter of this.tries.upTo(Infinity)) waiter.blocked();
       }
       if (rest.length === 0) return handover;
     }
-    for (const node of rest) void position.session.discard(node);
+    for (const node of rest) void position.session.guaranteedDelete(node);
     return undefined;
   }
 
@@ -240,7 +240,7 @@ function specOf(
     client,
     path,
     recipe,
-    directory: path,
+    queueParent: path,
     shared: isContender !== undefined,
     hasContenders: (children) => {
       const queue = queueOf(own, children);

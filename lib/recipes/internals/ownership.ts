@@ -107,8 +107,8 @@ export class Ownership {
     // Sent in this turn, before the create with which the next waiter of this process queues up.
     this.ended =
       nodes.length === 1
-        ? session.discard(nodes[0]!)
-        : Promise.all(nodes.map((node) => session.discard(node))).then(() => {});
+        ? session.guaranteedDelete(nodes[0]!)
+        : Promise.all(nodes.map((node) => session.guaranteedDelete(node))).then(() => {});
     this.onEnded();
     return this.ended;
   }

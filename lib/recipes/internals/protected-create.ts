@@ -88,8 +88,8 @@ export async function protectedCreates(
     }
   } catch (error) {
     // Nobody waits for the connection any longer, but the znodes may exist (CURATOR-18, CURATOR-190).
-    if (lost.length > 0) void discardLater(client, session, parent, lost);
-    for (const name of names.values()) void session.discard(`${parent}/${name}`);
+    if (lost.length > 0) void deleteLater(client, session, parent, lost);
+    for (const name of names.values()) void session.guaranteedDelete(`${parent}/${name}`);
     throw error;
   }
 }
@@ -115,7 +115,7 @@ async function find(
     for (const name of children) {
       const id = name.slice(0, ids[0]!.length);
       if (!wanted.has(id)) continue;
-      if (found.has(id)) void session.discard(`${parent}/${name}`);
+      if (found.has(id)) void session.guaranteedDelete(`${parent}/${name}`);
       else found.set(id, name);
     }
   } catch (error) {
@@ -124,7 +124,7 @@ async function find(
   return found;
 }
 
-async function discardLater(
+async function deleteLater(
   client: ZkClient,
   session: Session,
   parent: string,
@@ -134,7 +134,7 @@ async function discardLater(
     if (!session.connected) await stateChange(client);
     try {
       const found = await find(client, session, parent, ids);
-      for (const name of found.values()) void session.discard(`${parent}/${name}`);
+      for (const name of found.values()) void session.guaranteedDelete(`${parent}/${name}`);
       return;
     } catch (error) {
       // After a lost connection it tries again. Without the session there is no znode to delete.

@@ -143,7 +143,7 @@ async function waitInSession(
       const { children, stat } = listing;
       // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
       // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
-      if (!children.includes(own.name)) return void (await session.discard(path));
+      if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));
       const ahead = spec.nodeAhead(queueOf(spec, children), own);
       if (ahead) {
         onBlocked((written ??= new NodeData(session, path, data)));
@@ -160,7 +160,7 @@ async function waitInSession(
       }
     }
   } catch (error) {
-    await session.discard(path);
+    await session.guaranteedDelete(path);
     // Without the parent, our znode is gone as well.
     if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
     throw error;

@@ -8,7 +8,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'if (!children.includes(own.name)) return void (await session.discard(path));',
+        search: 'if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));',
         replace: '',
       },
     ],
@@ -46,7 +46,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'if (lost.length > 0) void discardLater(client, session, parent, lost);',
+        search: 'if (lost.length > 0) void deleteLater(client, session, parent, lost);',
         replace: '',
       },
     ],
@@ -57,8 +57,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'await session.discard(path);',
-        replace: 'if (!signal.aborted) await session.discard(path);',
+        search: 'await session.guaranteedDelete(path);',
+        replace: 'if (!signal.aborted) await session.guaranteedDelete(path);',
       },
     ],
   },

@@ -81,7 +81,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/recipes/permit-acquisition.ts',
         search: 'const position = await this.acquireInTurn(mutex, request);',
-        replace: `mutex.abandon();
+        replace: `mutex.release();
         const position = await this.acquireInTurn(mutex, request);`,
       },
     ],
@@ -92,7 +92,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/permit-acquisition.ts',
-        search: 'if (!granted) for (const node of nodes) void session.discard(node);',
+        search: 'if (!granted) for (const node of nodes) void session.guaranteedDelete(node);',
         replace: '',
       },
     ],

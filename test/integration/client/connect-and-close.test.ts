@@ -231,7 +231,7 @@ describe('close', () => {
     for (const late of [client.connect(), client.session(), client.get('/'), session.exists('/')]) {
       expect(await reasonOf(late)).toBeInstanceOf(ShuttingDownError);
     }
-    await session.discard('/x');
+    await session.guaranteedDelete('/x');
     expect([session.alive, session.trusted, session.connected]).toEqual([false, false, false]);
   });
 

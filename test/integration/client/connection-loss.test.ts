@@ -171,13 +171,13 @@ describe('a broken connection', () => {
   });
 });
 
-describe('discard', () => {
+describe('guaranteedDelete', () => {
   test('deletes a node, and ignores one that does not exist', async () => {
     const { client, session } = await behindLink();
     const node = await session.create(zk.path('gone'), '', { mode: 'ephemeral' });
-    await session.discard(node);
+    await session.guaranteedDelete(node);
     expect(await client.exists(node)).toBeUndefined();
-    await session.discard(node);
+    await session.guaranteedDelete(node);
   });
 
   test('is repeated after a lost connection, before any later create', async () => {
@@ -186,7 +186,7 @@ describe('discard', () => {
     const node = await session.create(zk.path('again'), 'old', { mode: 'ephemeral' });
     await link.down();
     await log.until('SUSPENDED');
-    await session.discard(node);
+    await session.guaranteedDelete(node);
     expect(await observer.exists(node)).toBeDefined();
     await link.up();
     await log.until('RECONNECTED');
@@ -199,7 +199,7 @@ describe('discard', () => {
     const { link, session, log } = await behindLink();
     const node = await session.create(zk.path('deaf'), '', { mode: 'ephemeral' });
     await link.silence();
-    const discarded = session.discard(node);
+    const discarded = session.guaranteedDelete(node);
     await link.cut();
     await discarded;
     await link.speak();
@@ -222,7 +222,7 @@ describe('a session that the ensemble has ended', () => {
     const next = await client.session();
     expect(next.id).not.toBe(session.id);
     await expect(session.create(zk.path('late'))).rejects.toBe(reason);
-    await session.discard('/anything');
+    await session.guaranteedDelete('/anything');
     expect(await new Promise((resolve) => session.onLost(resolve))).toBe(reason);
     expect(await next.create(zk.path('new'))).toBeDefined();
   });

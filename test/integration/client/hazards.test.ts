@@ -80,7 +80,7 @@ test('no argument that crashes the native client ever reaches it', async () => {
       for (const acl of acls) calls.push(() => target.setAcl(ROOT, acl));
     }
     for (const path of paths) {
-      calls.push(() => session.discard(path), () => client.ensureContainers(path));
+      calls.push(() => session.guaranteedDelete(path), () => client.ensureContainers(path));
       calls.push(() => client.watch(path), () => client.watchExists(path), () => client.watchChildren(path));
     }
     for (const options of [null, 'x', [], 1n, { wath: true }]) {

@@ -18,9 +18,9 @@ it('close() of a latch that never led resolves with the reply to the delete', as
   await expect.poll(() => nodesUnder(client, path)).toHaveLength(2);
 
   const session = await client.session();
-  const discard = session.discard.bind(session);
+  const discard = session.guaranteedDelete.bind(session);
   const order: string[] = [];
-  session.discard = async (node) => {
+  session.guaranteedDelete = async (node) => {
     await discard(node);
     order.push('gone');
   };

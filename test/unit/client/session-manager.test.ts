@@ -180,8 +180,8 @@ describe('a lost connection', () => {
       if (state === 'RECONNECTED') session.create('/new').catch(() => {});
     });
     transports[0].request.listener.onDown('disconnected');
-    await session.discard('/old-1');
-    await session.discard('/old-2');
+    await session.guaranteedDelete('/old-1');
+    await session.guaranteedDelete('/old-2');
     await until('RECONNECTED');
     expect(transports[1].calls).toEqual([
       'sync /',
@@ -202,7 +202,7 @@ describe('a lost connection', () => {
     });
     await keeper.start();
     const session = await keeper.session();
-    await session.discard('/node');
+    await session.guaranteedDelete('/node');
     for (const again of [0, 1]) {
       transports[again].request.listener.onDown('disconnected');
       await eventually(() => expect(transports).toHaveLength(again + 2));
