@@ -123,7 +123,7 @@ describe('the log contains a warning about a lost lease', () => {
       await expect.poll(() => lease.held).toBe(false);
     });
     await expect.poll(lost).toHaveLength(1);
-    expect(lost()[0]).toMatch(/^warn 1 lease\(s\) were lost: gold; .*somebody deleted/);
+    expect(lost()[0]).toMatch(/^warn 1 lease\(s\) were lost: gold; .*a client deleted/);
     const kept = await locks.acquire('silver', { holdAtMost: 20 });
     await expect.poll(lost).toHaveLength(2);
     expect(lost()[1]).toContain('silver; ');
