@@ -8,7 +8,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));',
+        search:
+          'if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));',
         replace: '',
       },
     ],
