@@ -18,13 +18,13 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 const BUDGET = { packed: 300_000, unpacked: 1_050_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 410_000,
-  './recipes': 300_000,
+  '.': 440_000,
+  './recipes': 320_000,
   './embedded': 40_000,
-  './testing': 340_000,
-  './teaching': 260_000,
+  './testing': 360_000,
+  './teaching': 280_000,
   './opentelemetry': 30_000,
-  './terminus': 340_000,
+  './terminus': 360_000,
 };
 
 const failures = [];
