@@ -225,7 +225,11 @@ class Jobs {
     const read = settle(lock.downgrade(lease.lease), (error) =>
       history.recordRefusal(request, error),
     );
-    const downgraded = await read;
+    const downgraded = await read.catch(async (error: unknown) => {
+      await lease.lease.release();
+      history.recordReleaseEnd(lease);
+      throw error;
+    });
     // The read lease was granted before the write lease was released, and it may be lost already.
     if (!downgraded.held) {
       history.recordRefusal(request, downgraded.signal.reason);
