@@ -3,12 +3,13 @@ import { type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
 import { type Instant, instant } from './session-deadline.js';
 import { firstReachable } from './transport/tcp-probe.js';
-import type {
-  Address,
-  Connect,
-  Credentials,
-  Transport,
-  TransportListener,
+import {
+  type Address,
+  allFailed,
+  type Connect,
+  type Credentials,
+  type Transport,
+  type TransportListener,
 } from './transport/transport.js';
 
 interface Attempt {
@@ -51,10 +52,7 @@ export class Connector {
         failures.push(error);
       }
     }
-    const messages = failures.map((failure) => failure.message).join('; ');
-    throw new ConnectionError(`no server of the ensemble could be used: ${messages}`, {
-      cause: failures.length === 1 ? failures[0] : new AggregateError(failures),
-    });
+    throw allFailed(failures, 'no server of the ensemble could be used: ');
   }
 
   /**

@@ -7,25 +7,28 @@ interface KeepAliveCallbacks {
   /** Returns false once the session is over; ends it if its deadline has passed. */
   isAlive(): boolean;
   transport(): Transport | undefined;
-  /** Called when the server has not replied to a read of the keep-alive for two ticks. */
+  /** Called when a sync of the keep-alive has had no reply for two ticks. */
   stalled(): void;
 }
 
 /** How many ticks there are in a session timeout. */
 const TICKS = 8;
 /**
- * How many ticks a read may stay unanswered. The connection to a server that stalls is dropped three ticks after the last request that
- * it replied to, at the latest. Three more ticks are left then to try other servers before the session counts as lost.
- * The limit is in ticks and not in time: after the process was paused, the reply may wait in the socket, and only one
- * tick has passed.
+ * How many ticks a sync may stay unanswered. The connection to a server that stalls is dropped three ticks after the
+ * last request that it replied to, at the latest. Three more ticks are left then to try other servers before the
+ * session counts as lost. The limit is in ticks and not in time: after the process was paused, the reply may wait in
+ * the socket, and only one tick has passed.
  */
 const MAX_UNANSWERED_TICKS = 2;
 
-/** The two timers of a session: one sends a read when no other request is sent, one checks the deadline. */
+/**
+ * The two timers of a session: one sends a sync, which only the leader answers, when no other answer has extended the
+ * deadline; one checks the deadline.
+ */
 export class KeepAlive {
-  #readTimer: NodeJS.Timeout | undefined;
+  #syncTimer: NodeJS.Timeout | undefined;
   #deadlineTimer: NodeJS.Timeout | undefined;
-  /** How many ticks the pending read is unanswered; undefined if none is pending. */
+  /** How many ticks the pending sync is unanswered; undefined if none is pending. */
   #unanswered: number | undefined;
 
   constructor(
@@ -39,13 +42,13 @@ export class KeepAlive {
     this.#unanswered = undefined;
     const tick = sessionTimeout / TICKS;
     detached(() => {
-      this.#readTimer = setInterval(() => this.#tick(tick), tick).unref();
+      this.#syncTimer = setInterval(() => this.#tick(tick), tick).unref();
       this.#checkAtDeadline();
     });
   }
 
   stop(): void {
-    clearInterval(this.#readTimer);
+    clearInterval(this.#syncTimer);
     clearTimeout(this.#deadlineTimer);
   }
 

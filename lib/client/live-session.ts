@@ -31,6 +31,7 @@ export class LiveSession extends ManagedSession implements Session {
     return this.request(
       'create',
       path,
+      'leader',
       (transport, reply: Reply<string>) => transport.create(full, content, flags, undefined, reply),
       (created) => created.slice(this.chroot.length) || '/',
     );
@@ -39,7 +40,7 @@ export class LiveSession extends ManagedSession implements Session {
   async delete(path: string, version = -1): Promise<void> {
     const full = checkRequest(this.chroot, path);
     checkVersion(version);
-    return this.request('delete', path, (transport, reply: Reply<void>) =>
+    return this.request('delete', path, 'leader', (transport, reply: Reply<void>) =>
       transport.delete(full, version, reply),
     );
   }
@@ -61,7 +62,7 @@ export class LiveSession extends ManagedSession implements Session {
     const content = checkData(data);
     const full = checkRequest(this.chroot, path, content);
     checkVersion(version);
-    return this.request('set', path, (transport, reply: Reply<Stat>) =>
+    return this.request('set', path, 'leader', (transport, reply: Reply<Stat>) =>
       transport.set(full, content, version, reply),
     );
   }
@@ -98,7 +99,7 @@ export class LiveSession extends ManagedSession implements Session {
 
   async sync(path: string): Promise<void> {
     const full = checkRequest(this.chroot, path);
-    return this.request('sync', path, (transport, reply: Reply<void>) =>
+    return this.request('sync', path, 'leader', (transport, reply: Reply<void>) =>
       transport.sync(full, reply),
     );
   }
@@ -107,7 +108,7 @@ export class LiveSession extends ManagedSession implements Session {
     const full = checkRequest(this.chroot, path);
     const entries = checkAcl(acl);
     checkVersion(version);
-    return this.request('set the ACL of', path, (transport, reply: Reply<void>) =>
+    return this.request('set the ACL of', path, 'leader', (transport, reply: Reply<void>) =>
       transport.setAcl(full, entries, version, reply),
     );
   }
@@ -119,7 +120,7 @@ export class LiveSession extends ManagedSession implements Session {
    * @param acl ignored if the session has not `aclOnCreate`
    */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
-    return this.request('create', full, (transport, reply: Reply<string>) =>
+    return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
       transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
     );
   }
@@ -130,7 +131,7 @@ export class LiveSession extends ManagedSession implements Session {
    * @param full with the chroot
    */
   hasNode(full: string): Promise<boolean> {
-    return this.request('exists', full, (transport, reply: Reply<boolean>) =>
+    return this.request('exists', full, 'any server', (transport, reply: Reply<boolean>) =>
       transport.exists(full, false, (code) =>
         code === ErrorCode.noNode ? reply(ErrorCode.ok, false) : reply(code, true),
       ),
@@ -152,9 +153,9 @@ export class LiveSession extends ManagedSession implements Session {
     const result = this.request(
       operation,
       path,
+      'any server',
       (transport, reply: Reply<T>) => send(transport, full, watch, reply),
       (read) => convert(read, watch ? this.watches.add(kind, full) : undefined),
-      true,
     );
     return answered ? result.finally(answered) : result;
   }

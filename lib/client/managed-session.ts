@@ -25,7 +25,7 @@ import { WatchRegistry } from './watch-registry.js';
 
 type SessionEnd = SessionExpiredError | ShuttingDownError;
 
-/** Receives the changes of a session's connection. Called synchronously, but never inside a callback of the native client. */
+/** Receives the changes of a session's connection: synchronously, but never inside a callback of the native client. */
 interface SessionObserver {
   attached(): void;
   detached(reason: CoordinationError): void;
@@ -87,7 +87,7 @@ export abstract class ManagedSession {
     if (this.#end) return false;
     if (this.deadline.left > 0) return true;
     const silence = (this.deadline.age / 1000).toFixed(1);
-    const message = `session 0x${this.id} is lost: no request of the last ${silence} s got a reply, and its timeout is ${this.#timeout / 1000} s`;
+    const message = `session 0x${this.id} is lost: the leader has answered no request of the last ${silence} s, and the session timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
   }
@@ -192,8 +192,7 @@ export abstract class ManagedSession {
     this.#transport = undefined;
     this.#finish(reason, true);
     if (!transport) return 'disconnected';
-    // If close() may block the event loop until the server replies, first make sure that it replies.
-    // The deletes that were sent before get their replies before this read.
+    // close() may block the event loop until the server replies, so make sure first that it does.
     if (transport.promptClose || (await repliesWithin(limit, transport))) {
       if (await transport.close()) return 'confirmed';
     }
@@ -204,14 +203,15 @@ export abstract class ManagedSession {
   /**
    * Makes one attempt of a request.
    *
+   * @param answeredBy only an answer by the leader extends the deadline of the session
    * @param convert converts the result before any later event is handled; default: returns it unchanged
    */
   protected request<T, R>(
     operation: string,
     path: string,
+    answeredBy: 'leader' | 'any server',
     send: (transport: Transport, reply: Reply<T>) => boolean,
     convert: (result: T) => R = (result) => result as never,
-    isRead = false,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
       // No request is sent after the deadline.
@@ -225,7 +225,7 @@ export abstract class ManagedSession {
           if (code === ErrorCode.ok) resolve(convert(result));
           else reject(replyError(code, operation, path));
         };
-        const reply = isRead ? settle : this.deadline.extendedBy(settle);
+        const reply = answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle;
         if (send(transport, reply) || !this.#pending.delete(reject)) return;
       }
       // Rejected in the next turn of the event loop. A caller that retries at once would otherwise keep

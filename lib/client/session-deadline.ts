@@ -18,7 +18,7 @@ class SleepClock {
 
   /**
    * The milliseconds of sleep since this object was created, exact to one second on macOS and to some milliseconds
-   * elsewhere. Undefined if the operating system does not tell.
+   * elsewhere. Undefined if the operating system does not report it.
    */
   get asleep(): number | undefined {
     const now = bootOffset();
@@ -54,9 +54,9 @@ export function elapsed(since: Instant, sleepClock?: SleepClock): number {
 
 /**
  * The time until which a session is known to be alive. A disconnected client is not informed when its session
- * expires, so it computes the time itself: the ensemble expires a session at the earliest one session
- * timeout after the last request that it received, and it received that request after the client sent
- * it. A quarter of the timeout is a margin for clocks that run at different rates.
+ * expires, so it computes the time itself: the leader expires a session at the earliest one session timeout after the
+ * last request that it answered, and it received that request after the client sent it. A quarter of the timeout is a
+ * margin for clocks that run at different rates.
  */
 export class SessionDeadline {
   /** As old as the session, so that no sleep is missed. */
@@ -73,7 +73,7 @@ export class SessionDeadline {
     this.#limit = sessionTimeout * 0.75;
   }
 
-  /** Extends the deadline, because a server replied to a request that was sent at that instant. */
+  /** Extends the deadline, because the leader knew the session when it answered a request that was sent at that instant. */
   extend(sentAt: Instant): void {
     if (sentAt.monotonic > this.#latest.monotonic) this.#latest = sentAt;
   }
@@ -91,7 +91,7 @@ export class SessionDeadline {
     };
   }
 
-  /** Milliseconds since the latest request that got a reply was sent. */
+  /** Milliseconds since the latest request that the leader answered was sent. */
   get age(): number {
     return elapsed(this.#latest, this.#sleepClock);
   }

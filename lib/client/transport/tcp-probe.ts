@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
-import { ConnectionError } from '../errors.js';
-import { type Address, unreachableError } from './transport.js';
+import { type Address, allFailed, unreachableError } from './transport.js';
 
 /**
  * Resolves if a TCP connection to the address succeeds, after that connection is closed.
@@ -69,9 +68,4 @@ export function firstReachable(
     };
     startNext();
   });
-}
-
-function allFailed(failures: readonly Error[]): ConnectionError {
-  const messages = failures.map((failure) => failure.message).join('; ');
-  return new ConnectionError(messages, { cause: new AggregateError(failures) });
 }

@@ -119,6 +119,13 @@ export function unreachableError({ label, ip }: Address, cause: unknown): Connec
   return new ConnectionError(`${label}: no connection to ${ip} (${errorCode(cause)})`, { cause });
 }
 
+/** The error of several attempts that all failed. */
+export function allFailed(failures: readonly Error[], prefix = ''): ConnectionError {
+  const messages = failures.map((failure) => failure.message).join('; ');
+  const cause = failures.length === 1 ? failures[0] : new AggregateError(failures);
+  return new ConnectionError(prefix + messages, { cause });
+}
+
 /** The error of an attempt that got a connection, but no session on it. */
 export function attachError(
   { address: { label }, credentials }: ConnectRequest,

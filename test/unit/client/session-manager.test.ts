@@ -14,6 +14,7 @@ import {
   type Reply,
   type Transport,
 } from '../../../lib/client/transport/transport.js';
+import type { LiveSession } from '../../../lib/client/live-session.js';
 import type { Stat } from '../../../lib/client/types.js';
 import { eventually } from '../../support/eventually.js';
 
@@ -57,13 +58,17 @@ class FakeTransport implements Transport {
     this.#take('create', path, reply, path);
   delete = (path: string, _version: number, reply: Reply<void>) =>
     this.#take('delete', path, reply, undefined);
-  get = () => false;
-  set = () => false;
+  get = (path: string, _watch: boolean, reply: Reply<Content>) =>
+    this.#take('get', path, reply, {} as Content);
+  set = (path: string, _data: Buffer, _version: number, reply: Reply<Stat>) =>
+    this.#take('set', path, reply, {} as Stat);
   exists = (path: string, _watch: boolean, reply: Reply<Stat>) =>
     this.#take('exists', path, reply, {} as Stat);
-  children = () => false;
+  children = (path: string, _watch: boolean, reply: Reply<Listing>) =>
+    this.#take('children', path, reply, {} as Listing);
   sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
-  setAcl = () => false;
+  setAcl = (path: string, _acl: unknown, _version: number, reply: Reply<void>) =>
+    this.#take('setAcl', path, reply, undefined);
   removeWatch = () => false;
   readonly aclOnCreate = false;
   readonly server = 'zk1:2181';
@@ -86,12 +91,17 @@ class FakeTransport implements Transport {
   }
 }
 
+type Content = { data: Buffer; stat: Stat };
+type Listing = { children: string[]; stat: Stat };
 type Script = (request: ConnectRequest, attempt: number) => Promise<Transport> | Transport;
 
 const keepers: SessionManager[] = [];
 afterEach(() => Promise.all(keepers.splice(0).map((keeper) => keeper.stop())));
 
-const ALL = { create: 0, delete: 0, exists: 0, sync: 0 };
+const ALL = {
+  ...{ create: 0, delete: 0, set: 0, setAcl: 0, sync: 0 },
+  ...{ get: 0, exists: 0, children: 0 },
+};
 
 /** Creates a session manager whose n-th attempt to connect is answered by `script`. */
 function keep(script?: Script, options: object = {}) {
@@ -162,9 +172,10 @@ describe('a lost connection', () => {
   });
 
   test('rejects a request only in a later turn of the event loop, so that immediate retries do not starve it', async () => {
-    const { keeper } = keep();
+    const { keeper, transports } = keep();
     await keeper.start();
     const session = await keeper.session();
+    transports[0].get = () => false;
     let known = false;
     setImmediate(() => (known = true));
     await expect(session.get('/')).rejects.toBeInstanceOf(ConnectionError);
@@ -245,6 +256,46 @@ describe('a lost connection', () => {
     expect(await warned).toMatchObject([{ message: 'a policy failed' }]);
     await until('RECONNECTED');
     expect(calls).toBe(1);
+  });
+});
+
+describe('the deadline of a session', () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  /** Returns by how many milliseconds the answer to a request extends the deadline, after 1,000 ms without one. */
+  async function extension(request: (session: LiveSession) => Promise<unknown>): Promise<number> {
+    const { keeper } = keep();
+    await keeper.start();
+    const session = (await keeper.session()) as LiveSession;
+    const now = performance.now() + 1000;
+    vi.spyOn(performance, 'now').mockReturnValue(now);
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 1000);
+    const before = session.deadline.left;
+    await request(session);
+    return session.deadline.left - before;
+  }
+
+  test.each<[string, (session: LiveSession) => Promise<unknown>]>([
+    ['create', (session) => session.create('/a')],
+    ['createContainer', (session) => session.createContainer('/a', undefined)],
+    ['delete', (session) => session.delete('/a')],
+    ['set', (session) => session.set('/a', 'data')],
+    [
+      'setAcl',
+      (session) => session.setAcl('/a', [{ scheme: 'world', id: 'anyone', permissions: 'r' }]),
+    ],
+    ['sync', (session) => session.sync('/a')],
+  ])('is extended by the answer to %s, which the leader sends', async (_name, request) => {
+    expect(await extension(request)).toBeGreaterThanOrEqual(1000);
+  });
+
+  test.each<[string, (session: LiveSession) => Promise<unknown>]>([
+    ['get', (session) => session.get('/a')],
+    ['exists', (session) => session.exists('/a')],
+    ['children', (session) => session.children('/a')],
+    ['hasNode', (session) => session.hasNode('/a')],
+  ])('is not extended by the answer to %s, which any server sends', async (_name, request) => {
+    expect(await extension(request)).toBe(0);
   });
 });
 

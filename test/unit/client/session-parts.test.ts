@@ -75,7 +75,7 @@ describe('the session deadline', () => {
     expect(deadline.left).toBe(740);
   });
 
-  test('counts the wall clock if the operating system does not tell for how long the machine was asleep', () => {
+  test('counts the wall clock if the operating system does not report for how long the machine was asleep', () => {
     vi.spyOn(os, 'uptime').mockImplementation(() => {
       throw new Error('not permitted');
     });
