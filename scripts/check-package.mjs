@@ -15,7 +15,7 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 300_000, unpacked: 1_050_000 };
+const BUDGET = { packed: 370_000, unpacked: 2_000_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 440_000,
@@ -50,7 +50,8 @@ async function checkMetadata() {
 /** Finds files of removed sources, which would be published. */
 async function checkDist() {
   for (const file of await readdir(join(root, 'dist'), { recursive: true })) {
-    const source = join(root, 'lib', file.replace(/(\.d)?\.[jt]s$/, '.ts'));
+    if (file === 'cjs' || file === 'cjs/package.json') continue;
+    const source = join(root, 'lib', file.replace(/^cjs\//, '').replace(/(\.d)?\.[jt]s$/, '.ts'));
     if (!existsSync(source))
       failures.push(`dist/${file} has no source in lib: remove dist and run npm run build`);
   }
@@ -59,7 +60,11 @@ async function checkDist() {
 async function checkEntries() {
   for (const [entry, target] of Object.entries(manifest.exports)) {
     if (typeof target === 'string') continue;
-    withinBudget(entry, await bytesLoadedBy(join(root, target.default)), ENTRY_BUDGET[entry]);
+    withinBudget(
+      entry,
+      await bytesLoadedBy(join(root, target.default.default)),
+      ENTRY_BUDGET[entry],
+    );
   }
 }
 
@@ -86,7 +91,7 @@ async function checkTarball(directory) {
     BUDGET.unpacked,
   );
   await tool('publint', ['run', tarball, '--strict']);
-  await tool('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--format', 'ascii']);
+  await tool('attw', [tarball, '--no-emoji', '--format', 'ascii']);
   await attempt('npm', ['publish', '--dry-run', '--ignore-scripts'], { cwd: root });
 }
 

@@ -1,5 +1,7 @@
 /** The options of a CoordinationError. */
-export interface CoordinationErrorOptions extends ErrorOptions {
+export interface CoordinationErrorOptions {
+  /** The error that caused this one. */
+  cause?: unknown;
   /** The key of the lock, semaphore or election that the error is about, if any. */
   key?: string;
 }

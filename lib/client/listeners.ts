@@ -24,7 +24,7 @@ export class Listeners<T> {
   soon(listener: (value: T) => void, value: T): () => void {
     checkFunction(listener, 'listener');
     let removed = false;
-    queueMicrotask(() => {
+    void Promise.resolve().then(() => {
       if (!removed) call(listener, value);
     });
     return () => void (removed = true);

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
 import {
   ConnectionError,
@@ -70,7 +71,6 @@ export abstract class ManagedSession {
     private readonly observer: SessionObserver,
   ) {}
 
-  /** Undefined until the first connection. */
   get credentials(): Credentials | undefined {
     return this.#credentials;
   }

@@ -1,3 +1,4 @@
+import './one-form.js';
 import type { StateChange } from './connection-state.js';
 import { AclContainerCreator, ensureContainers } from './containers.js';
 import { CONNECTION_CHANNEL, DELETE_REFUSED_CHANNEL, typedChannel } from './diagnostics.js';

@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import { setImmediate } from 'node:timers';
 import { Faults, sessionOf } from './faults.js';
 import {
   type EmbeddedZooKeeperOptions,

@@ -61,7 +61,7 @@ export class Outbox {
     this.#output.frame(body);
     if (this.#flushing) return;
     this.#flushing = true;
-    process.nextTick(() => this.flush());
+    void Promise.resolve().then(() => this.flush());
   }
 
   flush(): void {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
+import { setImmediate } from 'node:timers';
 import { ActiveFaults, type Fault } from './faults.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord, INITIAL_TRACE_MASK } from './four-letter-words.js';

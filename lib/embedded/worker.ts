@@ -55,6 +55,7 @@ port.on('message', async ({ id, method, args }: Request) => {
   if (method === 'close') port.close();
 });
 
-const started = await outcome(0, () => server.listen());
-port.postMessage(started);
-if (started.failure) port.close();
+void outcome(0, () => server.listen()).then((started) => {
+  port.postMessage(started);
+  if (started.failure) port.close();
+});

@@ -67,6 +67,11 @@ const TYPED = `
   export const more = [SharedLock, TestZooKeeper];
 `;
 
+/** The entry points without optional peer dependencies. */
+const ENTRIES = ['', '/recipes', '/embedded', '/testing', '/teaching'].map(
+  (entry) => `nestjs-zookeeper${entry}`,
+);
+
 describe('the packed tarball', () => {
   let directory: string;
   let version: string;
@@ -128,20 +133,61 @@ describe('the packed tarball', () => {
     });
   });
 
+  it('is the same module for import and for require()', async () => {
+    const source = `
+      import { createRequire } from 'node:module';
+      const require = createRequire(import.meta.url);
+      for (const entry of ${JSON.stringify(ENTRIES)}) {
+        const [imported, required] = [await import(entry), require(entry)];
+        for (const name in imported) if (imported[name] !== required[name]) console.log(entry, name);
+      }`;
+    await writeFile(join(directory, 'both.mjs'), source);
+    const { stdout } = await run('node', ['both.mjs'], { cwd: directory });
+    expect(stdout).toBe('');
+  });
+
+  it('has a CommonJS form with the same names, for test runners and bundlers', async () => {
+    const source = `
+      const { exports: entries } = require('nestjs-zookeeper/package.json');
+      for (const entry of ${JSON.stringify(ENTRIES)}) {
+        const { require: cjs } = entries[entry.replace('nestjs-zookeeper', '.')];
+        console.log(entry, Object.keys(require('./node_modules/nestjs-zookeeper/' + cjs.default)).join());
+      }`;
+    const esm = await Promise.all(
+      ENTRIES.map(async (entry) => `${entry} ${Object.keys(await import(entry)).join()}`),
+    );
+    await writeFile(join(directory, 'commonjs.cjs'), source);
+    const { stdout } = await run('node', ['commonjs.cjs'], { cwd: directory });
+    const sorted = (line: string) => line.split(/[ ,]/).sort().join();
+    expect(stdout.trim().split('\n').map(sorted)).toEqual(esm.map(sorted));
+  });
+
+  it('fails with the two files if a program loads both forms', async () => {
+    const source = `
+      require('nestjs-zookeeper');
+      require('./node_modules/nestjs-zookeeper/dist/cjs/recipes/index.js');`;
+    await writeFile(join(directory, 'forms.cjs'), source);
+    await expect(run('node', ['forms.cjs'], { cwd: directory })).rejects.toThrow(
+      /is loaded both as ES modules \(file:.*dist\/client.*\) and as CommonJS \(file:.*dist\/cjs\//,
+    );
+  });
+
   it('contains the command-line program', async () => {
     const { stdout } = await run('npx', ['nestjs-zookeeper', '--help'], { cwd: directory });
     expect(stdout).toMatch(/^Usage: nestjs-zookeeper/);
   });
 
   it.each([
-    ['an ESM project', ['--module', 'nodenext']],
-    ['a CommonJS project', ['--module', 'node20', '--moduleResolution', 'node16']],
+    ['an ESM project', 'orders.mts', ['--module', 'nodenext']],
+    ['an ESM project without require() of ES modules', 'orders.mts', ['--module', 'node16']],
+    ['a CommonJS project', 'orders.cts', ['--module', 'node20', '--moduleResolution', 'node16']],
     [
       'a project whose module resolution ignores exports',
+      'orders.ts',
       ['--module', 'commonjs', '--moduleResolution', 'node10', '--ignoreDeprecations', '6.0'],
     ],
-  ])('has types that compile in %s', async (_, modules) => {
-    await writeFile(join(directory, 'orders.ts'), TYPED);
+  ])('has types that compile in %s', async (_, file, modules) => {
+    await writeFile(join(directory, file), TYPED);
     const { stdout } = await run(
       'npx',
       [
@@ -152,11 +198,9 @@ describe('the packed tarball', () => {
         '--types',
         'node',
         '--target',
-        'es2023',
-        '--lib',
-        'es2023,esnext.disposable',
+        'es2021',
         ...modules,
-        'orders.ts',
+        file,
       ],
       { cwd: directory },
     ).catch((error: { stdout: string }) => error);

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { permissionBits } from './transport.js';

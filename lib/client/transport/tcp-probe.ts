@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
+import { setImmediate } from 'node:timers';
 import { type Address, allFailed, unreachableError } from './transport.js';
 
 /**

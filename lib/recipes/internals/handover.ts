@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import type { ZkClient } from '../../client/index.js';
 import type { GrantKind, Recipe } from '../types.js';
 import { ContenderWatch } from './contender-watch.js';

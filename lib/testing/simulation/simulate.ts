@@ -54,7 +54,7 @@ export class SimulationError extends Error {
     readonly at: number,
     readonly digest: string,
     readonly trace: readonly TraceEntry[],
-    options?: ErrorOptions,
+    options?: { cause?: unknown },
   ) {
     const summary = `simulation with seed ${seed} failed after ${at.toFixed(3)} virtual ms: ${message}`;
     super([summary, ...lastEntries(trace, at)].join('\n'), options);

@@ -1,3 +1,5 @@
+import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers';
 import { expect, test, vi } from 'vitest';
 import { resolveOptions } from '../../../lib/embedded/options.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
@@ -9,7 +11,7 @@ const blockThread = (milliseconds: number) =>
 /** Whether a setImmediate callback waits in the present turn of the event loop. */
 function immediates(): { readonly due: boolean } {
   const look = { due: false };
-  const { setImmediate } = globalThis;
+  const { setImmediate } = timers;
   const noted = (work: () => void) => {
     look.due = true;
     return setImmediate(() => {
@@ -17,7 +19,8 @@ function immediates(): { readonly due: boolean } {
       work();
     });
   };
-  vi.spyOn(globalThis, 'setImmediate').mockImplementation(noted as typeof setImmediate);
+  vi.spyOn(timers, 'setImmediate').mockImplementation(noted as typeof setImmediate);
+  syncBuiltinESMExports();
   return look;
 }
 
@@ -42,5 +45,6 @@ test.each(['at any time', 'just before it checks its sessions'])(
     await silent.closed;
     await server.close();
     vi.restoreAllMocks();
+    syncBuiltinESMExports();
   },
 );
