@@ -106,6 +106,7 @@ export {
   OnElected,
   OnResigned,
 } from './decorators/election-listeners.js';
+export { ForwardingError } from './decorators/forward-to-leader.js';
 export {
   InjectLeaderService,
   InjectLockService,

@@ -7,6 +7,7 @@ import type { LeaderService, TermGuard } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../services/tokens.js';
 import { checkCalled, decorateMethod } from './decorate-method.js';
 import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
+import { forwardToLeader } from './forward-to-leader.js';
 import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
 
 /**
@@ -35,11 +36,14 @@ export interface LeaderOnlyOptions {
    * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
    * resolves to undefined; on a handler it is an error, because the handler would answer success although nothing was
    * done. `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers with 503.
-   * The result of a function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
+   * `'forward'`, on HTTP handlers only, sends the request to the leader and answers with its answer. The id of each
+   * instance in the election (`participantId`) must be its URL then. It rejects with a {@link ForwardingError} if the
+   * leader does not answer (502), and with a NotLeaderError if nobody leads or after three hops. The result of a
+   * function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
    * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
    * because no type distinguishes handlers from other methods.
    */
-  otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown);
+  otherwise?: 'skip' | 'throw' | 'forward' | ((call: NotLeaderCall) => unknown);
   /**
    * What to do if the method succeeded but the leadership ended while it ran, so that another leader may
    * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
@@ -101,9 +105,10 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     checkOptions(options, OPTIONS, this.named('options'));
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
-    const known = otherwise === undefined || otherwise === 'skip' || otherwise === 'throw';
+    const known = [undefined, 'skip', 'throw', 'forward'].includes(otherwise as string | undefined);
     if (!known && typeof otherwise !== 'function') {
-      throw new BadOptionError(this.named('otherwise'), otherwise, "'skip', 'throw' or a function");
+      const expected = "'skip', 'throw', 'forward' or a function";
+      throw new BadOptionError(this.named('otherwise'), otherwise, expected);
     }
     this.election = election;
     this.otherwise = otherwise;
@@ -142,8 +147,10 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     _key: LockKeys,
     { args, context }: MethodCall,
   ): unknown {
-    const { election, otherwise } = this;
+    const { election, label, otherwise } = this;
+    const leader = () => service.leader(election);
+    if (otherwise === 'forward') return forwardToLeader({ election, label, context, leader });
     if (typeof otherwise !== 'function') return this.skippedResult;
-    return otherwise({ election, args, context, leader: () => service.leader(election) });
+    return otherwise({ election, args, context, leader });
   }
 }

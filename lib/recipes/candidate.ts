@@ -1,41 +1,19 @@
 import { setMaxListeners } from 'node:events';
-import { hostname } from 'node:os';
-import { BadOptionError, ShuttingDownError } from '../client/errors.js';
-import type { ZkClient } from '../client/index.js';
+import { ShuttingDownError } from '../client/errors.js';
+import type { Session, ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction } from '../client/validation.js';
 import { sleep as pause } from '../client/sleep.js';
+import { type CandidateOptions, checkCandidate } from './candidate-options.js';
 import { publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';
 import { type LeaderParticipant, readCandidates } from './internals/participants.js';
 import { waitInQueue } from './internals/queue.js';
 import { lastBefore } from './internals/node-names.js';
+import { isOutranked, markerWith, untilOutranked } from './internals/priority.js';
 import { Ownership } from './internals/ownership.js';
 import { LeaseTerm, type Term } from './term.js';
-
-/**
- * The options of a candidate of an election.
- *
- * @publicApi
- */
-export interface CandidateOptions {
-  /** The name of this participant, such as its address: at most 4,096 bytes. Default: host name and process id. */
-  id?: string;
-  /** The name of the election in errors and terms. Default: the path. */
-  key?: string;
-  /**
-   * Called with each error that keeps this candidate from the election: the ensemble refused a request, or the retry
-   * policy gave up on the connection. The candidate still tries again every second. Default: a process warning.
-   */
-  onError?: (error: unknown) => void;
-}
-
-export const CANDIDATE_OPTIONS = [
-  'id',
-  'key',
-  'onError',
-] as const satisfies (keyof CandidateOptions)[];
 
 /**
  * The state of a candidate; `'latent'` until it is started.
@@ -46,11 +24,6 @@ export type CandidateState = 'latent' | 'started' | 'closed';
 
 /** Milliseconds between a failure and the next attempt to join the election. */
 const RETRY_AFTER = 1000;
-
-/** Bytes. Each request to join the election contains the id. */
-const MAX_ID_BYTES = 4096;
-
-const THIS_PROCESS = `${hostname()}:${process.pid}`;
 
 /*
  * Leader election as in the ZooKeeper documentation: each candidate has an ephemeral sequential znode and watches the
@@ -67,6 +40,8 @@ export abstract class Candidate {
   readonly id: string;
   /** The name of the election in errors and terms. */
   readonly key: string;
+  /** The priority of this participant, if it has one. */
+  readonly priority: number | undefined;
   /** The marker in the names of its znodes. */
   protected abstract readonly marker: string;
   /** Whether another term is wanted after the current one. */
@@ -94,16 +69,10 @@ export abstract class Candidate {
     options: CandidateOptions = {},
   ) {
     checkBelowRoot(path);
-    const { id = THIS_PROCESS, key = path, onError = warn } = options;
-    if (typeof id !== 'string' || Buffer.byteLength(id) > MAX_ID_BYTES) {
-      throw new BadOptionError('id', id, `a string of at most ${MAX_ID_BYTES} bytes`);
-    }
-    if (typeof key !== 'string' || key === '') {
-      throw new BadOptionError('key', key, 'a non-empty string');
-    }
-    checkFunction(onError, 'onError');
+    const { id, key, priority, onError = warn } = checkCandidate(path, options);
     this.id = id;
     this.key = key;
+    this.priority = priority;
     this.report = onError;
     // Every wait for the leadership adds a listener.
     setMaxListeners(0, this.closing.signal);
@@ -184,6 +153,10 @@ export abstract class Candidate {
     await this.campaign;
   }
 
+  private get rank() {
+    return { parent: this.path, markers: [this.marker], priority: this.priority };
+  }
+
   /** Joins the election in the background, unless it is in it. */
   protected join(): void {
     // The loop outlives the caller and must not count as a holder of the caller's locks.
@@ -209,8 +182,8 @@ export abstract class Candidate {
   private async runCampaign(): Promise<void> {
     while (this.wanted && !this.closing.signal.aborted) {
       try {
-        const term = await this.elected();
-        await (this.serving = this.serve(term));
+        const { term, session } = await this.elected();
+        await (this.serving = this.serve(term, session));
       } catch (error) {
         // The abort caused the error.
         if (this.closing.signal.aborted) break;
@@ -224,20 +197,26 @@ export abstract class Candidate {
     if (this.client.state === 'CLOSED') void this.end(false);
   }
 
-  private async elected(): Promise<LeaseTerm> {
-    const { client, path: parent, marker } = this;
-    const position = await waitInQueue(
-      client,
-      { parent, marker, markers: [marker], data: Buffer.from(this.id), nodeAhead: lastBefore },
-      { signal: this.closing.signal, onBlocked: () => (this.reported = undefined) },
-    );
-    return new LeaseTerm(
-      new Ownership(client, 'election', parent, position).grant().lease(this.key),
-      this.id,
-    );
+  private async elected(): Promise<{ term: LeaseTerm; session: Session }> {
+    const { client, path: parent, rank } = this;
+    const marker = markerWith(rank.priority, this.marker);
+    const data = Buffer.from(this.id);
+    for (;;) {
+      const position = await waitInQueue(
+        client,
+        { ...rank, marker, data, nodeAhead: lastBefore },
+        { signal: this.closing.signal, onBlocked: () => (this.reported = undefined) },
+      );
+      const { session, nodes, children } = position;
+      if (!isOutranked(rank, children)) {
+        const grant = new Ownership(client, 'election', parent, position).grant();
+        return { term: new LeaseTerm(grant.lease(this.key), this.id), session };
+      }
+      await Promise.all(nodes.map((node) => session.guaranteedDelete(node)));
+    }
   }
 
-  private async serve(term: LeaseTerm): Promise<void> {
+  private async serve(term: LeaseTerm, session: Session): Promise<void> {
     try {
       // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
@@ -251,10 +230,22 @@ export abstract class Candidate {
       publishElected(this, term);
       this.leadershipWaiters.emit();
       this.listeners.emit(term);
+      if (this.priority !== undefined) void this.endWhenOutranked(term, session);
       await this.lead(term);
     } finally {
       this.current = undefined;
       await term.release();
+    }
+  }
+
+  private async endWhenOutranked(term: LeaseTerm, session: Session): Promise<void> {
+    const { signal } = term;
+    try {
+      await untilOutranked(this.client, session, this.rank, signal);
+      this.wanted = true;
+      term.end('given up for a candidate with a higher priority');
+    } catch (error) {
+      if (!signal.aborted) this.reportError(error);
     }
   }
 

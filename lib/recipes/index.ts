@@ -37,7 +37,8 @@ export type {
   Wait,
   WaitMessage,
 } from './diagnostics.js';
-export type { CandidateOptions, CandidateState } from './candidate.js';
+export type { CandidateState } from './candidate.js';
+export type { CandidateOptions } from './candidate-options.js';
 export { Candidate } from './candidate.js';
 export { currentLease, currentTerm, runDetached } from './internals/call-chain.js';
 export { onDeadlock } from './internals/deadlock/report.js';

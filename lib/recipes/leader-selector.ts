@@ -1,7 +1,8 @@
 import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
-import { Candidate, CANDIDATE_OPTIONS, type CandidateOptions } from './candidate.js';
+import { Candidate } from './candidate.js';
+import { CANDIDATE_OPTIONS, type CandidateOptions } from './candidate-options.js';
 import { currentTerm, runLeading } from './internals/call-chain.js';
 import { SELECTOR } from './internals/participants.js';
 import type { LeaseTerm, Term } from './term.js';

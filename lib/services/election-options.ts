@@ -4,11 +4,11 @@ import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.j
 import { checkKey } from './keys.js';
 
 /**
- * The id and the znode with which a process takes part in an election.
+ * The id, the priority and the znode with which a process takes part in an election.
  *
  * @publicApi
  */
-export interface ElectionOptions extends Pick<CandidateOptions, 'id'> {
+export interface ElectionOptions extends Pick<CandidateOptions, 'id' | 'priority'> {
   /** The exact znode to use instead of `<namespace>/elections/<election>`, to share it with a Curator service. */
   path?: string;
 }
@@ -28,7 +28,7 @@ export interface SelectOptions
  */
 export type ElectionAtStart = string | (ElectionOptions & { election: string });
 
-export const ELECTION_OPTIONS = ['id', 'path'] satisfies (keyof ElectionOptions)[];
+export const ELECTION_OPTIONS = ['id', 'path', 'priority'] satisfies (keyof ElectionOptions)[];
 export const SELECT_OPTIONS = [
   ...ELECTION_OPTIONS,
   'autoRequeue',

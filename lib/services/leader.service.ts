@@ -232,7 +232,7 @@ export class LeaderService {
 
   private existingLatch(
     existing: LeaderLatch | LeaderSelector,
-    { id = existing.id, path = existing.path }: ElectionOptions,
+    { id = existing.id, path = existing.path, priority = existing.priority }: ElectionOptions,
   ): LeaderLatch {
     if (!(existing instanceof LeaderLatch)) throw joinedAlready(existing.key);
     const joined = `this process already takes part in election ${JSON.stringify(existing.key)} with`;
@@ -244,14 +244,19 @@ export class LeaderService {
       const message = `${joined} path ${existing.path}, not ${JSON.stringify(path)}: omit path, or pass the same`;
       throw new BadOptionError('path', path, { message });
     }
+    if (priority !== existing.priority) {
+      const message = `${joined} priority ${existing.priority}, not ${priority}: omit priority, or pass the same`;
+      throw new BadOptionError('priority', priority, { message });
+    }
     return existing;
   }
 
-  private candidateOptions(key: string, { id }: ElectionOptions): CandidateOptions {
+  private candidateOptions(key: string, { id, priority }: ElectionOptions): CandidateOptions {
     const { report } = this;
     return {
       key,
       id: id ?? this.elections.get(key)?.id ?? this.participantId,
+      priority: priority ?? this.elections.get(key)?.priority,
       onError: report && ((error) => report(key, error)),
     };
   }

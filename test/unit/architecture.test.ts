@@ -39,8 +39,8 @@ const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
-const MAX_FILES = 150;
-const MAX_LINES = 18_600;
+const MAX_FILES = 160;
+const MAX_LINES = 19_500;
 
 const MAX_LINES_OF_FILE = 300;
 

@@ -1,0 +1,55 @@
+import { hostname } from 'node:os';
+import { BadOptionError } from '../client/errors.js';
+import { checkFunction } from '../client/validation.js';
+
+/**
+ * The options of a candidate of an election.
+ *
+ * @publicApi
+ */
+export interface CandidateOptions {
+  /** The name of this participant, such as its address: at most 4,096 bytes. Default: host name and process id. */
+  id?: string;
+  /** The name of the election in errors and terms. Default: the path. */
+  key?: string;
+  /**
+   * A whole number of 0 or more. The candidate with the highest priority leads while it takes part: a leader with a lower
+   * one gives the leadership up, and joins the queue again behind it. Candidates of equal priority lead in the order of
+   * arrival. Candidates without this option, such as Curator's, count as 0 and never give way, so set it on all instances.
+   * Default: none.
+   */
+  priority?: number;
+  /**
+   * Called with each error that keeps this candidate from the election: the ensemble refused a request, or the retry
+   * policy gave up on the connection. The candidate still tries again every second. Default: a process warning.
+   */
+  onError?: (error: unknown) => void;
+}
+
+export const CANDIDATE_OPTIONS = [
+  'id',
+  'key',
+  'priority',
+  'onError',
+] as const satisfies (keyof CandidateOptions)[];
+
+/** Bytes. Each request to join the election contains the id. */
+const MAX_ID_BYTES = 4096;
+
+const THIS_PROCESS = `${hostname()}:${process.pid}`;
+
+/** Returns the options with their defaults. */
+export function checkCandidate(path: string, options: CandidateOptions) {
+  const { id = THIS_PROCESS, key = path, priority, onError } = options;
+  if (typeof id !== 'string' || Buffer.byteLength(id) > MAX_ID_BYTES) {
+    throw new BadOptionError('id', id, `a string of at most ${MAX_ID_BYTES} bytes`);
+  }
+  if (typeof key !== 'string' || key === '') {
+    throw new BadOptionError('key', key, 'a non-empty string');
+  }
+  if (priority !== undefined && !(Number.isSafeInteger(priority) && priority >= 0)) {
+    throw new BadOptionError('priority', priority, 'a whole number of 0 or more');
+  }
+  if (onError !== undefined) checkFunction(onError, 'onError');
+  return { id, key, priority, onError };
+}

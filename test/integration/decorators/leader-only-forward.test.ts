@@ -1,0 +1,130 @@
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { Body, Controller, Delete, Get, Header, HttpCode, Post, Req, Res } from '@nestjs/common';
+import { currentTerm, LeaderOnly, LeaderService } from 'nestjs-zookeeper';
+import request from 'supertest';
+import { describe, expect, it } from 'vitest';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+/** Express's response. */
+interface Cookies {
+  cookie(name: string, value: string): this;
+}
+
+const OPTIONS = { election: 'forward', otherwise: 'forward' } as const;
+
+@Controller('jobs')
+class Jobs {
+  @Get('who')
+  @LeaderOnly(OPTIONS)
+  async who(@Req() { query, headers }: { query: object; headers: Record<string, string> }) {
+    return [currentTerm()!.participantId, query, headers['x-trace'], headers['x-leader-hops']];
+  }
+
+  @Post('echo')
+  @HttpCode(202)
+  @Header('X-Answer', 'yes')
+  @LeaderOnly(OPTIONS)
+  async echo(@Body() body: unknown, @Res({ passthrough: true }) response: Cookies) {
+    response.cookie('a', '1').cookie('b', '2');
+    return { got: body };
+  }
+
+  @Delete('gone')
+  @HttpCode(204)
+  @LeaderOnly(OPTIONS)
+  async gone() {}
+
+  @Get('large')
+  @LeaderOnly(OPTIONS)
+  async large() {
+    return 'x'.repeat(1_000_000);
+  }
+}
+
+/** Starts a leader whose id is its URL, and an instance that follows it. */
+async function leaderAndFollower(id?: string) {
+  const metadata = { controllers: [Jobs] };
+  const leader = await apps.listen(metadata);
+  // The port is known only now.
+  await leader.get(LeaderService).latch('forward').close();
+  await leader
+    .get(LeaderService)
+    .latch('forward', { id: id ?? leader.url })
+    .await();
+  const follower = await apps.listen(metadata);
+  return { leader, follower };
+}
+
+describe("a @LeaderOnly handler with otherwise: 'forward'", () => {
+  it('answers with the answer of the leader: status, headers, cookies and body', async () => {
+    const { leader, follower } = await leaderAndFollower();
+    const who = await request(follower.url).get('/jobs/who?a=1&b=%2F').set('X-Trace', 't1');
+    expect(who.body).toEqual([leader.url, { a: '1', b: '/' }, 't1', '1']);
+    const echo = await request(follower.url)
+      .post('/jobs/echo')
+      .send({ n: [1, { m: 'ü' }] });
+    expect(echo.status).toBe(202);
+    expect(echo.headers['x-answer']).toBe('yes');
+    expect(echo.headers['set-cookie']).toEqual(['a=1; Path=/', 'b=2; Path=/']);
+    expect(echo.body).toEqual({ got: { n: [1, { m: 'ü' }] } });
+    expect((await request(follower.url).delete('/jobs/gone')).status).toBe(204);
+    expect((await request(follower.url).get('/jobs/large')).text).toHaveLength(1_000_000);
+  });
+
+  it('forwards a body that no parser has read', async () => {
+    const { follower } = await leaderAndFollower();
+    const post = request(follower.url).post('/jobs/echo').set('Content-Type', 'text/plain');
+    expect((await post.send('a text')).status).toBe(202);
+  });
+
+  it('refuses to forward a body that was parsed and cannot be sent again', async () => {
+    const { follower } = await leaderAndFollower();
+    const { status } = await request(follower.url).post('/jobs/echo').type('form').send({ a: 1 });
+    expect(status).toBe(500);
+  });
+
+  it('answers 503 after three hops', async () => {
+    const { follower } = await leaderAndFollower();
+    const get = request(follower.url).get('/jobs/who').set('X-Leader-Hops', '3');
+    expect(await get).toMatchObject({ status: 503, body: { code: 'NOT_LEADER' } });
+  });
+
+  it('ends a circle of instances that each take another one for the leader', async () => {
+    const { follower } = await leaderAndFollower();
+    const leaders = follower.get(LeaderService);
+    leaders.leader = async () => ({ id: follower.url }) as never;
+    expect((await request(follower.url).get('/jobs/who')).status).toBe(503);
+  });
+
+  it('answers 502 if the leader does not answer, and does not name the leader', async () => {
+    const closed = createServer();
+    await once(closed.listen(0, '127.0.0.1'), 'listening');
+    const { port } = closed.address() as AddressInfo;
+    await new Promise((resolve) => closed.close(resolve));
+    const { follower } = await leaderAndFollower(`http://127.0.0.1:${port}`);
+    const { status, body } = await request(follower.url).get('/jobs/who');
+    expect([status, body]).toEqual([
+      502,
+      { statusCode: 502, code: 'FORWARDING', message: 'The leader did not answer' },
+    ]);
+  });
+
+  it('fails if the id of the leader is not a URL', async () => {
+    const { follower } = await leaderAndFollower('host:1234');
+    expect((await request(follower.url).get('/jobs/who')).status).toBe(500);
+  });
+
+  it('sends only the path of a request to the leader', async () => {
+    const { leader, follower } = await leaderAndFollower();
+    const { body } = await request(follower.url).get('/jobs/who?next=http://other.example/');
+    expect(body).toEqual(
+      [leader.url, { next: 'http://other.example/' }, undefined, '1'].map((v) => v ?? null),
+    );
+  });
+});
