@@ -126,6 +126,7 @@ export type {
   SelectOptions,
 } from './services/election-options.js';
 export type { LockKeys } from './services/keys.js';
+export { LockRunCoordinator } from './services/lock-run-coordinator.js';
 export { type LeadershipChange, LeaderService } from './services/leader.service.js';
 export type { LeaseDefaults, LeaseOptions } from './services/lease-service.js';
 export {

@@ -25,7 +25,7 @@ export function check(history: History, setting: Timing): Check[] {
     ['permits are never exceeded', permits(keys, excuses)],
     ['no work begins after the next lease is granted', lateWork(history, keys, excuses)],
     ['no stale write is accepted', staleWrites(history)],
-    ['no write of a later lease is refused', wrongRefusals(history)],
+    ['no write of a later lease is refused', wrongRefusals(history, excuses)],
     ['tokens rise', tokens(keys, excuses)],
     ['grants are in the order of arrival', order(keys)],
     ['every worker is granted leases', shares(history, setting)],
@@ -144,7 +144,7 @@ function staleWrites({ stored }: History): Findings {
 }
 
 /** The store may refuse a write only if the lease of the highest token was granted later. */
-function wrongRefusals({ stored, leases }: History): Findings {
+function wrongRefusals({ stored, leases }: History, excuses: readonly Excuse[]): Findings {
   const byId = new Map(leases.map((lease) => [lease.id, lease]));
   return collect(
     groupBy(stored, ({ key }) => key),
@@ -154,7 +154,8 @@ function wrongRefusals({ stored, leases }: History): Findings {
         if (write.token > highest.token) highest = write;
         if (write.accepted) continue;
         made();
-        if (byId.get(highest.id)!.granted < byId.get(write.id)!.granted) {
+        const [refused, other] = [byId.get(write.id)!, byId.get(highest.id)!];
+        if (other.granted < refused.granted && !isExcused(refused, other, excuses)) {
           violation(
             `a write of ${write.id} to ${key} was refused because of the earlier ${highest.id}`,
           );
@@ -162,6 +163,14 @@ function wrongRefusals({ stored, leases }: History): Findings {
       }
     },
   );
+}
+
+/**
+ * Whether a lease with a lower token may be recorded after another one: its holder was paused between the grant and the
+ * record, or its session was ended behind its back.
+ */
+function isExcused(lower: Lease, higher: Lease, excuses: readonly Excuse[]): boolean {
+  return countsUntil(lower, higher.granted, excuses) <= higher.granted;
 }
 
 function tokens(keys: LeasesByKey, excuses: readonly Excuse[]): Findings {
@@ -175,9 +184,9 @@ function tokens(keys: LeasesByKey, excuses: readonly Excuse[]): Findings {
       if (earlier.token === later.token) {
         violation(`${earlier.id} and ${later.id} have the same token for ${key}`);
       } else if (earlier.granted > later.granted) {
-        // Excused if the holder was paused between the grant and its record.
-        const excused = countsUntil(earlier, later.granted, excuses) <= later.granted;
-        if (!excused) violation(`the token of ${earlier.id} for ${key} fell below ${later.id}'s`);
+        if (!isExcused(earlier, later, excuses)) {
+          violation(`the token of ${earlier.id} for ${key} fell below ${later.id}'s`);
+        }
       }
     }
   });

@@ -27,6 +27,7 @@ const MAY_IMPORT = {
   teaching: ['recipes', 'internals', 'vocabulary', 'client'],
   cli: ['services', 'recipes', 'internals', 'vocabulary', 'client'],
   terminus: ['tokens', 'services', 'client'],
+  schedule: ['decorators'],
   opentelemetry: ['diagnostics', 'client'],
   testing: ['module', 'tokens', 'client', 'embedded', 'protocol'],
 } as const satisfies Record<string, readonly string[]>;

@@ -1,0 +1,90 @@
+import { Injectable } from '@nestjs/common';
+import { CronExpression, ScheduleModule } from '@nestjs/schedule';
+import { schedule } from 'node-cron';
+import {
+  BadOptionError,
+  currentTerm,
+  LeaderService,
+  LockRunCoordinator,
+  LockService,
+} from 'nestjs-zookeeper';
+import { CronOnLeader } from 'nestjs-zookeeper/schedule';
+import { describe, expect, it } from 'vitest';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const apps = useApps(zk);
+
+describe('@CronOnLeader', () => {
+  it('runs on the leader only, and on the next leader after it has resigned', async () => {
+    const ran: string[] = [];
+    let notify = () => {};
+    const untilRun = () => new Promise<void>((resolve) => (notify = resolve));
+
+    @Injectable()
+    class Job {
+      @CronOnLeader(CronExpression.EVERY_SECOND, { election: 'job', name: 'job' })
+      async run() {
+        ran.push(currentTerm()!.participantId);
+        notify();
+      }
+    }
+    const metadata = { imports: [ScheduleModule.forRoot()], providers: [Job] };
+    const { one, other } = await apps.leaderAndFollower(metadata);
+    await untilRun();
+    await untilRun();
+    expect(new Set(ran)).toEqual(new Set(['one']));
+    await one.get(LeaderService).resign('job');
+    await other.get(LeaderService).latch('job').await();
+    ran.length = 0;
+    await untilRun();
+    expect(ran).toEqual(['other']);
+  });
+
+  it("takes part in the election 'cron' by default", async () => {
+    @Injectable()
+    class Job {
+      @CronOnLeader(CronExpression.EVERY_YEAR)
+      async run() {}
+    }
+    const app = await apps.start({ imports: [ScheduleModule.forRoot()], providers: [Job] });
+    await app.get(LeaderService).latch('cron').await();
+    expect(await app.get(LeaderService).participants('cron')).toHaveLength(1);
+  });
+
+  it('refuses an unusable election', () => {
+    expect(() => CronOnLeader('* * * * *', '')({}, 'run', { value: async () => {} })).toThrow(
+      BadOptionError,
+    );
+  });
+});
+
+describe('a LockRunCoordinator', () => {
+  it('runs each time of a task of node-cron on one instance', async () => {
+    const started = [await apps.start({}), await apps.start({}), await apps.start({})];
+    const runs: string[] = [];
+    const tasks = started.map((app) =>
+      schedule('* * * * * *', ({ date }) => void runs.push(date.toISOString().slice(0, 19)), {
+        name: 'report',
+        distributed: true,
+        runCoordinator: new LockRunCoordinator(app.get(LockService)),
+      }),
+    );
+    await expect.poll(() => runs.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(3);
+    await Promise.all(tasks.map((task) => task.destroy()));
+    expect(new Set(runs).size).toBe(runs.length);
+  });
+
+  it('keeps the lock of a time for the lease of the task, also after the run', async () => {
+    const [one, other] = [await apps.start({}), await apps.start({})];
+    const [first, second] = [one, other].map((app) => new LockRunCoordinator(app.get(LockService)));
+    expect(await first!.shouldRun('report:1', 60_000)).toBe(true);
+    first!.onComplete('report:1');
+    expect(await second!.shouldRun('report:1', 60_000)).toBe(false);
+    expect(await second!.shouldRun('report:2', 0)).toBe(true);
+    second!.onComplete('report:2');
+    await expect.poll(() => first!.shouldRun('report:2', 0)).toBe(true);
+    first!.onComplete('report:2');
+  });
+});
