@@ -23,6 +23,11 @@ const FEATURES = {
   ],
   schedule: (nest) => [`@nestjs/schedule@${nest === 11 ? 6 : nest}`],
   cqrs: (nest) => [`@nestjs/cqrs@${nest}`],
+  bullmq: (nest) => [`@nestjs/bullmq@${nest}`, 'bullmq@5'],
+  cls: (nest) => [`nestjs-cls@${nest === 11 ? 6 : 7}`],
+  events: (nest) => [`@nestjs/event-emitter@${nest === 11 ? 3 : nest}`],
+  config: (nest) => [`@nestjs/config@${nest === 11 ? 4 : nest}`],
+  typeorm: (nest) => [`@nestjs/typeorm@${nest}`, `typeorm@${nest === 11 ? '0.3' : 1}`, 'sql.js@1'],
 };
 /** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];
@@ -39,7 +44,7 @@ const {
 } = readOptions({
   name: 'matrix',
   about: `Installs the packed package into applications on each Nest and each Node, as ES modules on Express and as
-CommonJS on Fastify, and runs the features of test/matrix.
+CommonJS on Fastify, and runs the features of test/matrix. The feature bullmq needs redis-server.
 
 The exit code is 0 if all features work, 1 if one does not, and 2 for a wrong option.`,
   options: {

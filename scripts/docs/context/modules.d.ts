@@ -5,3 +5,16 @@ declare module '@opentelemetry/sdk-node' {
     start(): void;
   }
 }
+
+// Prisma generates its client from a schema.
+declare module '@prisma/client' {
+  interface Goods {
+    update(args: {
+      where: { id: number };
+      data: { left: { decrement: number } };
+    }): Promise<unknown>;
+  }
+  export class PrismaClient {
+    $transaction<T>(fn: (tx: { goods: Goods }) => Promise<T>): Promise<T>;
+  }
+}
