@@ -5,7 +5,8 @@ import { performance } from 'node:perf_hooks';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
 import { separateProcesses } from '../../client/process-state.js';
-import { type SimulatedProcess, WALL_CLOCK_START } from './process.js';
+import type { SimulatedProcess } from './process.js';
+import { WALL_CLOCK_START } from './process-clocks.js';
 import type { Random } from './random.js';
 import { randomFunctions } from './random-functions.js';
 import { findTimer, toDelay, VirtualTimer } from './virtual-timer.js';
@@ -65,9 +66,9 @@ export function replaceGlobals(
   define(Date.prototype, 'constructor', date);
   replace(process, {
     hrtime: virtualHrtime(current),
-    uptime: () => current().monotonicTime() / 1000,
+    uptime: () => current().clocks.monotonicTime() / 1000,
   });
-  replace(os, { uptime: () => current().bootTime() / 1000 });
+  replace(os, { uptime: () => current().clocks.bootTime() / 1000 });
   const { next, nodeCrypto, webCrypto } = randomFunctions(random, eventNumber, current);
   replace(Math, { random: next });
   replace(crypto, nodeCrypto);
@@ -243,7 +244,7 @@ function abortSignalAny(signals: Iterable<AbortSignal>): AbortSignal {
 
 function virtualPerformance(current: () => SimulatedProcess): Replacements {
   return {
-    now: () => current().monotonicTime(),
+    now: () => current().clocks.monotonicTime(),
     // All processes have the same origin, so that the times of different processes can be compared.
     timeOrigin: WALL_CLOCK_START,
   };
@@ -251,7 +252,7 @@ function virtualPerformance(current: () => SimulatedProcess): Replacements {
 
 function virtualDate(current: () => SimulatedProcess, isOutside: () => boolean): DateConstructor {
   const RealDate = Date;
-  const now = () => (isOutside() ? RealDate.now() : current().wallTime());
+  const now = () => (isOutside() ? RealDate.now() : current().clocks.wallTime());
   return new Proxy(RealDate, {
     apply: (target) => new target(now()).toString(),
     construct: (target, args: [], newTarget) =>
@@ -261,7 +262,7 @@ function virtualDate(current: () => SimulatedProcess, isOutside: () => boolean):
 }
 
 function virtualHrtime(current: () => SimulatedProcess) {
-  const nanoseconds = () => BigInt(Math.round(current().monotonicTime() * 1e6));
+  const nanoseconds = () => BigInt(Math.round(current().clocks.monotonicTime() * 1e6));
   const hrtime = (before?: [number, number]): [number, number] => {
     const time = nanoseconds() - (before ? BigInt(before[0]) * 10n ** 9n + BigInt(before[1]) : 0n);
     return [Number(time / 10n ** 9n), Number(time % 10n ** 9n)];

@@ -8,12 +8,10 @@ import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';
 import { checkFunction, checkNumber } from './options.js';
+import { ProcessClocks } from './process-clocks.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
 import type { VirtualTimer } from './virtual-timer.js';
-
-/** The shortest delay of a timer in virtual milliseconds, also if the rounded due time is earlier. */
-const MIN_TIMER_DELAY = 0.001;
 
 /** The greatest number of virtual milliseconds before the next turn of an event loop. */
 const MAX_TURN_DELAY = 0.05;
@@ -23,9 +21,6 @@ const IMMEDIATE_GROUP = 0;
 
 /** The greatest step of a wall clock in milliseconds, about 100 years. */
 const MAX_CLOCK_STEP = 3.2e12;
-
-/** The time at which every virtual wall clock starts: 2026-01-01T00:00:00Z. */
-export const WALL_CLOCK_START = Date.UTC(2026, 0, 1);
 
 /** The error with which `run()` rejects if the process crashes before the function has ended. */
 export class ProcessCrashedError extends Error {
@@ -68,6 +63,8 @@ export interface ProcessContext {
 export class SimulatedProcess {
   /** The network between the process and the servers. */
   readonly link: Link;
+  /** @internal */
+  readonly clocks: ProcessClocks;
   /**
    * The timers that the code has converted to numbers, by these numbers.
    *
@@ -83,10 +80,6 @@ export class SimulatedProcess {
   #crashed = false;
   #heldEvents: Event[] = [];
   #nextTurn = 0;
-  #wallClockStep = 0;
-  /** Virtual milliseconds for which the machine has been asleep. */
-  #timeAsleep = 0;
-  #asleepSince: number | undefined;
   /** Rejects the calls of `run()` that have not ended. */
   readonly #pendingRuns = new Set<() => void>();
 
@@ -97,10 +90,15 @@ export class SimulatedProcess {
     /** The name of the process, or the address of a server. */
     readonly name: string,
     private readonly context: ProcessContext,
-    /** The rate of the clocks of the process. A clock of rate 1.01 gains one per cent. */
-    readonly clockRate = 1,
+    clockRate = 1,
   ) {
+    this.clocks = new ProcessClocks(context.scheduler, clockRate);
     this.link = new Link(this, context.random.fork());
+  }
+
+  /** The rate of the clocks of the process. A clock of rate 1.01 gains one per cent. */
+  get clockRate(): number {
+    return this.clocks.rate;
   }
 
   /** The timers that have not fired, immediates included. */
@@ -202,7 +200,7 @@ export class SimulatedProcess {
   pause({ asleep = false } = {}): void {
     if (this.#paused || this.#crashed) return;
     this.#paused = true;
-    if (asleep) this.#asleepSince = this.context.scheduler.time;
+    if (asleep) this.clocks.fallAsleep();
     this.context.note(this.name, asleep ? 'asleep' : 'paused');
   }
 
@@ -215,8 +213,7 @@ export class SimulatedProcess {
     this.#paused = false;
     this.context.note(this.name, 'resumed');
     const { scheduler, random } = this.context;
-    if (this.#asleepSince !== undefined) this.#timeAsleep += scheduler.time - this.#asleepSince;
-    this.#asleepSince = undefined;
+    this.clocks.wakeUp();
     const held = this.#heldEvents;
     this.#heldEvents = [];
     const firstKind = random.pick(['timer', 'message', undefined]);
@@ -259,43 +256,7 @@ export class SimulatedProcess {
     checkNumber('the step of stepClock()', ms, -MAX_CLOCK_STEP, MAX_CLOCK_STEP);
     if (this.#crashed) return;
     this.context.note(this.name, `wall clock stepped by ${ms} ms`);
-    this.#wallClockStep += ms;
-  }
-
-  /**
-   * The value of `performance.now()` in the process.
-   *
-   * @internal
-   */
-  monotonicTime(): number {
-    return (this.context.scheduler.readClock() - this.#timeAsleep) * this.clockRate;
-  }
-
-  /**
-   * The value of `os.uptime()` in the process, in milliseconds.
-   *
-   * @internal
-   */
-  bootTime(): number {
-    return this.context.scheduler.readClock() * this.clockRate;
-  }
-
-  /**
-   * The milliseconds for which the machine has been asleep, by the clock of the process.
-   *
-   * @internal
-   */
-  get timeAsleep(): number {
-    return this.#timeAsleep * this.clockRate;
-  }
-
-  /**
-   * The value of `Date.now()` in the process.
-   *
-   * @internal
-   */
-  wallTime(): number {
-    return WALL_CLOCK_START + Math.floor(this.bootTime() + this.#wallClockStep);
+    this.clocks.stepWallClock(ms);
   }
 
   /**
@@ -347,15 +308,7 @@ export class SimulatedProcess {
       if (this.#nextTurn <= time) this.#nextTurn = time + random.next() * MAX_TURN_DELAY;
       return scheduler.schedule(this, this.#nextTurn, 'immediate', fire, IMMEDIATE_GROUP);
     }
-    // Node rounds the start of a timer down to a whole millisecond, so a timer may fire almost 1 ms early.
-    const due = Math.floor(time * this.clockRate) + delay;
-    return scheduler.schedule(
-      this,
-      Math.max(due / this.clockRate, time + MIN_TIMER_DELAY),
-      'timer',
-      fire,
-      delay,
-    );
+    return scheduler.schedule(this, this.clocks.dueTime(delay), 'timer', fire, delay);
   }
 
   #crashedError(): ProcessCrashedError {

@@ -1,5 +1,5 @@
 import type { Znode } from '../../embedded/znode.js';
-import { WALL_CLOCK_START } from './process.js';
+import { WALL_CLOCK_START } from './process-clocks.js';
 
 /**
  * A committed znode. Servers that lag behind may not have it yet.

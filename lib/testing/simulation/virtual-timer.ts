@@ -9,8 +9,10 @@ interface TimerOwner {
   /** The timers that the code has converted to numbers, by these numbers. */
   readonly timersById: Map<number, VirtualTimer>;
   lastTimerId: number;
-  /** The milliseconds for which the machine has been asleep, by the clock of the process. */
-  readonly timeAsleep: number;
+  readonly clocks: {
+    /** The milliseconds for which the machine has been asleep, by the clock of the process. */
+    readonly timeAsleep: number;
+  };
   timerStarted(timer: VirtualTimer): void;
   timerEnded(timer: VirtualTimer): void;
   /** @param delay milliseconds by the clock of the process; undefined for an immediate */
@@ -75,7 +77,7 @@ export class VirtualTimer {
 
   #schedule(): void {
     this.process.timerStarted(this);
-    this.#sleptBefore = this.process.timeAsleep;
+    this.#sleptBefore = this.process.clocks.timeAsleep;
     this.#event = this.process.scheduleTimer(this.delay, () => this.#fire());
   }
 
@@ -87,7 +89,7 @@ export class VirtualTimer {
   }
 
   #fire(): void {
-    const slept = this.process.timeAsleep - this.#sleptBefore;
+    const slept = this.process.clocks.timeAsleep - this.#sleptBefore;
     if (slept > 0 && this.delay !== undefined) {
       this.#sleptBefore += slept;
       this.#event = this.process.scheduleTimer(slept, () => this.#fire());
