@@ -18,8 +18,8 @@ import {
 } from '../protocol/index.js';
 import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import { multi, multiRead, refuseNullPaths } from './multi.js';
-import { type Call, operations, type Reply } from './operations.js';
+import { isAnsweredByLeader, multi, refuseNullPaths, requests } from './multi.js';
+import type { Call, Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
 import type { Session } from './sessions.js';
 import type { ConnectionStore } from './store.js';
@@ -33,6 +33,8 @@ export interface ConnectionHost {
   readonly traffic: Traffic;
   /** The digest of the superuser, if there is one. */
   readonly superDigest?: string;
+  /** Whether the server reaches the leader of its ensemble. Without it, handshakes, writes and syncs wait. Default true. */
+  readonly reachesLeader?: boolean;
   negotiate(timeout: number): number;
   /** Closes the connection that has this session, if any. */
   detach(sessionId: bigint): void;
@@ -51,12 +53,6 @@ const MAX_UNREAD = 1 << 20;
 /** Milliseconds after which an idle connection without a session is closed. */
 const IDLE_TIMEOUT = 10_000;
 const NO_PASSWORD = Buffer.alloc(16);
-/** The requests that are answered from the tree. The connection handles the others. */
-const requests: typeof operations = {
-  ...operations,
-  [OpCode.multi]: multi,
-  [OpCode.multiRead]: multiRead,
-};
 
 /** One client's connection. It answers frames in order. */
 export class Connection implements Watcher {
@@ -147,10 +143,8 @@ export class Connection implements Watcher {
     try {
       while (!this.#closing && !this.#isBlocked()) {
         if (!this.#request && this.#answersFourLetterWord()) return;
-        if (this.#request && !this.host.faults.hears(this.#peer)) {
-          this.socket.pause();
-          return;
-        }
+        if (this.#request && (!this.host.faults.hears(this.#peer) || this.#waitsForLeader()))
+          return void this.socket.pause();
         if (this.#request && !this.#call) {
           this.#connect(this.#request);
           continue;
@@ -168,6 +162,13 @@ export class Connection implements Watcher {
       this.destroy();
       if (!(error instanceof ProtocolError)) process.emitWarning(error as Error);
     }
+  }
+
+  /** Whether the next request waits for the leader. Later requests wait behind it, because replies are in order. */
+  #waitsForLeader(): boolean {
+    if (this.host.reachesLeader !== false) return false;
+    if (this.#call) return isAnsweredByLeader(this.#splitter.peek(12)?.readInt32BE(8));
+    return this.#request!.lastZxidSeen <= this.host.store.lastZxid;
   }
 
   /** Pauses a client that reads too slowly; 'drain' resumes it. */
@@ -234,7 +235,7 @@ export class Connection implements Watcher {
   #answer(call: Call, body: Reader): void {
     const request = RequestHeader.read(body);
     const { store } = this.host;
-    store.sessions.touch(this.session!, this.timeout, store.clock.now());
+    store.touchSession(this.session!, this.timeout);
     if (request.type === OpCode.auth) return this.#authenticate(request, body);
     if (request.type === OpCode.sasl) return this.#answerSasl(request, body);
     if (request.type === OpCode.closeSession) return this.#closeSession(request);
@@ -269,7 +270,7 @@ export class Connection implements Watcher {
     if (!isOk) this.#end();
   }
 
-  /** Without SASL, the real server answers a token with null, and goes on. */
+  /** A real server without SASL replies to a token with null and keeps the connection open. */
   #answerSasl(request: RequestHeader, body: Reader): void {
     if (body.bytes() === null) throw new ProtocolError('a null SASL token');
     this.#reply(request, ErrorCode.ok, 0, (to) => to.bytes(null));

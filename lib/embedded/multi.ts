@@ -67,7 +67,7 @@ export const multi: Operation = {
 };
 
 /** Runs read operations; each one fails or succeeds by itself. */
-export const multiRead: Operation = {
+const multiRead: Operation = {
   kind: 'read',
   parse(body) {
     const steps = readSteps(body, readStep);
@@ -136,6 +136,19 @@ function writeStep(type: number, body: Reader): WriteStep {
 }
 
 // In a multi, only the flag determines the kind of node and the form of the answer: create2 returns no stat either.
+/** The requests that are answered from the tree. The connection handles the others. */
+export const requests: typeof operations = {
+  ...operations,
+  [OpCode.multi]: multi,
+  [OpCode.multiRead]: multiRead,
+};
+
+/** Returns whether a server of an ensemble needs the leader for a request of this type, if its type has arrived. */
+export function isAnsweredByLeader(type = 0): boolean {
+  const isSync = type === OpCode.sync || type === OpCode.closeSession;
+  return isSync || requests[type]?.kind === 'write';
+}
+
 function createStep(type: number, body: Reader): WriteStep {
   const hasTtl = type === OpCode.createTTL;
   const request = hasTtl ? CreateTTLRequest.read(body) : CreateRequest.read(body);

@@ -33,10 +33,7 @@ export interface SavedStore {
 export type Change<T> = (tree: DataTree, at: Transaction) => T;
 
 /** The store as a connection uses it. */
-export type ConnectionStore = Pick<
-  Store,
-  'clock' | 'closeSession' | 'lastZxid' | 'openSession' | 'sessions' | 'sync' | 'tree' | 'write'
->;
+export type ConnectionStore = Omit<Store, 'reap' | 'save'>;
 
 /** The tree, the sessions and the order of writes. */
 export class Store {
@@ -66,6 +63,11 @@ export class Store {
   openSession(timeout: number): Session {
     this.write(() => {});
     return this.sessions.open(timeout, this.clock.now());
+  }
+
+  /** @param timeout milliseconds, as negotiated for the current connection of the session */
+  touchSession(session: Session, timeout: number): void {
+    this.sessions.touch(session, timeout, this.clock.now());
   }
 
   closeSession(id: bigint): void {

@@ -27,6 +27,11 @@ export interface SimulationOptions {
    * then its clients read stale data, unless they sync. Default `[0, 20]`. A single server has no lag.
    */
   lag?: readonly [min: number, max: number];
+  /**
+   * The number of ticks, 1 to 100, for which an isolated server still answers reads; see `SimulatedServer.isolate()`.
+   * Default 5, as in ZooKeeper's sample configuration.
+   */
+  syncLimit?: number;
 }
 
 /** Options of one process of a simulation. */
@@ -37,9 +42,18 @@ export interface ProcessOptions {
 
 export type CheckedOptions = Readonly<Required<SimulationOptions>>;
 
-const OPTION_NAMES = new Set(['seed', 'limit', 'servers', 'tickTime', 'latency', 'lag']);
+const OPTION_NAMES = new Set([
+  'seed',
+  'limit',
+  'servers',
+  'tickTime',
+  'latency',
+  'lag',
+  'syncLimit',
+]);
 const MAX_SEED = 2 ** 32 - 1;
 const MAX_SERVERS = 7;
+const MAX_SYNC_LIMIT = 100;
 const MAX_MILLISECONDS = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -50,14 +64,15 @@ const MAX_MILLISECONDS = Number.MAX_SAFE_INTEGER;
 export function checkOptions(options: SimulationOptions, randomSeed: number): CheckedOptions {
   checkNames('simulate()', options, OPTION_NAMES);
   const { seed = randomSeed, limit = 3_600_000, servers = 1, tickTime = 500 } = options;
-  const { latency = [0.1, 1], lag = [0, 20] } = options;
+  const { latency = [0.1, 1], lag = [0, 20], syncLimit = 5 } = options;
   checkWholeNumber('seed', seed, 0, MAX_SEED);
   checkNumber('limit', limit, 1);
   checkWholeNumber('servers', servers, 1, MAX_SERVERS);
   checkWholeNumber('tickTime', tickTime, 10, 60_000);
   checkBounds('latency', latency);
   checkBounds('lag', lag);
-  return { seed, limit, servers, tickTime, latency, lag };
+  checkWholeNumber('syncLimit', syncLimit, 1, MAX_SYNC_LIMIT);
+  return { seed, limit, servers, tickTime, latency, lag, syncLimit };
 }
 
 function checkWholeNumber(name: string, value: unknown, min: number, max: number): void {

@@ -18,6 +18,8 @@ interface LogEntry {
 interface ReplicaServer {
   /** The process that applies the writes of other servers. */
   readonly process: Actor;
+  /** Whether the server reaches the leader. Otherwise its replica does not change, and it extends no session. */
+  readonly reachesLeader: boolean;
 }
 
 /**
@@ -131,12 +133,17 @@ export class Replica implements ConnectionStore {
     return this.sessions.open(timeout, this.clock.now());
   }
 
+  touchSession(session: Session, timeout: number): void {
+    if (this.server.reachesLeader) this.sessions.touch(session, timeout, this.clock.now());
+  }
+
   closeSession(id: bigint): void {
     this.store.closeSession(id, this);
   }
 
-  /** Applies all committed writes. */
+  /** Applies all committed writes, if the server reaches the leader. */
   catchUp(): void {
+    if (!this.server.reachesLeader) return;
     while (this.#applied.next) {
       this.#applied = this.#applied.next;
       try {

@@ -2,6 +2,8 @@ import type { ActiveFaults } from '../../embedded/faults.js';
 import { Connection } from '../../embedded/connection.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';
+import type { Event } from './scheduler.js';
+import { toHex } from './simulated-znode.js';
 import type { SimulatedStream } from './stream.js';
 
 /** The parts of the ensemble that a server uses. */
@@ -13,20 +15,26 @@ interface Ensemble {
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
   startProcess(name: string): SimulatedProcess;
-  /** Whether more than half of the servers run and are not paused. */
+  /** Whether there is more than one server. */
+  readonly hasOthers: boolean;
+  /** Milliseconds for which a server that is cut off from the others still answers reads. */
+  readonly syncLimit: number;
+  /** Disconnects the client of a session. A server that is cut off does not learn of it. */
+  disconnectSession(session: bigint): void;
+  /** Whether more than half of the servers run, are not paused and reach each other. */
   readonly hasMajority: boolean;
   /** Records an event of a server in the trace. */
   note(server: string, event: string): void;
-  /** Called when a server has started, crashed, paused or resumed. */
+  /** Called when a server has started, crashed, paused, resumed, or its link to the other servers has changed. */
   serverChanged(): void;
 }
 
 /**
  * A server of the simulated ensemble. It keeps its data when it crashes.
  *
- * The ensemble needs a majority of servers that run and are not paused. Without a majority, the remaining servers
- * disconnect their clients, and no session expires. When there is a majority again, each session gets its full timeout,
- * as after the election of a new leader.
+ * The ensemble needs a majority of servers that run, are not paused and are not isolated. Without a majority, the
+ * remaining servers disconnect their clients, and no session expires. When there is a majority again, each session gets
+ * its full timeout, as after the election of a new leader.
  *
  * @publicApi
  */
@@ -38,6 +46,9 @@ export class SimulatedServer {
   readonly #connections = new Set<Connection>();
   #process: SimulatedProcess;
   #state: 'running' | 'stopped' | 'unreachable' = 'running';
+  /** `'alone'`: isolated for longer than the sync limit. */
+  #membership: 'member' | 'isolated' | 'alone' = 'member';
+  #syncTimer: Event | undefined;
 
   /** @internal */
   constructor(
@@ -68,16 +79,31 @@ export class SimulatedServer {
     return this.ensemble.faults;
   }
 
+  /** The ids of the sessions whose clients are connected to this server, in hexadecimal. */
+  get sessionIds(): string[] {
+    return [...this.#connections].flatMap(({ session }) => (session ? [toHex(session.id)] : []));
+  }
+
+  /** Whether the server is cut off from the other servers, by {@link isolate}. */
+  get isolated(): boolean {
+    return this.#membership !== 'member';
+  }
+
+  /** @internal */
+  get reachesLeader(): boolean {
+    return !this.isolated;
+  }
+
   /**
-   * Whether the server can take part in a majority: it runs and is not paused.
+   * Whether the server can take part in a majority: it runs, is not paused and not isolated.
    *
    * @internal
    */
   get isUp(): boolean {
-    return this.#state === 'running' && !this.#process.paused;
+    return this.#state === 'running' && !this.#process.paused && !this.isolated;
   }
 
-  /** Whether the server serves clients: it runs, is not paused, and belongs to a majority. */
+  /** Whether the server serves clients: it runs, is not paused or isolated, and belongs to a majority. */
   get isServing(): boolean {
     return this.isUp && this.ensemble.hasMajority;
   }
@@ -109,8 +135,69 @@ export class SimulatedServer {
     this.#state = 'running';
     this.ensemble.note(this.address, 'restarted');
     this.#process = this.ensemble.startProcess(this.address);
+    if (this.isolated) this.#membership = 'alone';
     this.store.restart();
     this.ensemble.serverChanged();
+  }
+
+  /**
+   * Cuts the server off from the other servers until {@link rejoin}; its clients still reach it. For `syncLimit` ticks,
+   * as a follower that has not noticed the loss of its leader, it answers reads from data that no longer change. It
+   * answers neither writes and syncs nor the later requests of the same client, and new clients get no session. The
+   * other servers hear nothing of its clients and expire their sessions. After `syncLimit` ticks the server
+   * disconnects its clients and refuses others.
+   *
+   * @throws Error if the ensemble has no other server
+   */
+  isolate(): void {
+    if (!this.ensemble.hasOthers) {
+      throw new Error(
+        'simulate: isolate() needs other servers; set the option servers to 2 or more',
+      );
+    }
+    if (this.isolated) return;
+    this.#membership = this.#state === 'running' ? 'isolated' : 'alone';
+    this.ensemble.note(this.address, 'isolated');
+    const { scheduler } = this.ensemble.store;
+    const limit = scheduler.time + this.ensemble.syncLimit;
+    this.#syncTimer = scheduler.schedule(this.#process, limit, 'timer', () => {
+      this.#membership = 'alone';
+      this.disconnect();
+    });
+    this.ensemble.serverChanged();
+  }
+
+  /**
+   * Ends {@link isolate}. The server applies the writes that it missed, disconnects the clients whose sessions have ended
+   * or moved to another server, and answers the requests that it could not answer.
+   */
+  rejoin(): void {
+    if (!this.isolated) return;
+    this.#membership = 'member';
+    if (this.#syncTimer) this.#syncTimer.cancelled = true;
+    this.ensemble.note(this.address, 'rejoined');
+    if (this.#state === 'running') this.store.catchUp();
+    const { store, connections } = this.ensemble;
+    for (const connection of this.#connections) {
+      const id = connection.session?.id;
+      if (id !== undefined && connections.get(id) !== connection) connection.close();
+      else {
+        const { scheduler } = store;
+        scheduler.schedule(this.#process, scheduler.time, 'message', () => connection.resume());
+      }
+    }
+    this.ensemble.serverChanged();
+  }
+
+  /**
+   * Disconnects the client of a session if it is connected to this server and the server can know that the session has
+   * ended or moved.
+   *
+   * @internal
+   */
+  disconnectSession(session: bigint): void {
+    const connection = this.ensemble.connections.get(session);
+    if (!this.isolated && connection && this.#connections.has(connection)) connection.close();
   }
 
   /**
@@ -126,12 +213,13 @@ export class SimulatedServer {
   }
 
   /**
-   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does.
+   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does, but a server that was isolated
+   * a short time ago does not know yet that it has none.
    *
    * @internal
    */
   accept(stream: SimulatedStream): void {
-    if (!this.isServing) return void stream.destroy();
+    if (!this.isServing && this.#membership !== 'isolated') return void stream.destroy();
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
     stream.once('close', () => this.#removeConnection(connection));
@@ -149,8 +237,7 @@ export class SimulatedServer {
 
   /** @internal */
   detach(session: bigint): void {
-    this.ensemble.connections.get(session)?.close();
-    this.ensemble.connections.delete(session);
+    this.ensemble.disconnectSession(session);
   }
 
   /**

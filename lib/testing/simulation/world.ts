@@ -110,6 +110,9 @@ export class World {
         faults: this.#faults,
         negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
         startProcess: (name) => this.#newProcess(name),
+        hasOthers: options.servers > 1,
+        syncLimit: options.syncLimit * options.tickTime,
+        disconnectSession: (id) => this.#disconnectSession(id),
         get hasMajority() {
           return hasMajority();
         },
@@ -265,7 +268,7 @@ export class World {
     );
   }
 
-  /** Whether more than half of the servers run and are not paused. */
+  /** Whether more than half of the servers run, are not paused and reach each other. */
   get #hasMajority(): boolean {
     return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
   }
@@ -298,7 +301,11 @@ export class World {
 
   #expire(id: bigint): void {
     this.#store.closeSession(id);
-    this.#connections.get(id)?.close();
+    this.#disconnectSession(id);
+  }
+
+  #disconnectSession(id: bigint): void {
+    for (const server of this.servers) server.disconnectSession(id);
     this.#connections.delete(id);
   }
 

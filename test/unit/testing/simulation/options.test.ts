@@ -19,6 +19,8 @@ describe('invalid arguments of a simulation', () => {
     [{ latency: [-1, 1] }, 'simulate: latency[0] must be from 0 to 60000, got -1'],
     [{ latency: [2, 1] }, 'simulate: latency[1] must be from 2 to 60000, got 1'],
     [{ lag: [0, Infinity] }, 'simulate: lag[1] must be from 0 to 60000, got Infinity'],
+    [{ syncLimit: 0 }, 'simulate: syncLimit must be from 1 to 100, got 0'],
+    [{ syncLimit: 1.5 }, 'simulate: syncLimit must be a whole number, got 1.5'],
     [null, 'simulate: the options of simulate() must be an object, got null'],
   ])('are reported with the name and the value of the option: %j', async (options, message) => {
     await expect(simulate(options as object, nothing)).rejects.toThrow(message);

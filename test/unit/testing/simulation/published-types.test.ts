@@ -45,7 +45,19 @@ it.each([
   [
     'server.ts',
     'SimulatedServer',
-    ['address', 'crash', 'isServing', 'pause', 'restart', 'resume', 'state'],
+    [
+      'address',
+      'crash',
+      'isServing',
+      'isolate',
+      'isolated',
+      'pause',
+      'rejoin',
+      'restart',
+      'resume',
+      'sessionIds',
+      'state',
+    ],
   ],
   [
     'world.ts',

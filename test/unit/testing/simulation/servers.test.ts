@@ -1,4 +1,4 @@
-import { simulate, type World } from 'nestjs-zookeeper/testing';
+import { simulate, type SimulatedServer, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
 async function connected(world: World, name = 'a', sessionTimeout = 3000) {
@@ -8,6 +8,8 @@ async function connected(world: World, name = 'a', sessionTimeout = 3000) {
   client.onState(({ state }) => states.push(state));
   return { process, client, states };
 }
+
+type Connected = Awaited<ReturnType<typeof connected>>;
 
 describe('a simulated server', () => {
   it('keeps its data and its sessions after a crash and a restart, but not its watches', async () => {
@@ -320,5 +322,119 @@ describe('an ensemble', () => {
         await creating;
       });
     }
+  });
+});
+
+describe('an isolated server', () => {
+  /** Runs a scenario with two clients: `near` is connected to a server that was isolated just now, `far` to another one. */
+  async function afterIsolation(
+    options: { syncLimit: number; sessionTimeout: number },
+    scenario: (run: {
+      world: World;
+      server: SimulatedServer;
+      near: Connected;
+      far: Connected;
+    }) => Promise<void>,
+  ): Promise<void> {
+    const { syncLimit, sessionTimeout } = options;
+    await simulate({ seed: 1, servers: 3, tickTime: 1000, syncLimit }, async (world) => {
+      const near = await connected(world, 'near', sessionTimeout);
+      await near.process.run(() => near.client.create('/near', '', { mode: 'ephemeral' }));
+      const server = serverOf(world, near);
+      let far = await connected(world, 'far 1', sessionTimeout);
+      for (let name = 2; serverOf(world, far) === server; name++) {
+        far = await connected(world, `far ${name}`, sessionTimeout);
+      }
+      await far.process.run(() => far.client.sync('/'));
+      server.isolate();
+      await scenario({ world, server, near, far });
+    });
+  }
+
+  function serverOf(world: World, { client }: Connected): SimulatedServer {
+    return world.servers.find(({ sessionIds }) => sessionIds.includes(client.sessionId!))!;
+  }
+
+  it('answers reads from its own data for the sync limit, and then disconnects its clients', async () => {
+    const options = { syncLimit: 2, sessionTimeout: 20_000 };
+    await afterIsolation(options, async ({ world, server, near, far }) => {
+      expect(server).toMatchObject({ state: 'running', isolated: true, isServing: false });
+      await far.process.run(() => far.client.create('/written'));
+      const reads = () => near.process.run(() => near.client.exists('/written'));
+      while (!(await reads())) {
+        expect(near.states).toEqual([]);
+        await world.sleep(100);
+      }
+      expect(world.now).toBeGreaterThan(2000);
+      expect(world.now).toBeLessThan(2500);
+      expect(near.states).toEqual(['SUSPENDED', 'RECONNECTED']);
+    });
+  });
+
+  it('answers a write and the later reads of the same client when it has rejoined', async () => {
+    const options = { syncLimit: 5, sessionTimeout: 20_000 };
+    await afterIsolation(options, async ({ world, server, near, far }) => {
+      const replies: string[] = [];
+      const settled = (name: string) => () => void replies.push(name);
+      const calls = near.process.run(() =>
+        Promise.all([
+          near.client.exists('/near').then(settled('read')),
+          near.client.create('/late').then(settled('write')),
+          near.client.exists('/late').then((stat) => settled(stat ? 'later read' : 'stale')()),
+        ]),
+      );
+      await world.sleep(1000);
+      expect(replies).toEqual(['read']);
+      expect(await far.process.run(() => far.client.exists('/late'))).toBeUndefined();
+      server.rejoin();
+      await calls;
+      expect(replies).toEqual(['read', 'write', 'later read']);
+      expect(near.states).toEqual([]);
+      expect(server).toMatchObject({ isolated: false, isServing: true });
+    });
+  });
+
+  it('does not extend the sessions of its clients, and disconnects those whose session has expired', async () => {
+    const options = { syncLimit: 20, sessionTimeout: 4000 };
+    await afterIsolation(options, async ({ world, server, near }) => {
+      const { sessionId } = near.client;
+      // Without replies, the client would leave the server.
+      near.process.pause();
+      await world.sleep(6000);
+      expect(world.sessionIds).not.toContain(sessionId);
+      expect(world.znodes('/near')).toEqual([]);
+      server.rejoin();
+      near.process.resume();
+      await near.process.run(() => near.client.session());
+      expect(near.client.sessionId).not.toBe(sessionId);
+    });
+  });
+
+  it('stays isolated after a restart', async () => {
+    const options = { syncLimit: 5, sessionTimeout: 4000 };
+    await afterIsolation(options, async ({ world, server, near, far }) => {
+      server.crash();
+      await far.process.run(() => far.client.create('/written'));
+      server.restart();
+      await near.process.run(() => near.client.session());
+      expect(serverOf(world, near)).not.toBe(server);
+      const others = world.servers.filter((each) => each !== server);
+      others[0]!.crash();
+      expect(others[1]!.isServing).toBe(false);
+      server.rejoin();
+      expect(others[1]!.isServing).toBe(true);
+      await near.process.run(async () => {
+        await near.client.session();
+        expect(await near.client.exists('/written')).toBeDefined();
+      });
+    });
+  });
+
+  it('needs other servers', async () => {
+    await simulate({ seed: 1 }, async ({ servers: [server] }) => {
+      expect(() => server!.isolate()).toThrow(
+        'simulate: isolate() needs other servers; set the option servers to 2 or more',
+      );
+    });
   });
 });
