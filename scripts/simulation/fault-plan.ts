@@ -35,9 +35,12 @@ const SERVER_FAULTS = [
   'crash all servers',
 ] as const;
 
+/** Faults of one server of an ensemble. */
+const ENSEMBLE_FAULTS = [...SERVER_FAULTS, 'isolate server'] as const;
+
 type ProcessFault = (typeof PROCESS_FAULTS)[number];
 
-export type FaultKind = ProcessFault | (typeof SERVER_FAULTS)[number];
+export type FaultKind = ProcessFault | (typeof ENSEMBLE_FAULTS)[number];
 
 export interface PlannedFault extends Fault {
   readonly kind: FaultKind;
@@ -77,12 +80,13 @@ export function planFaults(setting: Setting, random: Random): PlannedFault[] {
   const suitable = suitableFaults(setting);
   const processNames = processes.map(({ name }) => name);
   const serverNames = Array.from({ length: servers }, (_, index) => `server ${index + 1}`);
+  const serverFaults = servers > 1 ? ENSEMBLE_FAULTS : SERVER_FAULTS;
   const planned = Array.from({ length: random.whole(1, MAX_FAULTS) }, () => {
     const from = random.between(EARLIEST_FAULT, faultsUntil);
     const isServerFault = random.chance(SERVER_FAULT_PROBABILITY);
     const isSuitable = suitable.length > 0 && random.chance(SUITABLE_FAULT_PROBABILITY);
     const choice: SuitableFault = isServerFault
-      ? { kind: random.pick(SERVER_FAULTS), targets: serverNames }
+      ? { kind: random.pick(serverFaults), targets: serverNames }
       : isSuitable
         ? random.pick(suitable)
         : { kind: random.pick(PROCESS_FAULTS), targets: processNames };
@@ -115,6 +119,11 @@ function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
   if (lag[1] >= LONG_LAG) faults.push({ kind: 'lose create reply', targets });
   const slow = processes.filter(({ clockRate }) => clockRate <= SLOW_CLOCK);
   if (slow.length > 0) faults.push({ kind: 'cut', targets: slow.map(({ name }) => name), lengths });
+  const readers = processes.filter(({ onlyReads }) => onlyReads);
+  if (readers.length > 0) {
+    const serversOfReaders = readers.map(({ name }) => `server of ${name}`);
+    faults.push({ kind: 'isolate server', targets: serversOfReaders, lengths });
+  }
   if (jobs.includes('long hold')) faults.push({ kind: 'delete node', targets });
   if (jobs.includes('burst on a mutex'))
     faults.push({ kind: 'sleep of a holder', targets, lengths });

@@ -11,6 +11,7 @@ import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS } from './setting.
 
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
+type LeaderLatch = import('nestjs-zookeeper/recipes').LeaderLatch;
 type Lock = import('nestjs-zookeeper/recipes').Lock;
 type ReadWriteLock = import('nestjs-zookeeper/recipes').ReadWriteLock;
 type Term = import('nestjs-zookeeper/recipes').Term;
@@ -21,6 +22,8 @@ export const ROOT = '/simulated';
 
 /** The interval in milliseconds at which a holder checks its lease while it works. */
 const WORK_STEP = 7;
+/** The average number of milliseconds between two reads of a process that only reads. */
+const READ_PAUSE = 20;
 /** The minimum and maximum number of callers in a burst. */
 const BURST_CALLERS = [10, 80] as const;
 
@@ -30,6 +33,13 @@ export async function startJobs(context: JobContext): Promise<Program> {
   followSession(client, context);
   const jobs = new Jobs(context, client);
   return jobs.start();
+}
+
+/** Starts a process that leads an election for as long as it can, and only reads meanwhile. */
+export async function startReader(context: JobContext): Promise<Program> {
+  const client = await connect(context);
+  followSession(client, context);
+  return new Jobs(context, client).startReader();
 }
 
 /** Keeps the session of an incarnation up to date. To be called in the process of the client. */
@@ -114,6 +124,17 @@ class Jobs {
       client: this.client,
       finished: Promise.all(loops).then(() => this.#checkListeners()),
       leaveElections: async () => void (await Promise.all(elections.map((each) => each.close()))),
+      close: () => this.client.close(),
+    };
+  }
+
+  startReader(): Program {
+    const loops = this.#loops(1, async () => void (await this.client.exists(ROOT)), READ_PAUSE);
+    const latch = this.#startLatch((lead) => this.#work(lead, Infinity));
+    return {
+      client: this.client,
+      finished: Promise.all(loops).then(() => {}),
+      leaveElections: () => latch.close(),
       close: () => this.client.close(),
     };
   }
@@ -421,20 +442,12 @@ class Jobs {
     const { recipes } = library;
     const id = incarnation.name;
     const onError = (error: unknown) => this.#checkError(error);
-    const record = (key: string, term: Term) => {
-      const requested = { key, path: undefined, mode: 'lead', count: 1 } as const;
-      return history.recordGrant(history.recordRequest(incarnation, requested), termAsLease(term));
-    };
-    const latch = new recipes.LeaderLatch(this.client, this.#path('latch'), { id, onError });
-    latch.onChange((term) => {
-      if (!term) return;
-      const lead = record('latch', term);
-      void this.#work(lead, random.whole(50, 600)).then(() => {
-        if (term.active && acceptsWork()) return latch.resign().catch(onError);
-      });
+    const latch = this.#startLatch(async (lead, term) => {
+      await this.#work(lead, random.whole(50, 600));
+      if (term.active && acceptsWork()) await latch.resign().catch(onError);
     });
     const takeLeadership = async (term: Term) => {
-      const lead = record('selector', term);
+      const lead = this.#recordTerm('selector', term);
       const interrupt = () => void selector.interruptLeadership();
       const timer = random.chance(0.3) && setTimeout(interrupt, random.between(0, 200));
       await this.#work(lead, random.whole(20, 400));
@@ -451,9 +464,28 @@ class Jobs {
       takeLeadership,
       options,
     );
-    latch.start();
     selector.start();
     return [latch, selector];
+  }
+
+  /** Takes part in the election of a latch, and calls `lead` at the start of each term. */
+  #startLatch(lead: (record: LeaseRecord, term: Term) => Promise<void>): LeaderLatch {
+    const { incarnation, library } = this.context;
+    const latch = new library.recipes.LeaderLatch(this.client, this.#path('latch'), {
+      id: incarnation.name,
+      onError: (error) => this.#checkError(error),
+    });
+    latch.onChange((term) => {
+      if (term) void lead(this.#recordTerm('latch', term), term);
+    });
+    latch.start();
+    return latch;
+  }
+
+  #recordTerm(key: string, term: Term): LeaseRecord {
+    const { history, incarnation } = this.context;
+    const requested = { key, path: undefined, mode: 'lead', count: 1 } as const;
+    return history.recordGrant(history.recordRequest(incarnation, requested), termAsLease(term));
   }
 
   async #withLock(

@@ -6,6 +6,7 @@ import type { Setting } from './setting.js';
 
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type World = import('nestjs-zookeeper/testing').World;
+type SimulatedServer = import('nestjs-zookeeper/testing').SimulatedServer;
 type SimulatedProcess = import('nestjs-zookeeper/testing').SimulatedProcess;
 
 /** The minimum and maximum latency of a slow network, in milliseconds. */
@@ -145,7 +146,8 @@ export class Nemesis {
 
   #injectServerFault({ kind, target }: PlannedFault): () => void {
     const { servers } = this.world;
-    const server = servers[Number(target.slice('server '.length)) - 1]!;
+    const server = this.#server(target);
+    if (!server) return () => {};
     switch (kind) {
       case 'crash server':
         server.crash();
@@ -156,6 +158,9 @@ export class Nemesis {
       case 'pause server':
         server.pause();
         return () => server.resume();
+      case 'isolate server':
+        server.isolate();
+        return () => server.rejoin();
       case 'crash all servers':
         for (const each of servers) each.crash();
         return () => {
@@ -164,6 +169,15 @@ export class Nemesis {
       default:
         throw new Error(`the fault "${kind}" cannot be injected into a server`);
     }
+  }
+
+  /** Returns the server of a target: `server 1`, or `server of p1` for the one to which the process p1 is connected. */
+  #server(target: string): SimulatedServer | undefined {
+    const { servers } = this.world;
+    const [, number, process = ''] = /^server (?:(\d+)|of (.+))$/.exec(target)!;
+    if (number !== undefined) return servers[Number(number) - 1];
+    const session = this.workload.current(process)?.incarnation.session;
+    return servers.find(({ sessionIds }) => sessionIds.includes(session ?? ''));
   }
 
   #resume(name: string, process: SimulatedProcess): void {

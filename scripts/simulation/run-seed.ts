@@ -10,6 +10,7 @@ import {
   notificationTime,
   recoveryTime,
   drawSetting,
+  SYNC_LIMIT,
   TICK_TIME,
   WORK_UNTIL,
 } from './setting.js';
@@ -53,7 +54,8 @@ export const runSeed: RunSeed = async (library, { seed, faults: indexes, timelin
     processes: setting.processes.map(({ name }) => name),
   });
   const { servers, latency, lag } = setting;
-  const options = { seed, servers, latency, lag, tickTime: TICK_TIME, limit: RUN_LIMIT };
+  const ensemble = { servers, lag, tickTime: TICK_TIME, syncLimit: SYNC_LIMIT };
+  const options = { seed, ...ensemble, latency, limit: RUN_LIMIT };
   try {
     const { value: violations, ...result } = await simulate(options, async (world) => {
       const znodes = new ZnodeChecks(

@@ -7,6 +7,11 @@ export const TICK_TIME = 250;
  * stops later.
  */
 export const WORK_UNTIL = 6_000;
+/**
+ * The ticks for which an isolated server answers reads: longer than the longest session timeout, so that the other
+ * servers expire the sessions of its clients meanwhile.
+ */
+export const SYNC_LIMIT = 10;
 /** The number of permits of each semaphore. */
 export const PERMITS = 3;
 /** The greatest value of the option `linger` in the workload, in milliseconds. */
@@ -80,6 +85,11 @@ interface ProcessSetting {
   readonly clockRate: number;
   /** Whether the process runs a Nest application instead of recipes. */
   readonly nest: boolean;
+  /**
+   * Whether the process does nothing but lead an election and read. It writes nothing while it leads, so that an isolated
+   * server answers all its requests, except for those of its keep-alive.
+   */
+  readonly onlyReads: boolean;
 }
 
 /** Draws the parameters of a run from random numbers of the seed. */
@@ -89,11 +99,13 @@ export function drawSetting(random: Random): Setting {
   const count = nest ? 2 : random.whole(2, 4);
   const drifts = random.chance(0.4);
   const slow = random.chance(0.2);
+  const reads = !nest && servers > 1 && random.chance(0.4);
   return {
     processes: Array.from({ length: count }, (_, index) => ({
       name: `p${index + 1}`,
       clockRate: drifts ? random.between(...random.pick(CLOCK_RATES)) : 1,
       nest,
+      onlyReads: reads && index === 0,
     })),
     servers,
     sessionTimeout: random.pick([1_000, 1_500, 2_000]),

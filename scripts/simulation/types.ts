@@ -18,7 +18,7 @@ export interface Fault {
   /** Its position in the faults of the seed. `RunOptions.faults` selects faults by their indexes. */
   readonly index: number;
   readonly kind: string;
-  /** The name of the process, or the number of the server, such as `server 1`. */
+  /** The name of the process, or a server: `server 1`, or `server of p1`, to which the process p1 is connected. */
   readonly target: string;
   readonly from: number;
   readonly until: number;

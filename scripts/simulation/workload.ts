@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Incarnation } from './history.js';
 import type { Setting } from './setting.js';
-import { startJobs } from './jobs.js';
+import { startJobs, startReader } from './jobs.js';
 import { startApplication } from './nest-jobs.js';
 import type { Library, Random } from './types.js';
 
@@ -83,7 +83,7 @@ export class Workload {
     const ending = this.#shutdowns.get(name);
     if (ending) return void ending.then(() => this.start(name));
     const { world, library, history, setting } = this;
-    const { clockRate, nest } = setting.processes.find((each) => each.name === name)!;
+    const { clockRate, nest, onlyReads } = setting.processes.find((each) => each.name === name)!;
     const process = world.process(name, { clockRate });
     const member: Member = {
       name,
@@ -116,7 +116,8 @@ export class Workload {
       isFaultFree: this.isFaultFree,
     };
     const begin = async () => {
-      member.program = await (nest ? startApplication(context) : startJobs(context));
+      const start = nest ? startApplication : onlyReads ? startReader : startJobs;
+      member.program = await start(context);
     };
     Object.assign(member, {
       started: process.run(begin).catch((error: unknown) => this.#failed(member, error)),

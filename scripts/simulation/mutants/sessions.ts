@@ -47,6 +47,17 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'reads-extend-deadline',
+    bug: 'The answer to a read extends the session deadline, but a follower that has lost its leader answers reads while the leader expires the session.',
+    edits: [
+      {
+        file: 'lib/client/managed-session.ts',
+        search: "answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle",
+        replace: 'this.deadline.extendedBy(settle)',
+      },
+    ],
+  },
+  {
     name: 'no-sync-after-reconnect',
     bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose reply was lost.',
     edits: [
