@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Link } from './link.mjs';
 import { freePorts, RealServer } from './real-server.mjs';
 
 /** Milliseconds between two polls of the servers' modes. */
@@ -9,25 +10,48 @@ const POLL = 25;
 /** Milliseconds until an ensemble without a leader is reported as an error. */
 const QUORUM_LIMIT = 60_000;
 
+interface EnsembleOptions {
+  readonly tickTime: number;
+  readonly nodes?: number;
+  readonly syncLimit?: number;
+  readonly linked?: boolean;
+}
+
 /** Three servers of Apache ZooKeeper on this machine, each of which can be stopped, killed and paused. */
 export class Ensemble {
   /** In the order of their ids. */
   readonly nodes: RealServer[] = [];
 
+  /** The links between each two servers, if there are links. */
+  readonly #links: { readonly ends: readonly [number, number]; readonly link: Link }[] = [];
+
   private constructor(private readonly directory: string) {}
 
-  /** @param options `tickTime` in milliseconds; `nodes` is the number of servers */
-  static async start({ tickTime, nodes: size = 3 }: { tickTime: number; nodes?: number }) {
+  /**
+   * @param options `tickTime` in milliseconds; `nodes` is the number of servers; `syncLimit` the number of ticks after
+   *   which a follower without contact to the leader stops; with `linked`, `isolate()` can cut a server off
+   */
+  static async start({
+    tickTime,
+    nodes: size = 3,
+    syncLimit = 4,
+    linked = false,
+  }: EnsembleOptions) {
     const directory = await mkdtemp(join(tmpdir(), 'ensemble-'));
     const ensemble = new Ensemble(directory);
     const ports = await freePorts(3 * size);
     const clientPorts = ports.splice(0, size);
-    const members = clientPorts.map(
-      (_, index) => `server.${index + 1}=127.0.0.1:${ports[2 * index]}:${ports[2 * index + 1]}`,
-    );
-    // Ten ticks to connect to a new leader; a follower that is four ticks behind is dropped.
-    const configuration = [`tickTime=${tickTime}`, 'initLimit=10', 'syncLimit=4', ...members];
     for (const [index, port] of clientPorts.entries()) {
+      const members = await Promise.all(
+        clientPorts.map(async (_, other) => {
+          const pair = ports.slice(2 * other, 2 * other + 2);
+          const [quorum, election] = linked ? await ensemble.#link(index, other, pair) : pair;
+          return `server.${other + 1}=127.0.0.1:${quorum}:${election}`;
+        }),
+      );
+      // Ten ticks to connect to a new leader.
+      const limits = ['initLimit=10', `syncLimit=${syncLimit}`];
+      const configuration = [`tickTime=${tickTime}`, ...limits, ...members];
       const home = join(directory, String(index + 1));
       await mkdir(join(home, 'data'), { recursive: true });
       await writeFile(join(home, 'data', 'myid'), String(index + 1));
@@ -71,9 +95,36 @@ export class Ensemble {
     }
   }
 
+  /** Cuts a server off from the other servers until {@link rejoin}; its clients still reach it. */
+  isolate(node: RealServer): void {
+    for (const link of this.#linksOf(node)) link.silence();
+  }
+
+  rejoin(node: RealServer): void {
+    for (const link of this.#linksOf(node)) link.speak();
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.stop()));
+    for (const { link } of this.#links) link.close();
     await rm(this.directory, { recursive: true, force: true });
+  }
+
+  /** Resolves with the ports at which one server reaches the ports of another one; a server reaches itself directly. */
+  #link(from: number, to: number, ports: readonly number[]): Promise<number[]> {
+    return Promise.all(
+      ports.map(async (port) => {
+        if (from === to) return port;
+        const link = await Link.to(port);
+        this.#links.push({ ends: [from, to], link });
+        return link.port;
+      }),
+    );
+  }
+
+  #linksOf(node: RealServer): Link[] {
+    const index = this.nodes.indexOf(node);
+    return this.#links.filter(({ ends }) => ends.includes(index)).map(({ link }) => link);
   }
 
   async #inMode(mode: string): Promise<RealServer[]> {
