@@ -37,6 +37,8 @@ export class SessionManager {
   readonly #orphans: Credentials[] = [];
   readonly #closingOrphans = new Set<Promise<void>>();
   #session: LiveSession | undefined;
+  /** Resolves to a session that is being connected for the first time. */
+  #establishing: Promise<LiveSession> | undefined;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #lastFailure: unknown;
@@ -131,6 +133,7 @@ export class SessionManager {
     if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
       if (session?.credentials) this.#orphans.push(session.credentials);
     }
+    await this.#establishing?.catch(() => {});
     this.#closeOrphanSessions();
     await Promise.all(this.#closingOrphans);
   }
@@ -179,22 +182,32 @@ export class SessionManager {
    *
    * @param policy limits the attempts; without it they continue until the client is closed
    */
-  async #establish(policy?: RetryFunction): Promise<LiveSession> {
+  #establish(policy?: RetryFunction): Promise<LiveSession> {
+    return (this.#establishing = this.#tryToEstablish(policy));
+  }
+
+  async #tryToEstablish(policy?: RetryFunction): Promise<LiveSession> {
     const since = instant();
     let session = this.#newSession();
-    for (let attempt = 1; ; attempt++) {
-      try {
-        await this.#connect(session, this.stopping, () => Infinity);
-        return session;
-      } catch (error) {
-        this.stopping.throwIfAborted();
-        this.#lastFailure = error;
-        if (error instanceof SessionExpiredError) session = this.#newSession();
-        else if (policy && !(error instanceof ConnectionError)) throw error;
-        const pause = policy ? policy(attempt, elapsed(since)) : this.#pause(attempt, since);
-        if (pause === undefined) throw error;
-        await sleep(pause, { signals: [this.stopping], ref: true });
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          await this.#connect(session, this.stopping, () => Infinity);
+          return session;
+        } catch (error) {
+          this.stopping.throwIfAborted();
+          this.#lastFailure = error;
+          if (error instanceof SessionExpiredError) session = this.#newSession();
+          else if (policy && !(error instanceof ConnectionError)) throw error;
+          const pause = policy ? policy(attempt, elapsed(since)) : this.#pause(attempt, since);
+          if (pause === undefined) throw error;
+          await sleep(pause, { signals: [this.stopping], ref: true });
+        }
       }
+    } catch (error) {
+      // A server has created the session, but did not reply to its first request.
+      if (session.credentials) this.#orphans.push(session.credentials);
+      throw error;
     }
   }
 

@@ -317,6 +317,24 @@ describe('the end of a session', () => {
     ]);
   });
 
+  test.each(['close()', 'the end of the retry policy'])(
+    'that %s ends before its first request was answered is followed by a close request',
+    async (end) => {
+      const { keeper, transports, requests } = keep(
+        (request, attempt) =>
+          new FakeTransport(request, `a${attempt}`, TIMEOUT, attempt === 1 ? {} : ALL),
+        { connectTimeout: end === 'close()' ? TIMEOUT : 10, retry: () => undefined },
+      );
+      const started = keeper.start().catch((error: Error) => error);
+      await eventually(() => expect(transports[0]?.calls).toEqual(['sync /']));
+      if (end !== 'close()') await started;
+      await keeper.stop();
+      expect(await started).toBeInstanceOf(Error);
+      expect(requests.map(({ credentials }) => credentials?.id)).toEqual([undefined, 'a1']);
+      expect(transports.map(({ ended }) => ended)).toEqual(['destroyed', 'closed']);
+    },
+  );
+
   test('that only the session deadline reports is followed by a close request as soon as a server replies', async () => {
     let up = true;
     let timeout = 1000;
