@@ -7,7 +7,7 @@ import { CANDIDATE_OPTIONS, type CandidateOptions } from './candidate-options.js
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';
 import { cancelled } from './internals/waiter.js';
-import { type AcquireOptions, checkAcquire } from './lease.js';
+import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*
@@ -62,7 +62,7 @@ export class LeaderLatch extends Candidate {
    *   ConnectionError when the retry policy gives up, NotAuthorizedError, RecipeConflictError
    */
   async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
-    checkAcquire(options);
+    checkAcquire(options, WAIT_OPTIONS);
     const { wait, signal } = options;
     const deadline = performance.now() + (wait ?? Infinity);
     for (;;) {

@@ -1,6 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
 import { MAX_TIMER } from '../client/sleep.js';
-import { checkRecord } from '../client/validation.js';
+import { checkOptions } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
 /**
@@ -139,13 +139,38 @@ export interface AcquireOptions {
   details?: HolderDetails;
 }
 
+export const ACQUIRE_OPTIONS = [
+  'wait',
+  'signal',
+  'holdAtLeast',
+  'holdAtMost',
+  'fairness',
+  'linger',
+  'onDeadlock',
+  'details',
+] as const satisfies (keyof AcquireOptions)[];
+
+/** The options of a wait. */
+export const WAIT_OPTIONS = ['wait', 'signal'] as const satisfies (keyof AcquireOptions)[];
+
+/** Checks the names and the values of the options of an acquire. */
+export function checkAcquire(
+  options: AcquireOptions,
+  known: readonly string[] = ACQUIRE_OPTIONS,
+): void {
+  checkOptions(options, known);
+  checkAcquireValues(options);
+}
+
 /**
- * Checks the options that every acquire takes.
+ * Checks the values of the options that every acquire takes.
  *
  * @param nameOf returns the name of an option in errors; default: the option itself
  */
-export function checkAcquire(options: AcquireOptions, nameOf?: (option: string) => string): void {
-  checkRecord(options);
+export function checkAcquireValues(
+  options: AcquireOptions,
+  nameOf?: (option: string) => string,
+): void {
   const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
   let wrong: [option: string, value: unknown, expected: string] | undefined;
   if (isBelow(wait, 0)) {

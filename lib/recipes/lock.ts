@@ -6,7 +6,7 @@ import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js'
 import { runHolding } from './internals/call-chain.js';
 import { type Grant, RESOLVED } from './internals/grant.js';
 import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
-import { type AcquireOptions, checkAcquire, type Lease } from './lease.js';
+import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import type { Participant, Recipe } from './types.js';
 
 /**
@@ -112,7 +112,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
    * @throws SelfDeadlockError if the call chain holds the lock already
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
-    checkAcquire(options);
+    checkAcquire(options, this.acquireOptions);
     const advice = this.reentrant ? 'release it first, or use withLock()' : undefined;
     if (this.heldByChain()) throw this.selfDeadlock('and acquire() never re-enters', advice);
     return (await this.acquireGrant(options)).lease(this.key, options);
@@ -120,7 +120,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** As {@link acquire}, but resolves to undefined if the lock is not granted within `wait`, by default 0. */
   async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
-    checkAcquire(options);
+    checkAcquire(options, this.acquireOptions);
     try {
       return await this.acquire({ ...options, wait: options.wait ?? 0 });
     } catch (error) {
@@ -145,6 +145,11 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   protected abstract entries(): Promise<QueueEntry[]>;
 
+  /** The names of the options of an acquire. */
+  protected get acquireOptions(): readonly string[] {
+    return ACQUIRE_OPTIONS;
+  }
+
   /**
    * Returns the grant that the call chain may enter again.
    *
@@ -162,7 +167,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** Checks the options and returns the grant that the call chain enters again, if there is one. */
   private reentered(options: Options): Grant | undefined {
-    checkAcquire(options);
+    checkAcquire(options, this.acquireOptions);
     const outer = this.heldByChain();
     if (outer && !this.reentrant) throw this.selfDeadlock('and reentrant is false');
     if (outer) publishReentry(this);

@@ -9,7 +9,7 @@ import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
 import type { QueuePosition } from './internals/queue.js';
 import { cancelled, NOBODY_WAITS, type Request, Waiter } from './internals/waiter.js';
-import { type AcquireOptions, checkAcquire, type Lease } from './lease.js';
+import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
@@ -54,6 +54,8 @@ export interface PermitOptions extends AcquireOptions {
   count?: number;
 }
 
+const PERMIT_OPTIONS = [...ACQUIRE_OPTIONS, 'count'] satisfies (keyof PermitOptions)[];
+
 /**
  * A semaphore on the znode `path`. It shares the path with Curator's `InterProcessSemaphoreV2`. Permits belong to leases
  * and not to a call chain: an acquire inside of another one takes more permits.
@@ -78,7 +80,7 @@ export class Semaphore extends Lock<PermitOptions> {
 
   /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
-    checkAcquire(options);
+    checkAcquire(options, this.acquireOptions);
     await this.client.session({ signal: options.signal });
     const grants = await publishWait(this, () => this.takeEach(this.requestOf(options)));
     return grants.map((grant) => grant.lease(this.key, options));
@@ -88,6 +90,10 @@ export class Semaphore extends Lock<PermitOptions> {
   async available(): Promise<number> {
     const value = await this.limit.read();
     return Math.max(0, value - (await this.acquisition.taken()));
+  }
+
+  protected override get acquireOptions(): readonly string[] {
+    return PERMIT_OPTIONS;
   }
 
   protected override heldByChain(): Grant | undefined {

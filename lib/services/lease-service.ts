@@ -14,7 +14,7 @@ import {
   revoke,
 } from '../recipes/index.js';
 import { cancelled } from '../recipes/internals/waiter.js';
-import { checkAcquire, type LeaseBase } from '../recipes/lease.js';
+import { checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
 
@@ -90,7 +90,7 @@ export function checkLeaseDefaults(defaults: unknown): asserts defaults is Lease
 
 /** Checks the options that locks and semaphores have in common. */
 export function checkLeaseOptions(options: LeaseOptions, named: OptionNaming = sameName): void {
-  checkAcquire(options, named);
+  checkAcquireValues(options, named);
   const { details, onRevoke } = options;
   if (details !== undefined) checkDetails(details, named('details'));
   if (onRevoke !== undefined) checkFunction(onRevoke, named('onRevoke'));
@@ -194,7 +194,7 @@ export abstract class LeaseService {
     return this.tracker.admit(request, rest.signal, async (signal, onGranted) => {
       if (!this.client.connected && this.client.state === 'CONNECTING') {
         // The recipe checks these options, but only after the connect.
-        checkAcquire(options);
+        checkAcquireValues(options);
         await this.connect(request, signal);
       }
       return acquire({ ...options, signal }, onGranted);

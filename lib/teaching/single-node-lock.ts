@@ -15,7 +15,13 @@ import { RecipeConflictError, LeaseLostError } from '../recipes/errors.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead, stateChange } from '../recipes/internals/session-retry.js';
 import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
-import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from '../recipes/lease.js';
+import {
+  type AcquireOptions,
+  checkAcquire,
+  WAIT_OPTIONS,
+  type Lease,
+  LeaseBase,
+} from '../recipes/lease.js';
 
 /*
  * FOR TEACHING. The lock on a single ephemeral znode, the first one of every book:
@@ -67,7 +73,7 @@ export class SingleNodeLock {
 
   /** Acquires the lock until the lease is released. Rejects as `Mutex.acquire` does. */
   async acquire(options: SingleNodeOptions = {}): Promise<Lease> {
-    checkAcquire(options);
+    checkAcquire(options, WAIT_OPTIONS);
     await this.client.session({ signal: options.signal });
     return waitFor(
       { noun: 'lock', key: this.path },
