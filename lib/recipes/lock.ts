@@ -136,6 +136,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** Asks the holders to release the lock; see {@link Lease.revocation}. */
   async revoke(): Promise<void> {
+    // The server may lag behind the one that granted the lock, and its listing would miss the present holders.
+    await this.client.sync(this.path);
     const entries = await this.entries();
     const holding = entries.filter(({ state }) => state === 'holding');
     await Promise.all(
