@@ -27,7 +27,7 @@ export interface PermitRequest {
   readonly count: number;
   /** What the znodes say about the caller. */
   readonly data: Uint8Array;
-  /** Aborts when nobody wants the permits any more. */
+  /** Aborts when no caller waits for the permits any more. */
   readonly signal: AbortSignal;
   /** The caller, if the request serves a single one; it may be a try. */
   readonly waiter?: PermitWaiter;

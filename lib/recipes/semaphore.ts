@@ -8,7 +8,7 @@ import type { QueueNode } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
 import type { QueuePosition } from './internals/queue.js';
-import { cancelled, NOBODY_WAITS, type Request, Waiter } from './internals/waiter.js';
+import { cancelled, NO_WAITERS, type Request, Waiter } from './internals/waiter.js';
 import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
@@ -86,7 +86,7 @@ export class Semaphore extends Lock<PermitOptions> {
     return grants.map((grant) => grant.lease(this.key, options));
   }
 
-  /** Reads the number of permits that nobody holds. */
+  /** Reads the number of free permits. */
   async available(): Promise<number> {
     const value = await this.limit.read();
     return Math.max(0, value - (await this.acquisition.taken()));
@@ -199,7 +199,7 @@ export class Semaphore extends Lock<PermitOptions> {
     if (request.signal?.aborted) throw cancelled(this, request.signal);
     const endUse = limit.agree();
     const acquiring = new AbortController();
-    const waiter = new Waiter<Grant[]>(request, () => acquiring.abort(NOBODY_WAITS));
+    const waiter = new Waiter<Grant[]>(request, () => acquiring.abort(NO_WAITERS));
     const { count, data } = request;
     acquisition.acquire({ count, data, signal: acquiring.signal, waiter }).then(
       (position) => {

@@ -14,7 +14,7 @@ import {
   revoke,
 } from '../recipes/index.js';
 import { cancelled } from '../recipes/internals/waiter.js';
-import { checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
+import { ACQUIRE_OPTIONS, checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
 
@@ -57,15 +57,8 @@ export interface LeaseDefaults {
 }
 
 export const LEASE_OPTIONS = [
-  'wait',
-  'signal',
+  ...ACQUIRE_OPTIONS,
   'path',
-  'holdAtLeast',
-  'holdAtMost',
-  'fairness',
-  'linger',
-  'onDeadlock',
-  'details',
   'onRevoke',
 ] as const satisfies (keyof LeaseOptions)[];
 

@@ -18,7 +18,7 @@ import type { Request, Waiter } from './waiter.js';
  *   held       released, and a caller waits                                 held
  *   held       released, and a caller waits, but the budget is spent, the
  *              tokens are used up, or it must yield to the event loop       deferred
- *   held       released, and nobody waits                                   lingering; closed without `linger`
+ *   held       released, and no caller waits                                lingering; closed without `linger`
  *   held       the last reader has released                                 leaving
  *   leaving    a reader joins                                               held
  *   leaving    the next turn of the event loop begins                       lingering; closed without `linger`
@@ -214,7 +214,7 @@ export class Handover extends Ownership {
     if (!unmarked) return;
     clearTimeout(this.describeTimer);
     if (this.described.linger === 0) void this.writeDescription(this.last);
-    // Other processes must see the mark first, or their tries would be refused although nobody holds the lock.
+    // Other processes must see the mark first, or their tries would be refused although the lock is free.
     return this.node!.settled().then(() => {
       if (this.state === 'lingering' && !this.lingerMarked) return this.close();
     });
@@ -251,7 +251,7 @@ export class Handover extends Ownership {
     return this.contenders;
   }
 
-  /** Grants the lock to nobody else. Resolves when other processes can be granted it. */
+  /** Grants the lock to no further caller. Resolves when the lock can be granted to other processes. */
   private close(): Promise<void> | void {
     if (this.grants.size === 0) return this.end();
     this.state = 'closed';

@@ -12,7 +12,7 @@ import { type QueuePosition, Tries, waitInQueue } from './queue.js';
 import {
   busy,
   cancelled,
-  NOBODY_WAITS,
+  NO_WAITERS,
   type Request,
   returnController,
   takeController,
@@ -26,7 +26,7 @@ import {
  *
  *     idle ── a caller asks ──▶ acquiring ── the znode is granted ──▶ open: a Handover serves the callers
  *      ▲                        ▲     │                                │
- *      │ nobody waits           │     │ nobody waits any more          │ closed: other processes have their turn
+ *      │ no waiters             │     │ no waiters left                │ closed: other processes have their turn
  *      └────────────────────────┴─────┴────────────────────────────────┘
  *
  * The queue of a semaphore acquires the next permits while earlier ones are still held; all others acquire one znode
@@ -153,7 +153,7 @@ export class LocalQueue {
         const handover = this.handOut(position, first.request);
         if (!this.spec.servesPermits) await handover?.closed;
       } catch (error) {
-        // After an abort nobody is left who waits for this acquisition. Later callers need another one.
+        // After an abort no caller waits for this acquisition any more. Later callers need another one.
         if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       }
     }
@@ -187,7 +187,7 @@ export class LocalQueue {
     this.waiters.delete(waiter);
     if (waiter.request.wait === 0) this.tries.delete(waiter);
     if (this.waiters.first?.request.count !== this.acquiredCount) {
-      this.acquiring?.abort(NOBODY_WAITS);
+      this.acquiring?.abort(NO_WAITERS);
     }
   };
 

@@ -87,7 +87,7 @@ export async function protectedCreates(
       }
     }
   } catch (error) {
-    // Nobody waits for the connection any longer, but the znodes may exist (CURATOR-18, CURATOR-190).
+    // No caller waits for the connection any more, but the znodes may exist (CURATOR-18, CURATOR-190).
     if (lost.length > 0) void deleteLater(client, session, parent, lost);
     for (const name of names.values()) void session.guaranteedDelete(`${parent}/${name}`);
     throw error;

@@ -58,7 +58,7 @@ export class Tries {
 }
 
 interface QueueOptions {
-  /** Aborts when nobody wants the lock any more. */
+  /** Aborts when no caller waits for the lock any more. */
   signal: AbortSignal;
   /** Called whenever another znode is ahead, with our own. */
   onBlocked: (node: NodeData) => void;

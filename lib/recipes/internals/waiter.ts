@@ -31,7 +31,7 @@ export function returnController(controller: AbortController): void {
 }
 
 /** The reason with which an acquisition is aborted when the last caller that wanted it has left. */
-export const NOBODY_WAITS = new Error('nobody waits any more');
+export const NO_WAITERS = new Error('no caller waits for the lock any more');
 
 /** Target and limits of a wait. */
 export interface WaitRequest {
@@ -98,7 +98,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     this.timer = undefined;
   }
 
-  /** Resolves the wait. Returns false if it has ended already, so that nobody takes the value. */
+  /** Resolves the wait. Returns false if it has ended already, so that no caller receives the value. */
   resolve(value: T): boolean {
     if (!this.end()) return false;
     this.settle.resolve(value);
