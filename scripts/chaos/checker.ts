@@ -23,7 +23,7 @@ export function check(history: History, setting: Timing): Check[] {
   const checks: [string, Findings][] = [
     ['no two leases overlap', overlaps(keys, excuses)],
     ['permits are never exceeded', permits(keys, excuses)],
-    ['no work begins after the next lease is granted', lateWork(history, keys, excuses)],
+    ['no work starts after the next grant', lateWork(history, keys, excuses)],
     ['no stale write is accepted', staleWrites(history)],
     ['no write of a later lease is refused', wrongRefusals(history, excuses)],
     ['tokens rise', tokens(keys, excuses)],
@@ -31,9 +31,9 @@ export function check(history: History, setting: Timing): Check[] {
     ['every worker is granted leases', shares(history, setting)],
     ['no short interruption ends a lease', shortInterruptions(history, setting)],
     ['every worker recovers in time', recoveries(history, setting)],
-    ['no deadlock is reported where there is none', deadlocks(history)],
+    ['no false deadlock is reported', deadlocks(history)],
     ['no ephemeral znode is left', left(history)],
-    ["no error but the library's own", errors(history)],
+    ['no unexpected error', errors(history)],
   ];
   return checks.map(([name, { made, violations }]) => ({ name, made, violations }));
 }

@@ -77,7 +77,7 @@ function checkSafety(history: History, setting: Setting, faultWindows: FaultWind
   const names = [
     'no two leases overlap',
     'permits are never exceeded',
-    'no work begins after the next lease is granted',
+    'no work starts after the next grant',
     'tokens rise',
   ];
   for (const { name, violations } of checks) {

@@ -38,7 +38,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: indexes, timelin
   );
   let history: History | undefined;
   const unsubscribe = library.recipes.onDeadlock(({ message }) =>
-    history?.recordViolation('no deadlock is reported where there is none', message),
+    history?.recordViolation('no false deadlock is reported', message),
   );
 
   const report = (

@@ -122,7 +122,7 @@ describe("the chaos run's checker", () => {
   });
 
   describe('the check for work on an old lease', () => {
-    const name = 'no work begins after the next lease is granted';
+    const name = 'no work starts after the next grant';
     const next = lease('b1', 2, 2_100, 2_200);
 
     it('finds such work, also after a pause', () => {
@@ -278,7 +278,7 @@ describe("the chaos run's checker", () => {
   });
 
   it('finds a reported deadlock, and counts the waits that were checked for deadlocks', () => {
-    const name = 'no deadlock is reported where there is none';
+    const name = 'no false deadlock is reported';
     const nested = (from: number, at: number): Event => {
       return { type: 'nested', worker: 'a', from, at };
     };
@@ -307,7 +307,7 @@ describe("the chaos run's checker", () => {
   it('finds errors that are not from the library', () => {
     const broken: Event = { type: 'broken', worker: 'a', why: 'TypeError: x', at: 5 };
     expect(violations(broken)).toEqual({
-      "no error but the library's own": ['a: TypeError: x'],
+      'no unexpected error': ['a: TypeError: x'],
     });
   });
 });
