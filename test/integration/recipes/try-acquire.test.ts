@@ -95,6 +95,13 @@ async function refusedSoon(attempt: () => Promise<readonly unknown[]>): Promise<
   });
 }
 
+/** Expects that a try is granted, and releases the lease. */
+async function expectGranted(lock: Lock, options?: AcquireOptions): Promise<void> {
+  const lease = await lock.tryAcquire(options);
+  expect(lease?.held).toBe(true);
+  await lease!.release();
+}
+
 describe.each(PAIRS)(
   'tryAcquire() beside a lingering lock: $name',
   ({ lingering, wanted, options }) => {
@@ -104,9 +111,7 @@ describe.each(PAIRS)(
       for (let round = 0; round < roundsAt(latency); round++) {
         await lingering(holder, path).withLock(() => {}, { linger });
         expect(await nodesUnder(other, path)).toHaveLength(1);
-        const lease = await wanted(other, path).tryAcquire(options);
-        expect(lease?.held).toBe(true);
-        await lease!.release();
+        await expectGranted(wanted(other, path), options);
       }
       await untilNothingLeft(server, other, path);
     });
@@ -116,9 +121,7 @@ describe.each(PAIRS)(
       const [holder, other] = await Promise.all([connect(), connect()]);
       for (let round = 0; round < 20; round++) {
         await lingering(holder, path).withLock(() => {}, { linger });
-        const lease = await wanted(other, path).tryAcquire(options);
-        expect(lease?.held).toBe(true);
-        await lease!.release();
+        await expectGranted(wanted(other, path), options);
       }
     });
 
@@ -142,9 +145,7 @@ describe.each(PAIRS)(
       expect(await wanted(other, path).tryAcquire(options)).toBeUndefined();
       expect(held.held).toBe(true);
       await held.release();
-      const lease = await wanted(other, path).tryAcquire(options);
-      expect(lease?.held).toBe(true);
-      await lease!.release();
+      await expectGranted(wanted(other, path), options);
       await untilNothingLeft(server, other, path);
     });
   },
@@ -183,9 +184,7 @@ describe.each([
       await first.release();
       await (await second).release();
       expect(await dataUnder(other, path)).toMatchObject({ linger: true });
-      const tried = await lockAt(other, path).tryAcquire();
-      expect(tried?.held).toBe(true);
-      await tried!.release();
+      await expectGranted(lockAt(other, path));
     }
     await untilNothingLeft(server, client, path);
   });
@@ -203,9 +202,7 @@ describe.each([
     expect(began).toBe(true);
     await Promise.all([released, third]);
     expect(await dataUnder(other, path)).toMatchObject({ linger: true });
-    const tried = await lockAt(other, path).tryAcquire();
-    expect(tried?.held).toBe(true);
-    await tried!.release();
+    await expectGranted(lockAt(other, path));
     await untilNothingLeft(server, client, path);
   });
 
@@ -221,9 +218,7 @@ describe.each([
     await plain.release();
     await (await next).release();
     expect(await dataUnder(other, path)).toMatchObject({ linger: true });
-    const tried = await lockAt(other, path).tryAcquire();
-    expect(tried?.held).toBe(true);
-    await tried!.release();
+    await expectGranted(lockAt(other, path));
   });
 
   it('does not linger if its znode cannot be marked', async () => {
@@ -381,9 +376,7 @@ describe.each<[string, (client: ZkClient, path: string) => Lock]>([
       const [from, to] = round % 2 ? [holder, other] : [other, holder];
       const held = await at(from, path).acquire();
       await held.release();
-      const tried = await at(to, path).tryAcquire();
-      expect(tried?.held).toBe(true);
-      await tried!.release();
+      await expectGranted(at(to, path));
     }
   });
 });

@@ -28,9 +28,15 @@ describe('the session deadline', () => {
     syncBuiltinESMExports();
   };
 
-  test('passes three quarters of the timeout after the latest answered request was sent', () => {
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
+  /** Returns the deadline of a session with a timeout of 1,000 ms, whose first request was sent at that instant. */
+  const deadlineFrom = (sentAt: Instant = { monotonic: 0, wall: 0 }) => {
+    const deadline = new SessionDeadline(sentAt);
     deadline.setSessionTimeout(1000);
+    return deadline;
+  };
+
+  test('passes three quarters of the timeout after the latest answered request was sent', () => {
+    const deadline = deadlineFrom();
     at({ monotonic: 500, wall: 500 });
     deadline.extend({ monotonic: 400, wall: 400 });
     expect(deadline.left).toBe(650);
@@ -39,38 +45,33 @@ describe('the session deadline', () => {
   });
 
   test('does not move back for the reply to an older request', () => {
-    const deadline = new SessionDeadline({ monotonic: 300, wall: 300 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom({ monotonic: 300, wall: 300 });
     deadline.extend({ monotonic: 200, wall: 200 });
     at({ monotonic: 300, wall: 300 });
     expect(deadline.left).toBe(750);
   });
 
   test('counts the sleep of the machine, which the monotonic clock does not count', () => {
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom();
     at({ monotonic: 10, wall: 5000 }, 4990);
     expect(deadline.left).toBe(-4250);
   });
 
   test('includes the sleep of a machine whose wall clock was set back meanwhile', () => {
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom();
     at({ monotonic: 10, wall: -3_600_000 }, 5000);
     expect(deadline.left).toBeLessThan(0);
   });
 
   test('does not count a sleep that ended before the session began', () => {
     at({ monotonic: 10, wall: 5000 }, 4990);
-    const deadline = new SessionDeadline({ monotonic: 10, wall: 5000 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom({ monotonic: 10, wall: 5000 });
     at({ monotonic: 20, wall: 3_600_000 }, 4990);
     expect(deadline.left).toBe(740);
   });
 
   test('ignores a wall clock that is set forward', () => {
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom();
     at({ monotonic: 10, wall: 3_600_000 });
     expect(deadline.left).toBe(740);
   });
@@ -80,16 +81,14 @@ describe('the session deadline', () => {
       throw new Error('not permitted');
     });
     syncBuiltinESMExports();
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 0 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom();
     expect(deadline.left).toBe(750);
     vi.spyOn(Date, 'now').mockReturnValue(5000);
     expect(deadline.left).toBeLessThan(0);
   });
 
   test('ignores a wall clock that is set back', () => {
-    const deadline = new SessionDeadline({ monotonic: 0, wall: 100_000 });
-    deadline.setSessionTimeout(1000);
+    const deadline = deadlineFrom({ monotonic: 0, wall: 100_000 });
     at({ monotonic: 800, wall: 0 });
     expect(deadline.left).toBeLessThan(0);
   });
