@@ -135,7 +135,6 @@ function writeStep(type: number, body: Reader): WriteStep {
   }
 }
 
-// In a multi, only the flag determines the kind of node and the form of the answer: create2 returns no stat either.
 /** The requests that are answered from the tree. The connection handles the others. */
 export const requests: typeof operations = {
   ...operations,
@@ -149,6 +148,7 @@ export function isAnsweredByLeader(type = 0): boolean {
   return isSync || requests[type]?.kind === 'write';
 }
 
+// In a multi, only the flag determines the kind of node and the form of the answer: create2 returns no stat either.
 function createStep(type: number, body: Reader): WriteStep {
   const hasTtl = type === OpCode.createTTL;
   const request = hasTtl ? CreateTTLRequest.read(body) : CreateRequest.read(body);
