@@ -69,7 +69,7 @@ describe('@LeaderOnly', () => {
     [
       'an unknown otherwise',
       { election: 'e', otherwise: 'wait' },
-      /otherwise of @LeaderOnly on Jobs\.run.*'skip', 'throw' or a function.*"wait"/,
+      /otherwise of @LeaderOnly on Jobs\.run.*'skip', 'throw', 'forward' or a function.*"wait"/,
     ],
     ['an unknown onLost', { election: 'e', onLost: 'retry' }, /onLost.*Jobs\.run.*"retry"/],
     ['an empty connection', { election: 'e', connection: '' }, /connection.*Jobs\.run.*""/],
