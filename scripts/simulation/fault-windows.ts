@@ -91,8 +91,18 @@ export class FaultWindows {
   toCheckerFaults(): { kind: string; worker: string; from: number; until: number }[] {
     return this.faults.flatMap(({ kind, target: worker, from, until }) => {
       if (PAUSES.has(kind)) return [{ kind: 'stop', worker, from, until }];
-      return REMOTE_LOSSES.has(kind) ? [{ kind: 'expire', worker, from, until: from }] : [];
+      if (!REMOTE_LOSSES.has(kind)) return [];
+      return [{ kind: 'expire', worker, from, until: this.#noticeableFrom(worker, from) }];
     });
+  }
+
+  /** Returns when a process can notice a loss: after the faults that follow it so soon that they hide it. */
+  #noticeableFrom(process: string, loss: number): number {
+    let time = loss;
+    for (const { from, until } of this.#faultsOf(process).toSorted((a, b) => a.from - b.from)) {
+      if (from <= time + deletionDetectionTime(this.setting)) time = Math.max(time, until);
+    }
+    return time;
   }
 
   /** Returns whether the process was paused or blocked at some time between two times. */
