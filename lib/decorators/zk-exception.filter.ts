@@ -20,7 +20,7 @@ interface HttpResponse {
 
 /**
  * Answers uncaught errors of this library in the same way as the decorators on handlers do: on HTTP with
- * 409 for busy, 503 with Retry-After for a timeout, 503 without a connection, and so on; on RPC and
+ * 409 for busy, 503 with Retry-After for a timeout or without a connection, and so on; on RPC and
  * WebSocket with that transport's exception. For handlers that use LockService or call locked providers:
  * `{ provide: APP_FILTER, useClass: ZkExceptionFilter }`. Override `toException` for other answers.
  *
@@ -103,12 +103,19 @@ interface Answer {
   readonly retryAfter?: number;
 }
 
+/** Without a connection. A reconnection takes some seconds. */
+const UNAVAILABLE: Answer = {
+  status: 503,
+  message: 'The coordination service is unavailable',
+  retryAfter: 5,
+};
+
 const ANSWERS: Readonly<Record<string, Answer>> = {
   BUSY: { status: 409, message: 'Busy with other requests' },
   TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
   DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },
-  CONNECTION: { status: 503, message: 'The coordination service is unavailable' },
-  SESSION_EXPIRED: { status: 503, message: 'The coordination service is unavailable' },
+  CONNECTION: UNAVAILABLE,
+  SESSION_EXPIRED: UNAVAILABLE,
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
   FORWARDING: { status: 502, message: 'The leader did not answer' },

@@ -6,6 +6,7 @@ import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js'
 import { runHolding } from './internals/call-chain.js';
 import { type Grant, RESOLVED } from './internals/grant.js';
 import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
+import { connectWithin } from './internals/waiter.js';
 import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import type { Participant, Recipe } from './types.js';
 
@@ -182,9 +183,9 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  /** Waits for the connection first. The retry policy bounds that wait, for each caller alone. */
+  /** Waits for the connection first. The retry policy bounds that wait, for each caller alone; a try waits less. */
   private async takeConnected(options: Options): Promise<Grant> {
-    await this.client.session({ signal: options.signal });
+    await connectWithin(this, options, (signal) => this.client.session({ signal }));
     return this.take(options);
   }
 }

@@ -8,7 +8,7 @@ import type { QueueNode } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
 import type { QueuePosition } from './internals/queue.js';
-import { cancelled, NO_WAITERS, type Request, Waiter } from './internals/waiter.js';
+import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from './internals/waiter.js';
 import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
@@ -81,7 +81,7 @@ export class Semaphore extends Lock<PermitOptions> {
   /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options, this.acquireOptions);
-    await this.client.session({ signal: options.signal });
+    await connectWithin(this, options, (signal) => this.client.session({ signal }));
     const grants = await publishWait(this, () => this.takeEach(this.requestOf(options)));
     return grants.map((grant) => grant.lease(this.key, options));
   }

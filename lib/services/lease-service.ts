@@ -13,7 +13,7 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { cancelled } from '../recipes/internals/waiter.js';
+import { cancelled, connectWithin } from '../recipes/internals/waiter.js';
 import { ACQUIRE_OPTIONS, checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
@@ -188,7 +188,9 @@ export abstract class LeaseService {
       if (!this.client.connected && this.client.state === 'CONNECTING') {
         // The recipe checks these options, but only after the connect.
         checkAcquireValues(options);
-        await this.connect(request, signal);
+        await connectWithin(request, { wait, signal }, (limited) =>
+          this.connect(request, limited!),
+        );
       }
       return acquire({ ...options, signal }, onGranted);
     });

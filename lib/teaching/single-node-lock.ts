@@ -14,7 +14,13 @@ import { checkBelowRoot } from '../client/validation.js';
 import { RecipeConflictError, LeaseLostError } from '../recipes/errors.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead, stateChange } from '../recipes/internals/session-retry.js';
-import { cancelled, Waiter, type Wanted, type WaitRequest } from '../recipes/internals/waiter.js';
+import {
+  cancelled,
+  connectWithin,
+  Waiter,
+  type Wanted,
+  type WaitRequest,
+} from '../recipes/internals/waiter.js';
 import {
   type AcquireOptions,
   checkAcquire,
@@ -74,9 +80,10 @@ export class SingleNodeLock {
   /** Acquires the lock until the lease is released. Rejects as `Mutex.acquire` does. */
   async acquire(options: SingleNodeOptions = {}): Promise<Lease> {
     checkAcquire(options, WAIT_OPTIONS);
-    await this.client.session({ signal: options.signal });
+    const wanted = { noun: 'lock', key: this.path } as const;
+    await connectWithin(wanted, options, (signal) => this.client.session({ signal }));
     return waitFor(
-      { noun: 'lock', key: this.path },
+      wanted,
       options,
       (wait) =>
         retryAcrossSessions(this.client, wait.signal, (session) => this.acquireIn(session, wait)),

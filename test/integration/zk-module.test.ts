@@ -16,6 +16,7 @@ import {
 } from 'nestjs-zookeeper';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { failureOf } from '../support/recipe-nodes.js';
 import { silent, useApps } from '../support/nest-apps.js';
 import { freePort } from '../support/real-zookeeper.js';
 import { useServer } from '../support/servers.js';
@@ -72,6 +73,15 @@ describe('an application with ZkModule', () => {
     const waiting = locks.acquire('first', { signal: controller.signal });
     controller.abort();
     await expect(waiting).rejects.toThrow(WaitCancelledError);
+  });
+
+  it('answers a try within 2 seconds while a lazy connection is not made', async () => {
+    const retry = { type: 'forever', delay: 3_600_000 } as const;
+    const options = { connectString: NOWHERE, lazyConnection: true, retry };
+    const locks = (await apps.start({}, options)).get(LockService);
+    const failure = await failureOf(locks.acquire('first', { wait: 0 }));
+    expect(failure).toBeInstanceOf(ConnectionError);
+    expect(failure).toMatchObject({ key: 'first', message: expect.stringContaining('2000 ms') });
   });
 
   it('logs one line for each change of the connection, and none for leases', async () => {

@@ -1,4 +1,4 @@
-import { WaitCancelledError } from '../../client/errors.js';
+import { ConnectionError, WaitCancelledError } from '../../client/errors.js';
 import { MAX_TIMER } from '../../client/sleep.js';
 import { LockBusyError, LockTimeoutError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
@@ -12,6 +12,11 @@ export interface Wanted {
 
 /** Milliseconds. The limit of a try while others are ahead that are likely to leave soon. */
 const TRY_TIMEOUT = 500;
+
+/** Milliseconds. The limit of a try while there is no connection. */
+const TRY_CONNECT_LIMIT = 2000;
+/** Milliseconds. The limit of a try while there is a connection; it applies only if the server does not reply. */
+const TRY_REPLY_LIMIT = 3000;
 
 /**
  * Controllers whose signals were not aborted and have no listeners, for the next acquires. With them a handover through
@@ -64,6 +69,8 @@ export class Waiter<T, R extends WaitRequest = Request> {
   onOver: (() => void) | undefined;
   private settle!: { resolve: (value: T) => void; reject: (error: unknown) => void };
   private timer: NodeJS.Timeout | undefined;
+  /** Limits a try whose requests get no reply. */
+  private silence: NodeJS.Timeout | undefined;
 
   constructor(
     readonly request: R,
@@ -71,9 +78,8 @@ export class Waiter<T, R extends WaitRequest = Request> {
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
     const { wait, signal } = request;
-    if (wait > 0 && wait !== Infinity) {
-      this.timer = setTimeout(this.onTimeout, Math.min(wait, MAX_TIMER));
-    }
+    if (wait === 0) this.silence = setTimeout(this.onSilence, TRY_REPLY_LIMIT);
+    else if (wait !== Infinity) this.timer = setTimeout(this.onTimeout, Math.min(wait, MAX_TIMER));
     signal?.addEventListener('abort', this.onAbort);
   }
 
@@ -91,7 +97,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     this.timer ??= setTimeout(() => this.blocked(), TRY_TIMEOUT);
   }
 
-  /** Clears the limit of {@link blockedBriefly}: the try is now limited only by its own round trips. */
+  /** Clears the limit of {@link blockedBriefly}: nobody is ahead any more. */
   unblocked(): void {
     if (this.request.wait > 0) return;
     clearTimeout(this.timer);
@@ -112,6 +118,11 @@ export class Waiter<T, R extends WaitRequest = Request> {
   private readonly onTimeout = (): void =>
     this.reject(timedOut(this.request.wanted, this.request.wait));
 
+  private readonly onSilence = (): void => {
+    const { wanted } = this.request;
+    this.reject(unanswered(wanted, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
+  };
+
   private readonly onAbort = (): void =>
     this.reject(cancelled(this.request.wanted, this.request.signal!));
 
@@ -119,6 +130,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     if (this.over) return false;
     this.over = true;
     clearTimeout(this.timer);
+    clearTimeout(this.silence);
     this.request.signal?.removeEventListener('abort', this.onAbort);
     this.onOver?.();
     this.onEnd(this);
@@ -150,6 +162,38 @@ export function cancelled(
     key,
     cause: signal.reason,
   });
+}
+
+/**
+ * Calls `connect`, which waits for a connection. For a try, the wait ends after {@link TRY_CONNECT_LIMIT}.
+ *
+ * @throws ConnectionError at the limit; what `connect` throws
+ */
+export async function connectWithin<T>(
+  wanted: Wanted,
+  { wait, signal }: Pick<AcquireOptions, 'wait' | 'signal'>,
+  connect: (signal: AbortSignal | undefined) => Promise<T>,
+): Promise<T> {
+  if (wait !== 0) return connect(signal);
+  // Not AbortSignal.any(): `signal` may serve later callers, and would keep a dependent signal for each try.
+  const limited = new AbortController();
+  const follow = () => limited.abort(signal!.reason);
+  const timer = setTimeout(() => limited.abort(), TRY_CONNECT_LIMIT);
+  signal?.addEventListener('abort', follow, { once: true });
+  try {
+    return await connect(signal?.aborted ? signal : limited.signal);
+  } catch (error) {
+    if (!limited.signal.aborted || signal?.aborted) throw error;
+    throw unanswered(wanted, `there was no connection for ${TRY_CONNECT_LIMIT} ms`);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', follow);
+  }
+}
+
+function unanswered({ noun, key }: Wanted, why: string): ConnectionError {
+  const message = `${noun} ${quote(key)} was not tried: ${why}; set wait above 0 to wait for a connection`;
+  return new ConnectionError(message, { key });
 }
 
 function quote(key: string): string {

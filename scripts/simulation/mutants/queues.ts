@@ -128,8 +128,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/waiter.ts',
-        search: 'if (wait > 0 && wait !== Infinity) {',
-        replace: 'if (wait > MAX_TIMER && wait !== Infinity) {',
+        search: 'else if (wait !== Infinity) this.timer',
+        replace: 'else if (wait > MAX_TIMER && wait !== Infinity) this.timer',
       },
     ],
   },
@@ -150,8 +150,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/lock.ts',
-        search: 'await this.client.session({ signal: options.signal });',
-        replace: 'await this.client.session();',
+        search: '(signal) => this.client.session({ signal })',
+        replace: '() => this.client.session()',
       },
     ],
   },

@@ -60,8 +60,11 @@ describe('over HTTP', () => {
       code: error.code,
       message: expect.any(String) as string,
     });
-    const again = error.code === 'TIMEOUT' || error.code === 'DEADLOCK';
-    expect(response.headers['Retry-After']).toBe(again ? '1' : undefined);
+    const retryAfter: Record<string, string> = {
+      ...{ TIMEOUT: '1', DEADLOCK: '1' },
+      ...{ CONNECTION: '5', SESSION_EXPIRED: '5' },
+    };
+    expect(response.headers['Retry-After']).toBe(retryAfter[error.code]);
   });
 
   it.each([new LockBusyError('busy'), new LockTimeoutError('timeout'), new LeaseLostError('lost')])(
