@@ -6,7 +6,12 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
-import { ShuttingDownError, ZkClient, type ZkClientOptions } from './client/index.js';
+import {
+  ConnectionError,
+  ShuttingDownError,
+  ZkClient,
+  type ZkClientOptions,
+} from './client/index.js';
 import type { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
@@ -18,7 +23,13 @@ import { OverdueMonitor } from './services/overdue-monitor.js';
 import { SemaphoreService } from './services/semaphore.service.js';
 import { loggerOf } from './services/tokens.js';
 import type { Ensemble } from './zk.ensemble.js';
-import { logLeaders, logLeases, logRefusedDeletes, logStates } from './zk.log.js';
+import {
+  logFailedConnects,
+  logLeaders,
+  logLeases,
+  logRefusedDeletes,
+  logStates,
+} from './zk.log.js';
 import type { ZkSettings } from './zk.options.js';
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
@@ -42,13 +53,14 @@ export class ZkConnection
   private stopLogging: (() => void)[] = [];
 
   private constructor(
-    name: string,
+    private readonly name: string,
     private readonly settings: ZkSettings,
-    { connectString, connect }: Ensemble,
+    private readonly ensemble: Ensemble,
     private readonly server: EmbeddedZooKeeper | undefined,
     private readonly explorer: CoordinationExplorer,
   ) {
     this.logger = loggerOf(name);
+    const { connectString, connect } = ensemble;
     this.client = new ZkClient({ ...settings.client, connectString }, connect);
     this.locks = new LockService(this.client, settings.defaults, this.tracker);
     this.semaphores = new SemaphoreService(this.client, settings.defaults, this.tracker);
@@ -85,8 +97,9 @@ export class ZkConnection
   async onModuleInit(): Promise<void> {
     await this.stopIfFailed(async () => {
       this.explorer.checkRequirements(this.locks.defaultWait);
+      this.logger.log(`connecting to ${this.ensemble.connectString}`);
       if (this.settings.lazyConnection) this.connectInBackground();
-      else await this.client.connect();
+      else await this.connect();
     });
   }
 
@@ -117,6 +130,19 @@ export class ZkConnection
 
   get mapError(): ErrorMapping {
     return this.settings.mapError ?? (() => undefined);
+  }
+
+  private async connect(): Promise<void> {
+    try {
+      await this.client.connect();
+    } catch (cause) {
+      if (!(cause instanceof ConnectionError)) throw cause;
+      const what = `the ZooKeeper connection ${JSON.stringify(this.name)} to ${this.ensemble.connectString} failed`;
+      throw new ConnectionError(
+        `${what}: ${cause.message}; start a server there, or set lazyConnection: true to start the application without one`,
+        { cause },
+      );
+    }
   }
 
   private connectInBackground(): void {
@@ -180,6 +206,7 @@ export class ZkConnection
     this.stopLogging = [
       () => monitor.stop(),
       logStates(client, logger),
+      logFailedConnects(client, logger),
       logRefusedDeletes(client, logger),
       logLeaders(client, logger),
       onDeadlock(({ message }) => logger.warn(message), { client }),

@@ -1,6 +1,7 @@
 import type { Logger } from '@nestjs/common';
 import type { DeleteRefusedMessage, ZkClient } from './client/index.js';
 import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
+import { failedConnects } from './client/zk-client.js';
 import { holds, leaders, waits } from './recipes/diagnostics.js';
 import type { ObservedLock } from './recipes/index.js';
 
@@ -9,15 +10,53 @@ import type { ObservedLock } from './recipes/index.js';
  * two for each lease. Each function returns a function that ends the logging.
  */
 
+/** Milliseconds between two lines about a lost connection. */
+const REMINDER_PERIOD = 5000;
+
+/** Logs each change of the state. While the connection is lost, a reminder follows every five seconds. */
 export function logStates(client: ZkClient, logger: Logger): () => void {
-  return client.onState(({ state, sessionId, reason }) => {
-    const session = sessionId ? ` session 0x${sessionId}` : '';
-    if (state === 'SUSPENDED' || state === 'LOST') {
-      logger.warn(`${state}${session}${reason ? `: ${reason.message}` : ''}`);
-    } else {
-      logger.log(`${state}${session}`);
-    }
+  let reminder: NodeJS.Timeout | undefined;
+  let lostAt: number | undefined;
+  let failure: unknown;
+  const remind = () => {
+    const seconds = Math.round((performance.now() - lostAt!) / 1000);
+    logger.warn(`still ${client.state} after ${seconds} s: ${messageOf(failure)}`);
+  };
+  const stops = [
+    listen(failedConnects, (message) => {
+      if (message.client === client) failure = message.error;
+    }),
+    client.onState(({ state, sessionId, reason }) => {
+      clearInterval(reminder);
+      const session = sessionId ? ` session 0x${sessionId}` : '';
+      if (state === 'SUSPENDED' || state === 'LOST') {
+        logger.warn(`${state}${session}${reason ? `: ${reason.message}` : ''}`);
+        lostAt ??= performance.now();
+        failure = reason;
+        reminder = setInterval(remind, REMINDER_PERIOD).unref();
+      } else {
+        logger.log(`${state}${session}`);
+        lostAt = undefined;
+      }
+    }),
+  ];
+  return () => {
+    clearInterval(reminder);
+    stops.forEach((stop) => stop());
+  };
+}
+
+/** Warns about each failed attempt of the first connect that another attempt follows. The last failure rejects the connect. */
+export function logFailedConnects(client: ZkClient, logger: Logger): () => void {
+  return listen(failedConnects, ({ client: failed, error, attempt, pause }) => {
+    if (failed !== client || client.state !== 'CONNECTING' || pause === undefined) return;
+    const next = `attempt ${attempt + 1} follows in ${Math.round(pause)} ms`;
+    logger.warn(`attempt ${attempt} to connect failed: ${messageOf(error)}; ${next}`);
   });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Warns once for each directory in which a server refuses to delete znodes. */

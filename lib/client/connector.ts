@@ -23,6 +23,15 @@ interface Attempt {
   use(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void>;
 }
 
+/** A failed attempt to connect to the ensemble. */
+export interface ConnectFailure {
+  readonly error: unknown;
+  /** Counts from 1 since the connection was lost, or since the first connect began. */
+  readonly attempt: number;
+  /** Milliseconds until the next attempt; undefined if there is none. */
+  readonly pause: number | undefined;
+}
+
 /**
  * Connects to one server of the ensemble: tries all addresses of all hosts, one at a time. Each address gets an equal
  * share of the time that is left for the session, and at most the connect timeout.

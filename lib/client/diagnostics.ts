@@ -13,6 +13,9 @@ export const CONNECTION_CHANNEL = 'nestjs-zookeeper:connection';
 /** The name of the channel of deletes that a server refused. */
 export const DELETE_REFUSED_CHANNEL = 'nestjs-zookeeper:delete-refused';
 
+/** The name of the channel of failed attempts to connect. */
+export const CONNECT_FAILED_CHANNEL = 'nestjs-zookeeper:connect-failed';
+
 export function typedChannel<Message>(name: string): TypedChannel<Message> {
   return channel(name) as unknown as TypedChannel<Message>;
 }

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { ConnectionStateMachine } from './connection-state.js';
-import { Connector } from './connector.js';
+import { type ConnectFailure, Connector } from './connector.js';
 import {
   ConnectionError,
   SessionExpiredError,
@@ -26,6 +26,13 @@ const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
 const ORPHAN_LIMIT = 2000;
 
+/** Receives what fails while a session is kept. */
+interface FailureObserver {
+  /** A server refuses to delete a node that was discarded, with this result code. */
+  deleteRefused(path: string, code: number): void;
+  connectFailed(failure: ConnectFailure): void;
+}
+
 /** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
 export class SessionManager {
   readonly connection = new ConnectionStateMachine();
@@ -44,11 +51,10 @@ export class SessionManager {
   #lastFailure: unknown;
   #wake: () => void = () => {};
 
-  /** @param deleteRefused called when a server refuses to delete a node that was discarded, with the result code */
   constructor(
     options: NormalizedOptions,
     connect: Connect,
-    private readonly deleteRefused: (path: string, code: number) => void,
+    private readonly observer: FailureObserver,
   ) {
     this.#options = options;
     this.#hosts = new HostProvider(options.hosts);
@@ -169,6 +175,7 @@ export class SessionManager {
         }
         // Short, so that the pauses do not use up the session timeout.
         const pause = Math.min(this.#pause(attempt, since), session.timeout / 10);
+        this.observer.connectFailed({ error: this.#lastFailure, attempt, pause });
         // It rejects only by the signal that the loop checks.
         await sleep(pause, { signals: [over.signal], ref: true }).catch(() => {});
       }
@@ -200,6 +207,7 @@ export class SessionManager {
           if (error instanceof SessionExpiredError) session = this.#newSession();
           else if (policy && !(error instanceof ConnectionError)) throw error;
           const pause = policy ? policy(attempt, elapsed(since)) : this.#pause(attempt, since);
+          this.observer.connectFailed({ error, attempt, pause });
           if (pause === undefined) throw error;
           await sleep(pause, { signals: [this.stopping], ref: true });
         }
@@ -239,7 +247,7 @@ export class SessionManager {
         this.connection.apply('lost', session.id, reason);
         this.#wake();
       },
-      deleteRefused: this.deleteRefused,
+      deleteRefused: this.observer.deleteRefused,
     });
     return session;
   }

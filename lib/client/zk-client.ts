@@ -1,7 +1,13 @@
 import './one-form.js';
 import type { StateChange } from './connection-state.js';
 import { AclContainerCreator, ensureContainers } from './containers.js';
-import { CONNECTION_CHANNEL, DELETE_REFUSED_CHANNEL, typedChannel } from './diagnostics.js';
+import type { ConnectFailure } from './connector.js';
+import {
+  CONNECT_FAILED_CHANNEL,
+  CONNECTION_CHANNEL,
+  DELETE_REFUSED_CHANNEL,
+  typedChannel,
+} from './diagnostics.js';
 import { ConnectionError, SessionExpiredError } from './errors.js';
 import { type RefusedDelete, RefusedDeletes } from './guaranteed-deletes.js';
 import type { LiveSession } from './live-session.js';
@@ -61,6 +67,13 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
   }
 }
 
+/** A message: an attempt of a client to connect failed. */
+export interface ConnectFailedMessage extends ConnectFailure {
+  readonly client: ZkClient;
+}
+
+export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
+
 /**
  * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
  * session when the old one is over. Its operations are for applications; recipes use a Session.
@@ -98,12 +111,14 @@ export class ZkClient {
         const chosen = (this.#transport ??= await chooseTransport(transport, tls));
         return chosen.connect(request);
       },
-      (path, code) => publishRefusedDelete(this, refused.add(path, code)),
+      {
+        deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
+        connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
+      },
     );
     this.#sessions.connection.listen((change) => publishConnection(this, change));
-    const wireOptions: ZkClientOptions = { ...options, transport: 'wire' };
     this.#containers = new AclContainerCreator(
-      () => new ZkClient(wireOptions),
+      () => new ZkClient({ ...options, transport: 'wire' }),
       this.#sessions.stopping,
     );
     this.namespace = this.#options.namespace;

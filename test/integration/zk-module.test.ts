@@ -29,6 +29,19 @@ afterEach(() => vi.restoreAllMocks());
 const NOWHERE = '127.0.0.1:1';
 const once = { type: 'fixed', delay: 10, maxRetries: 2 } as const;
 
+/** Returns the lines that connections log from now on. */
+function recordLog(): string[] {
+  const lines: string[] = [];
+  const write = function (this: Logger, line: unknown) {
+    if ((this as unknown as { context: string }).context.startsWith('ZkModule')) {
+      lines.push(String(line));
+    }
+  };
+  vi.spyOn(Logger.prototype, 'log').mockImplementation(write);
+  vi.spyOn(Logger.prototype, 'warn').mockImplementation(write);
+  return lines;
+}
+
 describe('an application with ZkModule', () => {
   it('is connected when it has started, and has no session when it has closed', async () => {
     const app = await apps.start({});
@@ -47,7 +60,9 @@ describe('an application with ZkModule', () => {
     const close = vi.spyOn(ZkClient.prototype, 'close');
     const start = apps.start({}, { connectString: NOWHERE, retry: once });
     await expect(start).rejects.toThrow(ConnectionError);
-    await expect(start).rejects.toThrow(NOWHERE);
+    await expect(start).rejects.toThrow(
+      /^the ZooKeeper connection "default" to 127\.0\.0\.1:1 failed: .*ECONNREFUSED.*set lazyConnection: true/,
+    );
     expect(close).toHaveBeenCalledOnce();
     expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
   });
@@ -84,20 +99,28 @@ describe('an application with ZkModule', () => {
     expect(failure).toMatchObject({ key: 'first', message: expect.stringContaining('2000 ms') });
   });
 
-  it('logs one line for each change of the connection, and none for leases', async () => {
-    const lines: string[] = [];
-    const write = function (this: Logger, line: unknown) {
-      if ((this as unknown as { context: string }).context.startsWith('ZkModule')) {
-        lines.push(String(line));
-      }
-    };
-    vi.spyOn(Logger.prototype, 'log').mockImplementation(write);
-    vi.spyOn(Logger.prototype, 'warn').mockImplementation(write);
+  it('logs where it connects to, and each failed attempt with the next one', async () => {
+    const lines = recordLog();
+    const name = 'orders';
+    const start = apps.start({}, { name, connectString: NOWHERE, retry: once });
+    await expect(start).rejects.toThrow(/connection "orders" to/);
+    expect(lines.slice(0, 3)).toEqual([
+      `connecting to ${NOWHERE}`,
+      expect.stringMatching(
+        /^attempt 1 to connect failed: .*ECONNREFUSED.*; attempt 2 follows in 10 ms$/,
+      ),
+      expect.stringMatching(/^attempt 2 .*; attempt 3 follows in 10 ms$/),
+    ]);
+    expect(lines.filter((line) => line.startsWith('attempt'))).toHaveLength(2);
+  });
 
+  it('logs one line for each change of the connection, and none for leases', async () => {
+    const lines = recordLog();
     const app = await apps.start({});
     for (let i = 0; i < 3; i++) await app.get(LockService).withLock('quiet', () => {});
     await app.close();
     expect(lines).toEqual([
+      `connecting to ${zk.connectString}`,
       expect.stringMatching(/^CONNECTED session 0x[0-9a-f]+$/),
       expect.stringMatching(/^CLOSED/),
     ]);

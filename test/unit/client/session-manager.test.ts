@@ -122,7 +122,7 @@ function keep(script?: Script, options: object = {}) {
       transports.push(transport as FakeTransport);
       return transport;
     },
-    () => {},
+    { deleteRefused: () => {}, connectFailed: () => {} },
   );
   keeper.connection.listen(({ state }) => log.push(state));
   keepers.push(keeper);
