@@ -1,6 +1,7 @@
 import { parseConnectString } from './hosts.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryPolicy } from './retry.js';
+import { checkSessionFile } from './session-file.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
@@ -51,6 +52,12 @@ export interface ZkClientOptions {
    * ensemble requires a client certificate. `{}` trusts Node's default authorities. Wire transport only.
    */
   tls?: TlsOptions;
+  /**
+   * For development: a file that keeps the id and the password of the session. At its start, the client ends the session
+   * that a previous process left in the file, so that its locks are free at once. Only one process at a time may use the
+   * file, because the next one may end the session of the first. An orderly close deletes the file. Default: none.
+   */
+  sessionFile?: string;
 }
 
 /**
@@ -73,6 +80,7 @@ export const CLIENT_OPTIONS: readonly (keyof ZkClientOptions)[] = [
   'policy',
   'transport',
   'tls',
+  'sessionFile',
 ];
 
 /** @throws BadOptionError */
@@ -82,7 +90,7 @@ export function normalizeOptions(given: unknown) {
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");
   }
-  const { transport, tls } = options;
+  const { transport, tls, sessionFile } = options;
   if (transport === 'native' && tls !== undefined) {
     throw new BadOptionError(
       'transport',
@@ -101,6 +109,7 @@ export function normalizeOptions(given: unknown) {
     policy: policy as ConnectionPolicy,
     transport: transport === undefined ? undefined : checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
+    sessionFile: sessionFile === undefined ? undefined : checkSessionFile(sessionFile),
   };
 }
 

@@ -10,6 +10,7 @@ import {
 import { HostProvider } from './hosts.js';
 import { detached } from './listeners.js';
 import { LiveSession } from './live-session.js';
+import { SessionFile } from './session-file.js';
 import type { NormalizedOptions } from './options.js';
 import type { RetryFunction } from './retry.js';
 import { elapsed, type Instant, instant } from './session-deadline.js';
@@ -39,6 +40,7 @@ export class SessionManager {
   readonly #options: NormalizedOptions;
   readonly #hosts: HostProvider;
   readonly #connector: Connector;
+  readonly #file: SessionFile | undefined;
   readonly #stopping = new AbortController();
   /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral znodes. */
   readonly #orphans: Credentials[] = [];
@@ -59,6 +61,7 @@ export class SessionManager {
     this.#options = options;
     this.#hosts = new HostProvider(options.hosts);
     this.#connector = new Connector(connect, this.#hosts, options);
+    this.#file = options.sessionFile ? new SessionFile(options.sessionFile) : undefined;
     // Each waiting caller adds a listener; Node would warn of a leak.
     setMaxListeners(0, this.#stopping.signal);
   }
@@ -121,7 +124,10 @@ export class SessionManager {
 
   async #start(): Promise<void> {
     try {
+      const previous = this.#file?.claim();
+      if (previous) this.#orphans.push(previous);
       void this.#keep(await this.#establish(this.#options.retry));
+      if (previous) await Promise.all(this.#closingOrphans);
     } catch (error) {
       this.#started = undefined;
       throw error;
@@ -142,6 +148,7 @@ export class SessionManager {
     await this.#establishing?.catch(() => {});
     this.#closeOrphanSessions();
     await Promise.all(this.#closingOrphans);
+    this.#file?.release(outcome === 'confirmed');
   }
 
   async #keep(session: LiveSession): Promise<void> {
@@ -235,6 +242,7 @@ export class SessionManager {
     const session: LiveSession = new LiveSession(chroot, policy, {
       attached: () => {
         this.#session = session;
+        this.#file?.write(session.credentials!);
         this.connection.apply('attached', session.id);
         this.#closeOrphanSessions();
       },

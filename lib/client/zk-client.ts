@@ -118,7 +118,7 @@ export class ZkClient {
     );
     this.#sessions.connection.listen((change) => publishConnection(this, change));
     this.#containers = new AclContainerCreator(
-      () => new ZkClient({ ...options, transport: 'wire' }),
+      () => new ZkClient({ ...options, transport: 'wire', sessionFile: undefined }),
       this.#sessions.stopping,
     );
     this.namespace = this.#options.namespace;

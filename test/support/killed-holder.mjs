@@ -1,0 +1,17 @@
+// A process that holds the lock or leads the election at a path until it is killed. It writes the id of its session when
+// it does.
+import { LeaderLatch, Mutex, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
+
+const { path, recipe = 'mutex', ...options } = JSON.parse(process.argv[2]);
+const client = new ZkClient(options);
+await client.connect();
+if (recipe === 'latch') {
+  const latch = new LeaderLatch(client, path);
+  latch.start();
+  await latch.await();
+} else if (recipe === 'semaphore') {
+  await new Semaphore(client, path, { permits: 2 }).acquire({ count: 2 });
+} else {
+  await new Mutex(client, path).acquire();
+}
+process.stdout.write(client.sessionId);
