@@ -24,7 +24,9 @@ import { SemaphoreService } from './services/semaphore.service.js';
 import { loggerOf } from './services/tokens.js';
 import type { Ensemble } from './zk.ensemble.js';
 import {
+  logDeadHolders,
   logFailedConnects,
+  logFollows,
   logLeaders,
   logLeases,
   logRefusedDeletes,
@@ -209,6 +211,8 @@ export class ZkConnection
       logFailedConnects(client, logger),
       logRefusedDeletes(client, logger),
       logLeaders(client, logger),
+      logFollows(client, logger),
+      logDeadHolders(client, logger),
       onDeadlock(({ message }) => logger.warn(message), { client }),
       ...(settings.logLeases ? [logLeases(client, logger)] : []),
     ];

@@ -2,7 +2,7 @@ import type { Logger } from '@nestjs/common';
 import type { DeleteRefusedMessage, ZkClient } from './client/index.js';
 import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
 import { failedConnects } from './client/zk-client.js';
-import { holds, leaders, waits } from './recipes/diagnostics.js';
+import { deadHolders, follows, holds, leaders, waits } from './recipes/diagnostics.js';
 import type { ObservedLock } from './recipes/index.js';
 
 /*
@@ -65,6 +65,24 @@ export function logRefusedDeletes(client: ZkClient, logger: Logger): () => void 
     if (refused.client !== client || !refused.first) return;
     refused.logged = true;
     logger.warn(refused.message);
+  });
+}
+
+/** Warns once for each znode of a process of this host that has ended, while its session keeps a lock. */
+export function logDeadHolders(client: ZkClient, logger: Logger): () => void {
+  return listen(deadHolders, (message) => {
+    if (message.client !== client || !message.first) return;
+    logger.warn(
+      `${message.message}. Shutdown hooks release the locks of a process that is stopped; sessionFile, in development, those of one that was killed`,
+    );
+  });
+}
+
+export function logFollows(client: ZkClient, logger: Logger): () => void {
+  return listen(follows, ({ candidate, leader }) => {
+    if (candidate.client !== client) return;
+    const who = `${JSON.stringify(candidate.key)} as ${candidate.id}`;
+    logger.log(`follows in election ${who}; ${leader.id} leads with session 0x${leader.session}`);
   });
 }
 

@@ -36,7 +36,8 @@ export const CANDIDATE_OPTIONS = [
 /** Bytes. Each request to join the election contains the id. */
 const MAX_ID_BYTES = 4096;
 
-const THIS_PROCESS = `${hostname()}:${process.pid}`;
+/** The default id. */
+export const THIS_PROCESS = `${hostname()}:${process.pid}`;
 
 /** Returns the options with their defaults. */
 export function checkCandidate(path: string, options: CandidateOptions) {

@@ -4,10 +4,11 @@ import type { Session, ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkBelowRoot, checkFunction } from '../client/validation.js';
 import { sleep as pause } from '../client/sleep.js';
-import { type CandidateOptions, checkCandidate } from './candidate-options.js';
-import { publishElected, publishTermOver } from './diagnostics.js';
+import { type CandidateOptions, checkCandidate, THIS_PROCESS } from './candidate-options.js';
+import { follows, publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';
+import { reportDeadHolder } from './internals/dead-holder.js';
 import { type LeaderParticipant, readCandidates } from './internals/participants.js';
 import { waitInQueue } from './internals/queue.js';
 import { lastBefore } from './internals/node-names.js';
@@ -61,6 +62,8 @@ export abstract class Candidate {
   private campaign: Promise<void> | undefined;
   /** The message of the last error that was reported. A repeated error is reported once. */
   private reported: string | undefined;
+  /** The znode of the leader that was published last. */
+  private followed: string | undefined;
 
   constructor(
     readonly client: ZkClient,
@@ -198,14 +201,25 @@ export abstract class Candidate {
   }
 
   private async elected(): Promise<{ term: LeaseTerm; session: Session }> {
-    const { client, path: parent, rank } = this;
+    const { client, key, path: parent, rank } = this;
     const marker = markerWith(rank.priority, this.marker);
     const data = Buffer.from(this.id);
+    const target = { noun: 'election', key } as const;
+    const isProcess = this.id === THIS_PROCESS;
     for (;;) {
       const position = await waitInQueue(
         client,
         { ...rank, marker, data, nodeAhead: lastBefore },
-        { signal: this.closing.signal, onBlocked: () => (this.reported = undefined) },
+        {
+          signal: this.closing.signal,
+          onBlocked: (own) => {
+            this.reported = undefined;
+            // If it fails, the wait fails as well.
+            this.publishFollow(own.path).catch(() => {});
+          },
+          onAhead: (...ahead) =>
+            isProcess ? reportDeadHolder(client, target, ...ahead) : undefined,
+        },
       );
       const { session, nodes, children } = position;
       if (!isOutranked(rank, children)) {
@@ -216,11 +230,21 @@ export abstract class Candidate {
     }
   }
 
+  /** Publishes a new leader. Only a candidate just behind the last leader wakes and learns of it. */
+  private async publishFollow(own: string): Promise<void> {
+    if (!follows.hasSubscribers) return;
+    const [leader] = await readCandidates(this.client, this.path, [this.marker], 1);
+    if (!leader || [own, this.followed].includes(leader.path) || this.current) return;
+    this.followed = leader.path;
+    follows.publish({ candidate: this, leader });
+  }
+
   private async serve(term: LeaseTerm, session: Session): Promise<void> {
     try {
       // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
       this.reported = undefined;
+      this.followed = undefined;
       this.current = term;
       // This is the first listener of the signal, because nobody else has seen the term yet.
       term.signal.addEventListener('abort', () => {

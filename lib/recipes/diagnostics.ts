@@ -124,9 +124,27 @@ export type LeaderMessage =
       readonly reason: NotLeaderError;
     };
 
+/** A message: a lock or an election waits for a process of this host that ended without closing its session. */
+export interface DeadHolderMessage {
+  readonly client: ZkClient;
+  /** The znode of the process. */
+  readonly path: string;
+  /** Whether it is the first message of this client about the znode. */
+  readonly first: boolean;
+  readonly message: string;
+}
+
+/** A message: a candidate waits behind a leader, another one than before. */
+export interface FollowMessage {
+  readonly candidate: ObservedCandidate;
+  readonly leader: { readonly id: string; readonly session: string };
+}
+
 export const waits = typedChannel<WaitMessage>('nestjs-zookeeper:wait');
 export const holds = typedChannel<HoldMessage>('nestjs-zookeeper:hold');
 export const leaders = typedChannel<LeaderMessage>('nestjs-zookeeper:leader');
+export const deadHolders = typedChannel<DeadHolderMessage>('nestjs-zookeeper:dead-holder');
+export const follows = typedChannel<FollowMessage>('nestjs-zookeeper:follow');
 
 /** What diagnostics need of a grant of a lock. */
 interface ObservedGrant {

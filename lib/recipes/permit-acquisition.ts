@@ -1,15 +1,17 @@
 import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
+import { deadHolders } from './diagnostics.js';
+import { reportDeadHolder } from './internals/dead-holder.js';
 import { childrenOf } from './internals/participants.js';
 import type { Grant } from './internals/grant.js';
-import { lastBefore, queueOf } from './internals/node-names.js';
+import { inOrder, lastBefore, type QueueNode, queueOf } from './internals/node-names.js';
 import { Ownership } from './internals/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from './internals/protected-create.js';
 import { type QueuePosition, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
-import type { Waiter } from './internals/waiter.js';
+import type { Waiter, Wanted } from './internals/waiter.js';
 
 const LEASE_MARKER = 'lease-';
 export const LEASE_MARKERS = [LEASE_MARKER];
@@ -17,13 +19,14 @@ const LOCK_MARKER = 'lock-';
 export const LOCK_MARKERS = [LOCK_MARKER];
 const REQUESTS = { marker: LOCK_MARKER, markers: LOCK_MARKERS, nodeAhead: lastBefore };
 
-/** How many leases are read until one states its number of permits. The leases of Curator do not. */
+/** How many leases are read until one states its number of permits, which those of Curator do not, or for dead holders. */
 const MAX_COMPARED = 8;
 
 type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
 
 /** A request for permits. */
 export interface PermitRequest {
+  readonly wanted: Wanted;
   readonly count: number;
   /** What the znodes say about the caller. */
   readonly data: Uint8Array;
@@ -97,6 +100,7 @@ export class PermitAcquisition {
     onNamed,
     signal,
     waiter,
+    wanted,
   }: PermitRequest): Promise<Grant> {
     const { client, locks: parent } = this;
     if (waiter?.request.wait === 0 && !(await this.areLeft(count))) {
@@ -106,7 +110,12 @@ export class PermitAcquisition {
     const names = { ...REQUESTS, parent, data };
     // While permits are left, even a try waits for the mutex: the request ahead ends soon.
     const onBlocked = () => waiter?.blockedBriefly();
-    const position = await waitInQueue(client, names, { signal, onBlocked, onNamed });
+    const position = await waitInQueue(client, names, {
+      signal,
+      onBlocked,
+      onAhead: (...ahead) => reportDeadHolder(client, wanted, ...ahead),
+      onNamed,
+    });
     waiter?.unblocked();
     return new Ownership(client, 'mutex', parent, position).grant();
   }
@@ -121,7 +130,7 @@ export class PermitAcquisition {
   /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */
   private async acquireInTurn(
     mutex: Grant,
-    { count, data, signal, waiter }: PermitRequest,
+    { count, data, signal, waiter, wanted }: PermitRequest,
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
     const mode = 'ephemeral-sequential';
@@ -133,7 +142,7 @@ export class PermitAcquisition {
     try {
       await this.checkAgreement(listing, names);
       [granted] = await Promise.all([
-        this.untilWithinLimit(session, names, waiter, attempt),
+        this.untilWithinLimit(session, names, waiter, attempt, wanted),
         // Again, now that our own znodes exist: of two recipes that start at once, the later one sees the other.
         this.checkForeignNodes(),
       ]);
@@ -154,8 +163,9 @@ export class PermitAcquisition {
     names: readonly string[],
     waiter: PermitWaiter | undefined,
     signal: AbortSignal,
+    wanted: Wanted,
   ): Promise<Listing | undefined> {
-    for (;;) {
+    for (let round = 0; ; round++) {
       signal.throwIfAborted();
       // A watch on the children, because the end of any lease may admit this request.
       const list = () => session.children(this.leases, { watch: true });
@@ -172,6 +182,7 @@ export class PermitAcquisition {
           continue;
         }
         waiter?.blocked();
+        if (round === 0) void this.reportDeadHolders(session, queue, wanted);
         const changes = [listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])];
         await abortable(Promise.race(changes), signal);
       } finally {
@@ -179,6 +190,20 @@ export class PermitAcquisition {
         limit?.watch?.remove();
       }
     }
+  }
+
+  private async reportDeadHolders(
+    session: Session,
+    queue: readonly QueueNode[],
+    wanted: Wanted,
+  ): Promise<void> {
+    if (!deadHolders.hasSubscribers) return;
+    const report = async ({ name }: QueueNode) => {
+      const path = `${this.leases}/${name}`;
+      reportDeadHolder(this.client, wanted, { path, ...(await session.get(path)) }, session);
+    };
+    // A read fails if its lease is released meanwhile, or together with the wait.
+    await Promise.allSettled(inOrder(queue).slice(0, MAX_COMPARED).map(report));
   }
 
   /**

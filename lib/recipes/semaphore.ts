@@ -180,10 +180,11 @@ export class Semaphore extends Lock<PermitOptions> {
       servesPermits: true,
       hasContenders: (children) => acquisition.hasContenders(children, own),
       acquire: async (waiter, { signal }) => {
-        const { count, data } = waiter.request;
+        const { count, data, wanted } = waiter.request;
         const onNamed = (prefix: string) => void own.add(prefix);
         try {
-          const request = { count, data, signal, onNamed, waiter: alone ? waiter : undefined };
+          const caller = alone ? waiter : undefined;
+          const request = { wanted, count, data, signal, onNamed, waiter: caller };
           return await acquisition.acquire(request);
         } finally {
           own.clear();
@@ -201,7 +202,8 @@ export class Semaphore extends Lock<PermitOptions> {
     const acquiring = new AbortController();
     const waiter = new Waiter<Grant[]>(request, () => acquiring.abort(NO_WAITERS));
     const { count, data } = request;
-    acquisition.acquire({ count, data, signal: acquiring.signal, waiter }).then(
+    const { signal } = acquiring;
+    acquisition.acquire({ wanted: this, count, data, signal, waiter }).then(
       (position) => {
         let left = position.nodes.length;
         const onEnded = () => {

@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { LeaderService, LockService, LockTimeoutError, SemaphoreService } from 'nestjs-zookeeper';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { failureOf } from '../support/recipe-nodes.js';
-import { loseSession, untilLeading, useApps } from '../support/nest-apps.js';
+import { loseSession, untilCandidates, untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();
@@ -150,6 +150,35 @@ describe('the log contains', () => {
       expect.stringMatching(/^log leads election "job" as me, fencing token /),
       'log the leadership of election "job" was given up',
     ]);
+  });
+
+  it('whom a follower follows, once for each leader', async () => {
+    const [first, second] = [
+      await apps.start({}, { participantId: 'first' }),
+      await apps.start({}, { participantId: 'second' }),
+    ];
+    await untilLeading(first.get(LeaderService), 'job');
+    const follower = await apps.start({}, { participantId: 'follower' });
+    const leaders = second.get(LeaderService);
+    leaders.isLeader('job');
+    await untilCandidates(leaders, 'job', ['first', 'second']);
+    follower.get(LeaderService).isLeader('job');
+    const follows = (who: string, leader: { sessionId: string | undefined }, name: string) =>
+      `log follows in election "job" as ${who}; ${name} leads with session 0x${leader.sessionId}`;
+    const expected = [
+      follows('second', first.client, 'first'),
+      follows('follower', first.client, 'first'),
+    ];
+    await expect.poll(() => about('log follows')).toEqual(expected);
+    // The second one leaves while the first one leads: the follower wakes, and its leader is the same.
+    await second.close();
+    await untilCandidates(first.get(LeaderService), 'job', ['first', 'follower']);
+    await first.client.sync('/');
+    await first.get(LeaderService).resign('job');
+    const { sessionId } = follower.client;
+    await expect
+      .poll(() => about('log follows'))
+      .toEqual([...expected, follows('first', { sessionId }, 'follower')]);
   });
 
   it('the events of its own connection only, and each lease with logLeases', async () => {

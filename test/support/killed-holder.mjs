@@ -14,4 +14,6 @@ if (recipe === 'latch') {
 } else {
   await new Mutex(client, path).acquire();
 }
+// The znode that admitted a request for permits is deleted by then.
+await client.sync(path);
 process.stdout.write(client.sessionId);

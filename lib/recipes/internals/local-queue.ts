@@ -1,14 +1,15 @@
-import type { ZkClient } from '../../client/index.js';
+import type { Session, ZkClient } from '../../client/index.js';
 import type { AcquireOptions } from '../lease.js';
 import type { Recipe } from '../types.js';
 import { currentChain, runDetached } from './call-chain.js';
+import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import { DEFAULT_HOLDER_DATA, holderData, type NodeData, withLingerMark } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
-import { type QueuePosition, Tries, waitInQueue } from './queue.js';
+import { type BlockingNode, type QueuePosition, Tries, waitInQueue } from './queue.js';
 import {
   busy,
   cancelled,
@@ -48,6 +49,7 @@ export interface AcquireContext {
   readonly signal: AbortSignal;
   readonly tries: Tries;
   onBlocked(node: NodeData): void;
+  onAhead(node: BlockingNode, session: Session): string | undefined;
 }
 
 type LocalQueues = Map<string, LocalQueue>;
@@ -140,12 +142,14 @@ export class LocalQueue {
     for (let first; (first = this.waiters.first);) {
       const acquiring = takeController();
       const { signal } = (this.acquiring = acquiring);
-      this.acquiredCount = first.request.count;
+      const { count, wanted } = first.request;
+      this.acquiredCount = count;
       try {
         const position = await this.spec.acquire(first, {
           signal,
           tries: this.tries,
           onBlocked: (node) => (this.blockedNode = node),
+          onAhead: (node, session) => reportDeadHolder(this.spec.client, wanted, node, session),
         });
         this.acquiring = undefined;
         // The signal of a request for permits may still have dependent signals of AbortSignal.any().

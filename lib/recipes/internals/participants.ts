@@ -112,15 +112,20 @@ export const SELECTOR = 'lock-';
 /** An observer does not know which of the two recipes the participants use. */
 const MARKERS = [LATCH, SELECTOR];
 
-/** Reads the participants of the election at `parent`, in the order in which they lead. */
+/**
+ * Reads the participants of the election at `parent`, in the order in which they lead.
+ *
+ * @param limit the number of znodes to read
+ */
 export async function readCandidates(
   client: ZkClient,
   parent: string,
   markers: readonly string[] = MARKERS,
+  limit = Infinity,
 ): Promise<LeaderParticipant[]> {
   const queue = await readQueue(client, parent, markers);
   const read = await Promise.all(
-    queue.map(async ({ name }) => {
+    queue.slice(0, limit).map(async ({ name }) => {
       const path = `${parent}/${name}`;
       const node = await readNode(client, path);
       return node && { id: node.data.toString(), path, ...ownerOf(node.stat) };

@@ -1,4 +1,10 @@
-import { NodeError, type Session, SessionExpiredError, type ZkClient } from '../../client/index.js';
+import {
+  NodeError,
+  type Session,
+  SessionExpiredError,
+  type Stat,
+  type ZkClient,
+} from '../../client/index.js';
 import { abortable } from '../../client/sleep.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -18,7 +24,8 @@ import { assertSameSession, retryRead } from './session-retry.js';
 
 /** An acquire with `wait: 0`: a Waiter. */
 interface Try {
-  blocked(): void;
+  /** @param why a sentence about the holder */
+  blocked(why?: string): void;
   blockedBriefly(): void;
 }
 
@@ -57,11 +64,20 @@ export class Tries {
   }
 }
 
+/** The znode just ahead of our own. */
+export interface BlockingNode {
+  readonly path: string;
+  readonly data: Buffer;
+  readonly stat: Stat;
+}
+
 interface QueueOptions {
   /** Aborts when no caller waits for the lock any more. */
   signal: AbortSignal;
   /** Called whenever another znode is ahead, with our own. */
   onBlocked: (node: NodeData) => void;
+  /** Called with the data of the znode just ahead, whenever it is read. Returns why tries are refused, if it knows. */
+  onAhead?: (node: BlockingNode, session: Session) => string | undefined;
   /** As in {@link NewNode}, for each znode that joins the queue. */
   onNamed?: NewNode['onNamed'];
   /** The tries among the callers that wait for this znode. Default: none. */
@@ -123,7 +139,7 @@ async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked, onNamed, tries }: QueueOptions,
+  { signal, onBlocked, onAhead, onNamed, tries }: QueueOptions,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker: suffix, data } = spec;
   let latestTry = tries?.latest ?? 0;
@@ -147,7 +163,7 @@ async function waitInSession(
       const ahead = spec.nodeAhead(queueOf(spec, children), own);
       if (ahead) {
         onBlocked((written ??= new NodeData(session, path, data)));
-        const blocker = { path: `${parent}/${ahead.name}`, client, session, signal };
+        const blocker = { path: `${parent}/${ahead.name}`, client, session, signal, onAhead };
         await untilChange(blocker, tries, latestTry);
       } else if (written?.pending) {
         // From here on only the holder writes the znode.
@@ -174,6 +190,7 @@ interface Blocker {
   readonly client: ZkClient;
   readonly session: Session;
   readonly signal: AbortSignal;
+  readonly onAhead: QueueOptions['onAhead'];
 }
 
 /**
@@ -181,7 +198,7 @@ interface Blocker {
  * before the listing, unless the znode ahead may linger: then each of them waits for a short time.
  */
 async function untilChange(
-  { path, client, session, signal }: Blocker,
+  { path, client, session, signal, onAhead }: Blocker,
   tries: Tries | undefined,
   latestTry: number,
 ): Promise<void> {
@@ -189,18 +206,20 @@ async function untilChange(
     const early = tries?.upTo(latestTry) ?? [];
     if (early.length > 0) {
       // Most tries end here. A read without a watch leaves no watch to remove.
-      const { data } = await retryRead(client, session, () => session.get(path), signal);
+      const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
       const lingers = hasLingerMark(data);
+      const why = lingers ? undefined : onAhead?.({ path, data, stat }, session);
       for (const waiter of early) {
         if (lingers) waiter.blockedBriefly();
-        else waiter.blocked();
+        else waiter.blocked(why);
       }
       signal.throwIfAborted();
     }
     // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
     const read = () => session.get(path, { watch: true });
-    const { watch } = await retryRead(client, session, read, signal);
+    const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
+      onAhead?.({ path, data, stat }, session);
       const changes = tries ? [watch.fired, tries.after(latestTry)] : [watch.fired];
       await abortable(Promise.race(changes), signal);
     } finally {

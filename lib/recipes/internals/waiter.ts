@@ -83,9 +83,13 @@ export class Waiter<T, R extends WaitRequest = Request> {
     signal?.addEventListener('abort', this.onAbort);
   }
 
-  /** Refuses a try, because another holder or waiter is ahead of it. Other waiters continue to wait. */
-  blocked(): void {
-    if (this.request.wait === 0) this.reject(busy(this.request.wanted));
+  /**
+   * Refuses a try, because another holder or waiter is ahead of it. Other waiters continue to wait.
+   *
+   * @param why a sentence about the holder
+   */
+  blocked(why?: string): void {
+    if (this.request.wait === 0) this.reject(busy(this.request.wanted, why));
   }
 
   /**
@@ -138,11 +142,11 @@ export class Waiter<T, R extends WaitRequest = Request> {
   }
 }
 
-export function busy({ noun, key }: Wanted): LockBusyError {
+export function busy({ noun, key }: Wanted, why = `lock ${quote(key)} is held`): LockBusyError {
   const message =
     noun === 'semaphore'
       ? `too few permits of semaphore ${quote(key)} are free; set wait above 0 to queue for them`
-      : `lock ${quote(key)} is held; set wait above 0 to queue for it`;
+      : `${why}; set wait above 0 to queue for it`;
   return new LockBusyError(message, { key });
 }
 

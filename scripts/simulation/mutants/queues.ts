@@ -139,7 +139,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/waiter.ts',
-        search: 'if (this.request.wait === 0) this.reject(busy(this.request.wanted));',
+        search: 'if (this.request.wait === 0) this.reject(busy(this.request.wanted, why));',
         replace: '',
       },
     ],

@@ -1,0 +1,97 @@
+import { readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+import type { Session, ZkClient } from '../../client/index.js';
+import { isSimulated } from '../../client/process-state.js';
+import { isRunning } from '../../client/session-file.js';
+import { deadHolders } from '../diagnostics.js';
+import { ownershipBy } from './ownership.js';
+import type { BlockingNode } from './queue.js';
+
+/*
+ * A process that ends without closing its session keeps its locks until the session times out. After a restart, the next
+ * process waits for its predecessor. It can say so, because the znode ahead contains host and process id:
+ *
+ *   - the host is this one, and process ids of the host name are comparable (`namesProcesses`);
+ *   - no process has that id, or this process has it and is younger than the znode, as in a restarted container.
+ *
+ * Only an acquire that is blocked reads the znode ahead, so the check sends nothing and costs nothing without contention.
+ */
+
+interface Target {
+  readonly noun: 'lock' | 'semaphore' | 'election';
+  readonly key: string;
+}
+
+/** When a client first saw a znode whose process has ended, by `performance.now()`. */
+const firstSeen = new WeakMap<ZkClient, Map<string, number>>();
+const MAX_SEEN = 1000;
+
+/**
+ * If the process of the znode ahead has ended, publishes and returns a sentence that says so, with the time until its
+ * session ends. The time assumes that the session has the timeout of our own.
+ */
+export function reportDeadHolder(
+  client: ZkClient,
+  target: Target,
+  { path, data, stat }: BlockingNode,
+  session: Session,
+): string | undefined {
+  if (stat.ephemeralOwner === session.id || isSimulated()) return undefined;
+  const pid = deadProcess(path, data, stat.ctime);
+  if (pid === undefined) return undefined;
+  let seen = firstSeen.get(client);
+  if (!seen) firstSeen.set(client, (seen = new Map()));
+  const now = performance.now();
+  const since = seen.get(path) ?? now;
+  const first = !seen.has(path);
+  if (seen.size >= MAX_SEEN) seen.delete(seen.keys().next().value!);
+  seen.set(path, since);
+
+  // A process with our id ended before we began, any other one before we looked.
+  const endedFor = pid === process.pid ? process.uptime() * 1000 : now - since;
+  const left = Math.ceil(Math.max(0, session.timeout - endedFor) / 1000);
+  const age = Math.round(Math.max(0, Date.now() - stat.ctime) / 1000);
+  const what = `${target.noun} ${JSON.stringify(target.key)} is ${target.noun === 'election' ? 'led' : 'held'}`;
+  const message = `${what} by session 0x${stat.ephemeralOwner} of this host, whose process ${pid} has ended; its znode is ${age} s old, and the session ends in at most ${left} s`;
+  deadHolders.publish({ client, path, first, message });
+  return message;
+}
+
+/** Returns the id of the process that created a znode, if it was a process of this host that has ended. */
+function deadProcess(path: string, data: Buffer, ctime: number): number | undefined {
+  const { host, pid } = creatorOf(data.toString());
+  if (host !== hostname() || typeof pid !== 'number' || !namesProcesses()) return undefined;
+  if (pid !== process.pid) return isRunning(pid) ? undefined : pid;
+  const isOurs = ownershipBy(path.slice(path.lastIndexOf('/') + 1)) !== undefined;
+  return !isOurs && ctime < Date.now() - process.uptime() * 1000 ? pid : undefined;
+}
+
+/** Parses the data of a lock, or the default id of a candidate. Other ids of that form may name a port: their candidates do not ask. */
+function creatorOf(text: string): { host?: unknown; pid?: unknown } {
+  const [, host, pid] = /^([^{].*):(\d+)$/.exec(text) ?? [];
+  if (host) return { host, pid: Number(pid) };
+  try {
+    return (JSON.parse(text) as object | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The inodes of the namespaces of a Linux machine that is not in a container. */
+const INITIAL = { uts: 4026531838, pid: 4026531836 };
+
+/**
+ * Returns false in a container that shares the host name of its machine but not the process ids: two of them would have
+ * the same host name and each a process 1.
+ */
+function namesProcesses(): boolean {
+  try {
+    const [hostNames, processes] = (['uts', 'pid'] as const).map(
+      (kind) => readlinkSync(`/proc/self/ns/${kind}`) === `${kind}:[${INITIAL[kind]}]`,
+    );
+    return hostNames === processes;
+  } catch {
+    // Not Linux.
+    return true;
+  }
+}
