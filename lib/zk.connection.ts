@@ -6,6 +6,7 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
 import {
   ConnectionError,
   ShuttingDownError,
@@ -33,6 +34,7 @@ import {
   logStates,
 } from './zk.log.js';
 import type { ZkSettings } from './zk.options.js';
+import { checkShutdownHooks } from './zk.shutdown.js';
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
 export class ZkConnection
@@ -60,6 +62,7 @@ export class ZkConnection
     private readonly ensemble: Ensemble,
     private readonly server: EmbeddedZooKeeper | undefined,
     private readonly explorer: CoordinationExplorer,
+    private readonly modules: ModulesContainer,
   ) {
     this.logger = loggerOf(name);
     const { connectString, connect } = ensemble;
@@ -82,12 +85,13 @@ export class ZkConnection
     name: string,
     settings: ZkSettings,
     explorer: CoordinationExplorer,
+    modules: ModulesContainer,
     ensemble: Ensemble | undefined,
   ): Promise<ZkConnection> {
     const server = ensemble ? undefined : await startServer(settings);
     try {
       const target = ensemble ?? server ?? (settings.client as ZkClientOptions);
-      const connection = new ZkConnection(name, settings, target, server, explorer);
+      const connection = new ZkConnection(name, settings, target, server, explorer, modules);
       connection.startLogging();
       return connection;
     } catch (error) {
@@ -110,6 +114,8 @@ export class ZkConnection
     await this.stopIfFailed(async () => {
       for (const election of this.settings.elections.keys()) this.leaders.isLeader(election);
       this.explorer.joinElections(this.leaders, this.logger);
+      // An embedded server ends with the process, and all sessions with it.
+      if (!this.server) this.stopLogging.push(checkShutdownHooks(this.modules, this.logger));
     });
   }
 

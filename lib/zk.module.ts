@@ -124,7 +124,7 @@ function providersOf(name: string): Provider[] {
       ) => {
         checkUnique(name, modules);
         const explorer = new CoordinationExplorer(name, discovery, scanner);
-        return ZkConnection.create(name, settingsOf(options), explorer, ensemble);
+        return ZkConnection.create(name, settingsOf(options), explorer, modules, ensemble);
       },
     },
     fromConnection(getZkClientToken(name), ({ client }) => client),

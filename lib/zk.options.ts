@@ -39,7 +39,8 @@ export interface ZkNestOptions {
   participantId?: string;
   /**
    * True connects in the background: the application starts even if no server replies, and the next acquire
-   * connects again. By default the application starts after the connect, and fails to start without it.
+   * connects again. By default the application starts after the connect, and fails to start without it when the option
+   * `retry` gives up: after about 9 seconds.
    */
   lazyConnection?: boolean;
   /**
