@@ -20,7 +20,7 @@ The exit code is 0 if one request runs and the other one is rejected, 1 if not, 
   options: {},
 });
 
-const [commands, controller, module, requests] = await quickStart();
+const [commands, controller, module, main, requests] = await quickStart();
 
 await inScratch(walk).then(
   () => console.log('One request ran, the other one was rejected.'),
@@ -39,6 +39,7 @@ async function walk(directory) {
   await addByNest(app);
   await writeFile(join(app, 'src/reports.controller.ts'), controller);
   await writeFile(join(app, 'src/app.module.ts'), module);
+  await writeFile(join(app, 'src/main.ts'), main);
   step('npm start');
   const [port] = await freePorts(1);
   const server = spawn('npm', ['start'], {
@@ -76,6 +77,8 @@ async function addByNest(app) {
   await shell(`${add} --skip-install`, app);
   const added = await readFile(join(app, 'src/app.module.ts'), 'utf8');
   if (!added.includes('imports: [ZkModule.forRoot(')) throw new Error(`not added:\n${added}`);
+  const started = await readFile(join(app, 'src/main.ts'), 'utf8');
+  if (!started.includes('app.enableShutdownHooks();')) throw new Error(`not added:\n${started}`);
   await shell('npx tsc --noEmit', app);
 }
 

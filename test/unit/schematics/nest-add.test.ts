@@ -17,18 +17,70 @@ import { AppController } from './app.controller.js';
 export class AppModule {}
 `;
 
-async function add(source: string | undefined, sourceRoot = 'src') {
+async function run(files: Record<string, string>, sourceRoot = 'src') {
   const runner = new SchematicTestRunner('nestjs-zookeeper', COLLECTION);
   const said: string[] = [];
   runner.logger.subscribe(({ message }) => void said.push(message));
-  const tree = Tree.empty();
+  const before = Tree.empty();
+  for (const [file, text] of Object.entries(files)) before.create(file, text);
+  const tree = await runner.runSchematic('nest-add', { sourceRoot }, before);
+  return { tree, said: said.join('\n') };
+}
+
+async function add(source: string | undefined, sourceRoot = 'src') {
   const file = `${sourceRoot}/app.module.ts`;
-  if (source !== undefined) tree.create(file, source);
-  const result = await runner.runSchematic('nest-add', { sourceRoot }, tree);
-  return { source: source && result.readContent(file), said: said.join('\n') };
+  const { tree, said } = await run(source === undefined ? {} : { [file]: source }, sourceRoot);
+  return { source: source && tree.readContent(file), said };
+}
+
+const MAIN = `import { NestFactory } from '@nestjs/core';
+import { AppModule } from './app.module.js';
+
+async function bootstrap() {
+  const app = await NestFactory.create(AppModule);
+  await app.listen(process.env.PORT ?? 3000);
+}
+void bootstrap();
+`;
+
+/** Runs the schematic on a main.ts, and returns what it becomes. */
+async function addTo(main: string) {
+  const { tree, said } = await run({ 'src/app.module.ts': GENERATED, 'src/main.ts': main });
+  return { main: tree.readContent('src/main.ts'), said };
 }
 
 describe('nest add nestjs-zookeeper', () => {
+  it.each([
+    ['const app = await NestFactory.create(AppModule);', 'app'],
+    ['const app = await NestFactory.create(AppModule)', 'app'],
+    [
+      'const server = await NestFactory.create<NestFastifyApplication>(\n    AppModule,\n    new FastifyAdapter({ trustProxy: f() }),\n  );',
+      'server',
+    ],
+    [
+      'let app = await NestFactory.createApplicationContext(AppModule, { bufferLogs: true });',
+      'app',
+    ],
+  ])('enables the shutdown hooks after %j', async (statement, app) => {
+    const before = MAIN.replace('const app = await NestFactory.create(AppModule);', statement);
+    const { main, said } = await addTo(before);
+    expect(main).toBe(before.replace(statement, `${statement}\n  ${app}.enableShutdownHooks();`));
+    expect(said).not.toContain('main.ts');
+    expect((await addTo(main)).main).toBe(main);
+  });
+
+  it.each([
+    'void run();\n',
+    MAIN.replace('(AppModule);', '(AppModule).then((app) => app);'),
+    MAIN.replace('(AppModule);', '(AppModule'),
+    MAIN + MAIN.replace('bootstrap', 'other'),
+    'NestFactory.create(AppModule).then((app) => app.listen(3000));\n',
+  ])('does not change another main.ts, and says what to call: %#', async (before) => {
+    const { main, said } = await addTo(before);
+    expect(main).toBe(before);
+    expect(said).toContain('src/main.ts was not changed. Call app.enableShutdownHooks()');
+  });
+
   it("imports the module into a generated application's root module", async () => {
     const { source, said } = await add(GENERATED);
     expect(source).toBe(
