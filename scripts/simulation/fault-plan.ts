@@ -110,6 +110,11 @@ function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
   const targets = processes.map(({ name }) => name);
   if (processes.some(({ nest }) => nest)) return [{ kind: 'shut down', targets }];
   const lengths = [BEYOND_SESSION];
+  const readers = processes.filter(({ onlyReads }) => onlyReads);
+  if (readers.length > 0) {
+    const serversOfReaders = readers.map(({ name }) => `server of ${name}`);
+    return [{ kind: 'isolate server', targets: serversOfReaders, lengths }];
+  }
   const faults: SuitableFault[] = [
     { kind: 'pause', targets, lengths },
     { kind: 'pause, then cut requests', targets, lengths },
@@ -119,11 +124,6 @@ function suitableFaults({ lag, processes, jobs }: Setting): SuitableFault[] {
   if (lag[1] >= LONG_LAG) faults.push({ kind: 'lose create reply', targets });
   const slow = processes.filter(({ clockRate }) => clockRate <= SLOW_CLOCK);
   if (slow.length > 0) faults.push({ kind: 'cut', targets: slow.map(({ name }) => name), lengths });
-  const readers = processes.filter(({ onlyReads }) => onlyReads);
-  if (readers.length > 0) {
-    const serversOfReaders = readers.map(({ name }) => `server of ${name}`);
-    faults.push({ kind: 'isolate server', targets: serversOfReaders, lengths });
-  }
   if (jobs.includes('long hold')) faults.push({ kind: 'delete node', targets });
   if (jobs.includes('burst on a mutex'))
     faults.push({ kind: 'sleep of a holder', targets, lengths });
