@@ -1,6 +1,7 @@
 export {
   type Acl,
   type Auth,
+  BadKeyError,
   BadOptionError,
   ConnectionError,
   type ConnectionMessage,

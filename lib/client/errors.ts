@@ -28,7 +28,7 @@ export abstract class CoordinationError extends Error {
  * @publicApi
  */
 export class BadOptionError extends CoordinationError {
-  readonly code = 'BAD_OPTION';
+  readonly code: 'BAD_OPTION' | 'BAD_KEY' = 'BAD_OPTION';
 
   constructor(
     readonly option: string,
@@ -44,6 +44,17 @@ export class BadOptionError extends CoordinationError {
       options,
     );
   }
+}
+
+/**
+ * The key of a lock or a semaphore, or the name of an election, is empty, too long or contains NUL, or a list of keys is
+ * empty or contains a key twice. A handler answers it with 400, because keys are usually made from requests. A key that is
+ * no string is a BadOptionError.
+ *
+ * @publicApi
+ */
+export class BadKeyError extends BadOptionError {
+  override readonly code = 'BAD_KEY';
 }
 
 /**

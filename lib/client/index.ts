@@ -1,5 +1,6 @@
 export type { StateChange } from './connection-state.js';
 export {
+  BadKeyError,
   BadOptionError,
   ConnectionError,
   CoordinationError,

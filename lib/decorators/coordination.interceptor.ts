@@ -82,8 +82,9 @@ function isEvent(context: ExecutionContext): boolean {
 
 /** The sender of an event gets no answer, so only the log can tell that the event was not handled. */
 function logLostEvent(error: CoordinationError, requirement: Requirement, call: HandlerCall): void {
-  const { code, message, key = String(call.keyOf(requirement)) } = error;
+  const { code, message, key = call.keyOf(requirement) } = error;
+  const forKey = key === undefined ? '' : ` for the key ${JSON.stringify(String(key))}`;
   loggerOf(requirement.connection).error(
-    `event handler ${requirement.label} failed with ${code} for the key ${JSON.stringify(key)}, and the event may be lost: ${message}`,
+    `event handler ${requirement.label} failed with ${code}${forKey}, and the event may be lost: ${message}`,
   );
 }

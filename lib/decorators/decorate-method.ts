@@ -23,6 +23,7 @@ export function decorateMethod(
   createRequirement: (target: object, method: string | symbol) => Requirement,
 ): MethodDecorator {
   return (target, method, descriptor) => {
+    checkLegacyMethod(decorator, target, method);
     if (typeof target === 'function') {
       throw new MisuseError(
         `${decorator} does not work on the static method ${target.name}.${String(method)}: Nest injects a ${service} only into instances. Make it a method of a provider`,
@@ -76,6 +77,17 @@ export function checkCalled(decorator: string, args: readonly unknown[]): void {
   const [target, method] = args as [object, string | symbol];
   throw new MisuseError(
     `${decorator} on ${target.constructor.name}.${String(method)} has no effect without parentheses: write ${decorator}(…)`,
+  );
+}
+
+/** Rejects a decorator on a class, and the standard decorators of ECMAScript, which cannot inject a service. */
+export function checkLegacyMethod(decorator: string, target: object, method: unknown): void {
+  if (typeof method === 'string' || typeof method === 'symbol') return;
+  const { name } = target as { name?: unknown };
+  throw new MisuseError(
+    method === undefined
+      ? `${decorator} is on the class ${String(name)}: write it on each method of the class that needs it`
+      : `${decorator} is on ${String(name)} as a standard decorator: set experimentalDecorators and emitDecoratorMetadata in the tsconfig.json that the build uses, as Nest needs`,
   );
 }
 

@@ -13,18 +13,21 @@ import type { AcquirePermitOptions } from '../services/semaphore.service.js';
 export type LockableMethod = (...args: never[]) => Promise<unknown> | Observable<unknown>;
 
 /**
- * A key, a list of keys that are locked together, or a function that makes them from the arguments of the method.
+ * A key, a list of keys that are locked together, or a function that makes them from the arguments of the method. Inside
+ * a function that is no arrow function, `this` is the instance.
  *
  * @publicApi
  */
-export type LockKey<M extends LockableMethod> = LockKeys | ((...args: Parameters<M>) => LockKeys);
+export type LockKey<M extends LockableMethod, This = object> =
+  LockKeys | ((this: This, ...args: Parameters<M>) => LockKeys);
 
 /**
- * A key, or a function that makes it from the arguments of the method.
+ * A key, or a function that makes it from the arguments of the method, as a {@link LockKey}.
  *
  * @publicApi
  */
-export type SemaphoreKey<M extends LockableMethod> = string | ((...args: Parameters<M>) => string);
+export type SemaphoreKey<M extends LockableMethod, This = object> =
+  string | ((this: This, ...args: Parameters<M>) => string);
 
 /**
  * Options of `@DistributedLock` and `@DistributedSemaphore`. `wait`, `holdAtMost`, `fairness`, `linger`,
@@ -77,25 +80,29 @@ export interface KeyFromContext<K extends LockKeys = LockKeys> {
 }
 
 /**
- * A decorator for instance methods like `M`.
+ * A decorator for methods like `M` of instances of `This`.
  *
  * @publicApi
  */
-export type LockDecorator<M> = <T extends object>(
-  // A constructor as target means a static method, which has no instance with an injected service.
-  // eslint-disable-next-line @typescript-eslint/no-unsafe-function-type
-  target: T extends Function ? never : T,
+export type LockDecorator<M, This = object> = (
+  // Only a constructor has a prototype. As target it means a static method, which has no instance with a service.
+  target: This & { prototype?: never },
   method: string | symbol,
   descriptor: TypedPropertyDescriptor<M>,
 ) => void;
 
 /**
- * A method whose calls may be skipped: its promise may resolve to undefined.
+ * A method whose calls may be skipped: its promise may resolve to undefined. For another method, the compiler's message
+ * contains the text of this type.
  *
  * @publicApi
  */
 export type Skippable<M extends LockableMethod> = M &
-  (ReturnType<M> extends Promise<infer R> ? (undefined extends R ? unknown : never) : unknown);
+  (ReturnType<M> extends Promise<infer R>
+    ? undefined extends R
+      ? unknown
+      : { 'A skipped call resolves to undefined': 'Declare the result as Promise<T | undefined>' }
+    : unknown);
 
 /** Options without `onBusy: 'skip'`. */
 export type Unskipped<O extends LeaseDecoratorOptions> = O & {

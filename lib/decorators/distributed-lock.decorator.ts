@@ -35,17 +35,17 @@ import { LOCK } from './lease-requirement.js';
  *
  * @publicApi
  */
-export function DistributedLock<M extends LockableMethod>(
-  key: LockKey<M>,
+export function DistributedLock<M extends LockableMethod, This = object>(
+  key: LockKey<M, This>,
   options?: Unskipped<DistributedLockOptions>,
-): LockDecorator<M>;
-export function DistributedLock<M extends LockableMethod>(
-  key: LockKey<M>,
+): LockDecorator<M, This>;
+export function DistributedLock<M extends LockableMethod, This = object>(
+  key: LockKey<M, This>,
   options: Skipped<DistributedLockOptions>,
-): LockDecorator<M & Skippable<M>>;
-export function DistributedLock<M extends LockableMethod>(
+): LockDecorator<M & Skippable<M>, This>;
+export function DistributedLock<M extends LockableMethod, This = object>(
   options: KeyFromContext & Unskipped<DistributedLockOptions>,
-): LockDecorator<M>;
+): LockDecorator<M, This>;
 export function DistributedLock(
   ...args: [key: unknown, options?: DistributedLockOptions]
 ): MethodDecorator {

@@ -24,17 +24,17 @@ import { SEMAPHORE } from './lease-requirement.js';
  *
  * @publicApi
  */
-export function DistributedSemaphore<M extends LockableMethod>(
-  key: SemaphoreKey<M>,
+export function DistributedSemaphore<M extends LockableMethod, This = object>(
+  key: SemaphoreKey<M, This>,
   options: Unskipped<DistributedSemaphoreOptions>,
-): LockDecorator<M>;
-export function DistributedSemaphore<M extends LockableMethod>(
-  key: SemaphoreKey<M>,
+): LockDecorator<M, This>;
+export function DistributedSemaphore<M extends LockableMethod, This = object>(
+  key: SemaphoreKey<M, This>,
   options: Skipped<DistributedSemaphoreOptions>,
-): LockDecorator<M & Skippable<M>>;
-export function DistributedSemaphore<M extends LockableMethod>(
+): LockDecorator<M & Skippable<M>, This>;
+export function DistributedSemaphore<M extends LockableMethod, This = object>(
   options: KeyFromContext<string> & Unskipped<DistributedSemaphoreOptions>,
-): LockDecorator<M>;
+): LockDecorator<M, This>;
 export function DistributedSemaphore(
   ...args: [key: unknown, options?: DistributedSemaphoreOptions]
 ): MethodDecorator {

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { checkOptions } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../services/tokens.js';
-import { isMethod } from './decorate-method.js';
+import { checkLegacyMethod, isMethod } from './decorate-method.js';
 import { injectService } from './injected-service.js';
 import { MisuseError } from './requirement.js';
 
@@ -57,6 +57,7 @@ function listener(
   options: ElectionListenerOptions = {},
 ): MethodDecorator {
   return (target, method, descriptor) => {
+    checkLegacyMethod(decorator, target, method);
     const isStatic = typeof target === 'function';
     const owner = isStatic ? target.name : target.constructor.name;
     const label = `${decorator} on ${owner}.${String(method)}`;

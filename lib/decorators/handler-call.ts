@@ -54,13 +54,13 @@ export class HandlerCall {
    * Returns the handler's call that this call of a decorated method belongs to. Undefined for other
    * decorated methods in the same async context, which acquire their own guards.
    */
-  static claim(requirement: Requirement, args: unknown[]): HandlerCall | undefined {
+  static claim(requirement: Requirement, self: unknown, args: unknown[]): HandlerCall | undefined {
     const call = HandlerCall.current.getStore();
     const slot = call?.slotOf(requirement);
     if (!call || !slot) return undefined;
     if (!slot.latestRun) return call;
     // An interceptor that retries subscribes again: the method runs again under the same guard.
-    const isRetry = !call.closed && call.hasKeyFor(slot, args);
+    const isRetry = !call.closed && call.hasKeyFor(slot, call.callWith(self, args));
     return isRetry ? call : undefined;
   }
 
@@ -72,7 +72,9 @@ export class HandlerCall {
       for (const slot of this.slots) {
         const { requirement } = slot;
         if (requirement.keyFromArguments) return undefined;
-        if (!(await this.acquire(slot, []))) return toObservable(this.fallback(requirement, []));
+        const call = this.callWith(undefined, []);
+        if (!(await this.acquire(slot, call)))
+          return toObservable(this.fallback(requirement, call));
       }
       return undefined;
     });
@@ -85,14 +87,20 @@ export class HandlerCall {
   };
 
   /** Runs `method`, the handler with the decorators inside `requirement`. */
-  run(requirement: Requirement, args: unknown[], method: () => unknown): Promise<unknown> {
+  run(
+    requirement: Requirement,
+    self: unknown,
+    args: unknown[],
+    method: () => unknown,
+  ): Promise<unknown> {
     const slot = this.slotOf(requirement)!;
+    const call = this.callWith(self, args);
     const { latestRun } = slot;
     const run = this.whileActive(async () => {
       // An interceptor that timed out may have left the earlier run behind; the guard admits one at a time.
       if (latestRun) await latestRun;
-      const guard = slot.guard?.held ? slot.guard : await this.acquire(slot, args);
-      if (!guard) return this.fallback(requirement, args);
+      const guard = slot.guard?.held ? slot.guard : await this.acquire(slot, call);
+      if (!guard) return this.fallback(requirement, call);
       if (latestRun && this.closed) throw this.disconnected(slot);
       this.checkOuterGuards(slot);
       const inside = slot === this.slots.at(-1) ? undefined : this;
@@ -143,23 +151,21 @@ export class HandlerCall {
     return this.slots.find((slot) => slot.requirement === requirement);
   }
 
-  private hasKeyFor({ requirement, key }: Slot, args: unknown[]): boolean {
+  private hasKeyFor({ requirement, key }: Slot, call: MethodCall): boolean {
     try {
-      return isDeepStrictEqual(key, requirement.keyOf(this.callWith(args)));
+      return isDeepStrictEqual(key, requirement.keyOf(call));
     } catch {
       // The method's own call makes the same key and rejects with this error.
       return false;
     }
   }
 
-  private async acquire(slot: Slot, args: unknown[]): Promise<CallGuard | undefined> {
+  private async acquire(slot: Slot, call: MethodCall): Promise<CallGuard | undefined> {
     const { requirement } = slot;
-    const call = this.callWith(args);
-    const key = requirement.keyOf(call);
-    slot.key = key;
-    if (this.closed) throw this.disconnected(slot);
     let guard: CallGuard | undefined;
     try {
+      const key = (slot.key = requirement.keyOf(call));
+      if (this.closed) throw this.disconnected(slot);
       const service = this.serviceOf(requirement);
       guard = await requirement.acquire(service, key, call, this.disconnect.signal);
     } catch (error) {
@@ -172,8 +178,7 @@ export class HandlerCall {
     return guard;
   }
 
-  private fallback(requirement: Requirement, args: unknown[]): unknown {
-    const call = this.callWith(args);
+  private fallback(requirement: Requirement, call: MethodCall): unknown {
     const answer = requirement.fallback(this.serviceOf(requirement), requirement.keyOf(call), call);
     if (!(answer instanceof Promise)) return answer;
     // The fallback may have read who leads, and failed for want of a connection.
@@ -184,8 +189,8 @@ export class HandlerCall {
     });
   }
 
-  private callWith(args: unknown[]): MethodCall {
-    return { args, context: this.context };
+  private callWith(self: unknown, args: unknown[]): MethodCall {
+    return { self, args, context: this.context };
   }
 
   /** Marks an error as caused by a requirement, so that the interceptor maps it. */

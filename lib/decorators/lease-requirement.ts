@@ -147,13 +147,13 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
     throw new BadOptionError(this.named('wait'), wait, expected);
   }
 
-  private makeKey({ args, context }: MethodCall): unknown {
+  private makeKey({ self, args, context }: MethodCall): unknown {
     const { source } = this;
     switch (source.from) {
       case 'name':
         return source.key;
       case 'arguments':
-        return source.key(...(args as never[]));
+        return Reflect.apply(source.key, self, args);
       case 'context':
         if (context) return source.key(context);
         throw new MisuseError(

@@ -41,10 +41,10 @@ export function wrapMethod<M extends (...args: never[]) => unknown>(
   return new Proxy(method, {
     apply(target, self: unknown, args: unknown[]) {
       const run = () => Reflect.apply(target, self, args) as unknown;
-      const handlerCall = HandlerCall.claim(requirement, args);
-      if (handlerCall) return handlerCall.run(requirement, args, run);
+      const handlerCall = HandlerCall.claim(requirement, self, args);
+      if (handlerCall) return handlerCall.run(requirement, self, args, run);
       const service = () => injectedService(self, property, requirement);
-      const call: Call = { requirement, inner, args, context: undefined, service, run };
+      const call: Call = { requirement, inner, self, args, context: undefined, service, run };
       return requirement.returnsObservable ? defer(() => guardStream(call)) : guardPromise(call);
     },
   });

@@ -7,6 +7,8 @@ import { connectionName } from '../services/tokens.js';
 
 /** One call of a decorated method. */
 export interface MethodCall {
+  /** The instance; undefined in a handler's interceptor. */
+  readonly self: unknown;
   /** Empty in a handler's interceptor, which runs before the pipes. */
   readonly args: unknown[];
   /** Only for calls of handlers. */

@@ -20,7 +20,7 @@ interface HttpResponse {
 
 /**
  * Answers uncaught errors of this library in the same way as the decorators on handlers do: on HTTP with
- * 409 for busy, 503 with Retry-After for a timeout or without a connection, and so on; on RPC and
+ * 409 for busy, 503 with Retry-After for a timeout or without a connection, 400 for an unusable key, and so on; on RPC and
  * WebSocket with that transport's exception. For handlers that use LockService or call locked providers:
  * `{ provide: APP_FILTER, useClass: ZkExceptionFilter }`. Override `toException` for other answers.
  *
@@ -111,6 +111,7 @@ const UNAVAILABLE: Answer = {
 };
 
 const ANSWERS: Readonly<Record<string, Answer>> = {
+  BAD_KEY: { status: 400, message: 'A name in the request is empty, too long or not allowed' },
   BUSY: { status: 409, message: 'Busy with other requests' },
   TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
   DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },

@@ -1,4 +1,4 @@
-import { BadOptionError } from '../client/errors.js';
+import { BadKeyError, BadOptionError } from '../client/errors.js';
 
 /** UTF-16 units. The limit bounds the path that each request about the lock carries. */
 const MAX_KEY_LENGTH = 1024;
@@ -22,22 +22,20 @@ export type LockKeys = string | readonly string[];
 /** Checks a key or a list of keys. A list has at least one key, and no key twice. */
 export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys {
   if (!Array.isArray(keys)) return checkKey(keys, what);
-  if (keys.length === 0) throw new BadOptionError(what, keys, 'at least one key');
+  if (keys.length === 0) throw new BadKeyError(what, keys, 'at least one key');
   for (const key of keys) checkKey(key, what);
   const duplicate: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
   if (duplicate !== undefined) {
     const message = `${what} ${JSON.stringify(duplicate)} appears twice in the list`;
-    throw new BadOptionError(what, duplicate, { message });
+    throw new BadKeyError(what, duplicate, { message });
   }
 }
 
 export function checkKey(key: unknown, what = 'key'): asserts key is string {
-  const valid =
-    typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
-  if (!valid) {
-    const expected = `a non-empty string of at most ${MAX_KEY_LENGTH} characters without NUL`;
-    throw new BadOptionError(what, key, expected);
-  }
+  const expected = `a non-empty string of at most ${MAX_KEY_LENGTH} characters without NUL`;
+  if (typeof key !== 'string') throw new BadOptionError(what, key, expected);
+  const usable = key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
+  if (!usable) throw new BadKeyError(what, key, expected);
 }
 
 /** Returns the znode of a key's lock. Different keys have different znodes, all in `<namespace>/locks`. */

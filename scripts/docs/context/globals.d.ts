@@ -43,6 +43,7 @@ declare global {
   class Context {
     protected readonly locks: zk.LockService;
     protected readonly semaphores: zk.SemaphoreService;
+    protected readonly region: string;
     protected readonly stock: { deduct(goodsNo: string, token: bigint): Promise<void> };
     transfer(): Promise<void>;
     search(): Promise<void>;

@@ -21,6 +21,7 @@ import { APP_FILTER, REQUEST, Reflector } from '@nestjs/core';
 import {
   currentLease,
   DistributedLock,
+  DistributedSemaphore,
   LockBusyError,
   LockService,
   ZkExceptionFilter,
@@ -103,11 +104,74 @@ describe('a locked HTTP handler', () => {
     await expect(app.get(Shop).find('abc')).rejects.toThrow(/Shop\.find.*ExecutionContext/s);
   });
 
-  it.each(['', undefined, 42])('fails if its key function returns %j', async (key) => {
+  it('makes its key from its instance too', async () => {
+    @Controller()
+    class Shop {
+      private readonly region = 'north';
+      @Post('lock/:goodsNo')
+      @DistributedLock(function (goodsNo) {
+        return `${this.region}:${goodsNo}`;
+      })
+      async lock(@Param('goodsNo', Upper) goodsNo: string) {
+        return [goodsNo, currentLease()?.key];
+      }
+      @Post('permit/:goodsNo')
+      @DistributedSemaphore(
+        function (goodsNo) {
+          return `${this.region}:${goodsNo}`;
+        },
+        { permits: 1 },
+      )
+      async permit(@Param('goodsNo') goodsNo: string) {
+        return [goodsNo, currentLease()?.key];
+      }
+    }
+    const app = await apps.listen({ controllers: [Shop] });
+    expect((await request(app.url).post('/lock/a')).body).toEqual(['A', 'north:A']);
+    expect((await request(app.url).post('/permit/a')).body).toEqual(['a', 'north:a']);
+  });
+
+  it.each(['""', '"a\\u0000"', JSON.stringify('a'.repeat(1025)), '["a","a"]', '[]'])(
+    'answers 400 if the key of a request is %.20s',
+    async (key) => {
+      @Controller()
+      class Shop {
+        constructor(@Inject(LockService) private readonly locks: LockService) {}
+        @Post('arguments')
+        @DistributedLock((body) => body.key)
+        async fromArguments(@Body() body: { key: string[] }) {
+          return body;
+        }
+        @Post('context')
+        @DistributedLock({
+          keyFromContext: (context) =>
+            context.switchToHttp().getRequest<{ body: { key: string[] } }>().body.key,
+        })
+        async fromContext() {}
+        @Post('service')
+        async fromService(@Body() { key }: { key: string[] }) {
+          return this.locks.withLock(key, () => 'locked');
+        }
+      }
+      const app = await apps.listen({
+        controllers: [Shop],
+        providers: [{ provide: APP_FILTER, useClass: ZkExceptionFilter }],
+      });
+      for (const route of ['arguments', 'context', 'service']) {
+        const { status, body } = await request(app.url)
+          .post(`/${route}`)
+          .type('json')
+          .send(`{"key":${key}}`);
+        expect([route, status, (body as { code?: string }).code]).toEqual([route, 400, 'BAD_KEY']);
+      }
+    },
+  );
+
+  it.each([undefined, 42])('fails if its key function returns %j', async (key) => {
     @Controller()
     class Shop {
       @Get()
-      @DistributedLock(() => key as string)
+      @DistributedLock(() => key as never)
       async find() {}
     }
     const app = await apps.listen({ controllers: [Shop] });

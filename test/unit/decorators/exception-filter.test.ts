@@ -3,6 +3,7 @@ import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-hos
 import { RpcException } from '@nestjs/microservices';
 import { WsException } from '@nestjs/websockets';
 import {
+  BadKeyError,
   BadOptionError,
   ConnectionError,
   type CoordinationError,
@@ -43,6 +44,7 @@ function responseOf() {
 
 describe('over HTTP', () => {
   it.each<[number, CoordinationError]>([
+    [400, new BadKeyError('key', '', 'a non-empty string')],
     [409, new LockBusyError('busy')],
     [503, new LockTimeoutError('timeout')],
     [503, new DeadlockError('deadlock', [], {})],

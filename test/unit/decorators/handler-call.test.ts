@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import {
-  BadOptionError,
+  BadKeyError,
   DistributedLock,
   type Entry,
   type LockOptions,
@@ -152,8 +152,8 @@ describe('the call of a locked handler', () => {
     const raised: unknown = await call
       .runWithin(() => handlers.argument(''))
       .catch((e: unknown) => e);
-    expect(raised).toBeInstanceOf(BadOptionError);
-    expect(call.sourceOf(raised)).toBeUndefined();
+    expect(raised).toBeInstanceOf(BadKeyError);
+    expect(call.sourceOf(raised)?.label).toBe('Handlers.argument');
 
     const other = callOf('argument');
     other.cancelWaits();

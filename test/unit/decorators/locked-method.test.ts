@@ -7,6 +7,7 @@ import {
   DistributedSemaphore,
   LeaderOnly,
   MisuseError,
+  OnElected,
 } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
 import { silent, startUnconnected } from '../../support/nest-apps.js';
@@ -215,6 +216,20 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     const descriptor = Object.getOwnPropertyDescriptor(Goods, 'deduct')!;
     const decorator = DistributedLock('k') as MethodDecorator;
     expect(() => decorator(Goods, 'deduct', descriptor)).toThrow(/static method Goods\.deduct/);
+  });
+
+  it.each<[string, unknown]>([
+    ['@DistributedLock', DistributedLock('k')],
+    ['@DistributedSemaphore', DistributedSemaphore('k', { permits: 1 })],
+    ['@LeaderOnly', LeaderOnly('k')],
+    ['@OnElected', OnElected('k')],
+  ])('%s on a class, or as a standard decorator', (name, decorator) => {
+    class Goods {}
+    const decorate = decorator as (...args: unknown[]) => void;
+    expect(() => decorate(Goods)).toThrow(`${name} is on the class Goods: write it on each method`);
+    expect(() => decorate(function deduct() {}, { kind: 'method' })).toThrow(
+      new RegExp(`${name} is on deduct as a standard decorator: set experimentalDecorators`),
+    );
   });
 
   it.each<[string, unknown]>([

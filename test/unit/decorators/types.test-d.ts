@@ -39,6 +39,32 @@ export class Accepted {
     return goodsNo.repeat(count);
   }
 
+  private readonly prefix = 'goods';
+
+  @DistributedLock(function (goodsNo, count) {
+    return [this.prefix, goodsNo.toUpperCase(), count.toFixed()];
+  })
+  async keyOfInstance(goodsNo: string, count: number) {
+    return goodsNo.repeat(count);
+  }
+
+  @DistributedLock(function (this: Accepted, goodsNo: string) {
+    return this.prefix + goodsNo;
+  })
+  async keyOfDeclaredInstance(goodsNo: string) {
+    return goodsNo;
+  }
+
+  @DistributedSemaphore(
+    function (goodsNo) {
+      return this.prefix + goodsNo;
+    },
+    { permits: 1 },
+  )
+  async permitOfInstance(goodsNo: string) {
+    return goodsNo;
+  }
+
   @DistributedLock((first, ...others) => `${first.length}${others.length}`)
   async genericMethod<T extends string>(first: T, ...others: number[]): Promise<T> {
     return others.length > 0 ? first : first;
@@ -150,6 +176,18 @@ export class Refused {
   synchronous(): string {
     return '';
   }
+
+  @DistributedLock(function () {
+    // @ts-expect-error the class has no such property
+    return this.nothing;
+  })
+  async keyOfMissingProperty(): Promise<void> {}
+
+  // @ts-expect-error another class
+  @DistributedLock(function (this: Accepted) {
+    return 'stock';
+  })
+  async keyOfAnotherClass(): Promise<void> {}
 
   // @ts-expect-error the method has no number argument for the key function
   @DistributedLock((goodsNo: number) => goodsNo.toFixed())
@@ -273,6 +311,10 @@ export class Refused {
   @DistributedLock('stock')
   property = 1;
 }
+
+// @ts-expect-error a decorator for methods
+@DistributedLock('stock')
+export class RefusedClass {}
 
 /** applyDecorators() does not pass the method's type on. */
 export const LockedRoute = (): MethodDecorator =>
