@@ -39,7 +39,7 @@ export function injectedService(
   if (service) return service;
   const { label, decorator, service: missing } = requirement;
   throw new MisuseError(
-    `${label} has a ${decorator} but was called on an object that Nest did not create, so it has no injected ${missing}. The method was not run. Let Nest create the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory`,
+    `${label} has a ${decorator} but was called on an object that Nest did not create, so it has no injected ${missing}. The method was not run. Let Nest create the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory; in a unit test, pass it to inject() of a FakeLocks of nestjs-zookeeper/testing`,
   );
 }
 
@@ -51,7 +51,7 @@ function propertyOf({ decorator, service, connection }: Injected): symbol {
       connection === DEFAULT_CONNECTION ? '' : `, name: ${JSON.stringify(connection)}`;
     // Nest prints the description if it cannot inject the service.
     property = Symbol(
-      `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module`,
+      `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module; in a unit test, add the providers of a FakeLocks of nestjs-zookeeper/testing`,
     );
     properties.set(id, property);
   }

@@ -132,7 +132,9 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     { context }: MethodCall,
   ): Promise<TermGuard | undefined> {
     const { election, otherwise } = this;
-    const guard = service.enter(election);
+    const guard = (service as Partial<LeaderService>).enter?.(election);
+    const isReal = guard ? typeof guard.held === 'boolean' : service.isLeader?.(election) === false;
+    if (!isReal) throw this.mocked();
     if (guard) return guard;
     // A skipped handler would answer success although nothing was done.
     if (otherwise === 'throw' || (otherwise === undefined && context)) {

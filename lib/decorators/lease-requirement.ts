@@ -19,7 +19,8 @@ import {
 /** LockService or SemaphoreService. */
 interface LeaseProvider {
   readonly defaultWait: number;
-  enter(key: LockKeys, options: object): Promise<Entry>;
+  /** Undefined for a mock. */
+  enter?(key: LockKeys, options: object): Promise<Entry | undefined>;
 }
 
 /** The differences between `@DistributedLock` and `@DistributedSemaphore`. */
@@ -116,7 +117,9 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
   ): Promise<CallGuard | undefined> {
     this.checkDefaultWait(service.defaultWait);
     try {
-      const { lease, run, release } = await service.enter(key, { ...this.acquireOptions, signal });
+      const entry = await service.enter?.(key, { ...this.acquireOptions, signal });
+      if (typeof entry?.lease?.held !== 'boolean') throw this.mocked();
+      const { lease, run, release } = entry;
       return {
         get held() {
           return lease.held;

@@ -185,8 +185,7 @@ export abstract class Candidate {
   private async runCampaign(): Promise<void> {
     while (this.wanted && !this.closing.signal.aborted) {
       try {
-        const { term, session } = await this.elected();
-        await (this.serving = this.serve(term, session));
+        await this.whenElected((term) => (this.serving = this.serve(term)), this.closing.signal);
       } catch (error) {
         // The abort caused the error.
         if (this.closing.signal.aborted) break;
@@ -200,7 +199,11 @@ export abstract class Candidate {
     if (this.client.state === 'CLOSED') void this.end(false);
   }
 
-  private async elected(): Promise<{ term: LeaseTerm; session: Session }> {
+  /** Calls `serve` when this candidate is elected. Resolves when `serve` has settled. */
+  protected async whenElected(
+    serve: (term: LeaseTerm) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { client, key, path: parent, rank } = this;
     const marker = markerWith(rank.priority, this.marker);
     const data = Buffer.from(this.id);
@@ -211,7 +214,7 @@ export abstract class Candidate {
         client,
         { ...rank, marker, data, nodeAhead: lastBefore },
         {
-          signal: this.closing.signal,
+          signal,
           onBlocked: (own) => {
             this.reported = undefined;
             // If it fails, the wait fails as well.
@@ -224,7 +227,12 @@ export abstract class Candidate {
       const { session, nodes, children } = position;
       if (!isOutranked(rank, children)) {
         const grant = new Ownership(client, 'election', parent, position).grant();
-        return { term: new LeaseTerm(grant.lease(this.key), this.id), session };
+        const term = new LeaseTerm(grant.lease(this.key), this.id);
+        const serving = serve(term);
+        if (this.priority !== undefined && this.current === term) {
+          void this.endWhenOutranked(term, session);
+        }
+        return serving;
       }
       await Promise.all(nodes.map((node) => session.guaranteedDelete(node)));
     }
@@ -239,7 +247,7 @@ export abstract class Candidate {
     follows.publish({ candidate: this, leader });
   }
 
-  private async serve(term: LeaseTerm, session: Session): Promise<void> {
+  private async serve(term: LeaseTerm): Promise<void> {
     try {
       // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
@@ -254,7 +262,6 @@ export abstract class Candidate {
       publishElected(this, term);
       this.leadershipWaiters.emit();
       this.listeners.emit(term);
-      if (this.priority !== undefined) void this.endWhenOutranked(term, session);
       await this.lead(term);
     } finally {
       this.current = undefined;

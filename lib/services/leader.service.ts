@@ -213,7 +213,7 @@ export class LeaderService {
     return candidate?.state === 'closed' ? undefined : candidate;
   }
 
-  private join<C extends LeaderLatch | LeaderSelector>(election: string, candidate: C): C {
+  protected join<C extends LeaderLatch | LeaderSelector>(election: string, candidate: C): C {
     if (this.refusal) {
       const message = `election ${JSON.stringify(election)} is refused: ${this.refusal.message}`;
       throw new ShuttingDownError(message, { key: election, cause: this.refusal });

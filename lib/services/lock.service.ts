@@ -212,7 +212,7 @@ export class LockService extends LeaseService {
     };
   }
 
-  private lockOf(key: string, { mode = 'exclusive', path, reentrant }: LockOptions): Lock {
+  protected lockOf(key: string, { mode = 'exclusive', path, reentrant }: LockOptions): Lock {
     const exactPath = path ?? lockPath(this.client.namespace, key);
     return new LOCKS[mode](this.client, exactPath, { key, reentrant });
   }

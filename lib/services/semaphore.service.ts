@@ -173,7 +173,7 @@ export class SemaphoreService extends LeaseService {
     };
   }
 
-  private semaphoreOf(key: string, { permits, path: exactPath }: SemaphoreQuery): Semaphore {
+  protected semaphoreOf(key: string, { permits, path: exactPath }: SemaphoreQuery): Semaphore {
     const path = this.pathOf(key, exactPath);
     return new Semaphore(this.client, path, {
       key,
@@ -182,7 +182,7 @@ export class SemaphoreService extends LeaseService {
   }
 
   /** The znode of the number is a sibling of the semaphore's own directories. */
-  private sharedPermits(path: string): SharedCount {
+  protected sharedPermits(path: string): SharedCount {
     return new SharedCount(this.client, `${path}/permits`);
   }
 

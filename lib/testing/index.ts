@@ -1,4 +1,5 @@
 export type { EmbeddedZooKeeperOptions, Faults, FaultScope, Undo } from '../embedded/index.js';
+export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';
 export type { ProcessOptions, SimulationOptions } from './simulation/options.js';

@@ -29,7 +29,17 @@ const MAY_IMPORT = {
   terminus: ['tokens', 'services', 'client'],
   schedule: ['decorators'],
   opentelemetry: ['diagnostics', 'client'],
-  testing: ['module', 'tokens', 'client', 'embedded', 'protocol'],
+  testing: [
+    'module',
+    'tokens',
+    'services',
+    'recipes',
+    'internals',
+    'vocabulary',
+    'client',
+    'embedded',
+    'protocol',
+  ],
 } as const satisfies Record<string, readonly string[]>;
 type Part = keyof typeof MAY_IMPORT;
 
@@ -41,7 +51,7 @@ const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
 const MAX_FILES = 160;
-const MAX_LINES = 19_500;
+const MAX_LINES = 19_900;
 
 const MAX_LINES_OF_FILE = 300;
 

@@ -1,0 +1,256 @@
+import { ZkClient } from '../client/index.js';
+import {
+  type AcquireOptions,
+  type LeaderLatch,
+  type LeaderParticipant,
+  type LeaderSelector,
+  LeaseLostError,
+  type Lock,
+  LockRevokedError,
+  type PermitOptions,
+  type Recipe,
+  type Semaphore,
+  type SharedCount,
+} from '../recipes/index.js';
+import { Grant, RESOLVED } from '../recipes/internals/grant.js';
+import {
+  busy,
+  cancelled,
+  timedOut,
+  Waiter,
+  type WaitRequest,
+} from '../recipes/internals/waiter.js';
+import { PermitLimit } from '../recipes/permit-limit.js';
+import { LeaseTerm } from '../recipes/term.js';
+import { electionPath } from '../services/keys.js';
+import { LeaderService } from '../services/leader.service.js';
+import { LockService } from '../services/lock.service.js';
+import { type SemaphoreQuery, SemaphoreService } from '../services/semaphore.service.js';
+
+/*
+ * The services of FakeLocks. The services and recipes are the real ones: they check their options, re-enter, and make
+ * leases, terms and errors. Only the steps that would ask the ensemble are replaced, with the answers of a FakeEnsemble.
+ */
+
+/** Nothing connects to it. */
+const NOWHERE = '127.0.0.1:1';
+
+/** The id of the leader of an election that is busy. */
+const OTHER_PROCESS = 'another process';
+
+/** A client that counts as connected, although there is no server. */
+class FakeClient extends ZkClient {
+  constructor() {
+    const noServer = new Error('FakeLocks has no server; a test that needs one uses TestZooKeeper');
+    super({ connectString: NOWHERE, retry: { type: 'none' } }, () => Promise.reject(noServer));
+  }
+
+  override get state(): 'CONNECTED' {
+    return 'CONNECTED';
+  }
+
+  override get connected(): true {
+    return true;
+  }
+}
+
+interface Held {
+  readonly key: string;
+  readonly recipe: Recipe;
+  readonly count: number;
+}
+
+/** Which keys other processes hold, and what this process holds and waits for. */
+export class FakeEnsemble {
+  readonly client = new FakeClient();
+  private readonly busyKeys = new Set<string>();
+  private readonly held = new Map<Grant, Held>();
+  private readonly waiting = new Set<{ readonly key: string; readonly proceed: () => void }>();
+  private lastToken = 0n;
+
+  isBusy(key: string): boolean {
+    return this.busyKeys.has(key);
+  }
+
+  busy(key: string): void {
+    this.busyKeys.add(key);
+  }
+
+  free(key: string): void {
+    this.busyKeys.delete(key);
+    for (const waiter of [...this.waiting].filter((each) => each.key === key)) {
+      this.waiting.delete(waiter);
+      waiter.proceed();
+    }
+  }
+
+  lose(key: string): void {
+    this.busy(key);
+    const cause = new Error('the test called FakeLocks.lose()');
+    const reason = new LeaseLostError(`the lease on ${key} was lost: ${cause.message}`, {
+      key,
+      cause,
+    });
+    for (const grant of this.grantsOf(key)) {
+      this.held.delete(grant);
+      grant.end('lost', reason);
+      grant.notifyLoss();
+    }
+  }
+
+  revoke(key: string): void {
+    const reason = new LockRevokedError(`a client requested the revocation of ${key}`, { key });
+    for (const grant of this.grantsOf(key)) grant.revoke(reason);
+  }
+
+  /** Returns the number of permits that this process holds. */
+  permitsHeld(key: string): number {
+    const permits = [...this.held.values()].filter(
+      (each) => each.key === key && each.recipe === 'semaphore',
+    );
+    return permits.reduce((sum, { count }) => sum + count, 0);
+  }
+
+  grant({ key, path, recipe }: { key: string; path: string; recipe: Recipe }, count = 1): Grant {
+    const grant: Grant = new Grant(
+      {
+        client: this.client,
+        recipe,
+        path,
+        position: { session: undefined as never, nodes: [], pzxid: 0, children: [] },
+        trusted: true,
+        returned: async () => void this.held.delete(grant),
+        end: () => RESOLVED,
+        endAfterGrants() {},
+        watchNodes() {},
+      },
+      ++this.lastToken,
+      'cold',
+    );
+    this.held.set(grant, { key, recipe, count });
+    return grant;
+  }
+
+  /** Grants a lock, or rejects as if its wait were over. A wait without a limit lasts until {@link free}. */
+  async take(
+    lock: Lock,
+    { wait = Infinity, signal, count }: AcquireOptions & { count?: number },
+  ): Promise<Grant> {
+    if (signal?.aborted) throw cancelled(lock, signal);
+    if (!this.isBusy(lock.key)) return this.grant(lock, count);
+    if (wait !== Infinity) throw wait === 0 ? busy(lock) : timedOut(lock, wait);
+    const waiter: Waiter<Grant, WaitRequest> = new Waiter<Grant, WaitRequest>(
+      { wanted: lock, wait, signal },
+      () => stop(),
+    );
+    const stop = this.whenFree(lock.key, () => waiter.resolve(this.grant(lock, count)));
+    return waiter.promise;
+  }
+
+  /** Calls `proceed` at the next {@link free}. Returns a function that prevents that. */
+  whenFree(key: string, proceed: () => void): () => void {
+    const waiter = { key, proceed };
+    this.waiting.add(waiter);
+    return () => void this.waiting.delete(waiter);
+  }
+
+  private grantsOf(key: string): Grant[] {
+    return [...this.held].filter(([, held]) => held.key === key).map(([grant]) => grant);
+  }
+}
+
+export class FakeLockService extends LockService {
+  constructor(private readonly ensemble: FakeEnsemble) {
+    super(ensemble.client);
+  }
+
+  protected override lockOf(...args: Parameters<LockService['lockOf']>): Lock {
+    const lock = super.lockOf(...args);
+    return replaceSteps(lock, {
+      take: (options: AcquireOptions) => this.ensemble.take(lock, options),
+      participants: async () => [],
+      revoke: async () => this.ensemble.revoke(lock.key),
+    });
+  }
+}
+
+export class FakeSemaphoreService extends SemaphoreService {
+  private readonly sharedNumbers = new Map<string, number>();
+
+  constructor(private readonly ensemble: FakeEnsemble) {
+    super(ensemble.client);
+  }
+
+  protected override semaphoreOf(key: string, query: SemaphoreQuery): Semaphore {
+    const { client, ensemble } = this;
+    const semaphore = super.semaphoreOf(key, query);
+    const { path } = semaphore;
+    const permits = query.permits === 'shared' ? this.sharedPermits(path) : query.permits;
+    const limit = new PermitLimit(client, path, permits);
+    return replaceSteps(semaphore, {
+      take: (options: PermitOptions) => ensemble.take(semaphore, options),
+      acquireEach: ({ count = 1, ...options }: PermitOptions) =>
+        Promise.all(Array.from({ length: count }, () => semaphore.acquire(options))),
+      available: async () =>
+        ensemble.isBusy(key) ? 0 : Math.max(0, (await limit.read()) - ensemble.permitsHeld(key)),
+      participants: async () => [],
+    });
+  }
+
+  protected override sharedPermits(path: string): SharedCount {
+    return replaceSteps(super.sharedPermits(path), {
+      get: async () => {
+        const value = this.sharedNumbers.get(path);
+        return value === undefined ? undefined : { value, version: 0 };
+      },
+      set: async (value: number) => void this.sharedNumbers.set(path, value),
+    });
+  }
+}
+
+export class FakeLeaderService extends LeaderService {
+  private readonly terms = new Map<string, LeaseTerm>();
+
+  constructor(private readonly ensemble: FakeEnsemble) {
+    super(ensemble.client);
+  }
+
+  /** Resolves to the leader alone. */
+  override async participants(election: string): Promise<LeaderParticipant[]> {
+    const other = this.ensemble.isBusy(election) ? OTHER_PROCESS : undefined;
+    const term = this.terms.get(election);
+    const id = term?.active ? term.participantId : other;
+    const path = electionPath('', election);
+    return id === undefined ? [] : [{ id, isLeader: true, path, since: new Date(), session: '0' }];
+  }
+
+  protected override join<C extends LeaderLatch | LeaderSelector>(
+    election: string,
+    candidate: C,
+  ): C {
+    const { ensemble, terms } = this;
+    // It leads before `start` returns, unless the election is busy.
+    const whenElected = (serve: (term: LeaseTerm) => Promise<void>, signal: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        const lead = () => {
+          const { key, path, id } = candidate;
+          const grant = ensemble.grant({ key, path, recipe: 'election' });
+          const term = new LeaseTerm(grant.lease(key), id);
+          terms.set(election, term);
+          serve(term).then(resolve, reject);
+        };
+        if (!ensemble.isBusy(election)) return lead();
+        const stop = ensemble.whenFree(election, lead);
+        const leave = () => {
+          stop();
+          reject(signal.reason as Error);
+        };
+        signal.addEventListener('abort', leave, { once: true });
+      });
+    return super.join(election, replaceSteps(candidate, { whenElected }));
+  }
+}
+
+function replaceSteps<T extends object>(recipe: T, steps: object): T {
+  return Object.assign(recipe, steps);
+}
