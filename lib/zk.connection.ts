@@ -7,12 +7,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
-import {
-  ConnectionError,
-  ShuttingDownError,
-  ZkClient,
-  type ZkClientOptions,
-} from './client/index.js';
+import { ConnectionError, ShuttingDownError, ZkClient } from './client/index.js';
 import type { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
@@ -32,8 +27,9 @@ import {
   logLeases,
   logRefusedDeletes,
   logStates,
+  logWireFallback,
 } from './zk.log.js';
-import type { ZkSettings } from './zk.options.js';
+import { requireConnectString, type ZkSettings } from './zk.options.js';
 import { checkShutdownHooks } from './zk.shutdown.js';
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
@@ -90,7 +86,7 @@ export class ZkConnection
   ): Promise<ZkConnection> {
     const server = ensemble ? undefined : await startServer(settings);
     try {
-      const target = ensemble ?? server ?? (settings.client as ZkClientOptions);
+      const target = ensemble ?? server ?? { connectString: requireConnectString(settings, name) };
       const connection = new ZkConnection(name, settings, target, server, explorer, modules);
       connection.startLogging();
       return connection;
@@ -200,7 +196,7 @@ export class ZkConnection
     const { client, logger, server, settings, tracker } = this;
     if (server) {
       logger.warn(
-        `embedded ZooKeeper on ${server.connectString}, for development and tests only: use an ensemble in production`,
+        `embedded ZooKeeper on ${server.connectString}, for development and tests only: use an ensemble in production${settings.client.connectString ? '; connectString is not used' : ''}`,
       );
     }
     // With `logLeases` each loss has a line of its own.
@@ -216,6 +212,7 @@ export class ZkConnection
       logStates(client, logger),
       logFailedConnects(client, logger),
       logRefusedDeletes(client, logger),
+      logWireFallback(logger),
       logLeaders(client, logger),
       logFollows(client, logger),
       logDeadHolders(client, logger),

@@ -29,32 +29,32 @@ const DEFAULT_WARN_AFTER = 30_000;
  */
 export interface ZkNestOptions {
   /** Defaults for options that a call or a decorator leaves out. */
-  defaults?: LeaseDefaults;
+  defaults?: LeaseDefaults | undefined;
   /** Elections to join when the application starts, besides those that decorators name. */
-  elections?: ElectionAtStart[];
+  elections?: ElectionAtStart[] | undefined;
   /**
    * Id of this instance in elections, as other instances see it; for example its network address. Default:
    * host name and process id.
    */
-  participantId?: string;
+  participantId?: string | undefined;
   /**
    * True connects in the background: the application starts even if no server replies, and the next acquire
    * connects again. By default the application starts after the connect, and fails to start without it when the option
    * `retry` gives up: after about 9 seconds.
    */
-  lazyConnection?: boolean;
+  lazyConnection?: boolean | undefined;
   /**
    * Milliseconds from the start of a shutdown (`onModuleDestroy`) that it waits in total until each
    * `takeLeadership` has settled and all leases are released. Then it closes the session, which ends the
    * remaining leases. Default 10,000.
    */
-  shutdownTimeout?: number;
+  shutdownTimeout?: number | undefined;
   /** When the log warns about long waits and holds. The warning names the key and the holders. */
-  warnAfter?: WarnAfter;
+  warnAfter?: WarnAfter | undefined;
   /** True also logs each grant and each release, at the level `debug`. Default false. */
-  logLeases?: boolean;
+  logLeases?: boolean | undefined;
   /** Replaces errors that the decorators raise on handlers; see {@link ErrorMapping}. */
-  mapError?: ErrorMapping;
+  mapError?: ErrorMapping | undefined;
 }
 
 /**
@@ -64,13 +64,16 @@ export interface ZkNestOptions {
  * @publicApi
  */
 export type ZkModuleOptions = ZkNestOptions &
+  Omit<ZkClientOptions, 'connectString'> &
   (
-    | (ZkClientOptions & { embedded?: false })
-    | (Omit<ZkClientOptions, 'connectString'> & {
-        connectString?: undefined;
-        /** Starts a ZooKeeper server in this process, for development and tests. It stores nothing on disk. */
-        embedded: true | EmbeddedZooKeeperOptions;
+    | (Pick<ZkClientOptions, 'connectString'> & {
+        /**
+         * Starts a ZooKeeper server in this process, for development and tests. It stores nothing on disk. If it is not
+         * false, `connectString` is not used: `embedded: process.env.NODE_ENV === 'development'`.
+         */
+        embedded?: boolean | EmbeddedZooKeeperOptions | undefined;
       })
+    | { connectString?: undefined; embedded: true | EmbeddedZooKeeperOptions }
   );
 
 export const ZK_OPTIONS: readonly string[] = [
@@ -95,9 +98,9 @@ export const ZK_OPTIONS: readonly string[] = [
  */
 export interface ZkModuleExtras {
   /** Name of the connection, for applications with several; see getLockServiceToken and the decorators' `connection`. */
-  name?: string;
+  name?: string | undefined;
   /** False makes the connection visible only to modules that import this one. Default true. */
-  isGlobal?: boolean;
+  isGlobal?: boolean | undefined;
 }
 
 /**
@@ -115,18 +118,17 @@ export interface ZkOptionsFactory {
  *
  * @publicApi
  */
-export type ZkModuleAsyncOptions = Pick<
-  ConfigurableModuleAsyncOptions<ZkModuleOptions>,
-  'imports' | 'inject' | 'useFactory' | 'provideInjectionTokensFrom'
-> &
-  ZkModuleExtras & {
-    useClass?: Type<ZkOptionsFactory>;
-    useExisting?: Type<ZkOptionsFactory>;
+export type ZkModuleAsyncOptions = {
+  [Option in 'imports' | 'inject' | 'useFactory' | 'provideInjectionTokensFrom']?:
+    ConfigurableModuleAsyncOptions<ZkModuleOptions>[Option] | undefined;
+} & ZkModuleExtras & {
+    useClass?: Type<ZkOptionsFactory> | undefined;
+    useExisting?: Type<ZkOptionsFactory> | undefined;
   };
 
 /** The checked options with their defaults. ZkClient checks those in `client`. */
 export interface ZkSettings {
-  readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string };
+  readonly client: Omit<ZkClientOptions, 'connectString'> & { connectString?: string | undefined };
   readonly embedded: EmbeddedZooKeeperOptions | undefined;
   readonly defaults: LeaseDefaults;
   readonly elections: ReadonlyMap<string, ElectionOptions>;
@@ -186,15 +188,11 @@ function overdueLimits(warnAfter: WarnAfter): Required<WarnAfter> {
 
 function embeddedOptions(
   embedded: unknown,
-  { connectString, tls }: ZkSettings['client'],
+  { tls }: ZkSettings['client'],
 ): EmbeddedZooKeeperOptions | undefined {
   if (embedded === undefined || embedded === false) return undefined;
   if (embedded !== true && (typeof embedded !== 'object' || embedded === null)) {
     throw new BadOptionError('embedded', embedded, "true, or the embedded server's options");
-  }
-  if (connectString !== undefined) {
-    const expected = 'left out with embedded, whose server has its own address';
-    throw new BadOptionError('connectString', connectString, expected);
   }
   if (tls !== undefined) {
     throw new BadOptionError(
@@ -204,4 +202,12 @@ function embeddedOptions(
     );
   }
   return embedded === true ? {} : embedded;
+}
+
+/** @throws BadOptionError if there is none: the environment variable that it comes from may not be set */
+export function requireConnectString({ client }: ZkSettings, name: string): string {
+  const { connectString } = client;
+  if (connectString) return connectString;
+  const message = `connectString of the ZkModule connection ${JSON.stringify(name)} is ${JSON.stringify(connectString)}: pass hosts as in 'zk1:2181,zk2:2181' (is the environment variable set?), or embedded: true for development`;
+  throw new BadOptionError('connectString', connectString, { message });
 }

@@ -15,13 +15,13 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 370_000, unpacked: 2_000_000 };
+const BUDGET = { packed: 380_000, unpacked: 2_050_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 440_000,
   './recipes': 320_000,
   './embedded': 40_000,
-  './testing': 360_000,
+  './testing': 580_000,
   './teaching': 280_000,
   './opentelemetry': 30_000,
   './terminus': 360_000,

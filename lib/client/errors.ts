@@ -1,9 +1,9 @@
 /** The options of a CoordinationError. */
 export interface CoordinationErrorOptions {
   /** The error that caused this one. */
-  cause?: unknown;
+  cause?: unknown | undefined;
   /** The key of the lock, semaphore or election that the error is about, if any. */
-  key?: string;
+  key?: string | undefined;
 }
 
 /**

@@ -15,49 +15,50 @@ import { checkAcl, checkAuth, checkMilliseconds, checkOptions, checkPath } from 
 export interface ZkClientOptions {
   /**
    * The servers of the ensemble, as in `'zk1:2181,zk2:2181,[2001:db8::1]:2181/chroot'`. Default port: 2181.
-   * Names are resolved again for each connection. With a chroot, all paths are relative to it.
+   * Names are resolved again for each connection. With a chroot, all paths are relative to it. The type has undefined for
+   * an environment variable; a missing value is a BadOptionError.
    */
-  connectString: string;
+  connectString: string | undefined;
   /**
    * The time after which the ensemble expires the session of a silent client, milliseconds; default 30,000. The servers
    * may grant a shorter or longer one (by default between 2 and 20 of their ticks). The locks of a crashed process are
    * released after this time. A client that gets no reply gives up its locks after three quarters of it.
    */
-  sessionTimeout?: number;
+  sessionTimeout?: number | undefined;
   /** The limit for one attempt to connect to one address, milliseconds; default 5,000. */
-  connectTimeout?: number;
+  connectTimeout?: number | undefined;
   /**
    * The parent of the recipes' znodes: `'shop'` and `'/shop'` are equivalent. Default: the root. The
    * operations of the client ignore it.
    */
-  namespace?: string;
+  namespace?: string | undefined;
   /** Credentials that are sent on each connection. Default: none. */
-  auth?: Auth[];
+  auth?: Auth[] | undefined;
   /** The ACL of the containers that the client creates for recipes. Default: ZooKeeper's open ACL. */
-  acl?: Acl[];
+  acl?: Acl[] | undefined;
   /** How connection failures are retried; default `{ type: 'exponential' }`. */
-  retry?: RetryPolicy;
+  retry?: RetryPolicy | undefined;
   /**
    * When leases and leadership are given up. `'session'` (default): when the session is over or may be.
    * `'standard'`: as soon as the connection is lost, like Curator's StandardConnectionStateErrorPolicy.
    */
-  policy?: ConnectionPolicy;
+  policy?: ConnectionPolicy | undefined;
   /**
    * The implementation of the connections. Default: the environment variable NESTJS_ZOOKEEPER_TRANSPORT,
    * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls`: `'wire'`.
    */
-  transport?: TransportName;
+  transport?: TransportName | undefined;
   /**
    * Encrypts the connections. The options of Node's `tls.connect`, such as `ca`, and `cert` and `key` if the
    * ensemble requires a client certificate. `{}` trusts Node's default authorities. Wire transport only.
    */
-  tls?: TlsOptions;
+  tls?: TlsOptions | undefined;
   /**
    * For development: a file that keeps the id and the password of the session. At its start, the client ends the session
    * that a previous process left in the file, so that its locks are free at once. Only one process at a time may use the
    * file, because the next one may end the session of the first. An orderly close deletes the file. Default: none.
    */
-  sessionFile?: string;
+  sessionFile?: string | undefined;
 }
 
 /**

@@ -14,18 +14,18 @@ export type RetryPolicy =
       /** The delay is random between 0 and a limit that doubles with each attempt ("full jitter"). */
       type: 'exponential';
       /** The first limit, milliseconds; default 100. */
-      baseDelay?: number;
+      baseDelay?: number | undefined;
       /** The maximum of the limit, milliseconds; default 3,000, or `baseDelay` if that is more. */
-      maxDelay?: number;
+      maxDelay?: number | undefined;
       /** Attempts after the first one; default 10: about 9 seconds of waiting on average, 18 at most. */
-      maxRetries?: number;
+      maxRetries?: number | undefined;
     }
   | {
       type: 'fixed';
       /** Milliseconds. */
       delay: number;
       /** Attempts after the first one; default 10. */
-      maxRetries?: number;
+      maxRetries?: number | undefined;
     }
   | {
       type: 'forever';

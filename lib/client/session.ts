@@ -44,7 +44,7 @@ export interface Session {
   create(
     path: string,
     data?: string | Uint8Array,
-    options?: { mode?: CreateMode },
+    options?: { mode?: CreateMode | undefined },
   ): Promise<string>;
   /**
    * Deletes a znode without children.

@@ -198,7 +198,7 @@ export function checkOptions<T>(options: T, known: readonly string[], what = 'op
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;
-    const meant = known.find((candidate) => looksLike(candidate, name));
+    const meant = nearest(name, known);
     const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
     const expected = `left out, because it is unknown in ${what} (${hint})`;
     // The value is withheld, because a misspelled option may hold a password.
@@ -207,10 +207,28 @@ export function checkOptions<T>(options: T, known: readonly string[], what = 'op
   return options;
 }
 
-/** Whether two names differ only in case, punctuation or a plural. */
-function looksLike(known: string, name: string): boolean {
-  const plain = (text: string) => text.toLowerCase().replace(/[^a-z]|s$/g, '');
-  return plain(known) === plain(name);
+/** Returns the known name that `name` is probably a misspelling of: at most one edit for four letters, and at least one. */
+function nearest(name: string, known: readonly string[]): string | undefined {
+  const plain = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
+  const edits = known.map((candidate) => editDistance(plain(name), plain(candidate)));
+  const fewest = Math.min(...edits);
+  return fewest <= Math.max(1, name.length / 4) ? known[edits.indexOf(fewest)] : undefined;
+}
+
+/** Counts the letters to insert, delete, replace, or swap with their neighbour (optimal string alignment). */
+function editDistance(from: string, to: string): number {
+  const rows = [Array.from({ length: to.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= from.length; i++) {
+    const row = (rows[i] = [i]);
+    for (let j = 1; j <= to.length; j++) {
+      const changed = from[i - 1] === to[j - 1] ? 0 : 1;
+      const edits = [row[j - 1]! + 1, rows[i - 1]![j]! + 1, rows[i - 1]![j - 1]! + changed];
+      const swapped = from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1];
+      if (swapped) edits.push(rows[i - 2]![j - 2]! + 1);
+      row.push(Math.min(...edits));
+    }
+  }
+  return rows[from.length]![to.length]!;
 }
 
 export function checkRecord(options: unknown): void {

@@ -175,7 +175,7 @@ export class ZkClient {
    *
    * @throws ConnectionError, WaitCancelledError if the signal aborts, ShuttingDownError
    */
-  async session(options: { signal?: AbortSignal } = {}): Promise<Session> {
+  async session(options: { signal?: AbortSignal | undefined } = {}): Promise<Session> {
     const { signal } = checkOptions(options, ['signal']);
     return this.#sessions.session(checkSignal(signal));
   }
@@ -184,7 +184,7 @@ export class ZkClient {
   async create(
     path: string,
     data?: string | Uint8Array,
-    options?: { mode?: CreateMode },
+    options?: { mode?: CreateMode | undefined },
   ): Promise<string> {
     return this.#write((session) => session.create(path, data, options));
   }

@@ -42,14 +42,14 @@ export interface LeaseDecoratorOptions extends Omit<LeaseOptions, 'signal'> {
    * the error to reject with. `'skip'` resolves to undefined and does not run the method. It needs a finite wait, and
    * is an error on a handler, which would answer success although nothing was done.
    */
-  onBusy?: 'throw' | 'skip' | ((key: string) => Error);
+  onBusy?: 'throw' | 'skip' | ((key: string) => Error) | undefined;
   /**
    * What to do if the method succeeded but the lease was lost while it ran, so that another holder may
    * have run at the same time: `'throw'`, the default, rejects with the LeaseLostError.
    */
-  onLost?: 'throw' | 'ignore';
+  onLost?: 'throw' | 'ignore' | undefined;
   /** The `name` of the ZkModule connection to lock on. */
-  connection?: string;
+  connection?: string | undefined;
 }
 
 /**
@@ -106,7 +106,7 @@ export type Skippable<M extends LockableMethod> = M &
 
 /** Options without `onBusy: 'skip'`. */
 export type Unskipped<O extends LeaseDecoratorOptions> = O & {
-  onBusy?: Exclude<LeaseDecoratorOptions['onBusy'], 'skip'>;
+  onBusy?: Exclude<LeaseDecoratorOptions['onBusy'], 'skip'> | undefined;
 };
 
 /** Options with `onBusy: 'skip'`. */

@@ -16,7 +16,7 @@ const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
  */
 export interface ElectionListenerOptions {
   /** The `name` of the ZkModule connection for the election. */
-  connection?: string;
+  connection?: string | undefined;
 }
 
 /** A method to call when this instance is elected, or when its term ends. */

@@ -43,14 +43,14 @@ export interface LeaderOnlyOptions {
    * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
    * because no type distinguishes handlers from other methods.
    */
-  otherwise?: 'skip' | 'throw' | 'forward' | ((call: NotLeaderCall) => unknown);
+  otherwise?: 'skip' | 'throw' | 'forward' | ((call: NotLeaderCall) => unknown) | undefined;
   /**
    * What to do if the method succeeded but the leadership ended while it ran, so that another leader may
    * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
    */
-  onLost?: 'throw' | 'ignore';
+  onLost?: 'throw' | 'ignore' | undefined;
   /** The `name` of the ZkModule connection for the election. */
-  connection?: string;
+  connection?: string | undefined;
 }
 
 /**

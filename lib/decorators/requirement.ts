@@ -26,8 +26,8 @@ export interface CallGuard {
 }
 
 interface MethodOptions {
-  onLost?: 'throw' | 'ignore';
-  connection?: string;
+  onLost?: 'throw' | 'ignore' | undefined;
+  connection?: string | undefined;
 }
 
 export const METHOD_OPTIONS = ['onLost', 'connection'] satisfies (keyof MethodOptions)[];

@@ -80,7 +80,7 @@ export type Undo = () => Promise<void>;
  */
 export interface FaultScope {
   /** A session id in hexadecimal. Default: every client. */
-  session?: string;
+  session?: string | undefined;
 }
 
 /** The server that the faults are injected into. */

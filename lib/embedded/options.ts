@@ -5,40 +5,40 @@
  */
 export interface EmbeddedZooKeeperOptions {
   /** 0 lets the system choose a free port. Default 0. */
-  port?: number;
+  port?: number | undefined;
   /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
-  host?: string;
+  host?: string | undefined;
   /**
    * Milliseconds. Sessions expire at whole ticks. Default 500, a quarter of the real server's, so that the server
    * grants short session timeouts as requested.
    */
-  tickTime?: number;
+  tickTime?: number | undefined;
   /** Milliseconds. A client that requests less gets this. Default 2 ticks. */
-  minSessionTimeout?: number;
+  minSessionTimeout?: number | undefined;
   /** Milliseconds. A client that requests more gets this. Default 20 ticks, but at least 60,000. */
-  maxSessionTimeout?: number;
+  maxSessionTimeout?: number | undefined;
   /**
    * Milliseconds between two checks, each of which removes the containers that have lost their last child and the
    * TTL nodes that have expired. The real server's `znode.container.checkIntervalMs`. Default 60,000, as there;
    * a test that waits for a removal sets less.
    */
-  containerCheckInterval?: number;
+  containerCheckInterval?: number | undefined;
   /**
    * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`. `srvr`
    * is always answered. Default `['srvr']`, as there, so that a program that needs another word fails here first.
    */
-  fourLetterWords?: readonly string[];
+  fourLetterWords?: readonly string[] | undefined;
   /**
    * The connections that clients of one address may have; further ones are closed at once. 0 sets no limit.
    * Default 0: the real server's default of 60 concerns one machine, and here all clients are on the same one.
    */
-  maxClientCnxns?: number;
+  maxClientCnxns?: number | undefined;
   /**
    * `user:hash`, where the hash is that of a digest ACL: a client that authenticates as this user with scheme
    * `digest` passes every ACL. The real server's `zookeeper.DigestAuthenticationProvider.superDigest`. Default:
    * there is no superuser.
    */
-  superDigest?: string;
+  superDigest?: string | undefined;
 }
 
 /** The resolved options; `superDigest` is empty if there is no superuser. */

@@ -17,14 +17,14 @@ const { version: VERSION } = createRequire(import.meta.url)('nestjs-zookeeper/pa
  */
 export interface ZookeeperInstrumentationConfig {
   /** False records nothing until {@link ZookeeperInstrumentation.enable} is called. Default true. */
-  enabled?: boolean;
+  enabled?: boolean | undefined;
   /** Default: the global provider. */
-  tracerProvider?: TracerProvider;
+  tracerProvider?: TracerProvider | undefined;
   /**
    * Default: the global provider at the time of {@link ZookeeperInstrumentation.enable}. Register the global
    * provider before that, or pass the provider here.
    */
-  meterProvider?: MeterProvider;
+  meterProvider?: MeterProvider | undefined;
 }
 
 /**

@@ -9,21 +9,21 @@ import { checkFunction } from '../client/validation.js';
  */
 export interface CandidateOptions {
   /** The name of this participant, such as its address: at most 4,096 bytes. Default: host name and process id. */
-  id?: string;
+  id?: string | undefined;
   /** The name of the election in errors and terms. Default: the path. */
-  key?: string;
+  key?: string | undefined;
   /**
    * A whole number of 0 or more. The candidate with the highest priority leads while it takes part: a leader with a lower
    * one gives the leadership up, and joins the queue again behind it. Candidates of equal priority lead in the order of
    * arrival. Candidates without this option, such as Curator's, count as 0 and never give way, so set it on all instances.
    * Default: none.
    */
-  priority?: number;
+  priority?: number | undefined;
   /**
    * Called with each error that keeps this candidate from the election: the ensemble refused a request, or the retry
    * policy gave up on the connection. The candidate still tries again every second. Default: a process warning.
    */
-  onError?: (error: unknown) => void;
+  onError?: ((error: unknown) => void) | undefined;
 }
 
 export const CANDIDATE_OPTIONS = [

@@ -33,7 +33,7 @@ export type CloseMode = 'silent' | 'notify';
  */
 export interface LeaderLatchOptions extends CandidateOptions {
   /** The mode of `close()` without an argument. Default `'silent'`. */
-  closeMode?: CloseMode;
+  closeMode?: CloseMode | undefined;
 }
 
 const LATCH_OPTIONS = [...CANDIDATE_OPTIONS, 'closeMode'] satisfies (keyof LeaderLatchOptions)[];

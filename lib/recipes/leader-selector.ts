@@ -19,7 +19,7 @@ import type { LeaseTerm, Term } from './term.js';
  */
 export interface LeaderSelectorOptions extends CandidateOptions {
   /** Whether it joins the queue again after each term, until it is closed. Default false: one term per `requeue()`. */
-  autoRequeue?: boolean;
+  autoRequeue?: boolean | undefined;
 }
 
 const SELECTOR_OPTIONS = [

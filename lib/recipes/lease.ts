@@ -101,27 +101,27 @@ export interface AcquireOptions {
    * rejects with a {@link ConnectionError} after 2 seconds without a connection, and after 3 seconds in which a
    * connected server does not reply.
    */
-  wait?: number;
+  wait?: number | undefined;
   /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /**
    * Milliseconds after the grant for which the lock stays taken, even if it is released earlier, so that a short job does
    * not run again on a machine whose clock is late. Ends with the process or its session. Less than 24 days, and at most
    * `holdAtMost`. Default 0.
    */
-  holdAtLeast?: number;
+  holdAtLeast?: number | undefined;
   /**
    * Milliseconds after the grant until the lease is lost and the lock is released, so that a holder that hangs does not
    * block others forever. Default Infinity.
    */
-  holdAtMost?: number;
+  holdAtMost?: number | undefined;
   /**
    * The order of the callers of one process. `'handover'`, the default, hands the lock over from one caller to the next
    * without a request, behind one znode. While other processes wait, this lasts for at most 10 ms or 512 grants; then the
    * process joins the end of the queue. `'strict'` creates a znode for each caller, as Curator does, so that all callers of
    * all processes get the lock in the order of their arrival.
    */
-  fairness?: Fairness;
+  fairness?: Fairness | undefined;
   /**
    * Milliseconds for which the znode stays after the release, so that the next caller of this process gets the lock
    * without a round trip. Another process that asks for the free lock gets it, also with `wait: 0`, after a few messages
@@ -129,7 +129,7 @@ export interface AcquireOptions {
    * {@link Participant.mayLinger} shows it to other processes. A znode that readers share lingers only if the first of
    * them asked for it. Permits and the locks of a multi-lock do not linger. Less than 24 days. Default 0.
    */
-  linger?: number;
+  linger?: number | undefined;
   /**
    * What happens to a wait in a cycle of waits; `'refuse'` can reject a wait that would have ended, because the library
    * knows that a call chain which holds a lock waits for another one, but not that the holder awaits that wait. Start
@@ -138,9 +138,9 @@ export interface AcquireOptions {
    * continues to wait. `'refuse'` rejects one wait of the cycle with a {@link DeadlockError}: of those that may be
    * refused, usually the latest. In both cases {@link onDeadlock} reports the cycle.
    */
-  onDeadlock?: 'report' | 'refuse';
+  onDeadlock?: 'report' | 'refuse' | undefined;
   /** Stored in the znode beside the host and process id, together at most 4,096 bytes of JSON. Default: nothing. */
-  details?: HolderDetails;
+  details?: HolderDetails | undefined;
 }
 
 export const ACQUIRE_OPTIONS = [

@@ -17,9 +17,9 @@ import type { Participant, Recipe } from './types.js';
  */
 export interface LockConstructorOptions {
   /** The name of the lock in errors, in leases and for `currentLease`. Default: the path. */
-  key?: string;
+  key?: string | undefined;
   /** If false, `withLock` and `enter` reject while the call chain holds the lock. Default true. */
-  reentrant?: boolean;
+  reentrant?: boolean | undefined;
 }
 
 const CONSTRUCTOR_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockConstructorOptions)[];

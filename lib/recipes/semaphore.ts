@@ -51,7 +51,7 @@ const SEMAPHORE_OPTIONS = [
  */
 export interface PermitOptions extends AcquireOptions {
   /** The number of permits; all are granted or none. Default 1. */
-  count?: number;
+  count?: number | undefined;
 }
 
 const PERMIT_OPTIONS = [...ACQUIRE_OPTIONS, 'count'] satisfies (keyof PermitOptions)[];

@@ -19,9 +19,9 @@ export type GrantKind = 'cold' | 'handed-over' | 'lingering' | 'shared' | 're-en
  */
 export interface HolderDetails {
   /** The name of the service or instance. */
-  name?: string;
+  name?: string | undefined;
   /** A text for people. */
-  text?: string;
+  text?: string | undefined;
   /** Any value that JSON can express. */
   data?: unknown;
 }

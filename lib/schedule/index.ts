@@ -10,7 +10,7 @@ import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.de
  */
 export type CronOnLeaderOptions = CronOptions & {
   /** Default `'cron'`: one instance runs all jobs that name no election. */
-  election?: string;
+  election?: string | undefined;
 } & Pick<LeaderOnlyOptions, 'connection'>;
 
 /**

@@ -10,7 +10,7 @@ import { checkKey } from './keys.js';
  */
 export interface ElectionOptions extends Pick<CandidateOptions, 'id' | 'priority'> {
   /** The exact znode to use instead of `<namespace>/elections/<election>`, to share it with a Curator service. */
-  path?: string;
+  path?: string | undefined;
 }
 
 /**

@@ -28,12 +28,12 @@ export interface LeaseOptions extends AcquireOptions {
    * The exact znode to use instead of one made from the key, to share it with a Curator service. An
    * absolute path; the connection's namespace is not prepended.
    */
-  path?: string;
+  path?: string | undefined;
   /**
    * Called when another client asks for the lease back; see {@link Lease.revocation}. The function
    * decides whether to release the lease. An error that it throws becomes a process warning.
    */
-  onRevoke?: (lease: Lease) => void | Promise<void>;
+  onRevoke?: ((lease: Lease) => void | Promise<void>) | undefined;
 }
 
 /**
@@ -43,17 +43,17 @@ export interface LeaseOptions extends AcquireOptions {
  */
 export interface LeaseDefaults {
   /** Milliseconds to wait while others hold the lock; 0 does not wait. Default Infinity. */
-  wait?: number;
+  wait?: number | undefined;
   /** Milliseconds after which a lease is lost. Default Infinity. */
-  holdAtMost?: number;
+  holdAtMost?: number | undefined;
   /** Default `'handover'`. */
-  fairness?: AcquireOptions['fairness'];
+  fairness?: AcquireOptions['fairness'] | undefined;
   /** Milliseconds; default 0. */
-  linger?: number;
+  linger?: number | undefined;
   /** Default `'report'`. */
-  onDeadlock?: AcquireOptions['onDeadlock'];
+  onDeadlock?: AcquireOptions['onDeadlock'] | undefined;
   /** Details about this application's holders that others see. A call's `details` are merged into them. */
-  details?: HolderDetails;
+  details?: HolderDetails | undefined;
 }
 
 export const LEASE_OPTIONS = [

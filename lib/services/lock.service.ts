@@ -42,9 +42,9 @@ export interface LockOptions extends LeaseOptions {
    * Default `'exclusive'`. The holder of the `'write'` lock may also acquire the `'read'` lock of the same
    * key. A reader that asks for `'write'` is rejected, because it would wait for itself.
    */
-  mode?: LockMode;
+  mode?: LockMode | undefined;
   /** False rejects an acquire of a lock that the call chain already holds. Default true. */
-  reentrant?: boolean;
+  reentrant?: boolean | undefined;
 }
 
 /**

@@ -8,9 +8,9 @@ import type { LeaseTracker } from './lease-tracker.js';
  */
 export interface WarnAfter {
   /** Milliseconds that a caller has waited. Infinity: never. Default 30,000. */
-  wait?: number;
+  wait?: number | undefined;
   /** Milliseconds that a lease has been held. Infinity: never. Default 30,000. */
-  hold?: number;
+  hold?: number | undefined;
 }
 
 /** Milliseconds between two checks. */

@@ -31,7 +31,7 @@ export interface SemaphoreQuery {
    */
   permits: number | 'shared';
   /** The exact znode to use instead of `<namespace>/semaphores/<key>`. */
-  path?: string;
+  path?: string | undefined;
 }
 
 /**
@@ -41,7 +41,7 @@ export interface SemaphoreQuery {
  */
 export interface AcquirePermitOptions extends LeaseOptions, SemaphoreQuery {
   /** Number of permits to acquire, all or none. Default 1. */
-  count?: number;
+  count?: number | undefined;
 }
 
 export const SEMAPHORE_OPTIONS = [

@@ -12,7 +12,7 @@ import { getZkClientToken } from '../services/tokens.js';
  */
 export interface ZkHealthOptions {
   /** The `name` of the ZkModule connection; default: the connection without a name. */
-  connection?: string;
+  connection?: string | undefined;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { Injectable, Module } from '@nestjs/common';
+import { ConsoleLogger, Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   BadOptionError,
@@ -14,6 +14,7 @@ import {
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
+import { ZK_OPTIONS } from '../../lib/zk.options.js';
 import { silent } from '../support/nest-apps.js';
 
 /** An address without a server: these applications fail or stay unconnected. */
@@ -32,8 +33,18 @@ async function errorOf(options: unknown): Promise<unknown> {
 
 describe('ZkModule rejects at startup, and the error names the option and its value,', () => {
   it.each<[string, unknown, RegExp]>([
-    ['an empty connectString', { connectString: '' }, /connectString.*""/],
+    [
+      'an empty connectString',
+      { connectString: '' },
+      /connectString of the ZkModule connection "default" is "".*environment variable/,
+    ],
+    [
+      'a connectString that is undefined',
+      { connectString: undefined, name: 'audit' },
+      /connectString of the ZkModule connection "audit" is undefined/,
+    ],
     ['no connectString', {}, /connectString.*undefined/],
+    ['no connectString without embedded', { embedded: false }, /connectString.*undefined/],
     ['an unknown transport', { connectString, transport: 'udp' }, /transport.*"udp"/],
     [
       'tls with the native transport',
@@ -86,11 +97,6 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     ],
     ['a mapError that is not a function', { connectString, mapError: 409 }, /mapError.*409/],
     [
-      'embedded beside a connectString',
-      { connectString, embedded: true },
-      /connectString.*embedded.*127/,
-    ],
-    [
       'elections that are not a list',
       { connectString, elections: 'job' },
       /elections.*list.*"job"/,
@@ -123,9 +129,9 @@ describe('ZkModule rejects at startup, and the error names the option and its va
   });
 
   it('an unknown option, and the error names the known ones', async () => {
-    const message = (await errorOf({ connectString, lazyConection: true })) as Error;
+    const message = (await errorOf({ connectString, servers: 'zk1' })) as Error;
     expect(String(message)).toMatch(
-      /lazyConection must be left out.*connectString.*retry.*defaults.*lazyConnection.*shutdownTimeout.*mapError.*embedded.*name.*isGlobal/,
+      /servers must be left out.*connectString.*retry.*defaults.*lazyConnection.*shutdownTimeout.*mapError.*embedded.*name.*isGlobal/,
     );
     const imports = [
       ZkModule.forRootAsync({ useFactory: () => ({ connectString, name: 'x' }) as never }),
@@ -133,6 +139,11 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     await expect(Test.createTestingModule({ imports }).setLogger(silent).compile()).rejects.toThrow(
       /name must be left out.*defaults/,
     );
+  });
+
+  it('a misspelt option, and the error suggests the right one', async () => {
+    expect(String(await errorOf({ conectString: 'zk1' }))).toContain('did you mean connectString?');
+    expect(String(await errorOf({ connectString, isGlobl: true }))).toContain('mean isGlobal?');
   });
 
   it('options that are not an object', async () => {
@@ -182,6 +193,37 @@ describe('ZkModule', () => {
     expect(module.get(LockService)).toBe(module.get(getLockServiceToken('default')));
     expect(module.get(LeaderService)).toBe(module.get(getLeaderServiceToken()));
     expect(module.get(SemaphoreService)).toBe(module.get(getSemaphoreServiceToken()));
+    await module.close();
+  });
+
+  it('has embedded and connectString as a toggle', async () => {
+    const start = async (embedded: boolean, connectString: string | undefined) => {
+      const logger = new ConsoleLogger();
+      const lines: unknown[] = [];
+      for (const level of ['log', 'warn'] as const) {
+        logger[level] = (line: unknown) => void lines.push(line);
+      }
+      const connection = ZkModule.forRoot({ embedded, connectString, lazyConnection: true });
+      const module = await Test.createTestingModule({ imports: [connection] })
+        .setLogger(logger)
+        .compile();
+      await module.close();
+      return lines.filter((line) => String(line).startsWith('embedded ZooKeeper'));
+    };
+    expect(await start(true, undefined)).toEqual([
+      expect.stringMatching(/ensemble in production$/),
+    ]);
+    expect(await start(true, connectString)).toEqual([
+      expect.stringMatching(/ensemble in production; connectString is not used$/),
+    ]);
+    expect(await start(false, connectString)).toEqual([]);
+  });
+
+  it('takes options that are undefined for left out', async () => {
+    const options = Object.fromEntries(ZK_OPTIONS.map((name) => [name, undefined]));
+    const connection = ZkModule.forRoot({ ...options, ...lazy, name: undefined });
+    const module = await Test.createTestingModule({ imports: [connection] }).compile();
+    expect(module.get(LockService).defaultWait).toBe(Infinity);
     await module.close();
   });
 

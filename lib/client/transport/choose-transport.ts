@@ -1,3 +1,4 @@
+import { typedChannel, WIRE_FALLBACK_CHANNEL, type WireFallbackMessage } from '../diagnostics.js';
 import { BadOptionError } from '../errors.js';
 import { isSimulated } from '../process-state.js';
 import { loadBinding } from './native-binding.js';
@@ -26,8 +27,8 @@ let defaultName: Promise<TransportName> | undefined;
 
 /**
  * Returns the transport of that name. Without a name: wire if TLS options are given; else the one that the
- * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire,
- * with a process warning.
+ * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire, with a
+ * message for the log, or a process warning if nobody logs it.
  *
  * @throws BadOptionError if `'native'` is given and its package cannot be loaded; Error in a simulated process, whose
  *   clients get their connections from the simulation
@@ -54,8 +55,10 @@ async function findDefault(): Promise<TransportName> {
   if (named) return checkTransport(named, VARIABLE);
   const cause = await loadFailure();
   if (!cause) return 'native';
-  const warning = `the wire transport is used, because ${cause.message}`;
-  process.emitWarning(warning, { code: 'ZK_WIRE_TRANSPORT' });
+  const message = `the wire transport is used, because ${cause.message}; set transport: 'wire' to choose it without this message`;
+  const fallback: WireFallbackMessage = { message, logged: false };
+  typedChannel<WireFallbackMessage>(WIRE_FALLBACK_CHANNEL).publish(fallback);
+  if (!fallback.logged) process.emitWarning(message, { code: 'ZK_WIRE_TRANSPORT' });
   return 'wire';
 }
 

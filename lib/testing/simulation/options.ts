@@ -7,37 +7,37 @@ import { inspect } from 'node:util';
  */
 export interface SimulationOptions {
   /** A whole number from 0 to 2^32 − 1. The same seed repeats the same run. Default: a random number. */
-  seed?: number;
+  seed?: number | undefined;
   /**
    * Virtual milliseconds after which a scenario fails if it has not ended. Default 3,600,000 (one hour). An hour with
    * few events takes less than a second of real time.
    */
-  limit?: number;
+  limit?: number | undefined;
   /** The number of servers, 1 to 7. The ensemble needs a majority of them. Default 1. */
-  servers?: number;
+  servers?: number | undefined;
   /**
    * The tick time of the servers in milliseconds, 10 to 60,000. A session timeout is at least two ticks, and sessions
    * expire at whole ticks. The servers remove empty containers once in a tick. Default 500.
    */
-  tickTime?: number;
+  tickTime?: number | undefined;
   /** The minimum and maximum latency of a message in each direction, in milliseconds. Default `[0.1, 1]`. */
-  latency?: readonly [min: number, max: number];
+  latency?: readonly [min: number, max: number] | undefined;
   /**
    * The minimum and maximum delay, in milliseconds, after which a server applies the writes of other servers. Until
    * then its clients read stale data, unless they sync. Default `[0, 20]`. A single server has no lag.
    */
-  lag?: readonly [min: number, max: number];
+  lag?: readonly [min: number, max: number] | undefined;
   /**
    * The number of ticks, 1 to 100, for which an isolated server still answers reads; see `SimulatedServer.isolate()`.
    * Default 5, as in ZooKeeper's sample configuration.
    */
-  syncLimit?: number;
+  syncLimit?: number | undefined;
 }
 
 /** Options of one process of a simulation. */
 export interface ProcessOptions {
   /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
-  clockRate?: number;
+  clockRate?: number | undefined;
 }
 
 export type CheckedOptions = Readonly<Required<SimulationOptions>>;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseConnectString } from '../../../lib/client/hosts.js';
 import { BadOptionError, ZkClient } from '../../../lib/client/index.js';
-import { normalizeOptions } from '../../../lib/client/options.js';
+import { CLIENT_OPTIONS, normalizeOptions } from '../../../lib/client/options.js';
 
 const refusal = (run: () => unknown): BadOptionError => {
   try {
@@ -104,6 +104,32 @@ describe('the options of a client', () => {
     expect(error.message).toBe(
       'session_timeout must be left out, because it is unknown in options (did you mean sessionTimeout?), but is "<number>"',
     );
+  });
+
+  test.each([
+    ['conectString', 'connectString'],
+    ['connectionString', 'connectString'],
+    ['connect_string', 'connectString'],
+    ['sesionTimeout', 'sessionTimeout'],
+    ['Namespace', 'namespace'],
+    ['namepsace', 'namespace'],
+    ['auths', 'auth'],
+    ['polcy', 'policy'],
+    ['TLS', 'tls'],
+    ['servers', undefined],
+    ['timeout', undefined],
+    ['x', undefined],
+    ['', undefined],
+  ])('for %j, the error suggests %s', (name, suggested) => {
+    const { message } = refusal(() => new ZkClient({ connectString, [name]: 5 }));
+    const hint = suggested ? `(did you mean ${suggested}?)` : '(known options: connectString, ';
+    expect(message).toContain(hint);
+  });
+
+  test('undefined counts as left out', () => {
+    const names = CLIENT_OPTIONS.filter((name) => name !== 'connectString');
+    const options = Object.fromEntries(names.map((name) => [name, undefined]));
+    expect(new ZkClient({ connectString, ...options }).policy).toBe('session');
   });
 
   test('an unknown option is rejected with the known names, without its value', () => {

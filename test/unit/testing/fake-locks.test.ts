@@ -219,7 +219,7 @@ describe('FakeLocks', () => {
     const latch = leaders.latch('nightly');
     expect(latch.hasLeadership).toBe(false);
     await latch.close();
-    const term = leaders.latch('hourly').await();
+    const term = leaders.latch('hourly', { priority: 1 }).await();
     locks.free('hourly');
     expect((await term).active).toBe(true);
     const led = new Promise((resolve) => leaders.select('weekly', resolve));
