@@ -43,6 +43,9 @@ async function checkMetadata() {
     failures.push(`version ${version} is not semantic`);
   const changelog = await readFile(join(root, 'CHANGELOG.md'), 'utf8');
   if (!changelog.includes(`\n## [${version}]`)) failures.push(`CHANGELOG.md has no [${version}]`);
+  const telemetry = await readFile(join(root, 'lib/opentelemetry/index.ts'), 'utf8');
+  if (!telemetry.includes(`VERSION = '${version}'`))
+    failures.push(`VERSION of lib/opentelemetry/index.ts is not ${version}`);
   if (!/^git\+https:\/\/\S+\.git$/.test(repository?.url)) failures.push('repository has no url');
   if (!publishConfig?.provenance) failures.push('publishConfig.provenance is not set');
   if (!license || !engines?.node) failures.push('license or engines.node is missing');

@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import { type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
 import { BadOptionError } from '../client/errors.js';
 import { checkBoolean, checkOptions } from '../client/validation.js';
@@ -6,9 +5,8 @@ import { measure } from './metrics.js';
 import { traceLocks } from './spans.js';
 
 const NAME = 'nestjs-zookeeper';
-const { version: VERSION } = createRequire(import.meta.url)('nestjs-zookeeper/package.json') as {
-  version: string;
-};
+// Of package.json, which does not exist beside a bundle; npm run check:package compares them.
+const VERSION = '0.1.0';
 
 /**
  * Options of {@link ZookeeperInstrumentation}.

@@ -1,12 +1,13 @@
+import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { permissionBits } from './transport.js';
 
-// The interface of the npm package `zookeeper`. Its own types lack the native object. The package is
-// optional, so its name is a variable: the compiler does not resolve it.
-const PACKAGE: string = 'zookeeper';
+// The package is optional and has native code, so bundlers must not look for it: Node loads it at run time.
+const load = createRequire(import.meta.url);
 
+// The interface of the npm package `zookeeper`. Its own types lack the native object.
 interface NativeStat extends Omit<Stat, 'ctime' | 'mtime'> {
   readonly ctime: Date;
   readonly mtime: Date;
@@ -45,7 +46,7 @@ interface NativeAcl {
 /** @throws Error if the package is not installed or its native code was not built */
 export async function loadBinding(): Promise<new (config: object) => { native: Native }> {
   try {
-    return ((await import(PACKAGE)) as { default: unknown }).default as never;
+    return load('zookeeper') as never;
   } catch (cause) {
     throw new Error(
       'the npm package `zookeeper` cannot be loaded (its install script must run: approve it if npm asks, and install python3, make and g++)',

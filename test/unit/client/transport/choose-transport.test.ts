@@ -63,12 +63,12 @@ describe('the choice of the transport', () => {
   async function run(body: string, variable = ''): Promise<string> {
     const { code, stdout, stderr } = await compiled.run(
       `
-      import { register } from 'node:module';
-      if (process.env.WITHOUT) register('data:text/javascript,' + encodeURIComponent(\`
-        export async function resolve(specifier, context, next) {
-          if (specifier === 'zookeeper') throw new Error('not built');
-          return next(specifier, context);
-        }\`));
+      import Module from 'node:module';
+      const load = Module._load;
+      Module._load = (name, ...rest) => {
+        if (process.env.WITHOUT && name === 'zookeeper') throw new Error('not built');
+        return load(name, ...rest);
+      };
       const warnings = [];
       process.removeAllListeners('warning');
       process.on('warning', ({ code, message }) => warnings.push(code + ': ' + message));
