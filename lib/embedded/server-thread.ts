@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { Fault, FaultTarget } from './faults.js';
 import type { SavedStore } from './store.js';
@@ -101,15 +103,25 @@ export class ServerThread implements FaultTarget {
 
 /**
  * Returns the compiled worker. Beside TypeScript source, as under a test runner, there is none, and loaders
- * do not reach into threads: then the worker of the last build is used.
+ * do not reach into threads: then the worker of the last build is used. In a bundle, the installed package has one.
  */
 function workerFile(): URL {
   const isCompiled = import.meta.url.endsWith('.js');
   const path = isCompiled ? './worker.js' : '../../dist/embedded/worker.js';
   const file = new URL(path, import.meta.url);
   if (existsSync(file)) return file;
-  const advice = isCompiled
-    ? 'configure the bundler to keep that file'
-    : 'build the package first (npm run build)';
-  throw new Error(`the embedded ZooKeeper's thread is not at ${file.pathname}: ${advice}`);
+  if (!isCompiled) {
+    throw new Error(
+      `the embedded ZooKeeper's thread is not at ${file.pathname}: build the package first (npm run build)`,
+    );
+  }
+  try {
+    const entry = createRequire(import.meta.url).resolve('nestjs-zookeeper/embedded');
+    return new URL('./worker.js', pathToFileURL(entry));
+  } catch (cause) {
+    throw new Error(
+      `the embedded ZooKeeper's thread is not at ${file.pathname}: install nestjs-zookeeper beside the bundle`,
+      { cause },
+    );
+  }
 }
