@@ -2,6 +2,7 @@
 import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listOption, readOptions, UsageError } from './options.js';
+import { createScaffold, SCAFFOLDS } from './matrix-scaffold.mjs';
 import { inScratch, install, pack, root, run } from './packed.mjs';
 
 /** The npm packages of a feature, in addition to those that all features need. */
@@ -36,17 +37,21 @@ const WAYS = [
   { module: 'cjs', type: 'commonjs', platform: 'fastify' },
 ];
 const TIME_LIMIT = 120_000;
+const SCAFFOLD_PARTS = ['jest', 'vitest', 'builders', 'types'];
+const PARTS = [...Object.keys(FEATURES), ...SCAFFOLD_PARTS];
 
 const {
   nest: nests,
   node: nodes,
-  only: features,
+  only,
 } = readOptions({
   name: 'matrix',
   about: `Installs the packed package into applications on each Nest and each Node, as ES modules on Express and as
-CommonJS on Fastify, and runs the features of test/matrix. The feature bullmq needs redis-server.
+CommonJS on Fastify, and runs the features of test/matrix; bullmq needs redis-server. Then it
+creates applications with the Nest CLI and runs test/matrix/scaffold in them: under the test runner of the scaffold (jest on Nest 11, vitest on Nest 12), with each
+builder of the CLI (builders), and with the strictest types that such an application can have (types, on Nest 11).
 
-The exit code is 0 if all features work, 1 if one does not, and 2 for a wrong option.`,
+The exit code is 0 if all of them work, 1 if one does not, and 2 for a wrong option.`,
   options: {
     nest: listOption('versions of Nest, 11 or 12', '11,12', (name, text) => {
       if (text === '11' || text === '12') return Number(text);
@@ -60,26 +65,84 @@ The exit code is 0 if all features work, 1 if one does not, and 2 for a wrong op
         throw new UsageError(`--${name} must be versions or current, but has ${text}`);
       },
     ),
-    only: listOption('features to check', Object.keys(FEATURES).join(), (name, text) => {
-      if (text in FEATURES) return text;
-      throw new UsageError(`--${name} must be some of ${Object.keys(FEATURES)}, but has ${text}`);
+    only: listOption('features and parts to check', PARTS.join(), (name, text) => {
+      if (PARTS.includes(text)) return text;
+      throw new UsageError(`--${name} must be some of ${PARTS}, but has ${text}`);
     }),
   },
 });
+
+const features = only.filter((name) => name in FEATURES);
 
 await inScratch(async (scratch) => {
   const tarball = await pack(scratch);
   const binaries = new Map();
   for (const node of nodes) binaries.set(node, await installNode(scratch, node));
-  console.log(row('nest', 'node', 'module', 'platform', ...features));
+  if (features.length > 0) await checkFeatures(scratch, tarball, binaries);
   for (const nest of nests) {
-    const directory = await installApp(scratch, tarball, nest);
+    const parts = SCAFFOLD_PARTS.filter((part) => only.includes(part) && part in SCAFFOLDS[nest]);
+    if (parts.length > 0) await checkScaffold(scratch, tarball, nest, parts, binaries);
+  }
+});
+
+async function checkFeatures(scratch, tarball, binaries) {
+  console.log(row('nest', 'node', 'module', 'platform', ...features, 'seconds'));
+  for (const nest of nests) {
+    const {
+      value: directory,
+      failure,
+      seconds,
+    } = await timed(() => installApp(scratch, tarball, nest));
+    if (failure) throw failure;
+    console.log(row(nest, 'install', '', '', ...features.map(() => ''), seconds));
     for (const way of WAYS) {
       await compile(directory, way);
       for (const node of nodes) await check(directory, way, nest, node, binaries.get(node));
     }
   }
-});
+}
+
+async function checkScaffold(scratch, tarball, nest, parts, binaries) {
+  console.log(`\n${row('nest', 'node', 'part', 'with', 'result', 'seconds')}`);
+  const {
+    value: app,
+    failure,
+    seconds,
+  } = await timed(() => createScaffold(scratch, tarball, nest, parts));
+  if (failure) throw failure;
+  console.log(row(nest, 'install', '', '', '', seconds));
+  const checks = parts.flatMap((part) =>
+    Object.entries(SCAFFOLDS[nest][part].checks).map(([name, check]) => ({ part, name, ...check })),
+  );
+  for (const { part, name, prepare, test } of checks) {
+    if (prepare && !(await attempt([nest, 'build', part, name], () => prepare(app)))) continue;
+    for (const node of nodes) {
+      await attempt([nest, node, part, name], () => test(app, binaries.get(node)));
+    }
+  }
+}
+
+/** Prints a row with the result, and resolves to whether the check passed. */
+async function attempt(cells, check) {
+  const { failure, seconds } = await timed(check);
+  console.log(row(...cells, failure ? 'FAILED' : 'ok', seconds));
+  if (failure) fail(failure.message);
+  return !failure;
+}
+
+async function timed(work) {
+  const start = performance.now();
+  const result = await work().then(
+    (value) => ({ value }),
+    (failure) => ({ failure }),
+  );
+  return { ...result, seconds: ((performance.now() - start) / 1000).toFixed(1) };
+}
+
+function fail(message) {
+  console.error(message);
+  process.exitCode = 1;
+}
 
 async function installNode(scratch, version) {
   if (version === 'current') return process.execPath;
@@ -124,16 +187,13 @@ async function compile(directory, { module, type }) {
 async function check(directory, { module, platform }, nest, node, binary) {
   const main = join(directory, module, 'main.js');
   const options = { cwd: directory, timeout: TIME_LIMIT };
-  const { stdout, failure } = await run(binary, [main, platform, ...features], options).then(
-    ({ stdout }) => ({ stdout }),
-    (error) => ({ stdout: error.stdout, failure: error.message }),
-  );
+  const args = [main, platform, ...features];
+  const { value, failure, seconds } = await timed(() => run(binary, args, options));
+  const { stdout } = value ?? failure;
   const ok = stdout.split('\n');
   const results = features.map((feature) => (ok.includes(`ok ${feature}`) ? 'ok' : 'FAILED'));
-  console.log(row(String(nest), node, module, platform, ...results));
-  if (failure === undefined) return;
-  console.error(failure);
-  process.exitCode = 1;
+  console.log(row(nest, node, module, platform, ...results, seconds));
+  if (failure) fail(failure.message);
 }
 
 async function makePackage(directory, content) {
@@ -142,5 +202,8 @@ async function makePackage(directory, content) {
 }
 
 function row(...cells) {
-  return cells.map((cell) => cell.padEnd(9)).join('');
+  return cells
+    .map((cell) => String(cell).padEnd(10))
+    .join('')
+    .trimEnd();
 }

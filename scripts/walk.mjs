@@ -1,73 +1,92 @@
-// npm run check:walk
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+// npm run walk -- [options], which --help lists
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { freePorts } from './faults/real-server.mjs';
-import { readOptions } from './options.js';
-import { inScratch, pack, root, run } from './packed.mjs';
+import { listOption, readOptions, UsageError } from './options.js';
+import { inScratch, pack, root } from './packed.mjs';
+import { serve, shell } from './scaffold.mjs';
 
-/** Milliseconds until the application must have started. */
-const START_LIMIT = 60_000;
+/** The test of a locked method must be shorter, without its imports and its closing bracket. */
+const TEST_LINES = 10;
 
-readOptions({
-  name: 'check:walk',
-  about: `Follows the "Five minutes" of the README: creates a Nest application, installs the packed package, copies
-the files of the page, and sends two requests at once.
+const { nest: nests } = readOptions({
+  name: 'walk',
+  about: `Follows the "Five minutes" of the README: creates a Nest application, installs the packed package, runs its
+schematic, copies the files of the page, sends two requests at once, and runs the unit test under the test runner of
+the new application: Jest on Nest 11, Vitest on Nest 12.
 
-The exit code is 0 if one request runs and the other one is rejected, 1 if not, and 2 for a wrong option.`,
-  options: {},
+The exit code is 0 if one request runs, the other one is rejected and the tests pass, 1 if not, and 2 for a wrong
+option.`,
+  options: {
+    nest: listOption('versions of Nest, 11 or 12', '11,12', (name, text) => {
+      if (text === '11' || text === '12') return text;
+      throw new UsageError(`--${name} must be 11 or 12, but is ${text}`);
+    }),
+  },
 });
 
-const [commands, controller, module, main, requests] = await quickStart();
+const [commands, controller, module, main, requests, test] = await quickStart();
 
-await inScratch(walk).then(
-  () => console.log('One request ran, the other one was rejected.'),
+await inScratch(async (scratch) => {
+  const tarball = await pack(scratch);
+  for (const nest of nests) {
+    const directory = join(scratch, nest);
+    await mkdir(directory);
+    await walk(directory, tarball, nest);
+  }
+}).then(
+  () => console.log('One request ran, the other one was rejected, and the tests pass.'),
   ({ message }) => {
     console.error(`FAILED: ${message}`);
     process.exitCode = 1;
   },
 );
 
-async function walk(directory) {
-  const tarball = await pack(directory);
-  step(commands);
-  const install = commands.replace('install nestjs-zookeeper', `install ${tarball}`);
+async function walk(directory, tarball, nest) {
+  const create = commands.replace('@nestjs/cli new', `@nestjs/cli@${nest} new`);
+  step(create);
+  const install = create.replace('install nestjs-zookeeper', `install ${tarball}`);
   await shell(install.replace('new shop', 'new shop --skip-git'), directory);
   const app = join(directory, 'shop');
   await addByNest(app);
-  await writeFile(join(app, 'src/reports.controller.ts'), controller);
-  await writeFile(join(app, 'src/app.module.ts'), module);
-  await writeFile(join(app, 'src/main.ts'), main);
+  // The page says so: an application of Nest 11 imports its files without `.js`.
+  const write = (file, code) =>
+    writeFile(
+      join(app, 'src', file),
+      nest === '11' ? code.replaceAll(/'(\.[^']+)\.js'/g, "'$1'") : code,
+    );
+  await write('reports.controller.ts', controller);
+  await write('app.module.ts', module);
+  await write('main.ts', main);
   step('npm start');
-  const [port] = await freePorts(1);
-  const server = spawn('npm', ['start'], {
-    cwd: app,
-    env: { ...process.env, PORT: String(port) },
-    stdio: ['ignore', 'inherit', 'inherit'],
-    detached: true,
-  });
-  try {
-    await listening(server, port);
-    step(requests);
-    const { stdout } = await shell(requests.replaceAll(':3000', `:${port}`), app);
-    console.log(stdout);
-    const excluded = stdout.match(/"code":"BUSY"/g)?.length;
-    const ran = stdout.match(/"fencingToken":"\d+"/g)?.length;
-    if (ran !== 1 || excluded !== 1)
-      throw new Error('the lock did not reject one of the two requests');
-  } finally {
-    const closed = once(server, 'close');
-    process.kill(-server.pid);
-    await closed;
-  }
+  await serve(['npm', 'start'], { cwd: app }, (url) => request(url, app));
+  await write('reports.controller.spec.ts', test);
+  step('npm test');
+  const { stdout, stderr } = await shell('npm test', app);
+  console.log(stdout + stderr);
+  if (!/2 passed/.test(stdout + stderr)) throw new Error('not all test files were run');
+}
+
+async function request(url, app) {
+  step(requests);
+  const { stdout } = await shell(requests.replaceAll('http://localhost:3000', url), app);
+  console.log(stdout);
+  const excluded = stdout.match(/"code":"BUSY"/g)?.length;
+  const ran = stdout.match(/"fencingToken":"\d+"/g)?.length;
+  if (ran !== 1 || excluded !== 1)
+    throw new Error('the lock did not reject one of the two requests');
 }
 
 async function quickStart() {
   const readme = await readFile(join(root, 'README.md'), 'utf8');
   const [, section] = /^## Five minutes\n(.*?)^## /ms.exec(readme);
-  return [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
+  const blocks = [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
+  const lines = blocks
+    .at(-1)
+    .split('\n')
+    .filter((line) => /^\s*\w/.test(line));
+  const own = lines.filter((line) => !line.startsWith('import '));
+  if (own.length >= TEST_LINES) throw new Error(`the unit test has ${own.length} lines`);
+  return blocks;
 }
 
 /** Runs the schematic with the CLI of the new application. */
@@ -80,21 +99,6 @@ async function addByNest(app) {
   const started = await readFile(join(app, 'src/main.ts'), 'utf8');
   if (!started.includes('app.enableShutdownHooks();')) throw new Error(`not added:\n${started}`);
   await shell('npx tsc --noEmit', app);
-}
-
-function shell(command, cwd) {
-  // npx asks before it installs the CLI; the variable answers yes.
-  return run('bash', ['-ec', command], { cwd, env: { ...process.env, npm_config_yes: 'true' } });
-}
-
-async function listening(server, port) {
-  const deadline = performance.now() + START_LIMIT;
-  while (performance.now() < deadline && server.exitCode === null) {
-    const answer = await fetch(`http://localhost:${port}`).catch(() => undefined);
-    if (answer) return;
-    await delay(200);
-  }
-  throw new Error('the application did not start');
 }
 
 function step(command) {

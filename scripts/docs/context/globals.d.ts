@@ -20,6 +20,7 @@ declare global {
   const CronExpression: typeof schedule.CronExpression;
   const readFileSync: typeof fs.readFileSync;
   const expect: typeof vitest.expect;
+  const it: typeof vitest.it;
 
   const currentLease: typeof zk.currentLease;
   const currentTerm: typeof zk.currentTerm;

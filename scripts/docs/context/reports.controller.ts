@@ -1,1 +1,3 @@
-export declare class ReportsController {}
+export declare class ReportsController {
+  write(month: string): Promise<unknown>;
+}

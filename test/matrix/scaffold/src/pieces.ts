@@ -1,0 +1,4 @@
+/** The number of pieces in stock. The unit test mocks this module. */
+export function pieces(): number {
+  return 100;
+}
