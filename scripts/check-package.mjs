@@ -96,7 +96,11 @@ async function checkTarball(directory) {
   );
   await tool('publint', ['run', tarball, '--strict']);
   await tool('attw', [tarball, '--no-emoji', '--format', 'ascii']);
-  await attempt('npm', ['publish', '--dry-run', '--ignore-scripts'], { cwd: root });
+  const published = await attempt('npm', ['publish', '--dry-run', '--ignore-scripts'], {
+    cwd: root,
+  });
+  // npm would publish a package.json that it has changed.
+  if (published?.stderr.includes('auto-corrected')) failures.push(published.stderr);
 }
 
 function withinBudget(what, bytes, budget) {
@@ -110,8 +114,9 @@ function tool(name, args) {
 
 async function attempt(file, args, options) {
   try {
-    await run(file, args, options);
+    const output = await run(file, args, options);
     console.log(`ok          ${[file, ...args].join(' ').replaceAll(`${root}/`, '')}`);
+    return output;
   } catch (error) {
     failures.push(error.message);
   }

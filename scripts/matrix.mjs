@@ -47,9 +47,10 @@ const {
 } = readOptions({
   name: 'matrix',
   about: `Installs the packed package into applications on each Nest and each Node, as ES modules on Express and as
-CommonJS on Fastify, and runs the features of test/matrix; bullmq needs redis-server. Then it
-creates applications with the Nest CLI and runs test/matrix/scaffold in them: under the test runner of the scaffold (jest on Nest 11, vitest on Nest 12), with each
-builder of the CLI (builders), and with the strictest types that such an application can have (types, on Nest 11).
+CommonJS on Fastify, and runs the features of test/matrix; bullmq needs redis-server. Then it creates applications with
+the Nest CLI and runs test/matrix/scaffold in them: under the test runner of the scaffold (jest on Nest 11, vitest on
+Nest 12), with each builder of the CLI (builders), and with the strictest types that such an application can have
+(types, on Nest 11).
 
 The exit code is 0 if all of them work, 1 if one does not, and 2 for a wrong option.`,
   options: {
@@ -88,13 +89,9 @@ await inScratch(async (scratch) => {
 async function checkFeatures(scratch, tarball, binaries) {
   console.log(row('nest', 'node', 'module', 'platform', ...features, 'seconds'));
   for (const nest of nests) {
-    const {
-      value: directory,
-      failure,
-      seconds,
-    } = await timed(() => installApp(scratch, tarball, nest));
-    if (failure) throw failure;
-    console.log(row(nest, 'install', '', '', ...features.map(() => ''), seconds));
+    const directory = await installed(nest, features.length, () =>
+      installApp(scratch, tarball, nest),
+    );
     for (const way of WAYS) {
       await compile(directory, way);
       for (const node of nodes) await check(directory, way, nest, node, binaries.get(node));
@@ -104,13 +101,7 @@ async function checkFeatures(scratch, tarball, binaries) {
 
 async function checkScaffold(scratch, tarball, nest, parts, binaries) {
   console.log(`\n${row('nest', 'node', 'part', 'with', 'result', 'seconds')}`);
-  const {
-    value: app,
-    failure,
-    seconds,
-  } = await timed(() => createScaffold(scratch, tarball, nest, parts));
-  if (failure) throw failure;
-  console.log(row(nest, 'install', '', '', '', seconds));
+  const app = await installed(nest, 1, () => createScaffold(scratch, tarball, nest, parts));
   const checks = parts.flatMap((part) =>
     Object.entries(SCAFFOLDS[nest][part].checks).map(([name, check]) => ({ part, name, ...check })),
   );
@@ -120,6 +111,14 @@ async function checkScaffold(scratch, tarball, nest, parts, binaries) {
       await attempt([nest, node, part, name], () => test(app, binaries.get(node)));
     }
   }
+}
+
+/** Prints a row with the time of an installation, under a table with so many results. */
+async function installed(nest, results, install) {
+  const { value, failure, seconds } = await timed(install);
+  if (failure) throw failure;
+  console.log(row(nest, 'install', '', '', ...Array(results).fill(''), seconds));
+  return value;
 }
 
 /** Prints a row with the result, and resolves to whether the check passed. */
