@@ -13,8 +13,7 @@ export class Listeners<T> {
   /** Returns a function that removes the listener. */
   add(listener: (value: T) => void): () => void {
     checkFunction(listener, 'listener');
-    // AsyncResource.bind() would also define a deprecated property on each function.
-    const context = new AsyncResource('ZooKeeperListener');
+    const context = captureContext('ZooKeeperListener');
     const bound = (value: T) => context.runInAsyncScope(listener, undefined, value);
     this.#listeners.add(bound);
     return () => void this.#listeners.delete(bound);
@@ -62,9 +61,17 @@ function warn(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error));
 }
 
-const outside = new AsyncResource('nestjs-zookeeper', { requireManualDestroy: true });
-// It keeps its context all the same. Jest's --detectOpenHandles reports each resource that nobody has destroyed.
-outside.emitDestroy();
+/**
+ * Returns the caller's asynchronous context. The resource keeps it although it is destroyed at once: Jest's
+ * --detectOpenHandles reports each resource that nobody has destroyed.
+ */
+export function captureContext(type: string): AsyncResource {
+  const context = new AsyncResource(type, { requireManualDestroy: true });
+  context.emitDestroy();
+  return context;
+}
+
+const outside = captureContext('nestjs-zookeeper');
 
 /**
  * Runs a function outside of its caller's asynchronous context. The client's timers and loops live as long as

@@ -1,9 +1,9 @@
 import { abortable } from '../client/sleep.js';
-import { AsyncResource } from 'node:async_hooks';
 import { types } from 'node:util';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { captureContext } from '../client/listeners.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
 import {
   type AcquireOptions,
@@ -247,14 +247,16 @@ function listenForRevocation(
   onRevoke: NonNullable<LeaseOptions['onRevoke']>,
 ): () => void {
   const { revocation } = lease;
-  const listener = AsyncResource.bind(async () => {
+  const context = captureContext('ZooKeeperRevocation');
+  const report = async () => {
     try {
       await onRevoke(lease);
     } catch (error) {
       // A revoke request by another client must not crash the holder's process.
       process.emitWarning(error instanceof Error ? error : String(error));
     }
-  }, 'ZooKeeperRevocation');
+  };
+  const listener = () => context.runInAsyncScope(report);
   if (revocation.aborted) void listener();
   else revocation.addEventListener('abort', listener, { once: true });
   return () => revocation.removeEventListener('abort', listener);

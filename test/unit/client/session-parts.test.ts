@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncLocalStorage, createHook } from 'node:async_hooks';
 import { once } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
 import os from 'node:os';
@@ -151,6 +151,23 @@ describe('listeners', () => {
     listeners.emit(2);
     await Promise.resolve();
     expect(listener).not.toHaveBeenCalled();
+  });
+
+  test('leave no open handle for a test runner to report', async () => {
+    const open = new Set<number>();
+    const hook = createHook({
+      init: (id, type) => void (type === 'ZooKeeperListener' && open.add(id)),
+      destroy: (id) => void open.delete(id),
+    }).enable();
+    const listeners = new Listeners<number>();
+    const context = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    context.run('of the caller', () => listeners.add(() => seen.push(context.getStore())));
+    expect(open.size).toBe(1);
+    await vi.waitUntil(() => open.size === 0);
+    hook.disable();
+    listeners.emit(1);
+    expect(seen).toEqual(['of the caller']);
   });
 });
 
