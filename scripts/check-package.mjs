@@ -15,17 +15,17 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 380_000, unpacked: 2_050_000 };
+const BUDGET = { packed: 400_000, unpacked: 2_200_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 440_000,
-  './recipes': 320_000,
+  '.': 480_000,
+  './recipes': 340_000,
   './embedded': 40_000,
-  './testing': 580_000,
-  './teaching': 280_000,
+  './testing': 600_000,
+  './teaching': 300_000,
   './opentelemetry': 30_000,
-  './terminus': 360_000,
-  './schedule': 360_000,
+  './terminus': 390_000,
+  './schedule': 440_000,
 };
 
 const failures = [];
