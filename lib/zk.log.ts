@@ -88,7 +88,7 @@ export function logDeadHolders(client: ZkClient, logger: Logger): () => void {
   return listen(deadHolders, (message) => {
     if (message.client !== client || !message.first) return;
     logger.warn(
-      `${message.message}. Shutdown hooks release the locks of a process that is stopped; sessionFile, in development, those of one that was killed`,
+      `${message.message}. Shutdown hooks release the locks of a stopped process; in development, sessionFile releases those of a killed one`,
     );
   });
 }

@@ -40,7 +40,7 @@ export interface ZkNestOptions {
   /**
    * True connects in the background: the application starts even if no server replies, and the next acquire
    * connects again. By default the application starts after the connect, and fails to start without it when the option
-   * `retry` gives up: after about 9 seconds.
+   * `retry` gives up: after about 9 seconds on a closed port.
    */
   lazyConnection?: boolean | undefined;
   /**

@@ -42,7 +42,7 @@ function addModule(tree, logger, file) {
 /** Adds the call after the statement that creates the application, where there is exactly one. */
 function addShutdownHooks(tree, logger, file) {
   const source = tree.exists(file) ? tree.read(file).toString('utf8') : '';
-  if (/\benableShutdownHooks\b/.test(source)) return;
+  if (/^(?!\s*\/\/).*\benableShutdownHooks\b/m.test(source)) return;
   const [created, another] = source.matchAll(
     /^([ \t]*)(?:const|let)\s+(\w+)\s*=\s*await\s+NestFactory\.create\w*(?:<[^;()]*>)?(?=\()/gm,
   );

@@ -9,7 +9,8 @@ interface Global {
   [FORMS]?: { 'ES module'?: string; CommonJS?: string };
 }
 
-const file = import.meta.url;
+// Some bundlers leave it undefined.
+const file = String(import.meta.url);
 const forms = ((globalThis as Global)[FORMS] ??= {});
 forms[file.includes('/dist/cjs/') ? 'CommonJS' : 'ES module'] = file;
 if (forms['ES module'] && forms.CommonJS) {

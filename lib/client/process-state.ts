@@ -31,3 +31,14 @@ export function separateProcesses(current: (() => object | undefined) | undefine
 export function isSimulated(): boolean {
   return currentProcess?.() !== undefined;
 }
+
+/** Returns whether a process of this host runs. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs under another user.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}

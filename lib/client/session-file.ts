@@ -11,6 +11,7 @@ import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { BadOptionError } from './errors.js';
 import type { Credentials } from './transport/transport.js';
+import { isRunning } from './process-state.js';
 import { isRecord } from './validation.js';
 
 /** The files that clients of this process use. */
@@ -18,7 +19,7 @@ const inUse = new Set<string>();
 
 /**
  * Keeps the id and the password of a client's session in a file, so that the next process can end a session that this
- * process did not close. Whoever reads the file can end the session, so only its owner may read it.
+ * process did not close. Any process that can read the file can end the session, so only its owner may read it.
  */
 export class SessionFile {
   private readonly path: string;
@@ -61,7 +62,16 @@ export class SessionFile {
     if (!this.claimed) return;
     this.claimed = false;
     inUse.delete(this.path);
-    if (sessionEnded) rmSync(this.path, { force: true });
+    if (sessionEnded && this.isOurs()) rmSync(this.path, { force: true });
+  }
+
+  /** Whether this process wrote the file last. */
+  private isOurs(): boolean {
+    try {
+      return this.parse(readFileSync(this.path, 'utf8')).pid === process.pid;
+    } catch {
+      return false;
+    }
   }
 
   private read(): Credentials | undefined {
@@ -111,17 +121,6 @@ export class SessionFile {
 export function checkSessionFile(path: unknown): string {
   if (typeof path === 'string' && path !== '' && !path.includes('\0')) return path;
   throw new BadOptionError('sessionFile', path, "the path of a file, such as '.zookeeper-session'");
-}
-
-/** Returns whether a process of this host runs. */
-export function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it runs under another user.
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
-  }
 }
 
 function isDirectory(path: string): boolean {

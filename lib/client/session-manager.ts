@@ -27,7 +27,7 @@ const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
 const ORPHAN_LIMIT = 2000;
 
-/** Receives what fails while a session is kept. */
+/** Receives failed attempts to connect, and refused deletes. */
 interface FailureObserver {
   /** A server refuses to delete a node that was discarded, with this result code. */
   deleteRefused(path: string, code: number): void;
@@ -127,7 +127,7 @@ export class SessionManager {
       const previous = this.#file?.claim();
       if (previous) this.#orphans.push(previous);
       void this.#keep(await this.#establish(this.#options.retry));
-      if (previous) await Promise.all(this.#closingOrphans);
+      if (this.#file) await Promise.all(this.#closingOrphans);
     } catch (error) {
       this.#started = undefined;
       throw error;

@@ -20,6 +20,9 @@ export class ForwardingError extends CoordinationError {
 const HOPS = 'x-leader-hops';
 const MAX_HOPS = 3;
 
+/** Milliseconds until the leader must have begun its answer. */
+const ANSWER_LIMIT = 60_000;
+
 /** Headers about one connection (RFC 9110, section 7.6.1), and those that the HTTP client sets itself. */
 const OWN_HEADERS = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
@@ -65,14 +68,15 @@ export async function forwardToLeader(call: ForwardedCall): Promise<StreamableFi
   }
   const request = context.switchToHttp().getRequest<HttpRequest>();
   const hops = Number(request.headers[HOPS] ?? 0);
-  if (!(hops < MAX_HOPS)) {
+  if (!(hops >= 0 && hops < MAX_HOPS)) {
     const message = `${label} was forwarded ${MAX_HOPS} times, and this instance is not the leader`;
     throw new NotLeaderError(message, { key: election });
   }
   const url = await leaderUrl(call, request.originalUrl);
   const body = bodyOf(request, label);
-  const abandoned = new AbortController();
-  const stopListening = onClientDisconnect(context, () => abandoned.abort());
+  const cancel = new AbortController();
+  const stopListening = onClientDisconnect(context, () => cancel.abort());
+  const timer = setTimeout(() => cancel.abort(), ANSWER_LIMIT);
   let answer: Response;
   try {
     answer = await fetch(url, {
@@ -80,13 +84,14 @@ export async function forwardToLeader(call: ForwardedCall): Promise<StreamableFi
       headers: requestHeaders(request, hops + 1, body),
       body,
       redirect: 'manual',
-      signal: abandoned.signal,
+      signal: cancel.signal,
       duplex: 'half',
     } as RequestInit);
   } catch (cause) {
     const message = `${label} was forwarded to the leader at ${url.origin}, which did not answer`;
     throw new ForwardingError(message, { key: election, cause });
   } finally {
+    clearTimeout(timer);
     stopListening();
   }
   const response = context.switchToHttp().getResponse<HttpResponse>();
@@ -115,7 +120,7 @@ async function leaderUrl({ election, label, leader }: ForwardedCall, target: str
       `${label} cannot forward its call: the id of the leader is ${JSON.stringify(found.id)} and not its URL; set participantId, or the id of the election, to a URL such as http://10.0.0.7:3000 on each instance`,
     );
   }
-  // Only the path and the query are the client's.
+  // The client determines only the path and the query.
   base.pathname = base.pathname.replace(/\/$/, '') + target.replace(/[?#].*$/, '');
   base.search = /\?.*$/.exec(target)?.[0] ?? '';
   return base;
@@ -124,11 +129,13 @@ async function leaderUrl({ election, label, leader }: ForwardedCall, target: str
 function requestHeaders({ headers }: HttpRequest, hops: number, body: Body): Headers {
   const sent = new Headers();
   for (const [name, value] of Object.entries(headers)) {
-    // A body that was read was decoded as well.
+    // The body parser has decompressed the body.
     const isDecoded = name === 'content-encoding' && !(body instanceof Readable);
     if (isDecoded || OWN_HEADERS.has(name)) continue;
     for (const each of [value ?? []].flat()) sent.append(name, each);
   }
+  // Those that fetch decodes.
+  sent.set('accept-encoding', 'gzip, deflate, br');
   sent.set(HOPS, String(hops));
   return sent;
 }
@@ -142,10 +149,11 @@ function bodyOf(request: HttpRequest, label: string): Body {
   if (rawBody) return rawBody;
   const stream = raw ?? (request as unknown as IncomingMessage);
   if (!stream.readableDidRead) return stream;
-  if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) return body;
+  if (body === undefined || Buffer.isBuffer(body)) return body;
   const type = String(headers['content-type']);
-  if (/^application\/([\w.+-]+\+)?json\b/.test(type)) return JSON.stringify(body);
+  if (/^application\/([\w.+-]+\+)?json\b/i.test(type)) return JSON.stringify(body);
+  if (typeof body === 'string') return body;
   throw new MisuseError(
-    `${label} cannot forward its call: the body of the type ${JSON.stringify(type)} has been parsed; call NestFactory.create() with rawBody: true`,
+    `${label} cannot forward its call: the body of the type ${JSON.stringify(type)} has been parsed; for form data, call NestFactory.create() with rawBody: true`,
   );
 }

@@ -36,7 +36,7 @@ export interface LeaderOnlyOptions {
    * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
    * resolves to undefined; on a handler it is an error, because the handler would answer success although nothing was
    * done. `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers with 503.
-   * `'forward'`, on HTTP handlers only, sends the request to the leader and answers with its answer. The id of each
+   * `'forward'`, on HTTP handlers only, forwards the request to the leader and returns its response. The id of each
    * instance in the election (`participantId`) must be its URL then. It rejects with a {@link ForwardingError} if the
    * leader does not answer (502), and with a NotLeaderError if nobody leads or after three hops. The result of a
    * function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts

@@ -15,7 +15,7 @@ export interface CandidateOptions {
   /**
    * A whole number of 0 or more. The candidate with the highest priority leads while it takes part: a leader with a lower
    * one gives the leadership up, and joins the queue again behind it. Candidates of equal priority lead in the order of
-   * arrival. Candidates without this option, such as Curator's, count as 0 and never give way, so set it on all instances.
+   * arrival. A candidate without this option, such as Curator's, has priority 0 and never resigns for a higher one, so set it on all instances.
    * Default: none.
    */
   priority?: number | undefined;

@@ -238,11 +238,11 @@ export abstract class Candidate {
     }
   }
 
-  /** Publishes a new leader. Only a candidate just behind the last leader wakes and learns of it. */
+  /** Publishes the leader if it has changed. A candidate that is not just behind the leader may miss a change. */
   private async publishFollow(own: string): Promise<void> {
     if (!follows.hasSubscribers) return;
     const [leader] = await readCandidates(this.client, this.path, [this.marker], 1);
-    if (!leader || [own, this.followed].includes(leader.path) || this.current) return;
+    if (!leader || leader.path === own || leader.path === this.followed || this.current) return;
     this.followed = leader.path;
     follows.publish({ candidate: this, leader });
   }
@@ -271,12 +271,16 @@ export abstract class Candidate {
 
   private async endWhenOutranked(term: LeaseTerm, session: Session): Promise<void> {
     const { signal } = term;
-    try {
-      await untilOutranked(this.client, session, this.rank, signal);
-      this.wanted = true;
-      term.end('given up for a candidate with a higher priority');
-    } catch (error) {
-      if (!signal.aborted) this.reportError(error);
+    while (!signal.aborted) {
+      try {
+        await untilOutranked(this.client, session, this.rank, signal);
+        this.wanted = true;
+        return term.end('given up for a candidate with a higher priority');
+      } catch (error) {
+        if (signal.aborted) return;
+        this.reportError(error);
+        await pause(RETRY_AFTER, { signals: [signal] }).catch(() => {});
+      }
     }
   }
 

@@ -134,7 +134,7 @@ export interface DeadHolderMessage {
   readonly message: string;
 }
 
-/** A message: a candidate waits behind a leader, another one than before. */
+/** Published when a waiting candidate sees a leader that differs from the previous one. */
 export interface FollowMessage {
   readonly candidate: ObservedCandidate;
   readonly leader: { readonly id: string; readonly session: string };

@@ -19,8 +19,8 @@ const LOCK_MARKER = 'lock-';
 export const LOCK_MARKERS = [LOCK_MARKER];
 const REQUESTS = { marker: LOCK_MARKER, markers: LOCK_MARKERS, nodeAhead: lastBefore };
 
-/** How many leases are read until one states its number of permits, which those of Curator do not, or for dead holders. */
-const MAX_COMPARED = 8;
+/** The number of leases to read at most, to compare the number of permits or to find processes that have ended. */
+const MAX_LEASES_READ = 8;
 
 type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
 
@@ -200,10 +200,11 @@ export class PermitAcquisition {
     if (!deadHolders.hasSubscribers) return;
     const report = async ({ name }: QueueNode) => {
       const path = `${this.leases}/${name}`;
-      reportDeadHolder(this.client, wanted, { path, ...(await session.get(path)) }, session);
+      const read = await session.get(path);
+      reportDeadHolder(this.client, wanted, { path, ...read, isFirst: true }, session);
     };
     // A read fails if its lease is released meanwhile, or together with the wait.
-    await Promise.allSettled(inOrder(queue).slice(0, MAX_COMPARED).map(report));
+    await Promise.allSettled(inOrder(queue).slice(0, MAX_LEASES_READ).map(report));
   }
 
   /**
@@ -216,7 +217,7 @@ export class PermitAcquisition {
   ): Promise<void> {
     const ours = new Set(own);
     const others = listing?.children.filter((name) => !ours.has(name)) ?? [];
-    for (const other of others.slice(0, MAX_COMPARED)) {
+    for (const other of others.slice(0, MAX_LEASES_READ)) {
       if (await this.limit.checkAgainst(`${this.leases}/${other}`)) return;
     }
   }

@@ -15,7 +15,7 @@ export type CronOnLeaderOptions = CronOptions & {
 
 /**
  * Runs the method at the times of a cron expression, on the instance that leads the election only. The same as `@Cron`
- * with `waitForCompletion: true` and `@LeaderOnly`: the leader skips a time while an earlier run lasts, other instances
+ * with `waitForCompletion: true` and `@LeaderOnly`: by default the leader skips a time while an earlier run lasts, other instances
  * skip each time. `currentTerm()` returns the term of the leader.
  *
  * ```ts

@@ -245,7 +245,7 @@ export class LeaderService {
       throw new BadOptionError('path', path, { message });
     }
     if (priority !== existing.priority) {
-      const message = `${joined} priority ${existing.priority}, not ${priority}: omit priority, or pass the same`;
+      const message = `${joined} ${existing.priority === undefined ? 'no priority' : `priority ${existing.priority}`}, not ${priority}: omit priority, or pass the same`;
       throw new BadOptionError('priority', priority, { message });
     }
     return existing;

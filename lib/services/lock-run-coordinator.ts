@@ -9,8 +9,9 @@ import type { LockService } from './lock.service.js';
  * cron.schedule('0 3 * * *', report, { name: 'report', distributed: true });
  * ```
  *
- * The first instance that asks for a time gets a lock for it, and holds it until the run is complete, and at least for the
- * `distributedLease` of the task: clocks that differ by less cannot lead to a second run.
+ * The first instance that asks for a time acquires its lock, and holds it until the run is complete, and at least for the
+ * `distributedLease` of the task, so that an instance whose clock is late by less does not run it again. The lock ends with
+ * the process.
  *
  * @publicApi
  */
@@ -27,7 +28,7 @@ export class LockRunCoordinator {
    * @throws what {@link LockService.tryAcquire} throws, such as a ConnectionError; node-cron then skips the run
    */
   async shouldRun(key: string, holdAtLeast: number): Promise<boolean> {
-    const lease = await this.locks.tryAcquire(key, { holdAtLeast });
+    const lease = await this.locks.tryAcquire(key, { holdAtLeast, holdAtMost: Infinity });
     if (lease) this.leases.set(key, lease);
     return lease !== undefined;
   }

@@ -167,7 +167,7 @@ function wrongRefusals({ stored, leases }: History, excuses: readonly Excuse[]):
 
 /**
  * Whether a lease with a lower token may be recorded after another one: its holder was paused between the grant and the
- * record, or its session was ended behind its back.
+ * record, or its session was closed by another client.
  */
 function isExcused(lower: Lease, higher: Lease, excuses: readonly Excuse[]): boolean {
   return countsUntil(lower, higher.granted, excuses) <= higher.granted;

@@ -1,4 +1,4 @@
-// A process that holds the lock or leads the election at a path until it is killed. It writes the id of its session when
+// A process that holds or waits for the lock, or leads the election at a path, until it is killed. It writes the id of its session when
 // it does.
 import { LeaderLatch, Mutex, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 
@@ -11,6 +11,9 @@ if (recipe === 'latch') {
   await latch.await();
 } else if (recipe === 'semaphore') {
   await new Semaphore(client, path, { permits: 2 }).acquire({ count: 2 });
+} else if (recipe === 'waiter') {
+  void new Mutex(client, path).acquire();
+  while ((await client.children(path)).children.length < 2);
 } else {
   await new Mutex(client, path).acquire();
 }

@@ -7,7 +7,7 @@ const PROGRAM = fileURLToPath(new URL('killed-holder.mjs', import.meta.url));
 
 interface HolderOptions extends ZkClientOptions {
   path: string;
-  recipe?: 'mutex' | 'semaphore' | 'latch';
+  recipe?: 'mutex' | 'waiter' | 'semaphore' | 'latch';
 }
 
 /**

@@ -1,15 +1,14 @@
 import { readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Session, ZkClient } from '../../client/index.js';
-import { isSimulated } from '../../client/process-state.js';
-import { isRunning } from '../../client/session-file.js';
+import { isRunning, isSimulated } from '../../client/process-state.js';
 import { deadHolders } from '../diagnostics.js';
 import { ownershipBy } from './ownership.js';
 import type { BlockingNode } from './queue.js';
 
 /*
  * A process that ends without closing its session keeps its locks until the session times out. After a restart, the next
- * process waits for its predecessor. It can say so, because the znode ahead contains host and process id:
+ * process waits until then. It detects this from the host and the process id in the znode ahead:
  *
  *   - the host is this one, and process ids of the host name are comparable (`namesProcesses`);
  *   - no process has that id, or this process has it and is younger than the znode, as in a restarted container.
@@ -33,7 +32,7 @@ const MAX_SEEN = 1000;
 export function reportDeadHolder(
   client: ZkClient,
   target: Target,
-  { path, data, stat }: BlockingNode,
+  { path, data, stat, isFirst }: BlockingNode,
   session: Session,
 ): string | undefined {
   if (stat.ephemeralOwner === session.id || isSimulated()) return undefined;
@@ -44,14 +43,15 @@ export function reportDeadHolder(
   const now = performance.now();
   const since = seen.get(path) ?? now;
   const first = !seen.has(path);
-  if (seen.size >= MAX_SEEN) seen.delete(seen.keys().next().value!);
+  if (first && seen.size >= MAX_SEEN) seen.delete(seen.keys().next().value!);
   seen.set(path, since);
 
-  // A process with our id ended before we began, any other one before we looked.
+  // A process with our own id ended before this process started, any other one before the first look at its znode.
   const endedFor = pid === process.pid ? process.uptime() * 1000 : now - since;
   const left = Math.ceil(Math.max(0, session.timeout - endedFor) / 1000);
   const age = Math.round(Math.max(0, Date.now() - stat.ctime) / 1000);
-  const what = `${target.noun} ${JSON.stringify(target.key)} is ${target.noun === 'election' ? 'led' : 'held'}`;
+  const holds = target.noun === 'election' ? 'is led' : 'is held';
+  const what = `${target.noun} ${JSON.stringify(target.key)} ${isFirst ? holds : 'is requested before this one'}`;
   const message = `${what} by session 0x${stat.ephemeralOwner} of this host, whose process ${pid} has ended; its znode is ${age} s old, and the session ends in at most ${left} s`;
   deadHolders.publish({ client, path, first, message });
   return message;
@@ -66,7 +66,7 @@ function deadProcess(path: string, data: Buffer, ctime: number): number | undefi
   return !isOurs && ctime < Date.now() - process.uptime() * 1000 ? pid : undefined;
 }
 
-/** Parses the data of a lock, or the default id of a candidate. Other ids of that form may name a port: their candidates do not ask. */
+/** Parses the data of a lock, or the default id of a candidate. An id such as `host:3000` has the same form, so only candidates with the default id ask. */
 function creatorOf(text: string): { host?: unknown; pid?: unknown } {
   const [, host, pid] = /^([^{].*):(\d+)$/.exec(text) ?? [];
   if (host) return { host, pid: Number(pid) };

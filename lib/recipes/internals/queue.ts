@@ -69,6 +69,8 @@ export interface BlockingNode {
   readonly path: string;
   readonly data: Buffer;
   readonly stat: Stat;
+  /** Whether it holds the lock. Otherwise it waits as well. */
+  readonly isFirst: boolean;
 }
 
 interface QueueOptions {
@@ -160,10 +162,13 @@ async function waitInSession(
       // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
       // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
       if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));
-      const ahead = spec.nodeAhead(queueOf(spec, children), own);
+      const queue = queueOf(spec, children);
+      const ahead = spec.nodeAhead(queue, own);
       if (ahead) {
         onBlocked((written ??= new NodeData(session, path, data)));
-        const blocker = { path: `${parent}/${ahead.name}`, client, session, signal, onAhead };
+        const aheadPath = `${parent}/${ahead.name}`;
+        const isFirst = spec.nodeAhead(queue, ahead) === undefined;
+        const blocker = { path: aheadPath, isFirst, client, session, signal, onAhead };
         await untilChange(blocker, tries, latestTry);
       } else if (written?.pending) {
         // From here on only the holder writes the znode.
@@ -187,6 +192,7 @@ async function waitInSession(
 
 interface Blocker {
   readonly path: string;
+  readonly isFirst: boolean;
   readonly client: ZkClient;
   readonly session: Session;
   readonly signal: AbortSignal;
@@ -198,7 +204,7 @@ interface Blocker {
  * before the listing, unless the znode ahead may linger: then each of them waits for a short time.
  */
 async function untilChange(
-  { path, client, session, signal, onAhead }: Blocker,
+  { path, isFirst, client, session, signal, onAhead }: Blocker,
   tries: Tries | undefined,
   latestTry: number,
 ): Promise<void> {
@@ -208,7 +214,7 @@ async function untilChange(
       // Most tries end here. A read without a watch leaves no watch to remove.
       const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
       const lingers = hasLingerMark(data);
-      const why = lingers ? undefined : onAhead?.({ path, data, stat }, session);
+      const why = lingers ? undefined : onAhead?.({ path, data, stat, isFirst }, session);
       for (const waiter of early) {
         if (lingers) waiter.blockedBriefly();
         else waiter.blocked(why);
@@ -219,7 +225,7 @@ async function untilChange(
     const read = () => session.get(path, { watch: true });
     const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
-      onAhead?.({ path, data, stat }, session);
+      onAhead?.({ path, data, stat, isFirst }, session);
       const changes = tries ? [watch.fired, tries.after(latestTry)] : [watch.fired];
       await abortable(Promise.race(changes), signal);
     } finally {

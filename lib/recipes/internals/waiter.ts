@@ -17,6 +17,8 @@ const TRY_TIMEOUT = 500;
 const TRY_CONNECT_LIMIT = 2000;
 /** Milliseconds. The limit of a try while there is a connection; it applies only if the server does not reply. */
 const TRY_REPLY_LIMIT = 3000;
+/** Milliseconds. If a timer is later, the event loop was blocked. */
+const MAX_TIMER_DELAY = 250;
 
 /**
  * Controllers whose signals were not aborted and have no listeners, for the next acquires. With them a handover through
@@ -70,7 +72,8 @@ export class Waiter<T, R extends WaitRequest = Request> {
   private settle!: { resolve: (value: T) => void; reject: (error: unknown) => void };
   private timer: NodeJS.Timeout | undefined;
   /** Limits a try whose requests get no reply. */
-  private silence: NodeJS.Timeout | undefined;
+  private replyTimer: NodeJS.Timeout | undefined;
+  private replyDue = 0;
 
   constructor(
     readonly request: R,
@@ -78,7 +81,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
     const { wait, signal } = request;
-    if (wait === 0) this.silence = setTimeout(this.onSilence, TRY_REPLY_LIMIT);
+    if (wait === 0) this.awaitReply();
     else if (wait !== Infinity) this.timer = setTimeout(this.onTimeout, Math.min(wait, MAX_TIMER));
     signal?.addEventListener('abort', this.onAbort);
   }
@@ -122,7 +125,14 @@ export class Waiter<T, R extends WaitRequest = Request> {
   private readonly onTimeout = (): void =>
     this.reject(timedOut(this.request.wanted, this.request.wait));
 
-  private readonly onSilence = (): void => {
+  private awaitReply(): void {
+    this.replyDue = performance.now() + TRY_REPLY_LIMIT;
+    this.replyTimer = setTimeout(this.onReplyTimeout, TRY_REPLY_LIMIT);
+  }
+
+  private readonly onReplyTimeout = (): void => {
+    // If the event loop was blocked, the reply may wait in the socket.
+    if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
     const { wanted } = this.request;
     this.reject(unanswered(wanted, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
   };
@@ -134,7 +144,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     if (this.over) return false;
     this.over = true;
     clearTimeout(this.timer);
-    clearTimeout(this.silence);
+    clearTimeout(this.replyTimer);
     this.request.signal?.removeEventListener('abort', this.onAbort);
     this.onOver?.();
     this.onEnd(this);
@@ -196,7 +206,7 @@ export async function connectWithin<T>(
 }
 
 function unanswered({ noun, key }: Wanted, why: string): ConnectionError {
-  const message = `${noun} ${quote(key)} was not tried: ${why}; set wait above 0 to wait for a connection`;
+  const message = `${noun} ${quote(key)} was not acquired: ${why}; set wait above 0 to wait longer`;
   return new ConnectionError(message, { key });
 }
 

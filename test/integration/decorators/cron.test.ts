@@ -77,7 +77,8 @@ describe('a LockRunCoordinator', () => {
   });
 
   it('keeps the lock of a time for the lease of the task, also after the run', async () => {
-    const [one, other] = [await apps.start({}), await apps.start({})];
+    const defaults = { holdAtMost: 20_000 };
+    const [one, other] = [await apps.start({}, { defaults }), await apps.start({})];
     const [first, second] = [one, other].map((app) => new LockRunCoordinator(app.get(LockService)));
     expect(await first!.shouldRun('report:1', 60_000)).toBe(true);
     first!.onComplete('report:1');

@@ -1,5 +1,10 @@
-import { describe, expect, it } from 'vitest';
-import { BadOptionError, LeaderLatch, LeaderSelector } from 'nestjs-zookeeper/recipes';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  BadOptionError,
+  ConnectionError,
+  LeaderLatch,
+  LeaderSelector,
+} from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
@@ -58,6 +63,23 @@ describe('candidates with priorities', () => {
     expect(next.active).toBe(false);
   });
 
+  it('give the leadership up although a read of the queue failed before', async () => {
+    const path = server.path('priority-retry');
+    const client = await connect();
+    const errors: unknown[] = [];
+    const low = new LeaderLatch(client, path, { priority: 0, onError: (e) => errors.push(e) });
+    low.start();
+    await low.await();
+    const session = await client.session();
+    const children = vi.spyOn(session, 'children').mockRejectedValue(new Error('refused'));
+    const high = new LeaderLatch(await connect(), path, { priority: 1 });
+    high.start();
+    await expect.poll(() => errors.length).toBeGreaterThan(0);
+    children.mockRestore();
+    await high.await();
+    await low.close();
+  });
+
   it('never give way to an equal priority', async () => {
     const path = server.path('priority-equal');
     const [first, second] = await start(path, [4, 4]);
@@ -94,7 +116,7 @@ describe('candidates with priorities', () => {
         if (signal.aborted) return;
         await new Promise<void>((resolve) => {
           signal.addEventListener('abort', () => {
-            events.push('low is told');
+            events.push('low is notified');
             setImmediate(() => {
               events.push('low ends');
               resolve();
@@ -119,7 +141,7 @@ describe('candidates with priorities', () => {
     await expect.poll(() => events.at(-1)).toBe('high leads');
     end();
     await expect.poll(() => events.at(-1)).toBe('low leads');
-    expect(events).toEqual(['low leads', 'low is told', 'low ends', 'high leads', 'low leads']);
+    expect(events).toEqual(['low leads', 'low is notified', 'low ends', 'high leads', 'low leads']);
     await Promise.all([low.close(), high.close()]);
   });
 

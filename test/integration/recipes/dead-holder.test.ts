@@ -48,6 +48,17 @@ describe('a lock that a process of this host held when it was killed', () => {
     );
   });
 
+  it('does not count as held by a process that only waited for it when it was killed', async () => {
+    const path = server.path('gold');
+    const client = await connect({ sessionTimeout: 8000 });
+    const lease = await new Mutex(await connect(), path).acquire();
+    const { session } = await killedHolder({ ...options(path), recipe: 'waiter' });
+    expect(await refusal(client, path)).toMatch(
+      new RegExp(`^lock "${path}" is requested before this one by session 0x${session} of this`),
+    );
+    await lease.release();
+  });
+
   it('is in the log once, however many callers wait for it or try', async () => {
     const namespace = server.path('shop');
     const { session } = await killedHolder(options(`${namespace}/locks/gold`));

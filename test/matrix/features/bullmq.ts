@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { BullModule, getQueueToken, Processor, WorkerHost } from '@nestjs/bullmq';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Job, Queue } from 'bullmq';
@@ -104,7 +104,6 @@ async function freePort(): Promise<number> {
 }
 
 async function untilListening(port: number): Promise<void> {
-  const { connect } = await import('node:net');
   await until(async () => {
     const socket = connect(port, '127.0.0.1');
     return Promise.race([

@@ -33,7 +33,9 @@ describe.each([
     expect(failure).toBeInstanceOf(ConnectionError);
     expect(failure).toMatchObject({
       key: '/gold',
-      message: expect.stringMatching(/"\/gold" was not tried: there was no connection for 2000 ms/),
+      message: expect.stringMatching(
+        /"\/gold" was not acquired: there was no connection for 2000 ms/,
+      ),
     });
   });
 
@@ -48,6 +50,13 @@ describe.each([
     await restore();
     // The znode of the try is deleted in the background.
     await using _lease = await new Recipe(client.client, '/gold').acquire({ wait: 10_000 });
+  });
+
+  it('is granted after a pause of the process in which the reply arrived', async () => {
+    await using client = await connected();
+    const attempt = new Recipe(client.client, '/gold').acquire({ wait: 0 });
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3300);
+    await (await attempt).release();
   });
 
   it('is cancelled by its signal', async () => {
