@@ -2,17 +2,21 @@ import {
   accessSync,
   constants,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { BadOptionError } from './errors.js';
 import type { Credentials } from './transport/transport.js';
 import { isRunning } from './process-state.js';
 import { isRecord } from './validation.js';
+
+/** Stands in a file that is reserved, before its client has a session. */
+const NO_SESSION: Credentials = { id: '0', password: '0' };
 
 /** The files that clients of this process use. */
 const inUse = new Set<string>();
@@ -27,7 +31,10 @@ export class SessionFile {
 
   /** @param path checked, see {@link checkSessionFile} */
   constructor(path: string) {
-    this.path = resolve(path);
+    const absolute = resolve(path);
+    const folder = dirname(absolute);
+    // Two paths to one file are one file.
+    this.path = isDirectory(folder) ? join(realpathSync(folder), basename(absolute)) : absolute;
   }
 
   /**
@@ -39,6 +46,7 @@ export class SessionFile {
     if (this.claimed) return undefined;
     if (inUse.has(this.path)) throw this.refuse('a file that no other connection uses');
     const previous = this.read();
+    this.write(previous ?? NO_SESSION);
     inUse.add(this.path);
     this.claimed = true;
     return previous;
@@ -62,7 +70,12 @@ export class SessionFile {
     if (!this.claimed) return;
     this.claimed = false;
     inUse.delete(this.path);
-    if (sessionEnded && this.isOurs()) rmSync(this.path, { force: true });
+    if (!sessionEnded || !this.isOurs()) return;
+    try {
+      rmSync(this.path, { force: true });
+    } catch (cause) {
+      process.emitWarning(new Error(`sessionFile ${this.path} was not deleted`, { cause }));
+    }
   }
 
   /** Whether this process wrote the file last. */
@@ -94,7 +107,7 @@ export class SessionFile {
     if (host === hostname() && pid !== process.pid && isRunning(pid)) {
       throw this.refuse(`a file of this process alone: process ${pid} uses it (if not, delete it)`);
     }
-    return { id, password };
+    return id === NO_SESSION.id ? undefined : { id, password };
   }
 
   private parse(text: string): { host: unknown; pid: number; id: string; password: string } {

@@ -1,6 +1,6 @@
-import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
+import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import https from 'node:https';
+import { pipeline, Readable } from 'node:stream';
 import { type ExecutionContext, StreamableFile } from '@nestjs/common';
 import { CoordinationError } from '../client/errors.js';
 import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
@@ -24,10 +24,20 @@ const MAX_HOPS = 3;
 const ANSWER_LIMIT = 60_000;
 
 /** Headers about one connection (RFC 9110, section 7.6.1), and those that the HTTP client sets itself. */
-const OWN_HEADERS = new Set([
+const OWN_HEADERS = [
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
-  ...['upgrade', 'host', 'content-length', 'expect', HOPS],
-]);
+  ...['upgrade', 'host', 'expect', HOPS],
+];
+
+/** Keys of Nest's metadata: the parameters of a handler, and whether it returns its answer despite `@Res()`. */
+const ROUTE_ARGS = '__routeArguments__';
+const RESPONSE_PASSTHROUGH = '__responsePassthrough__';
+/** The keys of decorators with which Nest does not send the result of a handler as it is. */
+const ANSWERS_ITSELF = {
+  __sse__: '@Sse()',
+  __redirect__: '@Redirect()',
+  __renderTemplate__: '@Render()',
+};
 
 /** The common part of Express's request and Fastify's. */
 interface HttpRequest {
@@ -66,49 +76,89 @@ export async function forwardToLeader(call: ForwardedCall): Promise<StreamableFi
   if (context?.getType() !== 'http') {
     throw new MisuseError(`${label} cannot forward its call: only HTTP handlers can`);
   }
+  checkAnswerable(context, label);
   const request = context.switchToHttp().getRequest<HttpRequest>();
-  const hops = Number(request.headers[HOPS] ?? 0);
-  if (!(hops >= 0 && hops < MAX_HOPS)) {
+  const hops = request.headers[HOPS] ?? '0';
+  if (!/^[0-2]$/.test(String(hops))) {
     const message = `${label} was forwarded ${MAX_HOPS} times, and this instance is not the leader`;
     throw new NotLeaderError(message, { key: election });
   }
-  const url = await leaderUrl(call, request.originalUrl);
+  const url = await leaderUrl(call);
   const body = bodyOf(request, label);
   const cancel = new AbortController();
   const stopListening = onClientDisconnect(context, () => cancel.abort());
   const timer = setTimeout(() => cancel.abort(), ANSWER_LIMIT);
-  let answer: Response;
+  let answer: IncomingMessage;
   try {
-    answer = await fetch(url, {
-      method: request.method,
-      headers: requestHeaders(request, hops + 1, body),
-      body,
-      redirect: 'manual',
-      signal: cancel.signal,
-      duplex: 'half',
-    } as RequestInit);
+    answer = await send(url, request, Number(hops) + 1, body, cancel.signal);
   } catch (cause) {
+    stopListening();
     const message = `${label} was forwarded to the leader at ${url.origin}, which did not answer`;
     throw new ForwardingError(message, { key: election, cause });
   } finally {
     clearTimeout(timer);
-    stopListening();
   }
+  answer.once('close', stopListening);
   const response = context.switchToHttp().getResponse<HttpResponse>();
-  response.status(answer.status);
-  const cookies = answer.headers.getSetCookie();
-  if (cookies.length > 0) response.header('set-cookie', cookies);
-  for (const [name, value] of answer.headers) {
-    // The HTTP client has decoded the body.
-    const skipped = OWN_HEADERS.has(name) || name === 'set-cookie' || name === 'content-encoding';
-    if (!skipped) response.header(name, value);
-  }
-  const content = answer.body ? Readable.fromWeb(answer.body as ReadableStream) : Readable.from([]);
-  return new StreamableFile(content, { type: answer.headers.get('content-type') ?? undefined });
+  response.status(answer.statusCode!);
+  for (const [name, value] of endToEnd(answer.headers)) response.header(name, value);
+  return new StreamableFile(answer, { type: answer.headers['content-type'] });
 }
 
-/** Returns the URL of the request on the leader. */
-async function leaderUrl({ election, label, leader }: ForwardedCall, target: string): Promise<URL> {
+/** @throws MisuseError for a handler that does not return its answer, so that the leader's would be lost */
+function checkAnswerable(context: ExecutionContext, label: string): void {
+  const [handler, controller] = [context.getHandler(), context.getClass()];
+  const routeArguments: object = Reflect.getMetadata(ROUTE_ARGS, controller, handler.name) ?? {};
+  const writesResponse =
+    !Reflect.getMetadata(RESPONSE_PASSTHROUGH, controller, handler.name) &&
+    Object.keys(routeArguments).some((key) => /^[12]:/.test(key));
+  const used = Object.entries(ANSWERS_ITSELF).find(([key]) => Reflect.hasMetadata(key, handler));
+  const decorator = writesResponse ? '@Res() without passthrough, or @Next()' : used?.[1];
+  if (!decorator) return;
+  throw new MisuseError(`${label} cannot forward its call, because it has ${decorator}`);
+}
+
+/** Sends a request to the leader. Resolves when the answer begins. */
+function send(
+  base: URL,
+  request: HttpRequest,
+  hops: number,
+  body: Body,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const headers: OutgoingHttpHeaders = Object.fromEntries(endToEnd(request.headers));
+  if (!(body instanceof Readable)) {
+    // The body parser has decompressed the body.
+    delete headers['content-encoding'];
+    delete headers['content-length'];
+  }
+  headers[HOPS] = String(hops);
+  // As the client sent it: a URL object would resolve `..` and change the path that was matched here.
+  const target = request.originalUrl.replace(/^[a-z]+:\/\/[^/?#]*/i, '');
+  const path = base.pathname.replace(/\/$/, '') + target;
+  const { request: open } = base.protocol === 'https:' ? https : http;
+  return new Promise((resolve, reject) => {
+    const outgoing = open(base, { method: request.method, path, headers, signal });
+    outgoing.once('response', resolve).once('error', reject);
+    if (body instanceof Readable) pipeline(body, outgoing, () => {});
+    else outgoing.end(body);
+  });
+}
+
+/** Returns the headers without those about one connection. */
+function endToEnd(headers: HttpRequest['headers']): [string, string | string[]][] {
+  const named = String(headers.connection ?? '')
+    .toLowerCase()
+    .split(/ *, */);
+  const skipped = new Set([...OWN_HEADERS, ...named]);
+  return Object.entries(headers).filter(
+    (entry): entry is [string, string | string[]] =>
+      entry[1] !== undefined && !skipped.has(entry[0]),
+  );
+}
+
+/** Returns the URL of the leader. */
+async function leaderUrl({ election, label, leader }: ForwardedCall): Promise<URL> {
   const found = await leader();
   if (!found) {
     const message = `${label} runs only on the leader, and election ${JSON.stringify(election)} has none now`;
@@ -120,32 +170,16 @@ async function leaderUrl({ election, label, leader }: ForwardedCall, target: str
       `${label} cannot forward its call: the id of the leader is ${JSON.stringify(found.id)} and not its URL; set participantId, or the id of the election, to a URL such as http://10.0.0.7:3000 on each instance`,
     );
   }
-  // The client determines only the path and the query.
-  base.pathname = base.pathname.replace(/\/$/, '') + target.replace(/[?#].*$/, '');
-  base.search = /\?.*$/.exec(target)?.[0] ?? '';
   return base;
-}
-
-function requestHeaders({ headers }: HttpRequest, hops: number, body: Body): Headers {
-  const sent = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    // The body parser has decompressed the body.
-    const isDecoded = name === 'content-encoding' && !(body instanceof Readable);
-    if (isDecoded || OWN_HEADERS.has(name)) continue;
-    for (const each of [value ?? []].flat()) sent.append(name, each);
-  }
-  // Those that fetch decodes.
-  sent.set('accept-encoding', 'gzip, deflate, br');
-  sent.set(HOPS, String(hops));
-  return sent;
 }
 
 type Body = Readable | Buffer | string | undefined;
 
 /** Returns the body as the client sent it. A parser may have read it already. */
 function bodyOf(request: HttpRequest, label: string): Body {
-  const { method, headers, body, rawBody, raw } = request;
-  if (method === 'GET' || method === 'HEAD') return undefined;
+  const { headers, body, rawBody, raw } = request;
+  const isEmpty = headers['transfer-encoding'] === undefined && !Number(headers['content-length']);
+  if (isEmpty) return undefined;
   if (rawBody) return rawBody;
   const stream = raw ?? (request as unknown as IncomingMessage);
   if (!stream.readableDidRead) return stream;

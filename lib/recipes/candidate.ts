@@ -271,17 +271,12 @@ export abstract class Candidate {
 
   private async endWhenOutranked(term: LeaseTerm, session: Session): Promise<void> {
     const { signal } = term;
-    while (!signal.aborted) {
-      try {
-        await untilOutranked(this.client, session, this.rank, signal);
-        this.wanted = true;
-        return term.end('given up for a candidate with a higher priority');
-      } catch (error) {
-        if (signal.aborted) return;
-        this.reportError(error);
-        await pause(RETRY_AFTER, { signals: [signal] }).catch(() => {});
-      }
-    }
+    const onError = (error: unknown) => this.reportError(error);
+    // It rejects only by the signal.
+    await untilOutranked(this.client, session, this.rank, { signal, onError }).catch(() => {});
+    if (signal.aborted) return;
+    this.wanted = true;
+    term.end('given up for a candidate with a higher priority');
   }
 
   private async pauseAfter(failure: Error): Promise<void> {

@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions } from '@nestjs/schedule';
+import { checkRecord } from '../client/validation.js';
 import type { LockableMethod, LockDecorator } from '../decorators/decorator-types.js';
 import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.decorator.js';
 
@@ -32,6 +33,7 @@ export function CronOnLeader<M extends LockableMethod>(
   time: string | Date,
   election: string | CronOnLeaderOptions = {},
 ): LockDecorator<M> {
+  if (typeof election !== 'string') checkRecord(election);
   const {
     election: name = 'cron',
     connection,

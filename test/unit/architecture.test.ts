@@ -27,7 +27,7 @@ const MAY_IMPORT = {
   teaching: ['recipes', 'internals', 'vocabulary', 'client'],
   cli: ['services', 'recipes', 'internals', 'vocabulary', 'client'],
   terminus: ['tokens', 'services', 'client'],
-  schedule: ['decorators'],
+  schedule: ['decorators', 'client'],
   opentelemetry: ['diagnostics', 'client'],
   testing: [
     'module',
@@ -51,7 +51,7 @@ const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
 const MAX_FILES = 160;
-const MAX_LINES = 19_900;
+const MAX_LINES = 20_000;
 
 const MAX_LINES_OF_FILE = 300;
 

@@ -1,5 +1,5 @@
 import type { Session, ZkClient } from '../../client/index.js';
-import { abortable } from '../../client/sleep.js';
+import { abortable, sleep } from '../../client/sleep.js';
 import { type QueueNode, queueOf } from './node-names.js';
 import { retryRead } from './session-retry.js';
 
@@ -29,25 +29,33 @@ export function isOutranked(rank: Rank, children: readonly string[]): boolean {
   );
 }
 
+/** Milliseconds between a failed read of the queue and the next one. */
+const RETRY_AFTER = 1000;
+
 /**
- * Resolves when a candidate must give way to another one.
+ * Resolves when a candidate must give way to another one. Repeats reads that fail.
  *
- * @throws the reason of `signal`; SessionExpiredError, NotAuthorizedError
+ * @throws the reason of `signal`
  */
 export async function untilOutranked(
   client: ZkClient,
   session: Session,
   rank: Rank,
-  signal: AbortSignal,
+  { signal, onError }: { signal: AbortSignal; onError: (error: unknown) => void },
 ): Promise<void> {
   const read = () => session.children(rank.parent, { watch: true });
   for (;;) {
-    const { children, watch } = await retryRead(client, session, read, signal);
     try {
-      if (isOutranked(rank, children)) return;
-      await abortable(watch.fired, signal);
-    } finally {
-      watch.remove();
+      const { children, watch } = await retryRead(client, session, read, signal);
+      try {
+        if (isOutranked(rank, children)) return;
+        await abortable(watch.fired, signal);
+      } finally {
+        watch.remove();
+      }
+    } catch (error) {
+      if (!signal.aborted) onError(error);
+      await sleep(RETRY_AFTER, { signals: [signal] });
     }
   }
 }

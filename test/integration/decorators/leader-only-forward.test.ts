@@ -1,8 +1,23 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, request as httpRequest } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { Body, Controller, Delete, Get, Header, HttpCode, Post, Req, Res } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  Header,
+  HttpCode,
+  Param,
+  Post,
+  Redirect,
+  Req,
+  Res,
+  Sse,
+} from '@nestjs/common';
 import { currentTerm, LeaderOnly, LeaderService } from 'nestjs-zookeeper';
+import { NEVER } from 'rxjs';
 import request from 'supertest';
 import { describe, expect, it } from 'vitest';
 import { useApps } from '../../support/nest-apps.js';
@@ -40,11 +55,44 @@ class Jobs {
   @LeaderOnly(OPTIONS)
   async gone() {}
 
+  @Post(':id/runs')
+  @LeaderOnly(OPTIONS)
+  async run(@Param('id') id: string) {
+    return { id };
+  }
+
+  @Get('response')
+  @LeaderOnly(OPTIONS)
+  async response(@Res() response: { send(body: string): void }) {
+    response.send('sent');
+  }
+
+  @Sse('events')
+  @LeaderOnly(OPTIONS)
+  async events() {
+    return NEVER;
+  }
+
+  @Get('moved')
+  @Redirect('/x', 301)
+  @LeaderOnly(OPTIONS)
+  async moved() {}
+
   @Get('large')
   @LeaderOnly(OPTIONS)
   async large() {
     return 'x'.repeat(1_000_000);
   }
+}
+
+/** Sends a request whose target no URL class has changed. */
+async function post(base: string, path: string): Promise<unknown> {
+  const { hostname, port } = new URL(base);
+  const [answer] = (await once(
+    httpRequest({ hostname, port, path, method: 'POST' }).end(),
+    'response',
+  )) as [IncomingMessage];
+  return [answer.statusCode, await new Response(Readable.toWeb(answer) as never).text()];
 }
 
 /** Starts a leader whose id is its URL, and an instance that follows it. */
@@ -88,6 +136,24 @@ describe("a @LeaderOnly handler with otherwise: 'forward'", () => {
     const { status } = await request(follower.url).post('/jobs/echo').type('form').send({ a: 1 });
     expect(status).toBe(500);
   });
+
+  it('forwards the path as the client sent it', async () => {
+    const { leader, follower } = await leaderAndFollower();
+    for (const target of ['/jobs/%2e%2e/runs', '/jobs/a%2Fb/runs?x=..', '/jobs/..%5cadmin/runs']) {
+      const [direct, forwarded] = await Promise.all(
+        [leader, follower].map(({ url }) => post(url, target)),
+      );
+      expect(forwarded).toEqual(direct);
+    }
+  });
+
+  it.each(['/jobs/response', '/jobs/events', '/jobs/moved'])(
+    'refuses a handler that does not return its answer: %s',
+    async (path) => {
+      const { follower } = await leaderAndFollower();
+      expect((await request(follower.url).get(path)).status).toBe(500);
+    },
+  );
 
   it('answers 503 after three hops', async () => {
     const { follower } = await leaderAndFollower();

@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
-  ConnectionError,
   LeaderLatch,
   LeaderSelector,
 } from 'nestjs-zookeeper/recipes';
