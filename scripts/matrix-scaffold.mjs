@@ -170,6 +170,8 @@ function strict(compilerOptions) {
       ...compilerOptions,
       target: 'ES2021',
       strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
       skipLibCheck: false,
       resolvePackageJsonExports: null,
       outDir: name,
