@@ -1,9 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import {
-  BadOptionError,
-  LeaderLatch,
-  LeaderSelector,
-} from 'nestjs-zookeeper/recipes';
+import { BadOptionError, LeaderLatch, LeaderSelector } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
