@@ -18,3 +18,27 @@ declare module '@prisma/client' {
     $transaction<T>(fn: (tx: { goods: Goods }) => Promise<T>): Promise<T>;
   }
 }
+
+// The matrix compiles and runs these examples with the real packages.
+declare module 'bullmq' {
+  export interface Job<Data = unknown> {
+    readonly data: Data;
+  }
+}
+
+declare module '@nestjs/bullmq' {
+  interface Worker {
+    isRunning(): boolean;
+    pause(doNotWaitActive?: boolean): Promise<void>;
+    resume(): void;
+    run(): Promise<void>;
+  }
+  export function Processor(
+    queue: string,
+    options?: { autorun?: boolean; concurrency?: number },
+  ): ClassDecorator;
+  export abstract class WorkerHost {
+    get worker(): Worker;
+    abstract process(...args: never[]): Promise<unknown>;
+  }
+}
