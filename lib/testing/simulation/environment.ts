@@ -114,10 +114,10 @@ function virtualTimerFunctions(current: () => SimulatedProcess): Replacements {
       const message = `The "callback" argument must be of type function. Received ${String(callback)}`;
       throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
     }
-    return new VirtualTimer(current(), callback as Callback, args, delay, repeats);
+    return new VirtualTimer(current().timerOwner, callback as Callback, args, delay, repeats);
   };
   const clearTimer = (realClear: (handle: never) => void) => (handle: unknown) => {
-    const timer = findTimer(handle, current());
+    const timer = findTimer(handle, current().timerOwner);
     if (timer) timer.close();
     else if (typeof handle !== 'number') realClear(handle as never);
   };
@@ -155,7 +155,7 @@ function virtualTimerPromises(current: () => SimulatedProcess) {
         signal?.removeEventListener('abort', onAbort);
         resolve(value);
       };
-      const timer = new VirtualTimer(current(), done, [], delay, false);
+      const timer = new VirtualTimer(current().timerOwner, done, [], delay, false);
       signal?.addEventListener('abort', onAbort, { once: true });
     });
   const sleep = <T>(delay?: unknown, value?: T, options?: WaitOptions) =>
@@ -170,7 +170,7 @@ function virtualTimerPromises(current: () => SimulatedProcess) {
       due++;
       wake();
     };
-    const timer = new VirtualTimer(current(), fired, [], toDelay(delay), true);
+    const timer = new VirtualTimer(current().timerOwner, fired, [], toDelay(delay), true);
     const onAbort = () => {
       timer.close();
       wake();
@@ -213,10 +213,10 @@ function virtualAbortTimeout(current: () => SimulatedProcess) {
       const message = 'The operation was aborted due to timeout';
       controller.abort(new DOMException(message, 'TimeoutError'));
     };
-    const process = current();
-    const timer = new VirtualTimer(process, abort, [], toDelay(delay), false);
+    const { timerOwner } = current();
+    const timer = new VirtualTimer(timerOwner, abort, [], toDelay(delay), false);
     // Code cannot clear this timer, so `SimulatedProcess.timers` must not list it.
-    process.timerEnded(timer);
+    timerOwner.ended(timer);
     return controller.signal;
   };
 }

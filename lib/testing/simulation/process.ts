@@ -1,5 +1,3 @@
-// This file has more than 300 lines because of the documentation of its public methods.
-
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { ZkClient, type ZkClientOptions } from '../../client/index.js';
 import type { ByteStream } from '../../client/transport/wire-connection.js';
@@ -9,15 +7,9 @@ import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';
 import { checkFunction, checkNumber } from './options.js';
 import { ProcessClocks } from './process-clocks.js';
+import { ProcessTimers } from './process-timers.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
-import type { VirtualTimer } from './virtual-timer.js';
-
-/** The greatest number of virtual milliseconds before the next turn of an event loop. */
-const MAX_TURN_DELAY = 0.05;
-
-/** The group of all immediates in the scheduler. The group of a timer is its delay, which is at least 1. */
-const IMMEDIATE_GROUP = 0;
 
 /** The greatest step of a wall clock in milliseconds, about 100 years. */
 const MAX_CLOCK_STEP = 3.2e12;
@@ -65,21 +57,13 @@ export class SimulatedProcess {
   readonly link: Link;
   /** @internal */
   readonly clocks: ProcessClocks;
-  /**
-   * The timers that the code has converted to numbers, by these numbers.
-   *
-   * @internal
-   */
-  readonly timersById = new Map<number, VirtualTimer>();
   /** @internal */
-  lastTimerId = 0;
+  readonly timerOwner: ProcessTimers;
   /** @internal */
   busyUntil = 0;
-  readonly #timers = new Set<object>();
   #paused = false;
   #crashed = false;
   #heldEvents: Event[] = [];
-  #nextTurn = 0;
   /** Rejects the calls of `run()` that have not ended. */
   readonly #pendingRuns = new Set<() => void>();
 
@@ -93,6 +77,7 @@ export class SimulatedProcess {
     clockRate = 1,
   ) {
     this.clocks = new ProcessClocks(context.scheduler, clockRate);
+    this.timerOwner = new ProcessTimers(this, context.scheduler, context.random, this.clocks);
     this.link = new Link(this, context.random.fork());
   }
 
@@ -103,7 +88,7 @@ export class SimulatedProcess {
 
   /** The timers that have not fired, immediates included. */
   get timers(): ReadonlySet<object> {
-    return this.#timers;
+    return this.timerOwner.pending;
   }
 
   /** Whether the process is paused. */
@@ -245,7 +230,7 @@ export class SimulatedProcess {
     this.#crashed = true;
     this.context.note(this.name, 'crashed');
     this.#heldEvents = [];
-    this.#timers.clear();
+    this.timerOwner.pending.clear();
     this.context.network.processCrashed(this, silently);
     for (const rejectCrashed of this.#pendingRuns) rejectCrashed();
     this.#pendingRuns.clear();
@@ -282,33 +267,6 @@ export class SimulatedProcess {
     throw new ProcessCrashedError(
       `a client of the process ${this.name} was used after the process had crashed; use it in run() of this process only`,
     );
-  }
-
-  /** @internal */
-  timerStarted(timer: object): void {
-    this.#timers.add(timer);
-  }
-
-  /** @internal */
-  timerEnded(timer: object): void {
-    this.#timers.delete(timer);
-  }
-
-  /**
-   * Schedules the callback of a timer or immediate.
-   *
-   * @param delay milliseconds by the clock of the process; undefined for an immediate
-   * @internal
-   */
-  scheduleTimer(delay: number | undefined, fire: () => void): Event {
-    const { scheduler, random } = this.context;
-    const { time } = scheduler;
-    if (delay === undefined) {
-      // All waiting immediates run in the same turn. Immediates that they start run in the turn after it.
-      if (this.#nextTurn <= time) this.#nextTurn = time + random.next() * MAX_TURN_DELAY;
-      return scheduler.schedule(this, this.#nextTurn, 'immediate', fire, IMMEDIATE_GROUP);
-    }
-    return scheduler.schedule(this, this.clocks.dueTime(delay), 'timer', fire, delay);
   }
 
   #crashedError(): ProcessCrashedError {

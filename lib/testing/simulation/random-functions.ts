@@ -37,7 +37,7 @@ export function randomFunctions(
     return fillRandom(bytes, array, offset, size);
   };
   const callInNextTurn = (callback: Callback, ...args: unknown[]) =>
-    void new VirtualTimer(current(), callback, args, undefined, false);
+    void new VirtualTimer(current().timerOwner, callback, args, undefined, false);
   const nodeCrypto = {
     randomUUID: () => randomUuid(uuids),
     randomBytes: (size: number, callback?: Callback) => {

@@ -4,19 +4,23 @@ import type { Event } from './scheduler.js';
 /** The greatest delay of a timer in Node, in milliseconds. Node replaces a greater delay with 1 ms. */
 const MAX_DELAY = 2 ** 31 - 1;
 
-/** The process that a timer belongs to. */
-interface TimerOwner {
+/** The timers of the process that a timer belongs to. */
+export interface TimerOwner {
   /** The timers that the code has converted to numbers, by these numbers. */
-  readonly timersById: Map<number, VirtualTimer>;
-  lastTimerId: number;
+  readonly byId: Map<number, VirtualTimer>;
+  lastId: number;
   readonly clocks: {
     /** The milliseconds for which the machine has been asleep, by the clock of the process. */
     readonly timeAsleep: number;
   };
-  timerStarted(timer: VirtualTimer): void;
-  timerEnded(timer: VirtualTimer): void;
-  /** @param delay milliseconds by the clock of the process; undefined for an immediate */
-  scheduleTimer(delay: number | undefined, fire: () => void): Event;
+  started(timer: VirtualTimer): void;
+  ended(timer: VirtualTimer): void;
+  /**
+   * Schedules the callback of a timer or immediate.
+   *
+   * @param delay milliseconds by the clock of the process; undefined for an immediate
+   */
+  schedule(delay: number | undefined, fire: () => void): Event;
 }
 
 /** A timeout, interval or immediate of a simulated process. It has the methods of Node's timers. */
@@ -30,7 +34,7 @@ export class VirtualTimer {
 
   /** @param delay milliseconds; undefined for an immediate */
   constructor(
-    private readonly process: TimerOwner,
+    private readonly owner: TimerOwner,
     private readonly callback: (...args: unknown[]) => unknown,
     private readonly args: unknown[],
     private readonly delay: number | undefined,
@@ -61,13 +65,13 @@ export class VirtualTimer {
 
   close(): this {
     this.#cancel();
-    if (this.#id !== undefined) this.process.timersById.delete(this.#id);
+    if (this.#id !== undefined) this.owner.byId.delete(this.#id);
     return this;
   }
 
   [Symbol.toPrimitive](): number {
-    this.#id ??= this.process.lastTimerId += 1;
-    this.process.timersById.set(this.#id, this);
+    this.#id ??= this.owner.lastId += 1;
+    this.owner.byId.set(this.#id, this);
     return this.#id;
   }
 
@@ -76,23 +80,23 @@ export class VirtualTimer {
   }
 
   #schedule(): void {
-    this.process.timerStarted(this);
-    this.#sleptBefore = this.process.clocks.timeAsleep;
-    this.#event = this.process.scheduleTimer(this.delay, () => this.#fire());
+    this.owner.started(this);
+    this.#sleptBefore = this.owner.clocks.timeAsleep;
+    this.#event = this.owner.schedule(this.delay, () => this.#fire());
   }
 
   #cancel(): void {
     if (!this.#event) return;
     this.#event.cancelled = true;
     this.#event = undefined;
-    this.process.timerEnded(this);
+    this.owner.ended(this);
   }
 
   #fire(): void {
-    const slept = this.process.clocks.timeAsleep - this.#sleptBefore;
+    const slept = this.owner.clocks.timeAsleep - this.#sleptBefore;
     if (slept > 0 && this.delay !== undefined) {
       this.#sleptBefore += slept;
-      this.#event = this.process.scheduleTimer(slept, () => this.#fire());
+      this.#event = this.owner.schedule(slept, () => this.#fire());
       return;
     }
     // As in Node, the next delay of an interval starts before the callback runs.
@@ -103,10 +107,10 @@ export class VirtualTimer {
 }
 
 /** Returns the timer for an argument of `clearTimeout`; undefined for a timer of the real event loop. */
-export function findTimer(handle: unknown, process: TimerOwner): VirtualTimer | undefined {
+export function findTimer(handle: unknown, owner: TimerOwner): VirtualTimer | undefined {
   if (handle instanceof VirtualTimer) return handle;
   return typeof handle === 'number' || typeof handle === 'string'
-    ? process.timersById.get(Number(handle))
+    ? owner.byId.get(Number(handle))
     : undefined;
 }
 

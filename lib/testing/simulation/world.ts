@@ -1,10 +1,5 @@
-// This file has more than 300 lines because of the documentation of its public methods.
-
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
-import { ActiveFaults } from '../../embedded/faults.js';
-import type { Connection } from '../../embedded/connection.js';
-import { resolveOptions } from '../../embedded/options.js';
 import { OpCode } from '../../protocol/index.js';
 import { checkProcessName, sessionOf } from './arguments.js';
 import { Network } from './network.js';
@@ -21,7 +16,8 @@ import { type ProcessContext, SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { Scheduler } from './scheduler.js';
-import { SimulatedServer } from './server.js';
+import { SimulatedEnsemble } from './simulated-ensemble.js';
+import type { SimulatedServer } from './server.js';
 import { type SimulatedZnode, snapshot, toHex } from './simulated-znode.js';
 
 /**
@@ -65,14 +61,11 @@ export class World {
   readonly #options: CheckedOptions;
   readonly #network: Network;
   readonly #store: ReplicatedStore;
-  readonly #connections = new Map<bigint, Connection>();
-  readonly #faults = new ActiveFaults();
+  readonly #ensemble: SimulatedEnsemble;
   readonly #processes = new Map<string, SimulatedProcess>();
   readonly #processContext: ProcessContext;
   #lastProcessId = 0;
   #lastFaultId = 0;
-  /** Whether the majority was lost and no tick with a majority has happened since. */
-  #lostMajority = false;
 
   /** @internal */
   constructor(
@@ -101,27 +94,12 @@ export class World {
       this.scenario,
       () => new ReplicatedStore(options.tickTime, scheduler, random.fork(), options.lag),
     );
-    const { minSessionTimeout, maxSessionTimeout } = resolveOptions({ tickTime: options.tickTime });
-    const hasMajority = () => this.#hasMajority;
-    for (let index = 1; index <= options.servers; index++) {
-      const server = new SimulatedServer(`10.0.0.${index}:2181`, {
-        store: this.#store,
-        connections: this.#connections,
-        faults: this.#faults,
-        negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
-        startProcess: (name) => this.#newProcess(name),
-        hasOthers: options.servers > 1,
-        syncLimit: options.syncLimit * options.tickTime,
-        disconnectSession: (id) => this.#disconnectSession(id),
-        get hasMajority() {
-          return hasMajority();
-        },
-        note: (server, event) => this.#note(server, event),
-        serverChanged: () => this.#serverChanged(),
-      });
-      servers.push(server);
-    }
-    this.#scheduleTick();
+    this.#ensemble = new SimulatedEnsemble(options, this.#store, servers, {
+      now: () => this.now,
+      at: (time, fn) => this.at(time, fn),
+      note: (server, event) => this.#note(server, event),
+      startProcess: (name) => this.#newProcess(name),
+    });
   }
 
   /** Virtual milliseconds since the simulation started. */
@@ -191,7 +169,7 @@ export class World {
       throw new Error(`simulate: the servers have no session ${session}; it expired or was closed`);
     }
     this.#note(this.#current.name, `session ${session} expired`);
-    this.#expire(id);
+    this.#ensemble.expire(id);
   }
 
   /**
@@ -213,9 +191,9 @@ export class World {
       );
     const session = client === undefined ? undefined : sessionOf(client, 'loseReply').id;
     const id = ++this.#lastFaultId;
-    this.#faults.add(id, { kind: 'dropReply', op: OpCode[op], session });
+    this.#ensemble.faults.add(id, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
-    return () => this.#faults.lift(id);
+    return () => this.#ensemble.faults.lift(id);
   }
 
   /** Returns the znodes below a path, shorter paths first. Default: all znodes except ZooKeeper's own. */
@@ -266,47 +244,6 @@ export class World {
     return (
       this.#contexts.getStore() ?? (this.#scheduler.running as SimulatedProcess) ?? this.scenario
     );
-  }
-
-  /** Whether more than half of the servers run, are not paused and reach each other. */
-  get #hasMajority(): boolean {
-    return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
-  }
-
-  /** Disconnects the clients of the running servers if there is no majority. */
-  #serverChanged(): void {
-    if (this.#hasMajority) return;
-    this.#lostMajority = true;
-    for (const server of this.servers) if (server.isUp) server.disconnect();
-  }
-
-  /** Schedules the work that a leader does once in a tick: it expires sessions and deletes empty containers. */
-  #scheduleTick(): void {
-    const { tickTime } = this.#options;
-    const next = (Math.floor(this.now / tickTime) + 1) * tickTime;
-    this.at(next, () => {
-      const { sessions, clock } = this.#store.committed;
-      const now = clock.now();
-      if (this.#lostMajority) {
-        if (!this.#hasMajority) return this.#scheduleTick();
-        this.#lostMajority = false;
-        sessions.touchAll(now);
-      } else {
-        for (const { id } of sessions.expired(now)) this.#expire(id);
-        this.#store.deleteExpiredNodes();
-      }
-      this.#scheduleTick();
-    });
-  }
-
-  #expire(id: bigint): void {
-    this.#store.closeSession(id);
-    this.#disconnectSession(id);
-  }
-
-  #disconnectSession(id: bigint): void {
-    for (const server of this.servers) server.disconnectSession(id);
-    this.#connections.delete(id);
   }
 
   #newProcess(name: string, clockRate?: number): SimulatedProcess {
