@@ -11,7 +11,7 @@ import { root } from './packed.mjs';
 readOptions({
   name: 'check:docs',
   about: `Checks the examples of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/: TypeScript compiles against the
-published types, examples without Nest run on the embedded server, those of docs/simulation.md run in Vitest,
+published types, examples without Nest run on the embedded server, those of docs/guides/simulation.md run in Vitest,
 JSON parses, and each \`npm run\` command and each link exists.
 
 The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
@@ -22,11 +22,11 @@ const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const all = pages();
 const blocks = all.flatMap(blocksOf);
 const typescript = blocks.filter(({ language }) => language === 'ts');
-const tests = typescript.filter(({ page }) => page === 'docs/simulation.md');
+const tests = typescript.filter(({ page }) => page === 'docs/guides/simulation.md');
 const runnable = typescript.filter(
   ({ page, code }) =>
-    (code.includes("from 'nestjs-zookeeper/recipes'") && page !== 'docs/simulation.md') ||
-    page === 'docs/reentrancy.md',
+    (code.includes("from 'nestjs-zookeeper/recipes'") && page !== 'docs/guides/simulation.md') ||
+    page === 'docs/guides/reentrancy.md',
 );
 
 const failures = [

@@ -10,7 +10,9 @@ const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
 /** Returns the pages of the repository's root and of docs/. */
 export function pages() {
-  const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
+  const guides = readdirSync(join(root, 'docs'), { recursive: true }).filter((file) =>
+    file.endsWith('.md'),
+  );
   const names = ['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
   return [...names, ...guides.map((file) => `docs/${file}`)].map((name) => ({
     name,

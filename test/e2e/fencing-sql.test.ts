@@ -21,7 +21,7 @@ const Goods = new EntitySchema<Row>({
 /** An odd number that a double cannot represent, as large as the tokens of the embedded server. */
 const TOKEN = 1_760_000_000_000_000_001n;
 
-/** The statement of docs/fencing.md. */
+/** The statement of docs/guides/transactions.md. */
 async function takeFence(manager: EntityManager, id: string, fencingToken: bigint) {
   const token = String(fencingToken);
   const { affected } = await manager
