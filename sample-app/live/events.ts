@@ -1,5 +1,17 @@
 import type { ConnectionState } from 'nestjs-zookeeper';
 
+/*
+ * The page receives three kinds of server-sent events:
+ *
+ * - `hello`, data {@link Hello}: the first message of each connection. It replaces all that the page knew.
+ * - `events`, data `RunEvent[]`: new events, in the order of their ids.
+ * - `status`, data {@link Status}: the present state, five times a second, also while ZooKeeper or the database do not
+ *   answer.
+ *
+ * Instances send their events in batches. An event that was delayed, for example by a pause of its process, has a later
+ * id but an earlier time than others: sort by `at`.
+ */
+
 /** Ways to lock the stock. */
 export type LockMode = 'none' | 'lock' | 'lingering' | 'strict';
 
@@ -36,7 +48,16 @@ type SaleEvent =
       /** Buyers of each instance, instance 1 first. */
       readonly shares: readonly number[];
     } & SaleSettings)
-  | { readonly type: 'sale-ended'; readonly sale: number; readonly failure?: string };
+  | {
+      readonly type: 'sale-ended';
+      readonly sale: number;
+      readonly tally: Tally;
+      /** From the database. Absent if it did not answer. */
+      readonly stock?: number;
+      readonly orders?: number;
+      /** Why the sale could not begin. */
+      readonly failure?: string;
+    };
 
 /** `lease` identifies one acquire in all processes. `sale` is absent for a key that is not that of a sale. */
 type LeaseEvent = { readonly instance: number; readonly lease: string; readonly sale?: number } & (
@@ -70,12 +91,51 @@ type InstanceEvent = { readonly instance: number } & (
 type EnsembleEvent = { readonly type: 'ensemble'; readonly answers: boolean };
 
 type CaptionEvent = {
-  readonly type: 'caption';
-  readonly scenario: Scenario;
-  readonly caption: string;
-};
+  [S in Scenario]: {
+    readonly type: 'caption';
+    readonly scenario: S;
+    readonly caption: Captions[S];
+    /** The instance that the caption is about. */
+    readonly instance?: number;
+  };
+}[Scenario];
 
-export type Scenario = 'oversell' | 'herd' | 'sleeping-holder' | 'killed-leader';
+/**
+ * The captions of each scenario in their order. The page has their texts. The last one is `end`, or `aborted` when the
+ * story was stopped or did not go on in time.
+ */
+export interface Captions {
+  /** Two sales, without a lock and with one. `same-stock`: two buyers without a lock have read the same stock. */
+  oversell: 'start' | 'same-stock' | 'end' | 'aborted';
+  /** `release`: a holder has released the strict lock, and one waiter was granted it. */
+  herd: 'start' | 'queue' | 'release' | 'end' | 'aborted';
+  /**
+   * `sleep`: the holder was paused between reading and writing the stock. `moved-on`: its session expired, and another
+   * instance holds the lock. `wake`: the former holder runs again. `refused`: the fence has refused its write. `lost`:
+   * it has noticed that its lease is lost.
+   */
+  'sleeping-holder':
+    'start' | 'sleep' | 'moved-on' | 'wake' | 'refused' | 'lost' | 'end' | 'aborted';
+  /** `kill`: the leader was killed. `elected`: another instance leads. `revive`: the killed one starts again. */
+  'killed-leader': 'start' | 'kill' | 'elected' | 'revive' | 'end' | 'aborted';
+}
+
+export type Scenario = keyof Captions;
+
+/** The events so far, and what this visitor may do. */
+export interface Hello {
+  /** The server's time, milliseconds since it started. */
+  readonly now: number;
+  readonly events: readonly RunEvent[];
+  /** Number of older events that the server has forgotten: it keeps the last 20,000. */
+  readonly forgotten: number;
+  /** Whether the visitor may start sales and cause faults: only on the server's machine. */
+  readonly canControl: boolean;
+  /** Whether sessions can be expired: only on the embedded ZooKeeper. */
+  readonly canExpire: boolean;
+  /** Whether instances can be paused: not on Windows. */
+  readonly canPause: boolean;
+}
 
 /** The answers that the buyers of a sale have got so far. The four numbers add up to `buyers`. */
 export interface Tally {
@@ -90,7 +150,10 @@ export interface Status {
   readonly at: number;
   readonly ensemble: { readonly answers: boolean; readonly confirmedAt?: number };
   readonly instances: readonly InstanceStatus[];
+  /** The sales that started last: one, or two at the same time. */
   readonly sales: readonly SaleStatus[];
+  /** The scenario that is being played. */
+  readonly scenario?: Scenario;
 }
 
 export interface InstanceStatus {
@@ -103,6 +166,7 @@ export interface InstanceStatus {
   /** When the instance last had an answer of the ensemble. */
   readonly confirmedAt?: number;
   readonly leads: boolean;
+  /** Whether it holds a lock. A dead holder holds it until its session expires and another instance is granted it. */
   readonly holds: boolean;
   /** When the ensemble expires the session of a holder that is dead, paused or cut off, so that the lock moves on. */
   readonly movesOnAt?: number;
