@@ -32,6 +32,9 @@ import {
 import { requireConnectString, type ZkSettings } from './zk.options.js';
 import { checkShutdownHooks } from './zk.shutdown.js';
 
+/** Milliseconds after which a shutdown that waits for leases names their keys in the log. */
+const DRAIN_REMINDER = 1000;
+
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
 export class ZkConnection
   implements
@@ -174,7 +177,9 @@ export class ZkConnection
 
   private async release(): Promise<void> {
     await this.leaders.resignAll(this.timeLeft());
+    const reminder = setTimeout(() => this.remindOfLeases(), DRAIN_REMINDER).unref();
     const heldKeys = await this.tracker.drain(this.timeLeft());
+    clearTimeout(reminder);
     if (heldKeys.length > 0) {
       this.logger.warn(
         `released ${heldKeys.length} lease(s) that were still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${heldKeys.slice(0, 10).join(', ')}`,
@@ -183,6 +188,15 @@ export class ZkConnection
     await this.client.close();
     for (const stop of this.stopLogging) stop();
     await this.server?.stop();
+  }
+
+  private remindOfLeases(): void {
+    const heldKeys = this.tracker.heldKeys();
+    if (heldKeys.length === 0) return;
+    const left = Math.round(this.timeLeft());
+    this.logger.warn(
+      `the shutdown waits up to ${left} ms more for ${heldKeys.length} lease(s) to be released: ${heldKeys.slice(0, 10).join(', ')}`,
+    );
   }
 
   /** Returns the milliseconds that are left of `shutdownTimeout`, which starts with the first call. */

@@ -59,6 +59,11 @@ export class ZkModule extends ConfigurableModuleClass {
    * @throws BadOptionError for an unknown option
    */
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
+    if (options === undefined) {
+      const message =
+        "ZkModule.forRoot() needs options: pass { connectString: 'zk1:2181,zk2:2181' }, or { embedded: true } for development";
+      throw new BadOptionError('options of ZkModule.forRoot', options, { message });
+    }
     checkOptions(options, [...ZK_OPTIONS, ...EXTRAS], 'options of ZkModule.forRoot');
     return super.forRoot(options);
   }

@@ -34,6 +34,11 @@ export function parseConnectString(text: unknown): { hosts: readonly Host[]; chr
     if (!host) {
       throw refuse(`hosts as in 'zk1:2181,[::1]:2181/chroot' (see ${JSON.stringify(part)})`);
     }
+    if (host.host === 'undefined' || host.host === 'null') {
+      throw refuse(
+        `hosts as in 'zk1:2181' (the variable that the host ${host.host} comes from is not set)`,
+      );
+    }
     byLabel.set(host.label.toLowerCase(), host);
   }
   return { hosts: [...byLabel.values()], chroot: chroot === '/' ? '' : chroot };

@@ -200,9 +200,10 @@ export function checkOptions<T>(options: T, known: readonly string[], what = 'op
     if (known.includes(name)) continue;
     const meant = nearest(name, known);
     const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
-    const expected = `left out, because it is unknown in ${what} (${hint})`;
     // The value is withheld, because a misspelled option may hold a password.
-    throw new BadOptionError(name, withheld(options[name]), expected);
+    throw new BadOptionError(name, withheld(options[name]), {
+      message: `unknown option ${name} in ${what}: ${hint}`,
+    });
   }
   return options;
 }

@@ -125,7 +125,11 @@ export class LeaseTracker {
       });
       this.onEmpty = undefined;
     }
-    return [...this.leases].filter(isHeld).map((lease) => lease.key);
+    return this.heldKeys();
+  }
+
+  heldKeys(): string[] {
+    return [...this.leases].filter(isHeld).map(({ key }) => key);
   }
 }
 

@@ -89,6 +89,18 @@ describe('an application that shuts down', () => {
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });
 
+  it('names the keys of the leases that it waits for', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await apps.start({}, { shutdownTimeout: 3_600_000 });
+    const lease = await app.get(LockService).acquire('goods');
+    const closed = app.close();
+    const line = expect.stringMatching(/shutdown waits up to \d+ ms more for 1 lease.*: goods$/);
+    await eventually(() => expect(warn).toHaveBeenCalledWith(line));
+    await lease.release();
+    await closed;
+    warn.mockRestore();
+  });
+
   it('does not wait for leases that are lost meanwhile', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 3_600_000 });

@@ -122,7 +122,12 @@ describe('LeaderService.select', () => {
     ['no function', undefined, {}, /takeLeadership.*undefined/],
     ['autoRequeue of another type', () => {}, { autoRequeue: 1 }, /autoRequeue.*1/],
     ['an onError that is not a function', () => {}, { onError: true }, /onError.*true/],
-    ['an unknown option', () => {}, { requeue: true }, /requeue.*left out.*autoRequeue, onError/],
+    [
+      'an unknown option',
+      () => {},
+      { requeue: true },
+      /unknown option requeue in options.*autoRequeue, onError/,
+    ],
   ])('rejects %s, and does not become a candidate', async (_, take, options, message) => {
     const leaders = await service('one');
     const attempt = () => leaders.select('job', take as () => void, options as object);

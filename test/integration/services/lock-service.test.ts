@@ -138,7 +138,7 @@ describe('LockService', () => {
       false,
     ]);
     // held() cannot distinguish the modes.
-    expect(() => one.held('stock', { mode: 'read' } as object)).toThrow(/mode must be left out/);
+    expect(() => one.held('stock', { mode: 'read' } as object)).toThrow(/unknown option mode/);
     await lease.release();
     await lease.release();
     expect(one.held('stock')).toBe(false);

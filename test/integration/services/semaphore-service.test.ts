@@ -266,7 +266,7 @@ describe('SemaphoreService', () => {
       { permits: 2, count: 3 },
       /count.*at most the 2 permits.*3/,
     ],
-    ['an unknown option', 'k', { permits: 1, mode: 'read' }, /mode.*left out/],
+    ['an unknown option', 'k', { permits: 1, mode: 'read' }, /unknown option mode/],
     ['a negative wait', 'k', { permits: 1, wait: -1 }, /wait.*-1/],
     ['an empty key', '', { permits: 1 }, /key.*""/],
     ['a list of keys', ['k'] as never, { permits: 1 }, /key.*an array of 1/],

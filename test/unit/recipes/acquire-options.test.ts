@@ -30,11 +30,11 @@ it.each<[string, (options: object) => Promise<unknown>]>([
 ])('%s refuses an unknown option by its name', async (_name, acquire) => {
   const refused = acquire({ wiat: 1 });
   await expect(refused).rejects.toThrow(BadOptionError);
-  await expect(refused).rejects.toThrow(/wiat.*unknown in options.*did you mean wait/);
+  await expect(refused).rejects.toThrow(/unknown option wiat in options: did you mean wait/);
 });
 
 it('refuses an option of another recipe', async () => {
   const options: object = { count: 2 };
-  await expect(mutex.acquire(options)).rejects.toThrow(/count.*unknown in options/);
+  await expect(mutex.acquire(options)).rejects.toThrow(/unknown option count in options/);
   await expect(semaphore.acquire(options)).rejects.toThrow('connect() has not succeeded yet');
 });
