@@ -177,26 +177,21 @@ export class ZkConnection
 
   private async release(): Promise<void> {
     await this.leaders.resignAll(this.timeLeft());
-    const reminder = setTimeout(() => this.remindOfLeases(), DRAIN_REMINDER).unref();
-    const heldKeys = await this.tracker.drain(this.timeLeft());
+    const { shutdownTimeout } = this.settings;
+    const remind = () => this.warnOfHeld(`the shutdown waits at most ${shutdownTimeout} ms for`);
+    const reminder = setTimeout(remind, DRAIN_REMINDER).unref();
+    await this.tracker.drain(this.timeLeft());
     clearTimeout(reminder);
-    if (heldKeys.length > 0) {
-      this.logger.warn(
-        `released ${heldKeys.length} lease(s) that were still held ${this.settings.shutdownTimeout} ms after the shutdown began: ${heldKeys.slice(0, 10).join(', ')}`,
-      );
-    }
+    this.warnOfHeld(`the shutdown has taken ${shutdownTimeout} ms and releases`);
     await this.client.close();
     for (const stop of this.stopLogging) stop();
     await this.server?.stop();
   }
 
-  private remindOfLeases(): void {
-    const heldKeys = this.tracker.heldKeys();
-    if (heldKeys.length === 0) return;
-    const left = Math.round(this.timeLeft());
-    this.logger.warn(
-      `the shutdown waits up to ${left} ms more for ${heldKeys.length} lease(s) to be released: ${heldKeys.slice(0, 10).join(', ')}`,
-    );
+  private warnOfHeld(what: string): void {
+    const keys = this.tracker.heldKeys();
+    const named = keys.slice(0, 10).join(', ');
+    if (keys.length > 0) this.logger.warn(`${what} ${keys.length} held lease(s): ${named}`);
   }
 
   /** Returns the milliseconds that are left of `shutdownTimeout`, which starts with the first call. */

@@ -59,12 +59,10 @@ export class ZkModule extends ConfigurableModuleClass {
    * @throws BadOptionError for an unknown option
    */
   static override forRoot(options: ZkModuleOptions & ZkModuleExtras): DynamicModule {
-    if (options === undefined) {
-      const message =
-        "ZkModule.forRoot() needs options: pass { connectString: 'zk1:2181,zk2:2181' }, or { embedded: true } for development";
-      throw new BadOptionError('options of ZkModule.forRoot', options, { message });
-    }
-    checkOptions(options, [...ZK_OPTIONS, ...EXTRAS], 'options of ZkModule.forRoot');
+    const what = 'options of ZkModule.forRoot';
+    const expected = '{ connectString } or { embedded: true }';
+    if (options === undefined) throw new BadOptionError(what, options, expected);
+    checkOptions(options, [...ZK_OPTIONS, ...EXTRAS], what);
     return super.forRoot(options);
   }
 

@@ -34,11 +34,6 @@ export function parseConnectString(text: unknown): { hosts: readonly Host[]; chr
     if (!host) {
       throw refuse(`hosts as in 'zk1:2181,[::1]:2181/chroot' (see ${JSON.stringify(part)})`);
     }
-    if (host.host === 'undefined' || host.host === 'null') {
-      throw refuse(
-        `hosts as in 'zk1:2181' (the variable that the host ${host.host} comes from is not set)`,
-      );
-    }
     byLabel.set(host.label.toLowerCase(), host);
   }
   return { hosts: [...byLabel.values()], chroot: chroot === '/' ? '' : chroot };
@@ -54,7 +49,8 @@ function parseHost(text: string): Host | undefined {
     if (!isIPv6(literal)) return undefined;
     return { host: literal, port, label: `[${literal}]:${port}` };
   }
-  if (!/^[A-Za-z0-9._-]+$/.test(name)) return undefined;
+  // A variable that is not set gives `undefined:2181`.
+  if (!/^(?!(undefined|null)$)[A-Za-z0-9._-]+$/.test(name)) return undefined;
   return { host: name, port, label: `${name}:${port}` };
 }
 

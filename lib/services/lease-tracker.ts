@@ -106,10 +106,10 @@ export class LeaseTracker {
   }
 
   /**
-   * Refuses acquires, then waits at most `limit` milliseconds until all leases are released or lost.
-   * Resolves to the keys of the leases that are still held; they end with the session.
+   * Refuses acquires, then waits at most `limit` milliseconds until all leases are released or lost. Those that are
+   * still held end with the session.
    */
-  async drain(limit: number): Promise<string[]> {
+  async drain(limit: number): Promise<void> {
     this.refuse();
     for (const { signal } of [...this.leases].flatMap(partsOf)) {
       signal.addEventListener('abort', () => this.removeLost(), { once: true });
@@ -125,7 +125,6 @@ export class LeaseTracker {
       });
       this.onEmpty = undefined;
     }
-    return this.heldKeys();
   }
 
   heldKeys(): string[] {
