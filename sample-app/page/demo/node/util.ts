@@ -1,0 +1,10 @@
+export function inspect(value: unknown): string {
+  return String(value);
+}
+
+const isTypedArray = (value: unknown) => ArrayBuffer.isView(value) && !(value instanceof DataView);
+const isAnyArrayBuffer = (value: unknown) => value instanceof ArrayBuffer;
+
+export const types = { isTypedArray, isAnyArrayBuffer };
+
+export const isUint8Array = (value: unknown) => value instanceof Uint8Array;

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { type RunSettings, simulateRun } from '../../../sample-app/demo/simulated-run.js';
+import type { LockMode, RunEvent } from '../../../sample-app/live/events.js';
+
+const settings = {
+  buyers: 120,
+  items: 40,
+  delay: [0, 20],
+  faults: true,
+} satisfies Partial<RunSettings>;
+
+const seeds = Array.from({ length: 20 }, (_, index) => index + 1);
+
+function ofType<T extends RunEvent['type']>(events: readonly RunEvent[], type: T) {
+  return events.filter((event) => event.type === type) as (RunEvent & { type: T })[];
+}
+
+describe('the simulated flash sale', () => {
+  const locked: LockMode[] = ['lock', 'lingering', 'strict'];
+  it.each(locked)('sells no piece twice with the mode %s, whatever fails', async (mode) => {
+    const refused: RunEvent[] = [];
+    for (const seed of seeds) {
+      const { events } = await simulateRun({ ...settings, seed, modes: [mode] });
+      const [end] = ofType(events, 'sale-ended');
+      const left = ofType(events, 'stock-written').map(({ stock }) => stock);
+      expect(new Set(left).size, `pieces sold with seed ${seed}`).toBe(left.length);
+      expect(end!.orders, `orders with seed ${seed}`).toBe(settings.items - end!.stock!);
+      refused.push(...ofType(events, 'write-refused'));
+    }
+    expect(refused, 'late writes that the fence refused').not.toHaveLength(0);
+  });
+
+  it.each(seeds)('sells pieces twice without a lock, seed %i', async (seed) => {
+    const { events } = await simulateRun({ ...settings, seed, modes: ['none'], faults: false });
+    const [end] = ofType(events, 'sale-ended');
+    expect(end).toMatchObject({ orders: settings.buyers, tally: { sold: settings.buyers } });
+  });
+
+  it('refuses the write of a holder that was paused beyond its session', async () => {
+    const paused = await firstRun(({ events }) => {
+      const pause = ofType(events, 'fault').find(({ fault }) => fault === 'pause');
+      return ofType(events, 'write-refused').some(({ instance }) => instance === pause?.instance);
+    });
+    const [refused] = ofType(paused.events, 'write-refused');
+    const read = ofType(paused.events, 'stock-read');
+    const later = ofType(paused.events, 'granted').filter(
+      ({ token, at }) => BigInt(token) > BigInt(refused!.token) && at < refused!.at,
+    );
+    expect(read.some(({ purchase }) => purchase === refused!.purchase)).toBe(true);
+    expect(later[0]?.instance, 'the next holder').not.toBe(refused!.instance);
+    expect(ofType(paused.events, 'lost').map(({ lease }) => lease)).toContain(refused!.purchase);
+  });
+
+  it('repeats a run by its seed', async () => {
+    const run = { ...settings, seed: 7, modes: ['none', 'lock'] } satisfies RunSettings;
+    const [first, second] = [await simulateRun(run), await simulateRun(run)];
+    expect(second).toEqual(first);
+    expect((await simulateRun({ ...run, seed: 8 })).digest).not.toBe(first.digest);
+  });
+});
+
+async function firstRun(matches: (run: Awaited<ReturnType<typeof simulateRun>>) => boolean) {
+  for (const seed of seeds) {
+    const run = await simulateRun({ ...settings, seed, modes: ['lock'] });
+    if (matches(run)) return run;
+  }
+  throw new Error('no seed matches');
+}
