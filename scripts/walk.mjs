@@ -10,7 +10,7 @@ const TEST_LINES = 10;
 
 const { nest: nests } = readOptions({
   name: 'walk',
-  about: `Follows the "Five minutes" of the README: creates a Nest application, installs the packed package, runs its
+  about: `Follows docs/quick-start.md: creates a Nest application, installs the packed package, runs its
 schematic, copies the files of the page, sends two requests at once, and runs the unit test under the test runner of
 the new application: Jest on Nest 11, Vitest on Nest 12.
 
@@ -77,9 +77,8 @@ async function request(url, app) {
 }
 
 async function quickStart() {
-  const readme = await readFile(join(root, 'README.md'), 'utf8');
-  const [, section] = /^## Five minutes\n(.*?)^## /ms.exec(readme);
-  const blocks = [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code);
+  const page = await readFile(join(root, 'docs/quick-start.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code).slice(0, 6);
   const lines = blocks
     .at(-1)
     .split('\n')
