@@ -64,7 +64,7 @@ export default defineConfig({
       lang: 'en',
       themeConfig: {
         nav: [
-          { text: 'Guides', link: '/guides/leaders', activeMatch: '^/guides/' },
+          { text: 'Guides', link: '/guides/locks', activeMatch: '^/guides/' },
           { text: 'Reference', link: '/reference/recipes', activeMatch: '^/reference/' },
           { text: 'Operations', link: '/operations/zookeeper', activeMatch: '^/operations/' },
         ],

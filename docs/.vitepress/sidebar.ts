@@ -12,11 +12,14 @@ interface Section {
 }
 
 const SECTIONS: readonly Section[] = [
-  { title: { en: 'Start', zh: '开始' }, pages: ['introduction', 'quick-start'] },
+  { title: { en: 'Start', zh: '开始' }, pages: ['introduction', 'quick-start', 'comparison'] },
   {
     title: { en: 'Guides', zh: '指南' },
     folder: 'guides',
-    pages: ['locks', 'semaphores', 'leaders', 'cron', 'queues', 'transactions', 'testing'],
+    pages: [
+      ...['locks', 'semaphores', 'leaders', 'cron', 'queues', 'transactions', 'configuration'],
+      ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],
+    ],
   },
   { title: { en: 'Reference', zh: '参考' }, folder: 'reference', pages: ['recipes', 'options'] },
   { title: { en: 'Operations', zh: '运维' }, folder: 'operations', pages: ['zookeeper'] },
