@@ -72,7 +72,7 @@ try {
   const checks = check(history, setting);
   const summary = summarize(history, checks, setting);
   console.log(options.json ? JSON.stringify(summary) : toText(summary));
-  if (options.report) await writeFile(options.report, toHtml(history, summary));
+  if (options.report) await writeFile(options.report, await toHtml(history, summary));
   const violations = checks.flatMap((made) => made.violations);
   for (const violation of violations) console.error(`VIOLATION: ${violation}`);
   found = violations.length > 0;

@@ -1,4 +1,4 @@
-import { timelinePage } from '../timeline.mjs';
+import { reportPage } from '../report-page.mjs';
 
 const SERVERS = 'servers';
 const OUTCOMES = {
@@ -15,17 +15,17 @@ export function toHtml({ leases, faults, began, ended }, summary) {
   if (faults.some(({ worker }) => worker === undefined)) lanes.push(SERVERS);
   const laneOf = ({ worker = SERVERS }) => lanes.indexOf(worker);
   const at = (time) => Math.round(Math.min(time, ended) - began);
-  return timelinePage({
-    title: `Chaos, seed ${seed}`,
-    facts: [
-      ['run', `${seconds} s over ${transport} on ${server}`],
-      ...Object.entries(injected).map(([kind, count]) => [`fault: ${kind}`, count]),
-      ...checks.map(({ name, made, violations }) => [
-        name,
-        `${made} checked, ${violations} violations`,
-      ]),
-    ],
-    length: at(ended),
+  const facts = [
+    ['run', `${seconds} s over ${transport} on ${server}`],
+    ...Object.entries(injected).map(([kind, count]) => [`fault: ${kind}`, count]),
+    ...checks.map(({ name, made, violations }) => [
+      name,
+      `${made} checked, ${violations} violations`,
+    ]),
+  ];
+  return reportPage(`Chaos, seed ${seed}`, facts, {
+    from: 0,
+    until: at(ended),
     lanes,
     leases: leases.map((lease) => ({
       lane: laneOf(lease),
@@ -36,14 +36,15 @@ export function toHtml({ leases, faults, began, ended }, summary) {
       outcome: OUTCOMES[lease.how],
       token: lease.token.toString(),
     })),
-    faults: faults.map((fault, index) => ({
+    bands: faults.map((fault, index) => ({
       lane: laneOf(fault),
-      index,
-      kind: fault.kind,
+      kind: 'fault',
+      label: `${index}: ${fault.kind}`,
       from: at(fault.from),
       until: at(fault.until),
     })),
     handOvers: [],
+    writes: [],
     violations: [],
   });
 }

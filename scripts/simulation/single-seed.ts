@@ -22,6 +22,6 @@ export async function runSingleSeed({ seed, faults, trace, lib }: SingleSeed): P
   const options = { seed, faults, timeline: trace !== undefined };
   const report = await reportSeed(runSeed, library, options);
   stopWarning();
-  if (trace !== undefined) await writeFile(trace, tracePage(report));
+  if (trace !== undefined) await writeFile(trace, await tracePage(report));
   return report;
 }

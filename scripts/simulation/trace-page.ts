@@ -1,8 +1,8 @@
-import { timelinePage } from '../timeline.mjs';
+import { reportPage } from '../report-page.mjs';
 import type { Acquire, Report } from './types.js';
 
 /** Returns an HTML page with a timeline of the run. */
-export function tracePage(report: Report): string {
+export function tracePage(report: Report): Promise<string> {
   const { seed, digest, duration, events, grants, faults, violations } = report;
   const acquires = report.acquires.toSorted((a, b) => a.asked - b.asked);
   const lanes = [
@@ -14,25 +14,33 @@ export function tracePage(report: Report): string {
   ];
   const number = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 0 });
   const ends = [...acquires.map(({ ended }) => ended), ...faults.map(({ until }) => until)];
-  return timelinePage({
-    title: `Simulation, seed ${seed}`,
-    facts: [
-      ['digest', digest],
-      ['virtual milliseconds', number(duration)],
-      ['events', number(events)],
-      ['grants checked', number(grants)],
-      ['faults', number(faults.length)],
-      ['violations', number(violations.length)],
-    ],
-    length: Math.max(duration, ...ends, 1),
+  const facts: [string, string][] = [
+    ['digest', digest],
+    ['virtual milliseconds', number(duration)],
+    ['events', number(events)],
+    ['grants checked', number(grants)],
+    ['faults', number(faults.length)],
+    ['violations', number(violations.length)],
+  ];
+  return reportPage(`Simulation, seed ${seed}`, facts, {
+    from: 0,
+    until: Math.max(duration, ...ends, 1),
     lanes,
-    leases: acquires.map(({ process, token, ...lease }) => ({
+    leases: acquires.map(({ process, asked, token, ...lease }) => ({
       ...lease,
       lane: lanes.indexOf(process),
+      requested: asked,
       token: token?.toString(),
     })),
-    faults: faults.map(({ target, ...fault }) => ({ ...fault, lane: lanes.indexOf(target) })),
+    bands: faults.map(({ index, kind, target, from, until }) => ({
+      lane: lanes.indexOf(target),
+      kind: 'fault',
+      label: `${index}: ${kind}`,
+      from,
+      until,
+    })),
     handOvers: handOvers(acquires),
+    writes: [],
     violations,
   });
 }

@@ -43,7 +43,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    writeFileSync(file, tracePage(REPORT));
+    writeFileSync(file, await tracePage(REPORT));
     browser = await launchBrowser();
   });
 
@@ -69,31 +69,35 @@ describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
     return page;
   }
 
-  const picture = (page: Page) => page.locator('#timeline').screenshot();
+  const picture = (page: Page) => page.locator('.timeline-box canvas').screenshot();
 
   it('shows the figures, the violation and the locks', async () => {
     const page = await open();
     expect(await page.title()).toBe('Simulation, seed 42');
     expect(await page.locator('dl').textContent()).toContain('0123456789abcdef');
-    expect(await page.locator('.violation').textContent()).toBe(
+    expect(await page.locator('.timeline-violation').textContent()).toBe(
       'one holder p0 and p1 hold </script> stock',
     );
-    expect(await page.locator('#key option').allTextContents()).toEqual(['all', 'order', 'stock']);
+    expect(await page.locator('.timeline-keys option').allTextContents()).toEqual([
+      'all',
+      'order',
+      'stock',
+    ]);
   });
 
   it('changes with the zoom, the keys, the violation and the lock', async () => {
     const page = await open();
     const whole = await picture(page);
     const changes = [
-      () => page.locator('#in').click(),
-      () =>
-        page
-          .locator('#lanes')
-          .hover()
-          .then(() => page.mouse.wheel(0, -300)),
-      () => page.locator('#timeline').press('ArrowRight'),
-      () => page.locator('.violation').click(),
-      () => page.locator('#key').selectOption('stock'),
+      () => page.getByRole('button', { name: 'Zoom in' }).click(),
+      async () => {
+        await page.locator('.timeline-box').focus();
+        await page.locator('canvas').hover();
+        await page.mouse.wheel(0, -300);
+      },
+      () => page.locator('.timeline-box').press('ArrowRight'),
+      () => page.locator('.timeline-violation').click(),
+      () => page.locator('.timeline-keys select').selectOption('stock'),
     ];
     let before = whole;
     for (const change of changes) {
@@ -101,24 +105,24 @@ describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
       await expect.poll(async () => (await picture(page)).equals(before)).toBe(false);
       before = await picture(page);
     }
-    await page.locator('#key').selectOption('');
-    await page.locator('#whole').click();
+    await page.locator('.timeline-keys select').selectOption('');
+    await page.getByRole('button', { name: 'Whole run' }).click();
     await page.mouse.move(0, 0);
     await expect.poll(async () => (await picture(page)).equals(whole)).toBe(true);
   });
 
   it('shows the details of the lease or fault under the pointer', async () => {
     const page = await open();
-    await page.locator('.violation').click();
-    const { x, y, width, height } = (await page.locator('#lanes').boundingBox())!;
+    await page.locator('.timeline-violation').click();
+    const { x, y, width, height } = (await page.locator('canvas').boundingBox())!;
     const details = new Set<string>();
     for (let down = 2; down < height; down += 4) {
       await page.mouse.move(x + width * 0.7, y + down);
-      details.add((await page.locator('#details').textContent())!);
+      details.add((await page.locator('.timeline-details').textContent())!);
     }
     const text = [...details].join('\n\n');
-    expect(text).toContain('stock (exclusive), p');
-    expect(text).toContain('fencing token 42949');
-    expect(text).toMatch(/^granted at 4,\d+ ms after 100 ms$/m);
+    expect(text).toMatch(
+      /^p\d · stock \(exclusive\) · requested at 3\.\d+ s · granted at 4\.\d+ s · released 4\.\d+ s · fencing token 42949\d+$/m,
+    );
   });
 });
