@@ -1,0 +1,3 @@
+export declare class Warehouse {
+  reserve(): Promise<void>;
+}
