@@ -1,6 +1,8 @@
 // One process of the seckill. It ends when its channel to the parent process closes.
 import { ZkClient } from 'nestjs-zookeeper';
 import type { FromInstance, ToInstance } from './seckill/instances.js';
+import { probe } from './seckill/probe.js';
+import { Reporter } from './seckill/reporter.js';
 import type { ShopSettings } from './shop/settings.js';
 import { startShop } from './shop/start-shop.js';
 
@@ -10,30 +12,32 @@ const GRACE = 5_000;
 process.on('SIGINT', () => undefined);
 process.once('disconnect', () => setTimeout(() => process.exit(1), GRACE).unref());
 
+const send = (message: FromInstance) => {
+  if (process.connected) process.send!(message);
+};
+// Before the shop starts, so that its first connection is reported.
+const reporter = process.env.SHOP_REPORTS ? new Reporter((report) => send({ report })) : undefined;
+
 try {
   const settings = JSON.parse(process.env.SHOP_SETTINGS!) as ShopSettings;
   const { app, url } = await startShop(settings, {
     port: 0,
     logLevels: ['fatal', 'error', 'warn'],
   });
+  const closing = new AbortController();
   const close = () => {
+    closing.abort();
     // A purchase that is interrupted now fails; no buyer waits for its answer.
     app.useLogger(false);
     void app.close().finally(() => process.exit());
   };
   if (!process.connected) close();
   process.once('disconnect', close);
-  const client = app.get(ZkClient);
-  const tellConnection = () => {
-    const { state, sessionId: session } = client;
-    if (process.connected) {
-      process.send!({ connection: { state, session } } satisfies FromInstance);
-    }
-  };
   process.on('message', (told: ToInstance) => Object.assign(settings, told));
-  process.send?.({ url } satisfies FromInstance);
-  tellConnection();
-  client.onState(tellConnection);
+  send({ url });
+  if (reporter) {
+    void probe(app.get(ZkClient), (sentAt) => reporter.confirm(sentAt), closing.signal);
+  }
 } catch (error) {
   const failure = error instanceof Error ? error.message : String(error);
   process.send?.({ failure } satisfies FromInstance, () => process.exit(1));

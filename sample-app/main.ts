@@ -1,3 +1,4 @@
+import { GOODS, UNLOCKED_GOODS } from './live/sales.js';
 import { startLive } from './live/start-live.js';
 import { prepareDatabase, temporaryDatabase } from './shop/database.js';
 import { defaults, type ShopSettings } from './shop/settings.js';
@@ -16,7 +17,8 @@ const settings: ShopSettings = {
 };
 
 await prepareDatabase(settings, [
-  { goodsNo: 'phone', stock: 100 },
+  { goodsNo: GOODS, stock: 100 },
+  { goodsNo: UNLOCKED_GOODS, stock: 100 },
   { goodsNo: 'watch', stock: 5 },
   { goodsNo: 'camera', stock: 20, isActive: false },
 ]);

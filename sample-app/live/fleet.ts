@@ -1,37 +1,39 @@
-import { ConflictException, NotFoundException, type OnApplicationShutdown } from '@nestjs/common';
+import { NotFoundException, type OnApplicationShutdown } from '@nestjs/common';
 import type { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-import { Instance } from '../seckill/instances.js';
 import type { ShopSettings } from '../shop/settings.js';
+import type { EventStore } from './event-store.js';
+import type { ReportReader } from './report-reader.js';
+import { Slot } from './slot.js';
 
-/** A slot for one instance, which may die and be started again. */
-export interface Place {
-  readonly number: number;
-  instance?: Instance;
-  starting: boolean;
+export interface FleetOptions {
+  readonly instances: number;
+  readonly settings: ShopSettings & { zookeeper: string };
+  /** The embedded ZooKeeper of this process, if any. */
+  readonly server: EmbeddedZooKeeper | undefined;
 }
 
 /** The instances of the shop behind the page. */
 export class Fleet implements OnApplicationShutdown {
-  readonly places: readonly Place[];
-  private readonly closing = new AbortController();
-
   private constructor(
-    count: number,
+    readonly slots: readonly Slot[],
     private settings: ShopSettings,
-    private readonly server: EmbeddedZooKeeper | undefined,
-  ) {
-    this.places = Array.from({ length: count }, (_, i) => ({ number: i + 1, starting: false }));
-  }
+    readonly canExpire: boolean,
+    private readonly closing: AbortController,
+  ) {}
 
-  /** @param server the embedded ZooKeeper of this process, if any */
   static async start(
-    count: number,
-    settings: ShopSettings,
-    server: EmbeddedZooKeeper | undefined,
+    { instances, settings, server }: FleetOptions,
+    store: EventStore,
+    reports: ReportReader,
   ): Promise<Fleet> {
-    const fleet = new Fleet(count, settings, server);
+    const closing = new AbortController();
+    const context = { store, reports, server, signal: closing.signal };
+    const slots = await Promise.all(
+      Array.from({ length: instances }, (_, i) => Slot.create(i + 1, settings.zookeeper, context)),
+    );
+    const fleet = new Fleet(slots, settings, server !== undefined, closing);
     try {
-      await Promise.all(fleet.places.map((place) => fleet.fill(place)));
+      await Promise.all(slots.map((slot) => slot.start(settings)));
       return fleet;
     } catch (error) {
       await fleet.onApplicationShutdown();
@@ -39,69 +41,43 @@ export class Fleet implements OnApplicationShutdown {
     }
   }
 
-  get canExpire(): boolean {
-    return this.server !== undefined;
+  get sessionTimeout(): number {
+    return this.settings.sessionTimeout;
   }
 
-  get alive(): { number: number; instance: Instance }[] {
-    return this.places.flatMap(({ number, instance }) =>
-      instance?.alive ? { number, instance } : [],
-    );
+  get alive(): Slot[] {
+    return this.slots.filter(({ life }) => life === 'alive');
   }
 
-  numberOf(pid: number | undefined): number | undefined {
-    return this.places.find(({ instance }) => instance?.pid === pid)?.number;
+  get healthy(): Slot[] {
+    return this.slots.filter(({ healthy }) => healthy);
+  }
+
+  slot(number: number): Slot {
+    const slot = this.slots[number - 1];
+    if (!slot) throw new NotFoundException(`there is no instance ${number}`);
+    return slot;
   }
 
   /** Applies to present and future instances. */
   setDelay(delay: ShopSettings['delay']): void {
     this.settings = { ...this.settings, delay };
-    for (const { instance } of this.alive) instance.tell({ delay });
+    for (const { instance } of this.alive) instance!.tell({ delay });
   }
 
-  kill(number: number): void {
-    this.living(number).kill();
+  revive(number: number): Promise<void> {
+    return this.slot(number).start(this.settings);
   }
 
-  async revive(number: number): Promise<void> {
-    const place = this.place(number);
-    if (place.starting || place.instance?.alive) {
-      throw new ConflictException(`instance ${number} is alive`);
-    }
-    await this.fill(place);
-  }
-
-  async expire(number: number): Promise<void> {
-    const { session } = this.living(number).connection;
-    if (!this.server || !session) {
-      throw new ConflictException(`the session of instance ${number} cannot be ended from here`);
-    }
-    await this.server.expireSession(session);
+  /** Ends all faults and starts the dead instances. */
+  async restore(): Promise<void> {
+    for (const slot of this.slots) slot.endFaults();
+    const dead = this.slots.filter(({ life }) => life === 'dead');
+    await Promise.all(dead.map((slot) => slot.start(this.settings)));
   }
 
   async onApplicationShutdown(): Promise<void> {
     this.closing.abort();
-    await Promise.all(this.alive.map(({ instance }) => instance.stop()));
-  }
-
-  private async fill(place: Place): Promise<void> {
-    place.starting = true;
-    try {
-      place.instance = await Instance.start(this.settings, { signal: this.closing.signal });
-    } finally {
-      place.starting = false;
-    }
-  }
-
-  private living(number: number): Instance {
-    const { instance } = this.place(number);
-    if (!instance?.alive) throw new ConflictException(`instance ${number} is not alive`);
-    return instance;
-  }
-
-  private place(number: number): Place {
-    const place = this.places[number - 1];
-    if (!place) throw new NotFoundException(`there is no instance ${number}`);
-    return place;
+    await Promise.all(this.slots.map((slot) => slot.stop()));
   }
 }

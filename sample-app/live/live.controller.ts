@@ -5,62 +5,93 @@ import {
   HttpCode,
   type MessageEvent,
   Param,
-  ParseIntPipe,
   Post,
   Req,
   Sse,
 } from '@nestjs/common';
-import { concat, defer, map, type Observable, of } from 'rxjs';
+import { concat, defer, filter, map, merge, type Observable, of } from 'rxjs';
+import { EventStore } from './event-store.js';
+import type { Hello, RunEvent } from './events.js';
 import { Fleet } from './fleet.js';
 import { isLocal } from './local-only.guard.js';
-import { Sale } from './sale.js';
-import { type SaleOrder, SaleOrderPipe } from './sale-order.js';
+import { bothSales, oneSale, type SaleOrder } from './sale-order.js';
+import { Sales } from './sales.js';
+import { Scenarios } from './scenarios/scenarios.js';
+import { CAN_PAUSE } from './slot.js';
+import { StatusSource } from './status-source.js';
 import { Watch } from './watch.js';
 
-/** Data and actions of the page. */
+/** The events of the page, its sales and its scenarios. */
 @Controller('live')
 export class LiveController {
   constructor(
+    private readonly store: EventStore,
     private readonly fleet: Fleet,
-    private readonly sale: Sale,
+    private readonly sales: Sales,
+    private readonly scenarios: Scenarios,
+    private readonly statuses: StatusSource,
     private readonly watch: Watch,
   ) {}
 
-  /** Emits the history first, then one snapshot after another. */
+  /** Sends all events so far, and then new events and the present state. See events.ts. */
   @Sse('events')
   events(@Req() request: IncomingMessage): Observable<MessageEvent> {
-    const soFar = () => ({
-      canControl: isLocal(request),
-      canExpire: this.fleet.canExpire,
-      history: this.watch.history,
+    return defer(() => {
+      const { lastId } = this.store;
+      return concat(
+        of({ type: 'hello', data: this.hello(isLocal(request)) }),
+        merge(
+          this.statuses.statuses.pipe(map((data) => ({ type: 'status', data }))),
+          this.store.batches.pipe(
+            // A batch that was begun before may have events that `hello` has.
+            map((batch) => batch.filter(({ id }) => id > lastId)),
+            filter((batch) => batch.length > 0),
+            map((data: RunEvent[]) => ({ type: 'events', data })),
+          ),
+          this.watch.snapshots.pipe(map((data) => ({ type: 'now', data }))),
+        ),
+      );
     });
-    return concat(
-      defer(() => of({ type: 'hello', data: soFar() })),
-      this.watch.snapshots.pipe(map((data) => ({ type: 'now', data }))),
-    );
   }
 
   @Post('sale')
   @HttpCode(204)
-  start(@Body(SaleOrderPipe) order: SaleOrder): void {
-    this.sale.start(order);
+  sell(@Body(oneSale) order: SaleOrder): void {
+    this.scenarios.refuseWhilePlaying();
+    void this.sales.start(order);
   }
 
-  @Post('instances/:number/kill')
+  /** Starts two sales with the same settings: one with a lock, one without. */
+  @Post('both')
   @HttpCode(204)
-  kill(@Param('number', ParseIntPipe) number: number): void {
-    this.fleet.kill(number);
+  sellBoth(@Body(bothSales) order: SaleOrder): void {
+    this.scenarios.refuseWhilePlaying();
+    void this.sales.startBoth(order);
   }
 
-  @Post('instances/:number/revive')
+  @Post('scenarios/stop')
   @HttpCode(204)
-  revive(@Param('number', ParseIntPipe) number: number): Promise<void> {
-    return this.fleet.revive(number);
+  stopScenario(): void {
+    this.scenarios.stop();
   }
 
-  @Post('instances/:number/expire')
+  @Post('scenarios/:name')
   @HttpCode(204)
-  expire(@Param('number', ParseIntPipe) number: number): Promise<void> {
-    return this.fleet.expire(number);
+  play(@Param('name') name: string): void {
+    this.scenarios.play(name);
+  }
+
+  private hello(canControl: boolean): Hello & { history: unknown } {
+    const { events, forgotten } = this.store;
+    const { canExpire } = this.fleet;
+    return {
+      now: this.store.now(),
+      events,
+      forgotten,
+      canControl,
+      canExpire,
+      canPause: CAN_PAUSE,
+      history: this.watch.history,
+    };
   }
 }

@@ -5,33 +5,60 @@ import { ZkModule } from 'nestjs-zookeeper';
 import { dataSourceOptions } from '../shop/database.js';
 import { GoodsStock } from '../shop/goods-stock.entity.js';
 import { Order } from '../shop/order.entity.js';
-import { NAMESPACE, type ShopSettings } from '../shop/settings.js';
-import { ProxyController } from './proxy.controller.js';
-import { Fleet } from './fleet.js';
+import { NAMESPACE } from '../shop/settings.js';
+import { Ensemble } from './ensemble.js';
+import { EventStore } from './event-store.js';
+import { FaultsController } from './faults.controller.js';
+import { FiguresReader } from './figures-reader.js';
+import { Fleet, type FleetOptions } from './fleet.js';
 import { LiveController } from './live.controller.js';
 import { LocalOnlyGuard } from './local-only.guard.js';
-import { Sale } from './sale.js';
+import { ProxyController } from './proxy.controller.js';
+import { ReportReader } from './report-reader.js';
+import { Sales } from './sales.js';
+import { Scenarios } from './scenarios/scenarios.js';
+import { StatusSource } from './status-source.js';
 import { Watch } from './watch.js';
 
 /** The process of the page. It sells nothing, acquires no lock and does not lead. */
 @Module({
-  // Last: its route matches all other paths.
-  controllers: [LiveController, ProxyController],
-  providers: [Sale, Watch, { provide: APP_GUARD, useClass: LocalOnlyGuard }],
+  // The proxy is last: its route matches all other paths.
+  controllers: [LiveController, FaultsController, ProxyController],
+  providers: [
+    EventStore,
+    ReportReader,
+    Ensemble,
+    FiguresReader,
+    Sales,
+    Scenarios,
+    StatusSource,
+    Watch,
+    { provide: APP_GUARD, useClass: LocalOnlyGuard },
+  ],
 })
 export class LiveModule {
-  static forRoot(
-    settings: ShopSettings & { zookeeper: string },
-    startFleet: () => Promise<Fleet>,
-  ): DynamicModule {
+  static forRoot(options: FleetOptions): DynamicModule {
+    const { settings } = options;
     return {
       module: LiveModule,
       imports: [
-        ZkModule.forRoot({ connectString: settings.zookeeper, namespace: NAMESPACE }),
+        ZkModule.forRoot({
+          connectString: settings.zookeeper,
+          namespace: NAMESPACE,
+          // Never blocks the event loop, also when ZooKeeper does not answer: the page must go on.
+          transport: 'wire',
+        }),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),
         TypeOrmModule.forFeature([GoodsStock, Order]),
       ],
-      providers: [{ provide: Fleet, useFactory: startFleet }],
+      providers: [
+        {
+          provide: Fleet,
+          inject: [EventStore, ReportReader],
+          useFactory: (store: EventStore, reports: ReportReader) =>
+            Fleet.start(options, store, reports),
+        },
+      ],
     };
   }
 }

@@ -11,7 +11,7 @@ import { Fleet } from './fleet.js';
 
 const HEADERS = ['content-type', 'retry-after'];
 
-/** Forwards all other requests to the first instance that is alive. */
+/** Forwards all other requests to the first instance that is alive and has no fault. */
 @Controller()
 export class ProxyController {
   constructor(private readonly fleet: Fleet) {}
@@ -21,9 +21,9 @@ export class ProxyController {
     @Req() request: IncomingMessage & { originalUrl: string; body?: unknown },
     @Res() response: ServerResponse,
   ): Promise<void> {
-    const [shop] = this.fleet.alive;
-    if (!shop) throw new ServiceUnavailableException('no instance is alive');
-    const answer = await fetch(shop.instance.url + request.originalUrl, {
+    const [slot] = this.fleet.healthy;
+    if (!slot) throw new ServiceUnavailableException('no instance is free of faults');
+    const answer = await fetch(slot.instance!.url + request.originalUrl, {
       method: request.method,
       ...(request.body !== undefined && {
         headers: { 'content-type': 'application/json' },

@@ -1,45 +1,76 @@
-import { BadRequestException, Injectable, type PipeTransform } from '@nestjs/common';
+import { BadRequestException, type PipeTransform } from '@nestjs/common';
+import type { LockMode, SaleSettings } from './events.js';
 
-/** Ways to lock the stock, and the shop's endpoint for each. */
-export const ROUTES = {
+/** The shop's endpoint for each lock mode. */
+export const ROUTES: Readonly<Record<LockMode, string>> = {
   none: 'purchase-unlocked',
   lock: 'purchase',
   lingering: 'purchase-lingering',
   strict: 'purchase-strict',
-} as const;
+};
 
-export interface SaleOrder {
-  readonly mode: keyof typeof ROUTES;
-  readonly buyers: number;
-  readonly items: number;
-  /** Random milliseconds between reading the stock and writing it. */
-  readonly delay: readonly [from: number, to: number];
+export interface SaleOrder extends SaleSettings {
+  readonly mode: LockMode;
 }
 
-@Injectable()
+/** Checks the order of a sale. */
 export class SaleOrderPipe implements PipeTransform<unknown, SaleOrder> {
+  /** @param defaultMode without it the mode is required */
+  constructor(
+    private readonly modes: readonly LockMode[],
+    private readonly defaultMode?: LockMode,
+  ) {}
+
   transform(body: unknown): SaleOrder {
     const { mode, buyers, items, delay } = (body ?? {}) as Record<keyof SaleOrder, unknown>;
-    if (typeof mode !== 'string' || !Object.hasOwn(ROUTES, mode)) {
-      throw new BadRequestException(`mode must be one of ${Object.keys(ROUTES).join(', ')}`);
-    }
-    const [from, to] = Array.isArray(delay) ? (delay as unknown[]) : [];
-    const order = {
-      mode: mode as SaleOrder['mode'],
-      buyers: whole('buyers', buyers, 1, 2_000),
-      items: whole('items', items, 1, 2_000),
-      delay: [whole('delay from', from, 0, 1_000), whole('delay to', to, 0, 1_000)] as const,
+    return {
+      mode: this.mode(mode ?? this.defaultMode),
+      buyers: wholeNumber('buyers', buyers, 1, 2_000),
+      items: wholeNumber('items', items, 1, 2_000),
+      delay: range(delay),
     };
-    if (order.delay[0] > order.delay[1]) {
-      throw new BadRequestException('delay to must not be below delay from');
-    }
-    return order;
+  }
+
+  private mode(mode: unknown): LockMode {
+    const known = this.modes.find((name) => name === mode);
+    if (known) return known;
+    throw new BadRequestException(
+      `mode must be one of ${this.modes.join(', ')}, but is ${JSON.stringify(mode)}`,
+    );
   }
 }
 
-function whole(what: string, value: unknown, from: number, to: number): number {
+/** For `POST live/sale`. */
+export const oneSale = new SaleOrderPipe(['none', 'lock', 'lingering', 'strict']);
+/** For `POST live/both`: the mode of the sale with a lock. */
+export const bothSales = new SaleOrderPipe(['lock', 'lingering', 'strict'], 'lock');
+
+/** Checks the body `{ "seconds": n }` of a fault, and returns the seconds. */
+export class SecondsPipe implements PipeTransform<unknown, number> {
+  /** Longer than the session timeout of the page's instances. */
+  private static readonly DEFAULT = 9;
+
+  transform(body: unknown): number {
+    const { seconds = SecondsPipe.DEFAULT } = (body ?? {}) as { seconds?: unknown };
+    return wholeNumber('seconds', seconds, 1, 60);
+  }
+}
+
+function range(delay: unknown): readonly [from: number, to: number] {
+  const bounds: unknown[] = Array.isArray(delay) ? delay : [];
+  const from = wholeNumber('delay[0]', bounds[0], 0, 1_000);
+  const to = wholeNumber('delay[1]', bounds[1], 0, 1_000);
+  if (bounds.length === 2 && from <= to) return [from, to];
+  throw new BadRequestException(
+    `delay must be [from, to] with from <= to, but is ${JSON.stringify(delay)}`,
+  );
+}
+
+function wholeNumber(field: string, value: unknown, from: number, to: number): number {
   if (Number.isInteger(value) && Number(value) >= from && Number(value) <= to) {
     return value as number;
   }
-  throw new BadRequestException(`${what} must be a whole number from ${from} to ${to}`);
+  throw new BadRequestException(
+    `${field} must be a whole number from ${from} to ${to}, but is ${JSON.stringify(value)}`,
+  );
 }

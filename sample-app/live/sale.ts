@@ -1,110 +1,115 @@
-import {
-  ConflictException,
-  Injectable,
-  Logger,
-  type OnApplicationShutdown,
-  ServiceUnavailableException,
-} from '@nestjs/common';
-import { sendBuyers, type Tally } from '../seckill/load.js';
+import { setMaxListeners } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PATIENCE } from '../shop/goods-stock.controller.js';
-import { Fleet } from './fleet.js';
+import { buy } from './buyer.js';
+import type { EventStore } from './event-store.js';
+import type { SaleStatus, Tally } from './events.js';
+import type { Figures, FiguresReader } from './figures-reader.js';
+import type { Fleet } from './fleet.js';
 import { ROUTES, type SaleOrder } from './sale-order.js';
 
-/** The goods of the page. */
-export const GOODS = 'phone';
+/** Milliseconds within which an instance must have restored the stock: longer than a dead holder keeps the lock. */
+const PREPARATION = 15_000;
 
-/** The buyers of one instance. */
-interface Share extends Tally {
-  readonly buyers: number;
-  /** All their requests have ended. */
-  over: boolean;
+export interface SaleContext {
+  readonly fleet: Fleet;
+  readonly store: EventStore;
+  readonly figures: FiguresReader;
+  readonly signal: AbortSignal;
 }
 
-export interface Run {
-  readonly number: number;
-  readonly order: SaleOrder;
-  state: 'preparing' | 'selling' | 'over' | 'failed';
-  /** Start time of the first buyer, by `performance.now()`. */
-  startedAt?: number;
-  endedAt?: number;
-  /** Buyers by the number of the instance. */
-  readonly shares: Map<number, Share>;
-}
+/** One sale: restores the stock, sends the buyers, and counts the answer of each. */
+export class Sale {
+  state: SaleStatus['state'] = 'preparing';
+  /** The latest figures of the database. */
+  figures?: Figures;
+  private readonly answers = { sold: 0, soldOut: 0, refused: 0 };
 
-/** Sends the buyers to all instances; one sale at a time. */
-@Injectable()
-export class Sale implements OnApplicationShutdown {
-  run?: Run;
-  private readonly logger = new Logger(Sale.name);
-  private readonly closing = new AbortController();
-
-  constructor(private readonly fleet: Fleet) {}
+  constructor(
+    readonly number: number,
+    readonly goods: string,
+    readonly order: SaleOrder,
+    private readonly context: SaleContext,
+  ) {}
 
   get running(): boolean {
-    return this.run?.state === 'preparing' || this.run?.state === 'selling';
+    return this.state === 'preparing' || this.state === 'selling';
   }
 
-  start(order: SaleOrder): void {
-    if (this.running) throw new ConflictException('a sale is already running');
-    if (this.fleet.alive.length === 0) {
-      throw new ServiceUnavailableException('no instance is alive');
-    }
-    const run: Run = {
-      number: (this.run?.number ?? 0) + 1,
-      order,
-      state: 'preparing',
-      shares: new Map(),
-    };
-    this.run = run;
-    this.sell(run).catch((error: unknown) => {
-      run.state = 'failed';
-      if (!this.closing.signal.aborted) this.logger.error(error);
-    });
+  get tally(): Tally {
+    const { sold, soldOut, refused } = this.answers;
+    return { sold, soldOut, refused, unanswered: this.order.buyers - sold - soldOut - refused };
   }
 
-  onApplicationShutdown(): void {
-    this.closing.abort();
+  get status(): SaleStatus {
+    return { sale: this.number, state: this.state, tally: this.tally, ...this.figures };
   }
 
-  private async sell(run: Run): Promise<void> {
-    const { delay, items } = run.order;
-    this.fleet.setDelay(delay);
-    await this.stockUp(items);
-    run.state = 'selling';
-    run.startedAt = performance.now();
-    const { alive } = this.fleet;
-    const { buyers } = run.order;
-    await Promise.all(
-      alive.map(({ number, instance }, i) => {
-        const share = Math.floor((buyers + i) / alive.length);
-        return share > 0 ? this.serve(run, number, instance.url, share) : undefined;
-      }),
-    );
-    run.endedAt = performance.now();
-    run.state = 'over';
-  }
-
-  private async serve(run: Run, number: number, url: string, buyers: number): Promise<void> {
-    const share: Share = { buyers, sold: 0, soldOut: 0, refused: 0, over: false };
-    run.shares.set(number, share);
-    await sendBuyers({
-      urls: [`${url}/goods-stock/${GOODS}/${ROUTES[run.order.mode]}`],
-      buyers,
-      patience: PATIENCE + 10_000,
-      signal: this.closing.signal,
-      onProgress: (tally) => Object.assign(share, tally),
-    });
-    share.over = true;
-  }
-
-  private async stockUp(stock: number): Promise<void> {
-    const [shop] = this.fleet.alive;
-    const answer = await fetch(`${shop!.instance.url}/goods-stock/${GOODS}/reset`, {
+  /** Restores the stock through an instance, which needs the lock. */
+  async prepare(): Promise<void> {
+    const [slot] = this.context.fleet.healthy;
+    if (!slot) throw new Error('no instance is free of faults');
+    const answer = await fetch(`${slot.instance!.url}/goods-stock/${this.goods}/reset`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ stock }),
-      signal: this.closing.signal,
+      body: JSON.stringify({ stock: this.order.items }),
+      signal: AbortSignal.any([this.context.signal, AbortSignal.timeout(PREPARATION)]),
     });
-    if (!answer.ok) throw new Error(`the reset: ${answer.status} ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(
+        `instance ${slot.number} could not restore the stock: ${await answer.text()}`,
+      );
+    }
+  }
+
+  /** Sends the buyers to all instances that are alive. Resolves when nobody can get an answer any more. */
+  async sell(): Promise<void> {
+    const { fleet, store, signal } = this.context;
+    const { alive } = fleet;
+    const { mode, buyers, items, delay } = this.order;
+    const { number: sale, goods } = this;
+    const shares = fleet.slots.map((slot) => {
+      const index = alive.indexOf(slot);
+      return index < 0 ? 0 : Math.ceil((buyers - index) / alive.length);
+    });
+    this.state = 'selling';
+    store.add({ type: 'sale-started', sale, goods, mode, buyers, items, delay, shares });
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE + 10_000)]);
+    setMaxListeners(0, patience);
+    const urls = alive.map(
+      ({ instance }) => `${instance!.url}/goods-stock/${goods}/${ROUTES[mode]}`,
+    );
+    const answers: Promise<void>[] = [];
+    for (let i = 0; i < buyers; i++) {
+      // Two sales take turns, and the statuses go on.
+      if (i % 10 === 0) await nextTurn();
+      answers.push(
+        buy(urls[i % urls.length]!, patience).then((answer) => {
+          if (answer !== 'unanswered') this.answers[answer] += 1;
+        }),
+      );
+    }
+    await Promise.all(answers);
+    this.end('over', await this.readFigures());
+  }
+
+  fail(error: unknown): void {
+    this.end('failed', { failure: error instanceof Error ? error.message : String(error) });
+  }
+
+  /** When the database does not answer, the earlier figures stay, with their time. */
+  async readFigures(): Promise<Figures | undefined> {
+    const figures = await this.context.figures.read(this.goods).catch(() => undefined);
+    if (figures && figures.confirmedAt > (this.figures?.confirmedAt ?? 0)) this.figures = figures;
+    return figures;
+  }
+
+  private end(
+    state: 'over' | 'failed',
+    { stock, orders, failure }: { stock?: number; orders?: number; failure?: string } = {},
+  ): void {
+    this.state = state;
+    const { tally, number: sale } = this;
+    this.context.store.add({ type: 'sale-ended', sale, tally, stock, orders, failure });
   }
 }

@@ -7,7 +7,6 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import type { ListenOptions } from '../shop/start-shop.js';
 import type { ShopSettings } from '../shop/settings.js';
-import { Fleet } from './fleet.js';
 import { LiveModule } from './live.module.js';
 
 const PAGE = fileURLToPath(new URL('../page', import.meta.url));
@@ -24,8 +23,7 @@ export async function startLive(
   // The server's thread ends with this process.
   const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const zookeeper = settings.zookeeper ?? server!.connectString;
-  const shop = { ...settings, zookeeper };
-  const module = LiveModule.forRoot(shop, () => Fleet.start(instances, shop, server));
+  const module = LiveModule.forRoot({ instances, settings: { ...settings, zookeeper }, server });
   const app = await NestFactory.create<NestExpressApplication>(module, {
     logger: logLevels,
     abortOnError: false,

@@ -7,8 +7,11 @@ import { goodsKey } from '../shop/goods-stock.service.js';
 import { GoodsStock } from '../shop/goods-stock.entity.js';
 import { Order } from '../shop/order.entity.js';
 import { CLOSE_UNPAID } from '../shop/unpaid-orders.service.js';
-import { Fleet, type Place } from './fleet.js';
-import { GOODS, type Run, Sale } from './sale.js';
+import { EventStore } from './event-store.js';
+import { Fleet } from './fleet.js';
+import type { Sale } from './sale.js';
+import { GOODS, Sales } from './sales.js';
+import type { Slot } from './slot.js';
 
 /** Milliseconds between two snapshots, during a sale and otherwise. */
 const INTERVAL = 100;
@@ -19,7 +22,7 @@ const SHOWN = 6;
 /** Seconds since the first buyer, pieces left, orders. */
 type Point = [seconds: number, stock: number, orders: number];
 
-/** Reads the database, the lock's queue, the election and the instances while a page is open. */
+/** For the page until it is drawn from the events. Reads the database, the lock's queue, the election and the instances while a page is open. */
 @Injectable()
 export class Watch {
   /** Of the present run. */
@@ -40,22 +43,23 @@ export class Watch {
     private readonly locks: LockService,
     private readonly leaders: LeaderService,
     private readonly fleet: Fleet,
-    private readonly sale: Sale,
+    private readonly sales: Sales,
+    private readonly store: EventStore,
   ) {}
 
   private async look() {
     const since = performance.now();
-    const { run } = this.sale;
+    const [run] = this.sales.latest;
     // Read before the database, so that figures of an earlier sale are not counted for this one and its last
     // figures are not missed.
-    const sale = run && runSnapshot(run);
+    const sale = run && this.runSnapshot(run);
     const [goods, queue, candidates] = await Promise.all([
       this.stock(),
       this.locks.participants(goodsKey(GOODS)),
       this.leaders.participants(CLOSE_UNPAID),
     ]);
     // With a strict lock each buyer has a znode: reading them all would add load.
-    const pause = this.sale.running ? INTERVAL : IDLE_INTERVAL;
+    const pause = this.sales.running ? INTERVAL : IDLE_INTERVAL;
     this.pause = Math.max(pause, 3 * (performance.now() - since));
     const leader = candidates.find(({ isLeader }) => isLeader);
     return {
@@ -65,8 +69,8 @@ export class Watch {
         total: queue.length,
         first: queue.slice(0, SHOWN).map((one) => this.queueEntry(one)),
       },
-      leader: this.fleet.numberOf(Number(leader?.id.split(':').at(-1))),
-      instances: this.fleet.places.map((place) => instanceSnapshot(place, run)),
+      leader: this.numberOf(Number(leader?.id.split(':').at(-1))),
+      instances: this.fleet.slots.map((slot) => this.instanceSnapshot(slot, run)),
     };
   }
 
@@ -100,38 +104,50 @@ export class Watch {
   private queueEntry({ path, state, mayLinger, pid, session }: Participant) {
     return {
       node: path.slice(path.lastIndexOf('/') + 1),
-      instance: this.fleet.numberOf(pid),
+      instance: this.numberOf(pid),
       state,
       mayLinger,
       session,
     };
   }
+
+  private numberOf(pid: number | undefined): number | undefined {
+    return this.fleet.slots.find(({ instance }) => instance?.pid === pid)?.number;
+  }
+
+  private runSnapshot({ number, order, state, tally }: Sale) {
+    const at = (type: string) =>
+      this.store.events.findLast((e) => e.type === type && 'sale' in e && e.sale === number)?.at;
+    const startedAt = at('sale-started');
+    return {
+      number,
+      order,
+      state,
+      over: state === 'over' || state === 'failed',
+      seconds:
+        startedAt === undefined ? 0 : ((at('sale-ended') ?? this.store.now()) - startedAt) / 1000,
+      answered: tally.sold + tally.soldOut + tally.refused,
+    };
+  }
+
+  private instanceSnapshot({ number, instance, life, connection }: Slot, run: Sale | undefined) {
+    const sold = this.store.events.filter(
+      (e) => e.type === 'stock-written' && e.sale === run?.number && e.instance === number,
+    );
+    const { connection: state = 'CONNECTING', session } = connection;
+    return {
+      number,
+      pid: instance?.pid,
+      life,
+      connection: life === 'alive' ? { state, session } : undefined,
+      sold: sold.length,
+      waiting: 0,
+    };
+  }
 }
 
-type RunSnapshot = ReturnType<typeof runSnapshot>;
-
-function runSnapshot({ number, order, state, startedAt, endedAt, shares }: Run) {
-  const all = [...shares.values()];
-  return {
-    number,
-    order,
-    state,
-    over: state === 'over' || state === 'failed',
-    seconds: startedAt === undefined ? 0 : ((endedAt ?? performance.now()) - startedAt) / 1000,
-    answered: all.reduce((sum, { sold, soldOut, refused }) => sum + sold + soldOut + refused, 0),
-  };
-}
-
-function instanceSnapshot({ number, instance, starting }: Place, run: Run | undefined) {
-  const share = run?.shares.get(number);
-  const alive = instance?.alive ?? false;
-  return {
-    number,
-    pid: instance?.pid,
-    life: starting ? 'starting' : alive ? 'alive' : 'dead',
-    connection: alive ? instance!.connection : undefined,
-    sold: share?.sold ?? 0,
-    waiting:
-      share && !share.over && alive ? share.buyers - share.sold - share.soldOut - share.refused : 0,
-  };
+interface RunSnapshot {
+  number: number;
+  state: Sale['state'];
+  seconds: number;
 }

@@ -1,17 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { ConnectionState } from 'nestjs-zookeeper';
 import type { ShopSettings } from '../shop/settings.js';
+import type { Report } from './reports.js';
 
-/** The state of an instance's ZooKeeper client. */
-export interface Connection {
-  state: ConnectionState;
-  session?: string;
-}
-
-/** A message from an instance to its parent: first whether it started, then each change of its connection. */
-export type FromInstance = { url: string } | { failure: string } | { connection: Connection };
+/** A message from an instance to its parent: once whether it started, and reports if the parent wants them. */
+export type FromInstance = { url: string } | { failure: string } | { report: Report };
 
 /** A message from the parent to an instance. */
 export type ToInstance = Pick<ShopSettings, 'delay'>;
@@ -21,6 +15,8 @@ interface InstanceOptions {
   entry?: string;
   /** Kills the instance, also while it starts. */
   signal?: AbortSignal;
+  /** Receives reports from the beginning. Without it the instance makes none. */
+  onReport?: (report: Report) => void;
 }
 
 const INSTANCE = fileURLToPath(new URL('../instance.js', import.meta.url));
@@ -28,42 +24,44 @@ const GRACE = 5_000;
 
 /** One process of the shop. */
 export class Instance implements AsyncDisposable {
-  connection: Connection = { state: 'CONNECTING' };
   private stopping = false;
 
-  url = '';
-
-  private constructor(private readonly child: ChildProcess) {
-    child.on('message', (message: FromInstance) => {
-      if ('connection' in message) this.connection = message.connection;
-      if ('url' in message) this.url = message.url;
-    });
-  }
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly url: string,
+  ) {}
 
   static async start(
     settings: ShopSettings,
-    { entry = INSTANCE, signal }: InstanceOptions = {},
+    { entry = INSTANCE, signal, onReport }: InstanceOptions = {},
   ): Promise<Instance> {
     signal?.throwIfAborted();
     const child = fork(entry, {
-      env: { ...process.env, SHOP_SETTINGS: JSON.stringify(settings) },
+      env: {
+        ...process.env,
+        SHOP_SETTINGS: JSON.stringify(settings),
+        SHOP_REPORTS: onReport ? '1' : '',
+      },
       // stdout is reserved for the figures.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
-    const instance = new Instance(child);
-    const told = once(child, 'message', { signal }) as Promise<[FromInstance]>;
+    const started = new Promise<string>((resolve, reject) => {
+      child.on('message', (message: FromInstance) => {
+        if ('report' in message) onReport?.(message.report);
+        else if ('url' in message) resolve(message.url);
+        else reject(new Error(message.failure));
+      });
+    });
     const ended = once(child, 'exit', { signal }).then(([code, killedBy]) => {
       throw new Error(`an instance ended at its start (${code ?? killedBy})`);
     });
     try {
-      const [message] = await Promise.race([told, ended]);
-      if ('failure' in message) throw new Error(message.failure);
-      return instance;
+      return new Instance(child, await Promise.race([started, ended]));
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
     } finally {
-      for (const wait of [told, ended]) wait.catch(() => undefined);
+      for (const wait of [started, ended]) wait.catch(() => undefined);
     }
   }
 

@@ -12,6 +12,7 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { type EntityManager, LessThan, Not, type Repository } from 'typeorm';
 import { GoodsStock } from './goods-stock.entity.js';
 import { Order } from './order.entity.js';
+import { purchaseSteps } from './purchase-steps.js';
 import { SHOP_SETTINGS, type ShopSettings } from './settings.js';
 import { Transactions } from './transactions.js';
 
@@ -38,19 +39,27 @@ export class GoodsStockService {
    * a lock write the same number and sell the same piece twice.
    */
   async purchase(goodsNo: string, fencingToken?: bigint) {
-    if (fencingToken !== undefined) await this.takeFence(goodsNo, fencingToken);
-    const { stock, isActive } = await this.existing(goodsNo);
-    if (!isActive) throw new GoneException(`${goodsNo} is not on sale`);
-    if (stock === 0) throw new ConflictException(`${goodsNo} is sold out`);
+    const publish = purchaseSteps(goodsNo, fencingToken);
+    try {
+      if (fencingToken !== undefined) await this.takeFence(goodsNo, fencingToken);
+      const { stock, isActive } = await this.existing(goodsNo);
+      if (!isActive) throw new GoneException(`${goodsNo} is not on sale`);
+      publish({ type: 'stock-read', stock });
+      if (stock === 0) throw new ConflictException(`${goodsNo} is sold out`);
 
-    const [from, to] = this.settings.delay;
-    await wait(randomInt(from, to + 1));
+      const [from, to] = this.settings.delay;
+      await wait(randomInt(from, to + 1));
 
-    return this.transactions.run(async (manager) => {
-      await writeStock(manager, goodsNo, stock - 1, fencingToken);
-      const order = await manager.save(Order, { goodsNo, placedAt: Date.now() });
+      const order = await this.transactions.run(async (manager) => {
+        await writeStock(manager, goodsNo, stock - 1, fencingToken);
+        return manager.save(Order, { goodsNo, placedAt: Date.now() });
+      });
+      publish({ type: 'stock-written', stock: stock - 1 });
       return { orderId: order.id, goodsNo, stock: stock - 1 };
-    });
+    } catch (error) {
+      if (error instanceof PreconditionFailedException) publish({ type: 'write-refused' });
+      throw error;
+    }
   }
 
   /** Restores the stock and deletes the orders. The fence stays: it must never decrease. */

@@ -1,9 +1,9 @@
 import { BadRequestException } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
-import { SaleOrderPipe } from '../../../sample-app/live/sale-order.js';
+import { bothSales, oneSale, SecondsPipe } from '../../../sample-app/live/sale-order.js';
 
 const order = { mode: 'lock', buyers: 10, items: 5, delay: [0, 20] };
-const transform = (body: unknown) => new SaleOrderPipe().transform(body);
+const transform = (body: unknown) => oneSale.transform(body);
 
 describe('the parameters of a sale', () => {
   it.each(['none', 'lock', 'lingering', 'strict'])('accept the mode %s', (mode) => {
@@ -17,8 +17,8 @@ describe('the parameters of a sale', () => {
     ['buyers', { buyers: 2_001 }],
     ['buyers', { buyers: '10' }],
     ['items', { items: 1.5 }],
-    ['delay from', { delay: undefined }],
-    ['delay to', { delay: [0, 1_001] }],
+    ['delay[0]', { delay: undefined }],
+    ['delay[1]', { delay: [0, 1_001] }],
     ['delay', { delay: [20, 10] }],
   ])('reject a wrong %s: %j', (what, change) => {
     expect(() => transform({ ...order, ...change })).toThrow(BadRequestException);
@@ -27,5 +27,35 @@ describe('the parameters of a sale', () => {
 
   it.each([undefined, null, 'text'])('reject %j', (body) => {
     expect(() => transform(body)).toThrow(BadRequestException);
+  });
+
+  it('name the field and the value', () => {
+    expect(() => transform({ ...order, buyers: 1e9 })).toThrow(
+      'buyers must be a whole number from 1 to 2000, but is 1000000000',
+    );
+    expect(() => transform({ ...order, mode: 'both' })).toThrow(
+      'mode must be one of none, lock, lingering, strict, but is "both"',
+    );
+  });
+
+  it('of two sales have a lock', () => {
+    expect(bothSales.transform({ ...order, mode: undefined })).toEqual(order);
+    expect(() => bothSales.transform({ ...order, mode: 'none' })).toThrow(
+      'mode must be one of lock, lingering, strict, but is "none"',
+    );
+  });
+});
+
+describe('the seconds of a fault', () => {
+  const seconds = (body: unknown) => new SecondsPipe().transform(body);
+
+  it.each([undefined, {}])('are 9 with the body %j', (body) => {
+    expect(seconds(body)).toBe(9);
+  });
+
+  it.each([0, 61, '9', null])('must not be %j', (value) => {
+    expect(() => seconds({ seconds: value })).toThrow(
+      `seconds must be a whole number from 1 to 60, but is ${JSON.stringify(value)}`,
+    );
   });
 });

@@ -1,0 +1,52 @@
+import { Body, Controller, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { Fleet } from './fleet.js';
+import { SecondsPipe } from './sale-order.js';
+
+/** The faults of an instance, and their ends. */
+@Controller('live/instances/:number')
+export class FaultsController {
+  constructor(private readonly fleet: Fleet) {}
+
+  @Post('pause')
+  @HttpCode(204)
+  pause(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
+    this.fleet.slot(number).pause(seconds);
+  }
+
+  @Post('resume')
+  @HttpCode(204)
+  resume(@Param('number', ParseIntPipe) number: number): void {
+    this.fleet.slot(number).resume();
+  }
+
+  @Post('cut')
+  @HttpCode(204)
+  cut(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
+    this.fleet.slot(number).cut(seconds);
+  }
+
+  @Post('heal')
+  @HttpCode(204)
+  heal(@Param('number', ParseIntPipe) number: number): void {
+    this.fleet.slot(number).heal();
+  }
+
+  @Post('kill')
+  @HttpCode(204)
+  kill(@Param('number', ParseIntPipe) number: number): void {
+    this.fleet.slot(number).kill();
+  }
+
+  @Post('expire')
+  @HttpCode(204)
+  expire(@Param('number', ParseIntPipe) number: number): Promise<void> {
+    return this.fleet.slot(number).expire();
+  }
+
+  /** Answers when the instance has started. */
+  @Post('revive')
+  @HttpCode(204)
+  revive(@Param('number', ParseIntPipe) number: number): Promise<void> {
+    return this.fleet.revive(number);
+  }
+}

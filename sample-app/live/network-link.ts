@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The network between one instance and ZooKeeper: a TCP proxy that can be cut. */
+export class NetworkLink {
+  private readonly sockets = new Set<Socket>();
+  private isCut = false;
+  private dialled = 0;
+
+  private constructor(
+    private readonly server: Server,
+    private readonly addresses: readonly Address[],
+    private readonly chroot: string,
+  ) {
+    server.on('connection', (client) => this.forward(client));
+  }
+
+  /** @param connectString `host:port[,host:port…][/chroot]` */
+  static async to(connectString: string): Promise<NetworkLink> {
+    const [, hosts, chroot] = /^([^/]*)(.*)$/.exec(connectString)!;
+    const addresses = hosts!.split(',').map((host) => {
+      const { hostname, port } = new URL(`tcp://${host.trim()}`);
+      return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 2181) };
+    });
+    const server = createServer({ pauseOnConnect: true, noDelay: true }).unref();
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    return new NetworkLink(server, addresses, chroot!);
+  }
+
+  /** For the instance. */
+  get connectString(): string {
+    return `127.0.0.1:${(this.server.address() as AddressInfo).port}${this.chroot}`;
+  }
+
+  /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
+  cut(): void {
+    this.isCut = true;
+    for (const socket of this.sockets) socket.pause();
+  }
+
+  /** Delivers the data that was held back, as a network does that retransmits. */
+  heal(): void {
+    this.isCut = false;
+    for (const socket of this.sockets) socket.resume();
+  }
+
+  close(): void {
+    this.server.close();
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  /** Each connection goes to the next server of the ensemble. */
+  private forward(client: Socket): void {
+    const { host, port } = this.addresses[this.dialled++ % this.addresses.length]!;
+    const server = connect({ host, port, noDelay: true });
+    this.join(client, server);
+    this.join(server, client);
+  }
+
+  private join(from: Socket, to: Socket): void {
+    this.sockets.add(from);
+    from.on('data', (chunk) => to.write(chunk));
+    // The other side closes too; an error needs no other reaction.
+    from.on('error', () => undefined);
+    from.on('close', () => {
+      this.sockets.delete(from);
+      to.end();
+    });
+    if (this.isCut) from.pause();
+    else from.resume();
+  }
+}

@@ -1,0 +1,73 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { EventStore, NewEvent } from '../event-store.js';
+import type { Captions, RunEvent, Scenario } from '../events.js';
+import type { Fleet } from '../fleet.js';
+import type { ReportReader } from '../report-reader.js';
+import type { Sales } from '../sales.js';
+
+/** Milliseconds within which a story must go on: longer than a session lasts and a client reconnects. */
+const LONGEST_WAIT = 20_000;
+/** Milliseconds to read a caption. */
+const READING_TIME = 1_500;
+
+/** An event of one of these types. */
+export type EventOf<T extends RunEvent['type']> = RunEvent & { readonly type: T };
+
+export interface Stage {
+  readonly fleet: Fleet;
+  readonly sales: Sales;
+  readonly reports: ReportReader;
+  readonly store: EventStore;
+}
+
+/** What a scenario needs to play: it follows the events in their order, and adds captions. */
+export class Story<S extends Scenario = Scenario> {
+  /** Id of the last event that the story has seen. */
+  private seen: number;
+
+  constructor(
+    readonly scenario: S,
+    readonly stage: Stage,
+    private readonly signal: AbortSignal,
+  ) {
+    this.seen = stage.store.lastId;
+  }
+
+  caption(caption: Captions[S], instance?: number): void {
+    const { scenario } = this;
+    const about = instance === undefined ? {} : { instance };
+    this.stage.store.add({ type: 'caption', scenario, caption, ...about } as NewEvent);
+  }
+
+  abort(): void {
+    this.caption('aborted');
+  }
+
+  /** Resolves to the next matching event that the story has not seen yet; rejects when it is stopped or waits too long. */
+  async next<T extends RunEvent['type']>(
+    types: T | readonly T[],
+    matches: (event: EventOf<T>) => boolean = () => true,
+  ): Promise<EventOf<T>> {
+    const { store } = this.stage;
+    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(LONGEST_WAIT)]);
+    for (;;) {
+      for (const event of store.after(this.seen)) {
+        this.seen = event.id;
+        if (isOneOf(event, types) && matches(event)) return event;
+      }
+      await store.nextEvent(signal);
+    }
+  }
+
+  /** Leaves time to read the last caption. */
+  async readingTime(): Promise<void> {
+    await wait(READING_TIME, undefined, { signal: this.signal });
+  }
+}
+
+function isOneOf<T extends RunEvent['type']>(
+  event: RunEvent,
+  types: T | readonly T[],
+): event is EventOf<T> {
+  return ([types].flat() as string[]).includes(event.type);
+}

@@ -1,0 +1,101 @@
+import { subscribe } from 'node:diagnostics_channel';
+import type {
+  ConnectionMessage,
+  Hold,
+  HoldMessage,
+  LeaderMessage,
+  Wait,
+  WaitMessage,
+} from 'nestjs-zookeeper';
+import { PURCHASE_CHANNEL, type PurchaseMessage } from '../shop/purchase-steps.js';
+import { monotonicNow } from './clock.js';
+import type { Report, ReportedEvent } from './reports.js';
+
+/** Milliseconds between two reports. */
+const INTERVAL = 50;
+
+type NewEvent = ReportedEvent extends infer E ? (E extends unknown ? Omit<E, 'at'> : never) : never;
+
+/**
+ * Reports the leases, the purchases, the connection and the leadership of this process. An event after a quiet time is
+ * reported at once, further ones in batches.
+ */
+export class Reporter {
+  private events: ReportedEvent[] = [];
+  private confirmedAt?: number;
+  private sentAt = -Infinity;
+  private timer?: NodeJS.Timeout;
+  private leases = 0;
+
+  constructor(private readonly send: (report: Report) => void) {
+    this.subscribeToLeases();
+    subscribe(PURCHASE_CHANNEL, (message) => {
+      const { purchase, fencingToken, ...step } = message as PurchaseMessage;
+      this.add({
+        ...step,
+        purchase: `${process.pid}-${purchase}`,
+        ...(fencingToken !== undefined && { token: String(fencingToken) }),
+      });
+    });
+    subscribe('nestjs-zookeeper:connection', (message) => {
+      const { state, sessionId: session } = message as ConnectionMessage;
+      this.add({ type: 'connection', state, session });
+    });
+    subscribe('nestjs-zookeeper:leader', (message) => {
+      this.add({ type: 'leader', leads: (message as LeaderMessage).event === 'elected' });
+    });
+  }
+
+  /** Reports that ZooKeeper has answered a request that was sent at that time. */
+  confirm(sentAt: number): void {
+    this.confirmedAt = sentAt;
+    this.schedule();
+  }
+
+  private subscribeToLeases(): void {
+    const ids = new WeakMap<Wait | Hold, string>();
+    let granted: string | undefined;
+    subscribe('nestjs-zookeeper:wait', (message) => {
+      const told = message as WaitMessage;
+      const { key } = told.wait.lock;
+      if (told.event === 'began') {
+        const lease = `${process.pid}-${++this.leases}`;
+        ids.set(told.wait, lease);
+        this.add({ type: 'requested', lease, key });
+      } else if (told.event === 'granted') {
+        // The message about the hold follows synchronously. A re-entry has no id, and no hold of its own.
+        granted = ids.get(told.wait);
+      } else {
+        const lease = ids.get(told.wait)!;
+        this.add({ type: 'not-granted', lease, key, reason: told.event });
+      }
+    });
+    subscribe('nestjs-zookeeper:hold', (message) => {
+      const { event, hold } = message as HoldMessage;
+      const { key } = hold.lock;
+      if (event === 'began') {
+        ids.set(hold, granted!);
+        this.add({ type: 'granted', lease: granted!, key, token: String(hold.fencingToken) });
+      } else {
+        this.add({ type: event, lease: ids.get(hold)!, key });
+      }
+    });
+  }
+
+  private add(event: NewEvent): void {
+    this.events.push({ ...event, at: monotonicNow() } as ReportedEvent);
+    this.schedule();
+  }
+
+  private schedule(): void {
+    this.timer ??= setTimeout(() => this.flush(), this.sentAt + INTERVAL - performance.now());
+  }
+
+  private flush(): void {
+    const { events, confirmedAt } = this;
+    this.timer = undefined;
+    this.events = [];
+    this.sentAt = performance.now();
+    this.send({ events, confirmedAt });
+  }
+}
