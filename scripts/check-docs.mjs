@@ -10,7 +10,7 @@ import { root } from './packed.mjs';
 
 readOptions({
   name: 'check:docs',
-  about: `Checks the examples of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/: TypeScript compiles against the
+  about: `Checks the pages of the repository's root, of sample-app/ and of docs/: TypeScript compiles against the
 published types, examples without Nest run on the embedded server, those of docs/guides/simulation.md run in Vitest,
 JSON parses, and each \`npm run\` command and each link exists.
 

@@ -8,12 +8,15 @@ const CONTINUES = '<!-- continues -->';
 /** Stands before a block whose tests of this name must fail, because the page shows a bug; above `CONTINUES`. */
 const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
-/** Returns the pages of the repository's root and of docs/. */
+/** Returns the pages of the repository's root, of sample-app/ and of docs/. */
 export function pages() {
   const guides = readdirSync(join(root, 'docs'), { recursive: true }).filter((file) =>
     file.endsWith('.md'),
   );
-  const names = ['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
+  const names = [
+    ...['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
+    'sample-app/README.md',
+  ];
   return [...names, ...guides.map((file) => `docs/${file}`)].map((name) => ({
     name,
     text: readFileSync(join(root, name), 'utf8'),
