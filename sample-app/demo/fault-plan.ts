@@ -16,7 +16,7 @@ const INTERVAL = [300, 1_500] as const;
 /** Milliseconds. The longer faults outlast the session of their instance. */
 const DURATION = [1_000, 5_000] as const;
 
-/** Draws two faults of different kinds. Each hits an instance without a fault, the holder of a lock if there is one. */
+/** Draws two faults of different kinds. */
 export function planFaults(random: Random): PlannedFault[] {
   const first = random.pick(FAULTS);
   const second = random.pick(FAULTS.filter((fault) => fault !== first));

@@ -4,18 +4,42 @@ import { EventLog } from './event-log.js';
 import { type PlannedFault, planFaults } from './fault-plan.js';
 import type { Recording } from './recording.js';
 import { SimulatedDatabase } from './simulated-database.js';
-import { type SimulatedSale, SimulatedShop } from './simulated-shop.js';
+import {
+  type InstanceAction,
+  SESSION_TIMEOUT,
+  type SimulatedSale,
+  SimulatedShop,
+} from './simulated-shop.js';
 
 const INSTANCES = 3;
 
-/** Milliseconds between two states. */
-const STATUS_INTERVAL = 200;
+/** Milliseconds between two looks at the actions of the visitor. */
+const TICK = 50;
+/** Number of ticks between two states. */
+const STATUS_TICKS = 4;
+/** Milliseconds that a run goes on after the last action of the visitor, so that its effects are seen. */
+const AFTERMATH = 2.5 * SESSION_TIMEOUT;
+/** Milliseconds after which the buyers give up. */
+const PATIENCE = 60_000;
+
+/** What ends each fault. A session expires at once, and the client connects with a new one. */
+const ENDS = { pause: 'resume', cut: 'heal', kill: 'revive', expire: undefined } as const;
+
+/** An action of the visitor. It is executed at the next tick. */
+export interface TimedAction {
+  readonly at: number;
+  readonly instance: number;
+  readonly action: InstanceAction;
+}
 
 export interface RunSettings extends SaleSettings {
   readonly seed: number;
   /** One sale for each mode. All sales start at the same time. */
   readonly modes: readonly LockMode[];
+  /** Whether the seed decides faults too. */
   readonly faults: boolean;
+  /** In the order of their times. An action does not change the events before it. */
+  readonly actions: readonly TimedAction[];
 }
 
 export interface SimulatedRun extends Recording {
@@ -45,31 +69,46 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
       at: now,
       ensemble: { answers: true, confirmedAt: now },
       instances: shops.map((shop) => shop.status()),
-      sales: sales.map((sale) => sale.status(now)),
+      sales: sales.filter(({ started }) => started).map((sale) => sale.status(now)),
     });
   };
   let over = false;
-  const takeStatuses = async () => {
-    for (; !over; await world.sleep(STATUS_INTERVAL)) takeStatus();
+  const watch = async () => {
+    const actions = [...settings.actions];
+    for (let tick = 0; !over; tick++) {
+      if (tick % STATUS_TICKS === 0) takeStatus();
+      while (actions[0] && actions[0].at <= log.now) {
+        const { instance, action } = actions.shift()!;
+        shops[instance - 1]!.act(action);
+      }
+      await world.sleep(TICK);
+    }
   };
-  const watching = takeStatuses();
+  const watching = watch();
   const faults = settings.faults ? injectFaults(world, shops) : undefined;
-  await Promise.all(sales.map((sale) => sale.run(shops, log)));
+  const selling = Promise.all(sales.map((sale) => sale.sell(shops, log)));
+  await Promise.race([selling, world.sleep(PATIENCE)]);
+  for (const sale of sales) sale.end(log);
   await faults;
+  const lastAction = settings.actions.at(-1)?.at ?? -Infinity;
+  await world.sleep(Math.max(0, lastAction + AFTERMATH - world.now));
   over = true;
   await watching;
   takeStatus();
   return { events: log.events, statuses };
 }
 
+/** Each fault of the seed hits a holder of a lock if possible. */
 async function injectFaults(world: World, shops: readonly SimulatedShop[]): Promise<void> {
   const inject = async ({ fault, at, duration }: PlannedFault) => {
     await world.sleep(at);
     const healthy = shops.filter((shop) => shop.healthy);
+    if (healthy.length === 0) return;
     const shop = healthy.find(({ holds }) => holds) ?? world.random.pick(healthy);
-    const end = shop.inject(fault);
+    shop.act(fault);
     await world.sleep(duration);
-    await end();
+    const end = ENDS[fault];
+    if (end) shop.act(end);
   };
   await Promise.all(planFaults(world.random).map(inject));
 }
@@ -78,6 +117,7 @@ async function injectFaults(world: World, shops: readonly SimulatedShop[]): Prom
 class SaleRun {
   readonly #sale: SimulatedSale;
   readonly #answers = { sold: 0, soldOut: 0, refused: 0 };
+  started = false;
   #over = false;
 
   constructor(
@@ -92,7 +132,8 @@ class SaleRun {
   }
 
   /** Sends all buyers at once. Resolves when they have their answers or their instance was killed. */
-  async run(shops: readonly SimulatedShop[], log: EventLog): Promise<void> {
+  async sell(shops: readonly SimulatedShop[], log: EventLog): Promise<void> {
+    this.started = true;
     const sale = this.#sale;
     const shares = shops.map((_, i) => Math.floor((sale.buyers + i) / shops.length));
     log.add({ type: 'sale-started', ...sale, shares });
@@ -103,9 +144,16 @@ class SaleRun {
         if (answer) this.#answers[answer]++;
       }),
     );
+    this.end(log);
+  }
+
+  /** Ends the sale, if it has not ended. */
+  end(log: EventLog): void {
+    if (this.#over) return;
     this.#over = true;
-    const { stock, orders } = this.database.row(sale.goods);
-    log.add({ type: 'sale-ended', sale: sale.sale, tally: this.#tally, stock, orders });
+    const { sale, goods } = this.#sale;
+    const { stock, orders } = this.database.row(goods);
+    log.add({ type: 'sale-ended', sale, tally: this.#tally, stock, orders });
   }
 
   status(now: number): SaleStatus {

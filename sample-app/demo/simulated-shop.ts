@@ -15,6 +15,9 @@ const ACQUIRE_OPTIONS = {
   strict: { fairness: 'strict' },
 } as const;
 
+/** Begins a fault, or ends it. */
+export type InstanceAction = Fault | 'resume' | 'heal' | 'revive';
+
 export type Answer = 'sold' | 'soldOut' | 'refused';
 
 export interface SimulatedSale extends SaleSettings {
@@ -39,6 +42,7 @@ export class SimulatedShop {
   #process!: SimulatedProcess;
   #client!: ZkClient;
   #connection: Pick<InstanceStatus, 'connection' | 'session'> = {};
+  #heal: () => void = () => {};
   #starts = 0;
   #purchases = 0;
   /** When the fault began that separates it from the ensemble. */
@@ -49,10 +53,20 @@ export class SimulatedShop {
     private readonly surroundings: Surroundings,
   ) {}
 
+  /** Starts the process. Resolves when it is connected, or was killed before that. */
   async start(): Promise<void> {
-    const { world, log } = this.surroundings;
+    const { world } = this.surroundings;
+    const process = world.process(`shop ${this.number}`);
+    try {
+      await this.#connect(process);
+    } catch (error) {
+      if (!process.crashed) throw error;
+    }
+  }
+
+  async #connect(process: SimulatedProcess): Promise<void> {
+    const { log } = this.surroundings;
     const { number } = this;
-    const process = world.process(`shop ${number}`);
     this.#process = process;
     this.#starts++;
     this.#separatedAt = undefined;
@@ -106,34 +120,40 @@ export class SimulatedShop {
     }
   }
 
-  /** Begins a fault. Returns the function that ends it. */
-  inject(fault: Fault): () => Promise<void> | void {
-    const { world, log } = this.surroundings;
-    const { number } = this;
-    const process = this.#process;
-    log.add({ type: 'fault', instance: number, fault });
-    if (fault === 'expire') {
-      world.expireSession(this.#client);
-      return () => {};
-    }
-    this.#separatedAt = world.now;
-    if (fault === 'kill') {
-      process.crash();
+  /** Begins or ends a fault. Does nothing if the fault cannot begin or end now. */
+  act(action: InstanceAction): void {
+    const { world } = this.surroundings;
+    if (action === 'revive') {
+      if (!this.alive) void this.start();
+    } else if (!this.alive) {
+      return;
+    } else if (action === 'expire') {
+      const { session } = this.#connection;
+      if (!session || !world.sessionIds.includes(session)) return;
+      this.#note('fault', 'expire');
+      world.expireSession(session);
+    } else if (action === 'kill') {
+      this.#faults.clear();
+      this.#note('fault', 'kill');
+      this.#process.crash();
       this.#leads = false;
       this.#connection = {};
-      log.add({ type: 'died', instance: number });
-      return () => this.start();
+      this.surroundings.log.add({ type: 'died', instance: this.number });
+    } else if (action === 'pause' || action === 'cut') {
+      if (this.#faults.has(action)) return;
+      this.#faults.add(action);
+      this.#note('fault', action);
+      if (action === 'cut') this.#heal = this.#process.link.cut();
+      else this.#process.pause();
+    } else {
+      const fault = action === 'heal' ? 'cut' : 'pause';
+      if (!this.#faults.delete(fault)) return;
+      this.#note('fault-ended', fault);
+      if (fault === 'cut') this.#heal();
+      else this.#process.resume();
     }
-    this.#faults.add(fault);
-    const heal = fault === 'cut' ? process.link.cut() : undefined;
-    if (fault === 'pause') process.pause();
-    return () => {
-      this.#faults.delete(fault);
-      this.#separatedAt = undefined;
-      log.add({ type: 'fault-ended', instance: number, fault });
-      if (heal) heal();
-      else process.resume();
-    };
+    const isSeparated = !this.alive || this.#faults.size > 0;
+    this.#separatedAt = isSeparated ? (this.#separatedAt ?? this.surroundings.log.now) : undefined;
   }
 
   status(): InstanceStatus {
@@ -151,6 +171,10 @@ export class SimulatedShop {
       holds,
       movesOnAt: holds && separatedAt !== undefined ? separatedAt + SESSION_TIMEOUT : undefined,
     };
+  }
+
+  #note(type: 'fault' | 'fault-ended', fault: Fault): void {
+    this.surroundings.log.add({ type, instance: this.number, fault });
   }
 
   get #pid(): number {

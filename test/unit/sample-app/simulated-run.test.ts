@@ -7,6 +7,7 @@ const settings = {
   items: 40,
   delay: [0, 20],
   faults: true,
+  actions: [],
 } satisfies Partial<RunSettings>;
 
 const seeds = Array.from({ length: 20 }, (_, index) => index + 1);
@@ -49,6 +50,24 @@ describe('the simulated flash sale', () => {
     expect(read.some(({ purchase }) => purchase === refused!.purchase)).toBe(true);
     expect(later[0]?.instance, 'the next holder').not.toBe(refused!.instance);
     expect(ofType(paused.events, 'lost').map(({ lease }) => lease)).toContain(refused!.purchase);
+  });
+
+  it('keeps the events before an action of the visitor', async () => {
+    const run = { ...settings, seed: 7, modes: ['lock'] } satisfies RunSettings;
+    const before = await simulateRun(run);
+    const at = before.events.at(-1)!.at / 2;
+    const actions: RunSettings['actions'] = [
+      { at, instance: 1, action: 'kill' },
+      { at: at + 200, instance: 2, action: 'pause' },
+      { at: at + 3_000, instance: 2, action: 'resume' },
+      { at: at + 4_000, instance: 1, action: 'revive' },
+    ];
+    const { events } = await simulateRun({ ...run, actions });
+    const past = before.events.filter((event) => event.at < at);
+    expect(events.slice(0, past.length)).toEqual(past);
+    expect(ofType(events, 'died')).toMatchObject([{ instance: 1 }]);
+    const [end] = ofType(events, 'sale-ended');
+    expect(end!.orders).toBe(settings.items - end!.stock!);
   });
 
   it('repeats a run by its seed', async () => {
