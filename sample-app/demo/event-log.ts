@@ -1,12 +1,6 @@
 import type { World } from 'nestjs-zookeeper/testing';
+import type { NewEvent } from '../live/event-store.js';
 import type { RunEvent } from '../live/events.js';
-
-/** A `RunEvent` without its id and time. */
-type NewEvent = RunEvent extends infer E
-  ? E extends RunEvent
-    ? Omit<E, 'id' | 'at'>
-    : never
-  : never;
 
 /** The events of a simulated run. */
 export class EventLog {
