@@ -75,7 +75,7 @@ export default defineConfig({
     zh: {
       label: '简体中文',
       lang: 'zh-CN',
-      description: '为 NestJS 提供基于 Apache ZooKeeper 的分布式锁、信号量与选主',
+      description: '为 NestJS 提供基于 Apache ZooKeeper 的分布式锁、信号量与领导者选举',
       themeConfig: {
         sidebar: sidebarOf('zh'),
         editLink: { pattern: EDIT, text: '在 GitHub 上编辑此页' },
