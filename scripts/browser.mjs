@@ -27,7 +27,7 @@ export async function launchBrowser() {
 }
 
 /**
- * Starts the built sample in a process. Resolves with its address and a function that stops it.
+ * Starts the built sample in a process. Resolves with its address, its process and a function that stops it.
  *
  * @param {NodeJS.ProcessEnv} env
  */
@@ -48,7 +48,7 @@ export async function openShop(env = {}) {
     const url = /The shop is open at (\S+)\. Try:/.exec(log)?.[1];
     if (!url) continue;
     shop.stdout.resume();
-    return { url, stop };
+    return { url, process: shop, stop };
   }
   throw new Error(`the shop did not open: ${log}`);
 }

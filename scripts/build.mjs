@@ -1,4 +1,4 @@
-// node scripts/build.mjs [lib] [scripts] [sample]
+// node scripts/build.mjs [lib] [scripts] [sample] [page]
 // Builds those of the targets that are out of date, and prints nothing if none is. scripts/run.mjs uses it.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
@@ -23,6 +23,15 @@ const TARGETS = {
     sources: 'sample-app',
     output: 'dist-sample',
     config: 'tsconfig.sample.json',
+    uncompiled: /^page(\/|$)/,
+  },
+  page: {
+    script: 'build:page',
+    sources: 'sample-app/page',
+    output: 'dist-page',
+    config: 'sample-app/page/vite.config.ts',
+    // The only file whose name does not depend on its content.
+    results: ['index.html'],
   },
 };
 
@@ -30,7 +39,7 @@ const TARGETS = {
  * Builds the targets that are out of date: an output is missing, or older than any source. Exits with the
  * compiler's exit code if a build fails.
  *
- * @param {...('lib' | 'scripts' | 'sample')} names in the order in which they depend on each other
+ * @param {...('lib' | 'scripts' | 'sample' | 'page')} names in the order in which they depend on each other
  */
 export function build(...names) {
   for (const name of names) {
@@ -45,18 +54,20 @@ export function build(...names) {
   }
 }
 
-function isUpToDate({ sources, output, config, uncompiled }) {
+function isUpToDate({ sources, output, config, uncompiled, results }) {
   const directory = join(ROOT, sources);
-  const entries = readdirSync(directory, { recursive: true });
+  const entries = readdirSync(directory, { recursive: true }).filter(
+    (entry) => !uncompiled?.test(entry),
+  );
   // A directory changes when a file in it is removed or renamed.
   const newest = Math.max(
     ...['tsconfig.json', config, sources].map((file) => modified(join(ROOT, file))),
     ...entries.map((entry) => modified(join(directory, entry))),
   );
-  return entries
+  results ??= entries
     .filter((entry) => /\.m?ts$|\.mjs$/.test(entry) && !entry.endsWith('.d.ts'))
-    .filter((entry) => !uncompiled?.test(entry))
-    .every((entry) => modified(join(ROOT, output, entry.replace(/ts$/, 'js'))) >= newest);
+    .map((entry) => entry.replace(/ts$/, 'js'));
+  return results.every((result) => modified(join(ROOT, output, result)) >= newest);
 }
 
 /** Milliseconds; 0 for a file that does not exist. */

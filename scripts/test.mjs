@@ -33,7 +33,7 @@ if (values.help) {
 }
 
 // Tests start the embedded server's worker, the sample's instances and the scripts.
-build('lib', 'sample', 'scripts');
+build('lib', 'sample', 'page', 'scripts');
 
 const leftOut = [];
 const native = await import('zookeeper').then(

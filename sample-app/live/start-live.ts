@@ -1,5 +1,3 @@
-import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ServerResponse } from 'node:http';
 import { NestFactory } from '@nestjs/core';
@@ -9,8 +7,7 @@ import type { ListenOptions } from '../shop/start-shop.js';
 import type { ShopSettings } from '../shop/settings.js';
 import { LiveModule } from './live.module.js';
 
-const PAGE = fileURLToPath(new URL('../page', import.meta.url));
-const CHARTS = dirname(createRequire(import.meta.url).resolve('uplot'));
+const PAGE = fileURLToPath(new URL('../../dist-page', import.meta.url));
 
 /** Allows no content from other origins, and no embedding in frames (clickjacking). */
 const POLICY = "default-src 'self'; frame-ancestors 'none'";
@@ -33,7 +30,6 @@ export async function startLive(
   const setHeaders = (response: ServerResponse) =>
     response.setHeader('Content-Security-Policy', POLICY);
   app.useStaticAssets(PAGE, { setHeaders });
-  app.useStaticAssets(CHARTS, { prefix: '/uplot', index: false });
   await app.listen(port, host);
   return { app, url: (await app.getUrl()).replace('[::1]', 'localhost') };
 }

@@ -1,7 +1,22 @@
+import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CHROMIUM, launchBrowser, openShop } from '../../scripts/browser.mjs';
+import {
+  act,
+  holder,
+  linkState,
+  logOf,
+  over,
+  PATIENCE,
+  queryOf,
+  start,
+  verdictsOf,
+  violationsOf,
+  visit as visitAt,
+  type VisitOptions,
+} from '../support/live-page.js';
 
 if (!CHROMIUM && !process.env.CI) {
   console.log(
@@ -9,15 +24,17 @@ if (!CHROMIUM && !process.env.CI) {
   );
 }
 
-/** Time limit of a sale in milliseconds, on a busy machine. */
-const PATIENCE = 90_000;
-const A_PHONE = { width: 390, height: 844 };
-const A_SMALL_PHONE = { width: 320, height: 568 };
+const QUICK = { mode: 'both', buyers: 60, items: 20, delay: '5-20' } as const;
+/** Each hold lasts for a second: long enough to find the holder, and to cause a fault. */
+const SLOW = { mode: 'lock', buyers: 9, items: 9, delay: '1000-1000' } as const;
 
-describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIENCE }, () => {
+const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) =>
+  ['en', 'zh'].map((lang) => ({ colorScheme, lang })),
+);
+
+describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIENCE }, () => {
   let shop: Awaited<ReturnType<typeof openShop>>;
   let browser: Browser;
-  let sales = 0;
 
   beforeAll(async () => {
     shop = await openShop();
@@ -29,151 +46,232 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     await shop?.stop();
   });
 
-  /** Opens the page in a fresh context. Its console must stay empty. */
-  async function visit(options: BrowserContextOptions = {}): Promise<Page> {
-    const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
-    const page = await context.newPage();
-    const complaints: string[] = [];
-    page.on('console', (said) => said.type() === 'error' && complaints.push(said.text()));
-    page.on('pageerror', (error) => complaints.push(String(error)));
-    page.on('requestfailed', (failed) =>
-      complaints.push(`${failed.url()} ${failed.failure()?.errorText}`),
-    );
-    onTestFinished(async () => {
-      expect(complaints).toEqual([]);
-      await context.close();
-    });
-    await page.goto(shop.url);
-    await page.locator('#instances .kill:visible').nth(2).waitFor();
-    return page;
-  }
+  const visit = (options?: VisitOptions) => visitAt(browser, shop.url, options);
 
-  interface Order {
-    mode: string;
-    buyers: number;
-    items: number;
-    delay: readonly [number, number];
-  }
-
-  async function start(page: Page, { mode, buyers, items, delay }: Order): Promise<void> {
-    const number = (name: string) => page.getByRole('spinbutton', { name });
-    await page.locator('.modes label', { has: page.locator(`[value=${mode}]`) }).click();
-    await number('Buyers').fill(String(buyers));
-    await number('Items').fill(String(items));
-    await number('Delay from').fill(String(delay[0]));
-    await number('Delay to').fill(String(delay[1]));
-    await page.getByRole('button', { name: 'Start the sale' }).click();
-    sales += 1;
-    await page.locator(`#verdict[data-sale="${sales}"]`).waitFor();
-  }
-
-  const over = (page: Page) =>
-    page.locator(`#verdict[data-sale="${sales}"][data-over=true]`).waitFor({ timeout: PATIENCE });
-  const figure = async (page: Page, id: string) =>
-    Number((await page.locator(`#${id}`).textContent())!.replace(/,/g, ''));
-  const verdict = (page: Page) => page.locator('#verdict').textContent();
-  const logOf = (page: Page) => page.locator('#log').textContent();
-  // As text, because it runs in the page, which has none of this project's names.
-  const style = (page: Page, selector: string, property: string) =>
-    page.evaluate<string>(
-      `getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${property}')`,
-    );
-
-  it('shows in red how many items the shop oversells without a lock', async () => {
+  it('opens with one sentence and one button', async () => {
     const page = await visit();
-    await start(page, { mode: 'none', buyers: 90, items: 30, delay: [30, 60] });
-    await over(page);
-    expect(await verdict(page)).toMatch(/^Oversold: \d+ orders for 30 items\.$/);
-    expect(await figure(page, 'oversold')).toBeGreaterThan(0);
-    expect(await figure(page, 'oversold')).toBe((await figure(page, 'orders')) - 30);
-    const red = 'rgb(179, 38, 30)';
-    expect(await style(page, '#verdict', 'color')).toBe(red);
-    expect(await style(page, '#oversold', 'color')).toBe(red);
+    expect(await page.locator('h1').textContent()).toBe('100 phones. 400 buyers. 3 servers.');
+    await page.getByRole('button', { name: 'Run both' }).waitFor();
+    expect(await page.locator('.settings input').first().isVisible()).toBe(false);
   });
 
-  it.each(['lock', 'lingering', 'strict'])(
-    'shows a sale of exactly the stock with %s',
-    async (mode) => {
-      const page = await visit();
-      await start(page, { mode, buyers: 90, items: 30, delay: [5, 20] });
-      await over(page);
-      expect(await verdict(page)).toBe('Sold exactly 30, none twice.');
-      expect(await figure(page, 'oversold')).toBe(0);
-      expect(await figure(page, 'stock')).toBe(0);
-      expect(await figure(page, 'answered')).toBe(90);
-      const shares = await page.locator('.sold').allTextContents();
-      const sold = shares.map((share) => Number.parseInt(share, 10));
-      expect(sold.reduce((sum, one) => sum + one)).toBe(30);
-      expect(await page.locator('#token').textContent()).toMatch(/^\d{16,}$/);
-    },
-  );
+  it('plays the sale without and with the lock, and shows which of them oversells', async () => {
+    const page = await visit({ query: queryOf(QUICK) });
+    await start(page);
+    await over(page);
+    const [unlocked, locked] = await verdictsOf(page);
+    expect(unlocked).toMatch(/^Oversold: \d+ orders for 20 phones\.$/);
+    expect(locked).toBe('Sold exactly 20, none twice.');
+    const tallies = await page.locator('.tally').allTextContents();
+    expect(tallies[1]).toBe('Sold20Sold out40Refused0Unanswered0');
+  });
 
-  /** Each hold lasts for a second: long enough to find the holder and to kill it. */
-  const slow = { mode: 'lock', buyers: 12, items: 12, delay: [1000, 1000] } as const;
+  it.each(['lingering', 'strict'])('sells exactly the stock in mode %s', async (mode) => {
+    const page = await visit({ query: queryOf({ ...QUICK, mode }) });
+    await start(page);
+    await over(page);
+    expect(await verdictsOf(page)).toEqual(['Sold exactly 20, none twice.']);
+  });
 
-  async function holder(page: Page): Promise<string> {
-    const holding = page.locator('#queue .holding:not([data-instance=""])');
-    await expect.poll(() => figure(page, 'orders'), { timeout: PATIENCE }).toBeGreaterThan(0);
-    return (await holding.getAttribute('data-instance'))!;
-  }
+  it('shows all grants of a sale with their tokens', async () => {
+    const page = await visit({ query: queryOf({ ...QUICK, mode: 'lock', buyers: 12, items: 6 }) });
+    await start(page);
+    await over(page);
+    const timeline = page.locator('.timeline-box');
+    await timeline.focus();
+    await timeline.press('Home');
+    await expect
+      .poll(() => page.locator('.timeline-details').textContent())
+      .toMatch(/^Instance \d · goods-.*granted at .*fencing token #1, \d{10,}$/);
+    await page.locator('.timeline-table summary').click();
+    await expect.poll(() => page.locator('.timeline-table tbody tr').count()).toBe(12);
+    const tokens = await page.locator('.timeline-table td:last-child').allTextContents();
+    expect(tokens[11]).toMatch(/^#12 \d{10,}$/);
+  });
 
-  it('shows that the lock moves on when its holder is killed, and that the instance can be revived', async () => {
-    const page = await visit();
-    await start(page, slow);
+  it('counts down until the lock of a killed holder moves on, and revives the instance', async () => {
+    const page = await visit({ query: queryOf(SLOW) });
+    await start(page);
     const killed = await holder(page);
-    await page.getByRole('button', { name: `Kill instance ${killed}` }).click();
-    await expect.poll(() => logOf(page)).toContain(`Instance ${killed} was killed.`);
+    await act(page, 'Kill', killed);
+    const state = page.locator(`[data-instance="${killed}"] .state`);
+    await expect.poll(() => state.textContent()).toMatch(/^lock moves on in [0-6]\.\d s$/);
+    await expect.poll(() => logOf(page)).toContainEqual(expect.stringContaining('died.'));
     await expect
       .poll(() => logOf(page), { timeout: PATIENCE })
-      .toMatch(new RegExp(`The lock moved from instance ${killed} to [123]`));
+      .toContainEqual(expect.stringMatching(`The lock moved on from instance ${killed} to`));
     await over(page);
-    expect(await figure(page, 'oversold')).toBe(0);
-    expect(await verdict(page)).toMatch(/^Sold \d+, \d+ left, none twice\.$/);
-
-    await page.getByRole('button', { name: `Revive instance ${killed}` }).click();
-    await expect
-      .poll(() => logOf(page), { timeout: PATIENCE })
-      .toContain(`Instance ${killed} is up.`);
-    await expect.poll(() => page.locator('.state.up').count()).toBe(3);
-    await expect.poll(() => page.locator('#leader').textContent()).toMatch(/^Instance \d$/);
+    // The buyers of the killed instance got no answer.
+    expect(await verdictsOf(page)).toEqual([
+      expect.stringMatching(/^None sold twice, but \d buyers? got no answer\.$/),
+    ]);
+    await act(page, 'Revive', killed);
+    await expect.poll(() => state.textContent(), { timeout: PATIENCE }).toBe('connected');
   });
 
-  it('shows that the lock moves on when the session of its holder expires', async () => {
+  it('shows the lost lease and the refused write of a holder that was paused past its session', async () => {
+    const page = await visit({ query: queryOf(SLOW) });
+    await page.getByRole('button', { name: 'The holder that sleeps' }).click();
+    const paused = page.locator('.instance .state', { hasText: /^lock moves on in/ });
+    await paused.waitFor({ timeout: PATIENCE });
+    await expect
+      .poll(() => logOf(page), { timeout: PATIENCE })
+      .toContainEqual(
+        expect.stringMatching(/The fence refused a late write of instance \d, token \d/),
+      );
+    await expect
+      .poll(() => logOf(page))
+      .toContainEqual(expect.stringMatching(/Instance \d lost its lease with token \d/));
+    await over(page);
+    expect((await verdictsOf(page))[0]).toMatch(/^Sold exactly \d+, none twice\.$/);
+    const told = page.getByText('The lock moved on, and the late write did no harm.');
+    await told.waitFor({ timeout: PATIENCE });
+  });
+
+  it('shows a cut network, and that the holder was cut off from ZooKeeper', async () => {
+    const page = await visit({ query: queryOf(SLOW) });
+    await start(page);
+    const cut = await holder(page);
+    await act(page, 'Cut network', cut);
+    await expect
+      .poll(() => page.locator(`[data-instance="${cut}"] .state`).textContent())
+      .toMatch(/^(network cut|lock moves on in)/);
+    await act(page, 'Reconnect', cut);
+    await expect
+      .poll(() => logOf(page))
+      .toContainEqual(expect.stringContaining(`Instance ${cut} has its network back.`));
+    await over(page);
+  });
+
+  it('says within a second that it has lost its server, and what it shows is old', async () => {
     const page = await visit();
-    await start(page, slow);
-    const expired = await holder(page);
-    const button = `Expire the session of instance ${expired}`;
-    await page.getByRole('button', { name: button }).click();
+    shop.process.kill('SIGSTOP');
+    onTestFinished(() => void shop.process.kill('SIGCONT'));
     await expect
-      .poll(() => logOf(page), { timeout: PATIENCE })
-      .toMatch(new RegExp(`The lock moved from instance ${expired} to [123]`));
-    await expect.poll(() => logOf(page)).toContain(`Instance ${expired} has a new session.`);
-    await over(page);
-    expect(await figure(page, 'oversold')).toBe(0);
+      .poll(() => linkState(page).textContent())
+      .toMatch(/^No connection for \d+\.\d s\./);
+    const states = await page.locator('.instance .state').allTextContents();
+    expect(states).toEqual(Array(3).fill(expect.stringMatching(/^not confirmed for/)));
+    expect(await page.locator('.primary').getAttribute('aria-disabled')).toBe('true');
+    shop.process.kill('SIGCONT');
+    await expect.poll(() => linkState(page).getAttribute('class')).toContain('live');
   });
 
-  it.each([A_PHONE, A_SMALL_PHONE])(
-    'fits the width of a phone, $width pixels',
-    async (viewport) => {
-      const page = await visit({ viewport, hasTouch: true, isMobile: true });
-      const width = await page.evaluate('document.documentElement.scrollWidth');
-      expect(width).toBe(viewport.width);
-    },
-  );
+  it('is without violations of axe-core in all states, colour schemes and languages', async () => {
+    const pages = await Promise.all(
+      LOOKS.map(({ colorScheme, lang }) => visit({ colorScheme, query: queryOf(SLOW, lang) })),
+    );
+    const english = pages[0]!;
+    const check = async (state: string) => {
+      for (const page of pages) expect(await violationsOf(page), state).toEqual([]);
+    };
+    await check('idle');
+    await Promise.all(pages.map((page) => page.locator('.settings summary').click()));
+    await check('settings');
+    await english.goto(`${shop.url}/?${queryOf({ ...SLOW, mode: 'both' })}`);
+    await linkState(english).and(english.locator('.live')).waitFor();
+    await start(english);
+    await check('running');
+    const killed = await holder(english);
+    await act(english, 'Kill', killed);
+    await english.getByText('died.').first().waitFor();
+    await check('killed');
+    await act(english, 'Revive', killed);
+    await over(english);
+    await check('over');
+    await act(english, 'Pause', '1');
+    await english.locator('[data-instance="1"] .state', { hasText: 'paused' }).waitFor();
+    await check('paused');
+    await act(english, 'Resume', '1');
+    shop.process.kill('SIGSTOP');
+    onTestFinished(() => void shop.process.kill('SIGCONT'));
+    await expect.poll(() => linkState(english).textContent()).toMatch(/^No connection/);
+    await check('no connection');
+    shop.process.kill('SIGCONT');
+    await expect.poll(() => linkState(english).getAttribute('class')).toContain('live');
+  });
 
-  it.each(['light', 'dark'] as const)(
-    'has sufficient contrast in the %s colour scheme',
-    async (colorScheme) => {
-      const page = await visit({ colorScheme });
-      const ground = luminance(await style(page, 'body', 'background-color'));
-      expect(ground > 0.5).toBe(colorScheme === 'light');
-      const card = luminance(await style(page, '#order', 'background-color'));
-      for (const name of ['text', 'quiet', 'orders', 'stock', 'good', 'bad', 'first', 'second']) {
-        const colour = luminance(hex(await style(page, 'html', `--${name}`)));
-        expect(contrast(colour, card), name).toBeGreaterThan(4.5);
+  it.each([360, 1280, 3840])('fits a width of %d pixels, with buttons of 44', async (width) => {
+    const page = await visit({ viewport: { width, height: 800 }, query: queryOf(QUICK) });
+    await page.locator('.settings summary').click();
+    const size = () => page.evaluate<number>('document.documentElement.scrollWidth');
+    expect(await size()).toBe(width);
+    await start(page);
+    await over(page);
+    expect(await size()).toBe(width);
+    for (const button of await page.locator('button:visible, summary:visible').all()) {
+      const box = (await button.boundingBox())!;
+      const text = await button.textContent();
+      expect(Math.round(box.height), text!).toBeGreaterThanOrEqual(44);
+      expect(Math.round(box.width), text!).toBeGreaterThanOrEqual(44);
+    }
+  });
+
+  it('does not jump when a sale starts and ends', async () => {
+    const page = await visit({ query: queryOf(QUICK) });
+    const tops = () =>
+      page.evaluate<number[]>(`['.message', '.sales', '.timeline-box', '.log'].map((selector) =>
+        document.querySelector(selector).getBoundingClientRect().top)`);
+    const before = await tops();
+    await start(page);
+    const running = await tops();
+    expect(running).toEqual(before);
+    await over(page);
+    expect(await tops()).toEqual(running);
+  });
+
+  it('works by keyboard alone', async () => {
+    const page = await visit({ query: queryOf({ ...QUICK, mode: 'lock' }) });
+    const focused = () => page.evaluate<string>('document.activeElement.textContent');
+    const tabTo = async (text: string | RegExp) => {
+      for (let i = 0; i < 60; i++) {
+        await page.keyboard.press('Tab');
+        if ((await focused()).match(text)) return;
       }
-    },
-  );
+      throw new Error(`Tab does not reach ${text}`);
+    };
+    await page.locator('.primary[aria-disabled=false]').waitFor();
+    await tabTo(/^Run$/);
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.locator('.verdict').count()).toBe(1);
+    await over(page);
+    expect(await focused()).toMatch(/^Run/);
+    await tabTo(/^Pause$/);
+    await page.keyboard.press('Space');
+    await page.getByRole('button', { name: 'Resume: instance 1' }).waitFor();
+    expect(await focused()).toBe('Resume');
+    await page.keyboard.press('Space');
+    await page.getByRole('button', { name: 'Pause: instance 1' }).waitFor();
+  });
+
+  it('saves a run as a picture and as a link that restores its settings and the language', async () => {
+    const page = await visit({ query: queryOf(QUICK) });
+    await start(page);
+    await over(page);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Save as picture' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('flash-sale.png');
+    const png = readFileSync(await download.path());
+    expect(png.subarray(1, 4).toString()).toBe('PNG');
+    expect(png.readUInt32BE(16)).toBe(2400);
+    expect(png.length).toBeGreaterThan(50_000);
+    await page.getByRole('button', { name: '中文' }).click();
+    await page.getByRole('button', { name: '复制链接' }).click();
+    await expect.poll(() => page.url()).toContain('buyers=60&items=20&delay=5-20&lang=zh');
+    const other = await visit({ query: new URL(page.url()).search.slice(1) });
+    expect(await other.locator('h1').textContent()).toBe('20 部手机，60 人抢，3 台服务器。');
+    expect(await other.locator('html').getAttribute('lang')).toBe('zh-CN');
+  });
+
+  it('speaks the language of the browser, and remembers another one', async () => {
+    const page = await visit({ locale: 'zh-CN', query: '' });
+    await page.getByRole('button', { name: '两种都跑' }).waitFor();
+    await page.getByRole('button', { name: 'English' }).click();
+    await page.goto(shop.url);
+    await page.getByRole('button', { name: 'Run both' }).waitFor();
+  });
 
   it('disables its buttons on pages from other machines', async () => {
     const post = (path: string, headers: Record<string, string>) =>
@@ -195,25 +293,3 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 2 * PATIE
     expect(page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
   });
 });
-
-/** As WCAG defines them: the relative luminance of `rgb(…)`, and the contrast of two colours. */
-function luminance(colour: string): number {
-  const [red, green, blue] = colour.match(/\d+/g)!.map((part) => {
-    const value = Number(part) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!;
-}
-
-function contrast(one: number, other: number): number {
-  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-}
-
-function hex(colour: string): string {
-  const parts = colour
-    .trim()
-    .slice(1)
-    .match(/../g)!
-    .map((part) => Number.parseInt(part, 16));
-  return `rgb(${parts.join(', ')})`;
-}

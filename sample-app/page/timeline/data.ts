@@ -30,7 +30,10 @@ export interface TimelineLease {
   readonly ended?: number;
   /** Undefined while the acquire waits or holds. Other values than `released` are drawn as an interruption. */
   readonly outcome?: string;
-  /** Until when the ensemble kept the lock of a holder that had ended without releasing it. */
+  /**
+   * Until when the ensemble kept the lock for a holder that did not release it. Later than `ended` for a holder that
+   * died, and earlier for one that learned too late that its lease was lost.
+   */
   readonly keptUntil?: number;
   readonly token?: string;
   /** Rank of the token: 1 for the first grant. */

@@ -45,12 +45,14 @@ export interface TimelineLayout {
 }
 
 export const LABEL_HEIGHT = 16;
-const GAP = 10;
+export const LANE_GAP = 10;
 const ROW = 14;
 /** Rows of a lane beyond these are thin, and share `THIN_ROWS` pixels. */
 const TALL_ROWS = 8;
 const THIN_ROWS = 120;
 const THINNEST = 2;
+/** Height of a row in a lane of a fixed height. */
+const TALLEST = 34;
 
 /** Gives each bar a place: bars of a lane that overlap in time lie in different rows. */
 export function layOut(
@@ -76,10 +78,10 @@ export function layOut(
     const rows = inRows(bars, data.until, waitStyle);
     const count = rows.length;
     const bodyTop = labels + LABEL_HEIGHT;
-    const waitHeight = waitStyle === 'area' && sizes.body ? sizes.body * 0.45 : 0;
+    const waitHeight = waitStyle === 'area' && sizes.body ? sizes.body * 0.5 : 0;
     const hasWaits = waits[lane]!.length > 0;
     const body = sizes.body ?? Math.max(ROW, heightOf(count, count));
-    const room = hasWaits ? body - waitHeight - 4 : body;
+    const room = hasWaits ? body - waitHeight - 6 : body;
     const place = sizes.body
       ? (row: number) => evenly(row, Math.max(1, count), room)
       : (row: number) => ({ top: heightOf(row, count), pitch: pitchOf(row, count) });
@@ -93,9 +95,9 @@ export function layOut(
     });
     for (const item of items) {
       if (item.kind !== 'write' || isBar(item, waitStyle)) continue;
-      placed.push({ item, top: bodyTop, height: Math.min(room, 20) });
+      placed.push({ item, top: bodyTop, height: Math.min(room, TALLEST) - 2 });
     }
-    height = bodyTop + body + GAP;
+    height = bodyTop + body + LANE_GAP;
     return {
       top,
       bottom: height,
@@ -115,7 +117,7 @@ const heightOf = (row: number, rows: number) =>
   Math.min(row, TALL_ROWS) * ROW + Math.max(0, row - TALL_ROWS) * thinPitch(rows);
 const pitchOf = (row: number, rows: number) => (row < TALL_ROWS ? ROW : thinPitch(rows));
 const evenly = (row: number, rows: number, room: number) => {
-  const pitch = Math.min(20, room / rows);
+  const pitch = Math.min(TALLEST, room / rows);
   return { top: row * pitch, pitch };
 };
 

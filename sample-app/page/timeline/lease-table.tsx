@@ -14,20 +14,10 @@ interface LeaseTableProps {
   text: TimelineText;
 }
 
-/** The grants of the view as a table, for readers who cannot see the bars. */
+/** The grants and writes of the view as a table, for readers who cannot see the bars. */
 export function LeaseTable({ data, view, lockKey, text }: LeaseTableProps) {
   const [isOpen, setOpen] = useState(false);
-  if (!data.leases.some(({ granted }) => granted !== undefined)) return null;
-  const rows = isOpen
-    ? data.leases
-        .filter(({ key, granted }) => granted !== undefined && (!lockKey || key === lockKey))
-        .filter(
-          ({ granted, ended }) => granted! <= view.until && (ended ?? view.until) >= view.from,
-        )
-        .sort((a, b) => a.granted! - b.granted!)
-        .slice(0, MOST_ROWS)
-    : [];
-  const time = (at: number | undefined) => (at === undefined ? '' : seconds(at));
+  const rows = isOpen ? rowsOf(data, view, lockKey, text) : [];
   return (
     <details class="timeline-table" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{text.table}</summary>
@@ -41,13 +31,13 @@ export function LeaseTable({ data, view, lockKey, text }: LeaseTableProps) {
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ lane, requested, granted, ended, outcome, token, rank }) => (
+            {rows.map(({ lane, times, outcome, token, rank }) => (
               <tr>
                 <td>{data.lanes[lane]}</td>
-                <td>{time(requested)}</td>
-                <td>{time(granted)}</td>
-                <td>{time(ended)}</td>
-                <td>{outcome === undefined ? text.holding : text.outcome(outcome)}</td>
+                {times.map((at) => (
+                  <td>{at === undefined ? '' : seconds(at)}</td>
+                ))}
+                <td>{outcome}</td>
                 <td>
                   {rank !== undefined && <b>#{rank}</b>} {token}
                 </td>
@@ -58,4 +48,32 @@ export function LeaseTable({ data, view, lockKey, text }: LeaseTableProps) {
       </div>
     </details>
   );
+}
+
+/** Requested, granted and ended; of a write: read, and written. */
+type Times = readonly [number | undefined, number | undefined, number | undefined];
+
+function rowsOf(
+  { leases, writes }: TimelineData,
+  view: TimelineView,
+  lockKey: string | undefined,
+  text: TimelineText,
+) {
+  const isShown = (from: number, until = view.until) => from <= view.until && until >= view.from;
+  const grants = leases
+    .filter(({ key, granted }) => granted !== undefined && (!lockKey || key === lockKey))
+    .filter(({ granted, ended }) => isShown(granted!, ended))
+    .map(({ lane, requested, granted, ended, outcome, token, rank }) => ({
+      ...{ lane, token, rank, start: granted! },
+      times: [requested, granted, ended] as Times,
+      outcome: outcome === undefined ? text.holding : text.outcome(outcome),
+    }));
+  const rest = writes
+    .filter(({ read, written }) => isShown(read, written))
+    .map(({ lane, read, written, outcome, token, rank }) => ({
+      ...{ lane, token, rank, start: read },
+      times: [read, undefined, written] as Times,
+      outcome: outcome === undefined ? '' : text.writes[outcome],
+    }));
+  return [...grants, ...rest].sort((a, b) => a.start - b.start).slice(0, MOST_ROWS);
 }

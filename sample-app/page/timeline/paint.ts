@@ -57,20 +57,27 @@ export function paintTimeline(canvas: Canvas, picture: Picture): void {
   canvas.font = `11px ${theme.font}`;
   canvas.textBaseline = 'middle';
   canvas.textAlign = 'left';
-  canvas.clearRect(0, 0, width, layout.height + AXIS_HEIGHT);
   canvas.save();
   canvas.beginPath();
   canvas.rect(left, 0, width - left, layout.height);
   canvas.clip();
   paintGrid(canvas, picture);
   for (const [lane, place] of layout.lanes.entries()) {
-    for (const band of bandsOf(data, lane)) paintBand(canvas, picture, place, band);
+    const bands = bandsOf(data, lane);
+    const unconfirmed = bands.filter(({ kind }) => kind === 'unconfirmed');
+    for (const band of bands) {
+      if (band.kind !== 'unconfirmed') paintBand(canvas, picture, place, band);
+    }
     paintWaits(canvas, picture, place);
     for (const item of place.items) paintItem(canvas, picture, item);
+    // Nothing is drawn as known while it was not confirmed.
+    for (const band of unconfirmed) paintBand(canvas, picture, place, band);
+  }
+  paintConnectors(canvas, picture);
+  for (const [lane, place] of layout.lanes.entries()) {
     paintRefused(canvas, picture, place);
     paintLabels(canvas, picture, place, lane);
   }
-  paintConnectors(canvas, picture);
   for (const { at } of data.violations) {
     line(canvas, theme.bad, 1.5, [xOf(picture, at), 0], [xOf(picture, at), layout.height]);
   }
@@ -150,6 +157,12 @@ function paintBand(canvas: Canvas, picture: Picture, lane: LaneLayout, band: Tim
   const size = Math.max(2, xOf(picture, until) - left);
   const [top, height] = [lane.labels, lane.bottom - lane.labels - 6];
   const colour = bandColour(band, theme);
+  if (band.kind === 'unconfirmed') {
+    canvas.globalAlpha = 0.85;
+    canvas.fillStyle = theme.ground;
+    canvas.fillRect(left, top, size, height);
+    canvas.globalAlpha = 1;
+  }
   if (HATCHED.includes(band.kind)) hatch(canvas, colour, 0.28, left, top, size, height, 7);
   canvas.globalAlpha = HATCHED.includes(band.kind) ? 0.07 : 0.13;
   canvas.fillStyle = colour;
@@ -277,6 +290,14 @@ function paintItem(canvas: Canvas, picture: Picture, placed: PlacedItem): void {
   const size = Math.max(1, end - left - (end - left > 4 ? 0.75 : 0));
   canvas.fillStyle = colour;
   canvas.fillRect(left, top, size, height);
+  const isLate = keptUntil !== undefined && keptUntil < (ended ?? data.until);
+  if (isLate) {
+    const lost = Math.max(left, xOf(picture, keptUntil));
+    canvas.fillStyle = theme.ground;
+    canvas.fillRect(lost, top, end - lost, height);
+    hatch(canvas, theme.bad, 0.8, lost, top, end - lost, height, 4);
+    outline(canvas, theme.bad, lost, top, end - lost, height, [3, 3]);
+  }
   if (outcome !== undefined && outcome !== 'released') {
     canvas.fillStyle = theme.bad;
     canvas.fillRect(left + size - Math.min(3, size), top - 1, Math.min(3, size), height + 2);
@@ -346,61 +367,83 @@ function paintLabels(canvas: Canvas, picture: Picture, lane: LaneLayout, number:
   const { data, theme, text, left: edge, width } = picture;
   const y = lane.labels + LABEL_HEIGHT / 2 + 1;
   const taken: [number, number][] = [];
-  const write = (label: string, at: number, colour: string, until = Infinity) => {
+  /** Writes a label; to the right of others, if it may move there. */
+  const write = (label: string, at: number, colour: string, until = Infinity, mayMove = false) => {
     const size = canvas.measureText(label).width;
-    const x = Math.min(at, width - size - 1);
-    if (x < edge || x + size > until) return;
-    if (taken.some(([from, to]) => x < to + 6 && x + size > from - 6)) return;
+    let x = Math.min(Math.max(at, edge + 1), width - size - 1);
+    const other = () => taken.find(([from, to]) => x < to + 6 && x + size > from - 6);
+    for (let found = other(); found; found = other()) {
+      if (!mayMove) return;
+      x = found[1] + 7;
+    }
+    if (x + size > Math.min(until, width)) return;
     taken.push([x, x + size]);
-    canvas.fillStyle = colour;
-    canvas.fillText(label, x, y);
+    outlined(canvas, theme, label, x, y, colour);
   };
-  const bands = bandsOf(data, number);
-  for (const band of bands) {
+  const grants = lane.items
+    .flatMap(({ item }) =>
+      item.kind === 'lease' && item.lease.granted !== undefined && item.lease.rank !== undefined
+        ? [item.lease]
+        : [],
+    )
+    .sort((a, b) => a.granted! - b.granted!);
+  const writeRank = ({ granted, rank }: (typeof grants)[number]) => {
+    const x = xOf(picture, granted!);
+    if (x >= edge && x <= width) write(`#${rank}`, x, theme.quiet);
+  };
+  for (const { item } of lane.items) {
+    if (item.kind !== 'write' || item.write.outcome !== 'refused') continue;
+    write(text.refused, xOf(picture, item.write.written!) + 10, theme.bad);
+  }
+  // The interrupted holds are the ones to read about.
+  for (const lease of grants) {
+    if (lease.outcome !== undefined && lease.outcome !== 'released') writeRank(lease);
+  }
+  for (const band of bandsOf(data, number)) {
     const end = xOf(picture, band.until ?? data.until);
     const start = Math.max(edge, xOf(picture, band.from)) + 4;
     const name = band.label ?? (band.kind === 'fault' ? text.fault : text.bands[band.kind]);
-    if (end > edge) write(name, start, theme.text, band.until === undefined ? Infinity : end);
+    if (end > edge) write(name, start, theme.text, band.until === undefined ? Infinity : end, true);
   }
-  for (const { item } of lane.items) {
-    if (item.kind !== 'write' || item.write.outcome !== 'refused') continue;
-    write(
-      text.writeRefused.replace(/( at|于)$/, ''),
-      xOf(picture, item.write.written!) + 10,
-      theme.bad,
-    );
-  }
-  const grants = lane.items.flatMap(({ item }) =>
-    item.kind === 'lease' && item.lease.granted !== undefined && item.lease.rank !== undefined
-      ? [item.lease]
-      : [],
+  for (const lease of grants) writeRank(lease);
+  const isUnconfirmed = bandsOf(data, number).some(
+    ({ kind, until }) => kind === 'unconfirmed' && until === undefined,
   );
-  for (const { granted, rank } of grants.sort((a, b) => a.granted! - b.granted!)) {
-    const x = xOf(picture, granted!);
-    if (x >= edge && x <= width) write(`#${rank}`, x, theme.quiet);
-  }
-  if (lane.waits.length > 0) paintWaitCount(canvas, picture, lane);
+  if (lane.waits.length > 0 && !isUnconfirmed) paintWaitCount(canvas, picture, lane);
 }
 
 function paintWaitCount(canvas: Canvas, picture: Picture, lane: LaneLayout): void {
   const { theme, text, data } = picture;
-  const [, waiters] = lane.waits.reduce((most, step) => (step[1] > most[1] ? step : most));
+  const [at, waiters] = lane.waits.reduce((most, step) => (step[1] > most[1] ? step : most));
   const present = lane.waits.at(-1)![1];
   const isLive = present > 0 && picture.view.until >= data.until;
   const label = text.waiting(isLive ? present : waiters);
-  const x = isLive
-    ? Math.min(xOf(picture, data.until), picture.width) - canvas.measureText(label).width - 8
-    : Math.max(picture.left, xOf(picture, lane.waits[0]![0])) + 6;
+  const size = canvas.measureText(label).width;
+  const middle = isLive ? data.until : at;
+  const x = Math.min(
+    Math.max(xOf(picture, middle) - (isLive ? size + 8 : size / 2), picture.left + 6),
+    picture.width - size - 6,
+  );
   const y = lane.waitArea[1] - 9;
   if (waiters < 2) return;
-  canvas.save();
+  outlined(canvas, theme, label, x, y, theme.text);
+}
+
+/** Text that can be read on lines and hatching. */
+function outlined(
+  canvas: Canvas,
+  theme: TimelineTheme,
+  label: string,
+  x: number,
+  y: number,
+  colour: string,
+): void {
   canvas.lineJoin = 'round';
   canvas.lineWidth = 4;
   canvas.strokeStyle = theme.ground;
   canvas.strokeText(label, x, y);
-  canvas.fillStyle = theme.text;
+  canvas.fillStyle = colour;
   canvas.fillText(label, x, y);
-  canvas.restore();
 }
 
 /** The hand-overs in the view; none if there are too many of them. */
@@ -418,14 +461,14 @@ export function visibleHandOvers({
 
 const endOf = (data: TimelineData, index: number) => {
   const { keptUntil, ended } = data.leases[index]!;
-  return Math.max(keptUntil ?? 0, ended ?? data.until);
+  return keptUntil ?? ended ?? data.until;
 };
 
 function paintConnectors(canvas: Canvas, picture: Picture): void {
   const { data, layout, theme } = picture;
   const seen = visibleHandOvers(picture);
   canvas.save();
-  canvas.globalAlpha = seen.length > 60 ? 0.35 : 0.7;
+  canvas.globalAlpha = seen.length > picture.width / 16 ? 0.25 : 0.7;
   for (const [ended, granted] of seen) {
     const [toX, toY] = [xOf(picture, data.leases[granted]!.granted!), layout.middles.get(granted)!];
     const fromX = Math.min(xOf(picture, endOf(data, ended)), toX);

@@ -17,8 +17,10 @@ export interface TimelineText {
   readonly whole: string;
   readonly lock: string;
   readonly allLocks: string;
-  /** How the keys work, shown until the user points at a bar. */
+  /** Shown until the user points at a bar. */
   readonly hint: string;
+  /** Shown while the timeline has the focus. */
+  readonly keys: string;
   readonly table: string;
   /** Column headings: lane, requested, granted, ended, outcome, token. */
   readonly columns: readonly [string, string, string, string, string, string];
@@ -33,7 +35,11 @@ export interface TimelineText {
   readonly read: string;
   readonly written: string;
   readonly writeRefused: string;
+  /** Label of a refused write. */
+  readonly refused: string;
   readonly overwrote: string;
+  /** Outcomes of a write. */
+  readonly writes: Readonly<Record<'written' | 'overwrote' | 'refused', string>>;
   readonly fault: string;
 }
 
@@ -47,22 +53,23 @@ export const ENGLISH: TimelineText = {
     unconfirmed: 'not confirmed',
   },
   legend: {
-    holds: 'holds the lock, with its fencing token',
+    holds: 'holds the lock (#: fencing token)',
     waits: 'waits',
     buys: 'reads, then writes',
     overwrites: 'overwrites another sale',
     interrupted: 'ended without a release',
     handOver: 'hand-over',
-    refused: 'write refused by the fence',
+    refused: 'write refused',
   },
   zoomIn: 'Zoom in',
   zoomOut: 'Zoom out',
   whole: 'Whole run',
   lock: 'Lock',
   allLocks: 'all',
-  hint: 'Point at a bar for its details. Keys: + and − zoom, ← and → move, ↑ and ↓ select a bar.',
-  table: 'Grants as a table',
-  columns: ['Instance', 'Requested', 'Granted', 'Ended', 'Outcome', 'Token'],
+  hint: 'Point at a bar for its details.',
+  keys: 'Keys: + and − zoom, ← and → move, ↑ and ↓ select a bar.',
+  table: 'As a table',
+  columns: ['Lane', 'Requested or read', 'Granted', 'Ended or written', 'Outcome', 'Token'],
   summary: ({ lanes, leases, writes }) =>
     `Timeline of ${lanes.join(', ')}: ${leases.filter(({ granted }) => granted !== undefined).length} grants, ${writes.filter(({ outcome }) => outcome === 'refused').length} refused writes, ${writes.filter(({ outcome }) => outcome === 'overwrote').length} overwriting writes`,
   waiting: (count) => `${count} waiting`,
@@ -75,7 +82,13 @@ export const ENGLISH: TimelineText = {
   read: 'read the stock at',
   written: 'wrote it at',
   writeRefused: 'the fence refused the write at',
+  refused: 'the fence refused the write',
   overwrote: 'overwrote another sale',
+  writes: {
+    written: 'written',
+    overwrote: 'overwrote another sale',
+    refused: 'refused by the fence',
+  },
   fault: 'fault',
 };
 
@@ -89,22 +102,23 @@ export const CHINESE: TimelineText = {
     unconfirmed: '状态未知',
   },
   legend: {
-    holds: '持有锁（#为栅栏令牌序号）',
+    holds: '持有锁（# 为令牌序号）',
     waits: '排队等待',
     buys: '先读后写',
     overwrites: '覆盖了别人的扣减',
     interrupted: '未释放就中断',
     handOver: '锁的交接',
-    refused: '被栅栏拒绝的写入',
+    refused: '写入被拒',
   },
   zoomIn: '放大',
   zoomOut: '缩小',
   whole: '全程',
   lock: '锁',
   allLocks: '全部',
-  hint: '指向条块可看详情。键盘：+ − 缩放，← → 移动，↑ ↓ 逐个选择。',
-  table: '以表格查看授予记录',
-  columns: ['实例', '请求', '授予', '结束', '结果', '令牌'],
+  hint: '指向条块可看详情。',
+  keys: '键盘：+ − 缩放，← → 移动，↑ ↓ 逐个选择。',
+  table: '以表格查看',
+  columns: ['实例', '请求（或读取）', '授予', '结束（或写入）', '结果', '令牌'],
   summary: ({ lanes, leases, writes }) =>
     `${lanes.join('、')}的时间线：授予 ${leases.filter(({ granted }) => granted !== undefined).length} 次，拒绝写入 ${writes.filter(({ outcome }) => outcome === 'refused').length} 次，覆盖写入 ${writes.filter(({ outcome }) => outcome === 'overwrote').length} 次`,
   waiting: (count) => `${count} 个在等`,
@@ -120,6 +134,8 @@ export const CHINESE: TimelineText = {
   read: '读库存于',
   written: '写库存于',
   writeRefused: '栅栏拒绝写入于',
+  refused: '栅栏拒绝了写入',
   overwrote: '覆盖了别人的扣减',
+  writes: { written: '已写入', overwrote: '覆盖了别人的扣减', refused: '被栅栏拒绝' },
   fault: '故障',
 };

@@ -39,13 +39,14 @@ export function Timeline({
 }: TimelineProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
-  const width = useWidth(box);
+  const { width, unit } = useSize(box);
   const theme = useTheme(box);
   const [key, setKey] = useState<string>();
   /** Undefined: the whole run. */
   const [chosen, setView] = useState<TimelineView>();
   const [details, setDetails] = useState('');
   const [selected, setSelected] = useState<number>();
+  const [hasFocus, setFocus] = useState(false);
 
   const { head: headHeight, body } = sizes;
   const layout = useMemo(
@@ -77,11 +78,12 @@ export function Timeline({
   useLayoutEffect(() => {
     const context = canvas.current?.getContext('2d');
     if (!context || !picture || width === 0) return;
-    const scale = devicePixelRatio;
+    const scale = devicePixelRatio * unit;
     const { canvas: target } = context;
     if (target.width !== Math.round(width * scale)) target.width = Math.round(width * scale);
     if (target.height !== Math.round(height * scale)) target.height = Math.round(height * scale);
     context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
     paintTimeline(context, picture);
   });
 
@@ -130,15 +132,15 @@ export function Timeline({
     event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       pan(Math.sign(event.deltaX || event.deltaY) * 0.1);
-    } else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt({ view, width, left }, event.offsetX));
+    } else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt({ view, width, left }, event.offsetX / unit));
+  };
+  const describe = ({ offsetX, offsetY }: PointerEvent) => {
+    setSelected(undefined);
+    setDetails(picture ? describeAt(picture, offsetX / unit, offsetY / unit) : '');
   };
   const onPointerMove = (event: PointerEvent) => {
-    if (!picture) return;
-    if (event.buttons !== 0) shift((-event.movementX / width) * (view.until - view.from));
-    else {
-      setSelected(undefined);
-      setDetails(describeAt(picture, event.offsetX, event.offsetY));
-    }
+    if (event.buttons === 0) describe(event);
+    else shift((-event.movementX / unit / width) * (view.until - view.from));
   };
   // A listener of Preact would be passive: it could not keep the page from scrolling.
   const wheel = useRef(onWheel);
@@ -186,7 +188,9 @@ export function Timeline({
         role="group"
         aria-label={text.summary(data)}
         onKeyDown={onKeyDown}
-        style={{ height: `${height}px` }}
+        onFocus={() => setFocus(true)}
+        onBlur={() => setFocus(false)}
+        style={{ height: `${height / 16}rem` }}
       >
         <canvas
           ref={canvas}
@@ -195,7 +199,7 @@ export function Timeline({
           onPointerDown={(event) => {
             if (event.pointerType === 'mouse')
               event.currentTarget.setPointerCapture(event.pointerId);
-            else if (picture) setDetails(describeAt(picture, event.offsetX, event.offsetY));
+            else describe(event);
           }}
           onPointerLeave={() => setDetails('')}
         />
@@ -203,7 +207,7 @@ export function Timeline({
           layout.lanes.map(({ top }, lane) => (
             <div
               class="timeline-head"
-              style={{ top: `${top}px`, height: `${headHeight}px` }}
+              style={{ top: `${top / 16}rem`, height: `${headHeight / 16}rem` }}
               key={lane}
             >
               {head(lane)}
@@ -212,7 +216,7 @@ export function Timeline({
       </div>
       <div class="timeline-foot">
         <p class="timeline-details" role="status">
-          {details || <span class="timeline-hint">{text.hint}</span>}
+          {details || <span class="timeline-hint">{hasFocus ? text.keys : text.hint}</span>}
         </p>
         <p class="timeline-zoom">
           <button type="button" aria-label={text.zoomOut} onClick={() => zoom(2)}>
@@ -237,16 +241,21 @@ const startOf = ({ item }: PlacedItem) =>
 const namesWidth = (names: readonly string[]) =>
   Math.min(180, Math.max(0, ...names.map((name) => name.length * 6.5)) + 16);
 
-function useWidth(box: { current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(0);
+/** Width in units; a unit is a CSS pixel at the usual size of text, and grows with it. */
+function useSize(box: { current: HTMLElement | null }): { width: number; unit: number } {
+  const [size, setSize] = useState({ width: 0, unit: 1 });
   useLayoutEffect(() => {
     const element = box.current!;
-    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    const measure = () => {
+      const unit = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+      setSize({ width: element.clientWidth / unit, unit });
+    };
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
-    setWidth(element.clientWidth);
+    measure();
     return () => observer.disconnect();
   }, [box]);
-  return width;
+  return size;
 }
 
 /** Reads the colours from the style sheet, and again when the colour scheme or the class of the page changes. */

@@ -1,0 +1,141 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { Actions } from './actions.js';
+import { LinkState } from './link-state.js';
+import { LIVE, useLiveRun } from './live-run.js';
+import { Log } from './log.js';
+import { initialLanguage, type Language, MESSAGES, rememberLanguage } from './messages/language.js';
+import { Sales, type ShownSale } from './sales.js';
+import { SettingsForm } from './settings-form.js';
+import { isValid, linkTo, type Settings, settingsOf } from './settings.js';
+import { Share } from './share.js';
+import type { Source } from './source.js';
+
+/** The page. */
+export function App({ source }: { source: Source }) {
+  const live = useLiveRun(source);
+  const { run, hello, status } = live;
+  const [language, setLanguage] = useState<Language>(initialLanguage);
+  const [settings, setSettings] = useState<Settings>(() => settingsOf(location.search));
+  const [refusal, setRefusal] = useState('');
+  const messages = MESSAGES[language];
+  useEffect(() => {
+    document.documentElement.lang = language === 'zh' ? 'zh-CN' : 'en';
+    document.title = `${messages.title} · nestjs-zookeeper`;
+  }, [language, messages]);
+
+  const latest = useRef({ messages });
+  latest.current.messages = messages;
+  const post = useCallback(
+    async (path: string, body?: object) => {
+      setRefusal('');
+      const answer = await source.post(path, body);
+      if (answer) setRefusal(answer.refusal ?? latest.current.messages.noAnswer);
+    },
+    [source],
+  );
+
+  const sales = shownSales(live, settings);
+  const isRunning =
+    status?.scenario !== undefined ||
+    (status?.sales.some(({ state }) => state === 'preparing' || state === 'selling') ?? false);
+  const isLive = live.statusAge !== undefined && live.statusAge <= LIVE;
+  const canControl = (hello?.canControl ?? false) && isLive;
+  const start = () => {
+    const { mode, ...order } = settings;
+    return mode === 'both' ? post('both', order) : post('sale', settings);
+  };
+  const caption = run.caption;
+  const captionText =
+    caption &&
+    (messages.captions[caption.scenario] as Record<string, (instance?: number) => string>)[
+      caption.caption
+    ]?.(caption.instance);
+  const isPlaying = captionText !== undefined && !refusal;
+  const servers = status?.instances.length ?? 3;
+
+  return (
+    <>
+      <header class="top">
+        <p class="brand">
+          <img
+            src={new URL('./icon.svg', import.meta.url).pathname}
+            alt=""
+            width="20"
+            height="20"
+          />
+          nestjs-zookeeper
+        </p>
+        <LinkState live={live} messages={messages} />
+        <button
+          type="button"
+          class="quiet"
+          lang={language === 'en' ? 'zh-CN' : 'en'}
+          onClick={() => {
+            const other = language === 'en' ? 'zh' : 'en';
+            setLanguage(other);
+            rememberLanguage(other);
+          }}
+        >
+          {messages.language}
+        </button>
+      </header>
+      <main>
+        <section class="hero">
+          <div>
+            <h1>{messages.headline(settings.items, settings.buyers, servers)}</h1>
+            <p class="lead">{messages.lead(...settings.delay)}</p>
+          </div>
+          <Actions
+            messages={messages}
+            mode={settings.mode}
+            isRunning={isRunning}
+            isEnabled={canControl && isValid(settings)}
+            scenario={status?.scenario}
+            onStart={start}
+            onScenario={(name) => post(`scenarios/${name}`)}
+          />
+          <SettingsForm messages={messages} settings={settings} onChange={setSettings} />
+        </section>
+        <div class="message">
+          <div>
+            <p class="refusal" role="alert">
+              {refusal}
+            </p>
+            <p class={isPlaying ? 'caption shown' : 'caption'} role="status">
+              {!refusal &&
+                (isPlaying ? captionText : hello?.canControl === false && messages.onlyHere)}
+            </p>
+          </div>
+          <Share
+            messages={messages}
+            headline={messages.headline(settings.items, settings.buyers, servers)}
+            live={live}
+            sales={sales}
+            link={() => linkTo(settings, location.href, language)}
+          />
+        </div>
+        <Sales
+          live={live}
+          messages={messages}
+          sales={sales}
+          canControl={canControl}
+          onAction={(number, action) => post(`instances/${number}/${action}`)}
+        />
+        <Log messages={messages} run={run} forgotten={hello?.forgotten ?? 0} />
+      </main>
+    </>
+  );
+}
+
+/** The sales that the server shows; before the first one, places for those of the settings. */
+function shownSales({ run, status }: ReturnType<typeof useLiveRun>, { mode }: Settings) {
+  const sales: ShownSale[] = (status?.sales ?? []).flatMap((each) => {
+    const sale = run.sales.get(each.sale);
+    return sale ? [{ mode: sale.mode, sale, status: each }] : [];
+  });
+  if (sales.length > 0) {
+    return sales.sort((a, b) => Number(b.mode === 'none') - Number(a.mode === 'none'));
+  }
+  const modes = mode === 'both' ? (['none', 'lock'] as const) : [mode];
+  return modes.map((each): ShownSale => ({ mode: each }));
+}

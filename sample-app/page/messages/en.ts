@@ -1,0 +1,236 @@
+import type { LogLine } from '../run/log.js';
+import type { Verdict } from '../run/verdict.js';
+import { ENGLISH as timeline } from '../timeline/text.js';
+import type { Messages } from './messages.js';
+
+const count = (number: number, one: string, many = `${one}s`) =>
+  `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+const phones = (number: number) => count(number, 'phone');
+const buyers = (number: number) => count(number, 'buyer');
+const instance = (number: number | undefined) => `instance ${number}`;
+const Instance = (number: number | undefined) => `Instance ${number}`;
+const aborted = () => 'The scenario was stopped.';
+
+function verdict({ kind, tally, orders, items, reason, ...rest }: Verdict): string {
+  switch (kind) {
+    case 'preparing':
+      return `Putting ${phones(items)} on the shelf…`;
+    case 'selling':
+      return `${count(tally.sold, 'phone')} sold. ${buyers(tally.unanswered)} waiting for an answer.`;
+    case 'oversold':
+      return `Oversold: ${count(orders, 'order')} for ${phones(items)}.`;
+    case 'exact':
+      return rest.buyers < items
+        ? `All ${buyers(rest.buyers)} got a phone, no phone was sold twice.`
+        : `Sold exactly ${items.toLocaleString('en')}, none twice.`;
+    case 'left':
+      return `None sold twice, but ${phones(items - orders)} left over: ${buyers(tally.refused)} refused.`;
+    case 'unanswered':
+      return `None sold twice, but ${buyers(tally.unanswered)} got no answer.`;
+    case 'failed':
+      return `The sale could not run: ${reason ?? 'the server does not say why'}.`;
+  }
+}
+
+const FAULTS = {
+  pause: 'was paused',
+  cut: 'was cut off from ZooKeeper',
+  kill: 'was killed',
+  expire: 'had its session expired',
+} as const;
+
+const FAULT_ENDS = {
+  pause: 'runs again',
+  cut: 'has its network back',
+  kill: 'was revived',
+  expire: 'can open a new session',
+} as const;
+
+const SALES = {
+  none: 'the sale without a lock',
+  lock: 'the sale with the lock',
+  lingering: 'the sale with the lingering lock',
+  strict: 'the sale with the strict lock',
+} as const;
+
+function logLine(line: LogLine, outcome: string | undefined): string {
+  const { kind, mode = 'lock', reason } = line;
+  const who = Instance(line.instance);
+  const Sale = SALES[mode][0]!.toUpperCase() + SALES[mode].slice(1);
+  switch (kind) {
+    case 'sale-started':
+      return `${Sale} began.`;
+    case 'sale-ended':
+      return `${Sale} ended. ${outcome ?? ''}`;
+    case 'sale-failed':
+      return `${Sale} could not run: ${reason}.`;
+    case 'fault':
+      return `${who} ${FAULTS[line.fault!]}.`;
+    case 'fault-ended':
+      return `${who} ${FAULT_ENDS[line.fault!]}.`;
+    case 'died':
+      return `${who} died.`;
+    case 'started':
+      return `${who} started.`;
+    case 'suspended':
+      return `${who} lost its connection; its session may still be alive.`;
+    case 'session-lost':
+      return `${who} lost its session, and every lock with it.`;
+    case 'connected':
+      return `${who} is connected again.`;
+    case 'leader':
+      return `${who} leads.`;
+    case 'ensemble-silent':
+      return 'ZooKeeper stopped answering.';
+    case 'ensemble-answers':
+      return 'ZooKeeper answers again.';
+    case 'lease-lost':
+      return `${who} lost its lease${line.token ? ` with token ${line.token}` : ''}.`;
+    case 'write-refused':
+      return `The fence refused a late write of ${instance(line.instance)}, token ${line.token}.`;
+    case 'not-granted':
+      return `${count(line.count ?? 1, 'acquire')} of ${instance(line.instance)} ended without the lock: ${reason}.`;
+    case 'moved-on':
+      return `The lock moved on from ${instance(line.from)} to ${instance(line.instance)}.`;
+  }
+}
+
+export const en: Messages = {
+  title: 'Flash sale',
+  headline: (items, of, servers) => `${phones(items)}. ${buyers(of)}. ${count(servers, 'server')}.`,
+  lead: (from, to) =>
+    `Every buyer reads the stock, waits ${from} to ${to} ms, and writes the stock minus one. See what happens without a lock, and with one.`,
+  run: { both: 'Run both', one: 'Run' },
+  running: 'Running…',
+  scenarios: 'Or watch a story',
+  scenarioNames: {
+    oversell: 'The oversell',
+    herd: 'The herd',
+    'sleeping-holder': 'The holder that sleeps',
+    'killed-leader': 'The killed leader',
+  },
+  captions: {
+    oversell: {
+      start: () => 'Two sales begin at once: one without a lock, one with it.',
+      'same-stock': () =>
+        'Two buyers have read the same stock. Both will write the same number, so one phone is sold twice.',
+      end: () => 'Without the lock, more phones are ordered than exist. With it, exactly as many.',
+      aborted,
+    },
+    herd: {
+      start: () => 'Every buyer queues for a strict lock: one znode for each of them.',
+      queue: () => 'A long queue. Each waiter watches only the znode in front of it.',
+      release: () => 'A holder released the lock. ZooKeeper notified one waiter, not the herd.',
+      end: () => 'Each release woke one waiter, in the order of arrival.',
+      aborted,
+    },
+    'sleeping-holder': {
+      start: () => 'A sale with the lock. Watch the holder.',
+      sleep: (number) =>
+        `${Instance(number)} holds the lock and falls asleep between its read and its write.`,
+      'moved-on': (number) =>
+        `Its session expired, so the lock moved on. ${Instance(number)} holds it now.`,
+      wake: (number) =>
+        `${Instance(number)} wakes up, believes that it still holds the lock, and writes.`,
+      refused: () => 'The fence refuses the write: a later holder has stored a higher token.',
+      lost: (number) => `${Instance(number)} learns that its lease is lost.`,
+      end: () => 'The lock moved on, and the late write did no harm.',
+      aborted,
+    },
+    'killed-leader': {
+      start: () => 'One instance leads. It alone closes unpaid orders.',
+      kill: (number) => `${Instance(number)} leads, and was killed.`,
+      elected: (number) => `Its session expired. ${Instance(number)} was elected in its place.`,
+      revive: (number) => `${Instance(number)} starts again, as a follower.`,
+      end: () => 'There was never more than one leader.',
+      aborted,
+    },
+  },
+  settings: 'Settings',
+  lock: 'Sale',
+  modes: {
+    both: 'Both',
+    none: 'No lock',
+    lock: 'Lock',
+    lingering: 'Lingering',
+    strict: 'Strict',
+  },
+  modeHints: {
+    both: 'Two sales at once: one without a lock, one with it.',
+    none: 'Nothing keeps two buyers from selling the same phone.',
+    lock: 'One buyer at a time. An instance passes the lock from buyer to buyer, then on to the next instance.',
+    lingering: 'As Lock, but an idle instance keeps the lock until another instance requests it.',
+    strict: 'One buyer at a time, in the order of arrival across all instances.',
+  },
+  buyers: 'Buyers',
+  items: 'Phones',
+  delayFrom: 'Delay from, ms',
+  delayTo: 'Delay to, ms',
+  invalid: 'Buyers and phones: 1 to 2,000. Delay: 0 to 1,000 ms, and not above its end.',
+  onlyHere:
+    'You are watching. Only the machine that runs the shop can start a sale or cause a fault.',
+  panelTitles: {
+    none: 'Without a lock',
+    lock: 'With the lock',
+    lingering: 'With the lingering lock',
+    strict: 'With the strict lock',
+  },
+  notStarted: {
+    none: 'All buyers write at once.',
+    lock: 'One buyer writes at a time.',
+  },
+  verdict,
+  tally: { sold: 'Sold', soldOut: 'Sold out', refused: 'Refused', unanswered: 'Unanswered' },
+  database: (orders, stock) =>
+    orders === undefined
+      ? 'The database has not answered yet.'
+      : `Database: ${count(orders, 'order')}, ${stock} in stock`,
+  lastRead: (age) => `read ${age} ago`,
+  instance: Instance,
+  holds: 'holds',
+  leads: 'leads',
+  states: {
+    starting: 'starting',
+    dead: 'dead',
+    connected: 'connected',
+    connecting: 'connecting',
+    suspended: 'suspended',
+    lost: 'session lost',
+    paused: 'paused',
+  },
+  cutOff: 'network cut',
+  notConfirmed: (age) => `not confirmed for ${age}`,
+  movesOn: (inTime) => `lock moves on in ${inTime}`,
+  actions: {
+    pause: 'Pause',
+    resume: 'Resume',
+    cut: 'Cut network',
+    heal: 'Reconnect',
+    kill: 'Kill',
+    revive: 'Revive',
+    expire: 'Expire',
+  },
+  actionOn: (action, number) => `${action}: ${instance(number)}`,
+  link: {
+    connecting: 'Connecting…',
+    live: 'Live',
+    noConnection: (age) => `No connection for ${age}. The page shows the state of that time.`,
+    silent: (age) => `ZooKeeper has not answered for ${age}.`,
+    noConnectionNow: 'No connection. The page shows an old state.',
+    silentNow: 'ZooKeeper does not answer.',
+  },
+  log: 'What happened',
+  emptyLog: 'Nothing yet.',
+  forgotten: (events) => `${count(events, 'older event')} no longer kept.`,
+  logLine,
+  faults: FAULTS,
+  share: {
+    picture: 'Save as picture',
+    link: 'Copy link',
+    copied: 'Link copied',
+    fileName: 'flash-sale.png',
+  },
+  noAnswer: 'The server does not answer.',
+  language: '中文',
+  timeline,
+};

@@ -1,0 +1,77 @@
+import type { Captions, Fault, LockMode, Scenario, Tally } from '../../live/events.js';
+import type { LogLine } from '../run/log.js';
+import type { Verdict } from '../run/verdict.js';
+import type { Mode } from '../settings.js';
+import type { TimelineText } from '../timeline/text.js';
+
+export type Caption = {
+  [S in Scenario]: Readonly<Record<Captions[S], (instance: number | undefined) => string>>;
+};
+
+/** All texts of the page in one language. */
+export interface Messages {
+  readonly title: string;
+  readonly headline: (items: number, buyers: number, servers: number) => string;
+  readonly lead: (from: number, to: number) => string;
+  readonly run: Readonly<Record<'both' | 'one', string>>;
+  readonly running: string;
+  readonly scenarios: string;
+  readonly scenarioNames: Readonly<Record<Scenario, string>>;
+  readonly captions: Caption;
+  readonly settings: string;
+  readonly lock: string;
+  readonly modes: Readonly<Record<Mode, string>>;
+  readonly modeHints: Readonly<Record<Mode, string>>;
+  readonly buyers: string;
+  readonly items: string;
+  readonly delayFrom: string;
+  readonly delayTo: string;
+  readonly invalid: string;
+  readonly onlyHere: string;
+  readonly panelTitles: Readonly<Record<LockMode, string>>;
+  readonly notStarted: Readonly<Record<'none' | 'lock', string>>;
+  readonly verdict: (verdict: Verdict) => string;
+  readonly tally: Readonly<Record<keyof Tally, string>>;
+  readonly database: (orders: number | undefined, stock: number | undefined) => string;
+  readonly lastRead: (age: string) => string;
+  readonly instance: (number: number) => string;
+  readonly holds: string;
+  readonly leads: string;
+  readonly states: Readonly<
+    Record<
+      'starting' | 'dead' | 'connected' | 'connecting' | 'suspended' | 'lost' | 'paused',
+      string
+    >
+  >;
+  readonly cutOff: string;
+  readonly notConfirmed: (age: string) => string;
+  readonly movesOn: (inTime: string) => string;
+  readonly actions: Readonly<
+    Record<'pause' | 'resume' | 'cut' | 'heal' | 'kill' | 'revive' | 'expire', string>
+  >;
+  /** Name of a button for a screen reader. */
+  readonly actionOn: (action: string, instance: number) => string;
+  readonly link: {
+    readonly connecting: string;
+    readonly live: string;
+    readonly noConnection: (age: string) => string;
+    readonly silent: (age: string) => string;
+    /** The same without the age, for a screen reader. */
+    readonly noConnectionNow: string;
+    readonly silentNow: string;
+  };
+  readonly log: string;
+  readonly emptyLog: string;
+  readonly forgotten: (events: number) => string;
+  readonly logLine: (line: LogLine, verdict: string | undefined) => string;
+  readonly faults: Readonly<Record<Fault, string>>;
+  readonly share: {
+    readonly picture: string;
+    readonly link: string;
+    readonly copied: string;
+    readonly fileName: string;
+  };
+  readonly noAnswer: string;
+  readonly language: string;
+  readonly timeline: TimelineText;
+}

@@ -1,0 +1,164 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { LockMode, SaleStatus } from '../live/events.js';
+import { type Action, InstanceHead } from './instance-head.js';
+import { Legend } from './legend.js';
+import { LIVE, type LiveRun, secondsOf, unconfirmedSince } from './live-run.js';
+import type { Messages } from './messages/messages.js';
+import type { SaleModel } from './run/model.js';
+import { timelineOf } from './run/timeline-data.js';
+import { verdictOf } from './run/verdict.js';
+import type { TimelineData } from './timeline/data.js';
+import { LABEL_HEIGHT, LANE_GAP, type LaneSizes } from './timeline/layout.js';
+import { Timeline } from './timeline/timeline.js';
+
+/** A sale, or the place for one that has not started. */
+export interface ShownSale {
+  readonly mode: LockMode;
+  readonly sale?: SaleModel;
+  readonly status?: SaleStatus;
+}
+
+/** Heights of a lane in CSS pixels: beside its buttons, below its buttons, and below its name alone. */
+const BESIDE = 140;
+const BUTTONS_ABOVE = 100;
+const NAME_ABOVE = 50;
+const NARROW_BODY = 72;
+
+interface SalesProps {
+  live: LiveRun;
+  messages: Messages;
+  sales: readonly ShownSale[];
+  canControl: boolean;
+  onAction: (instance: number, action: Action) => void;
+}
+
+/** The instances, and for each sale its verdict and its timeline. */
+export function Sales({ live, messages, sales, canControl, onAction }: SalesProps) {
+  const isWide = useMedia('(min-width: 64rem)');
+  const numbers = live.status?.instances.map(({ number }) => number) ?? [1, 2, 3];
+  const head = (hasButtons: boolean) => (lane: number) => (
+    <InstanceHead
+      number={numbers[lane]!}
+      live={live}
+      messages={messages}
+      canControl={canControl}
+      onAction={hasButtons ? (action) => onAction(numbers[lane]!, action) : undefined}
+    />
+  );
+  return (
+    <section class={`sales ${isWide ? 'wide' : 'narrow'} of-${sales.length}`}>
+      {isWide && (
+        <div class="instances">
+          {numbers.map((number, lane) => (
+            <div style={{ height: `${BESIDE / 16}rem` }} key={number}>
+              {head(true)(lane)}
+            </div>
+          ))}
+        </div>
+      )}
+      {sales.map((each, index) => {
+        const isLast = index === sales.length - 1;
+        const sizes: LaneSizes = isWide
+          ? { head: 0, body: BESIDE - LABEL_HEIGHT - LANE_GAP }
+          : { head: isLast ? BUTTONS_ABOVE : NAME_ABOVE, body: NARROW_BODY };
+        return (
+          <article class="sale" key={index}>
+            <SaleSummary {...each} live={live} messages={messages} />
+            <Timeline
+              data={saleTimeline(live, messages, each.sale)}
+              text={messages.timeline}
+              sizes={sizes}
+              waitStyle="area"
+              head={isWide ? () => null : head(isLast)}
+            />
+            <Legend mode={each.mode} text={messages.timeline} />
+          </article>
+        );
+      })}
+    </section>
+  );
+}
+
+/** The timeline of a sale as the page knows it now. */
+export function saleTimeline(
+  live: LiveRun,
+  messages: Messages,
+  sale: SaleModel | undefined,
+): TimelineData {
+  const instances = live.status?.instances ?? [];
+  const since = instances.flatMap((instance): [number, number][] => {
+    const from = unconfirmedSince(instance, live);
+    return from === undefined ? [] : [[instance.number, from]];
+  });
+  const lanes = (instances.length > 0 ? instances.map(({ number }) => number) : [1, 2, 3]).map(
+    (number) => messages.instance(number),
+  );
+  return timelineOf(live.run, sale, { now: live.now, lanes, unconfirmedSince: new Map(since) });
+}
+
+function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
+  const { mode, sale, status, live, messages } = props;
+  const verdict = sale && verdictOf(sale, status);
+  const tally = verdict?.tally;
+  /** Pieces that were sold although there were none left. */
+  const excess = Math.max(0, (tally?.sold ?? 0) - (sale?.items ?? 0));
+  const parts = ['sold', 'soldOut', 'refused', 'unanswered'] as const;
+  const orders = sale?.end?.orders ?? status?.orders;
+  const stock = sale?.end?.stock ?? status?.stock;
+  const age = status?.confirmedAt === undefined ? undefined : live.now - status.confirmedAt;
+  return (
+    <header>
+      <h2>{messages.panelTitles[mode]}</h2>
+      <p
+        class={`verdict ${verdict?.tone ?? 'none'}`}
+        data-kind={verdict?.kind}
+        data-sale={sale?.sale}
+        data-over={sale?.end !== undefined}
+        role="status"
+      >
+        {verdict
+          ? messages.verdict(verdict)
+          : messages.notStarted[mode === 'none' ? 'none' : 'lock']}
+      </p>
+      <div class="bar" aria-hidden="true">
+        {parts.map((part) => (
+          <i class={part} style={{ flexGrow: tally?.[part] ?? 0 }}>
+            {part === 'sold' && tally && (
+              <i class="excess" style={{ width: `${(100 * excess) / Math.max(1, tally.sold)}%` }} />
+            )}
+          </i>
+        ))}
+      </div>
+      <dl class="tally">
+        {parts.map((part) => (
+          <div class={part}>
+            <dt>{messages.tally[part]}</dt>
+            <dd>{tally ? tally[part].toLocaleString() : '–'}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="database">
+        {sale && (
+          <>
+            {messages.database(orders, stock)}
+            {!sale.end && age !== undefined && age > LIVE && (
+              <span class="old"> · {messages.lastRead(secondsOf(age))}</span>
+            )}
+          </>
+        )}
+      </p>
+    </header>
+  );
+}
+
+function useMedia(query: string): boolean {
+  const [matches, setMatches] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query);
+    const update = () => setMatches(list.matches);
+    update();
+    list.addEventListener('change', update);
+    return () => list.removeEventListener('change', update);
+  }, [query]);
+  return matches;
+}

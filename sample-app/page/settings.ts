@@ -1,0 +1,55 @@
+import type { LockMode, SaleSettings } from '../live/events.js';
+
+/** `both`: two sales at once, one without a lock and one with it. */
+export type Mode = 'both' | LockMode;
+
+export interface Settings extends SaleSettings {
+  readonly mode: Mode;
+}
+
+export const MODES: readonly Mode[] = ['both', 'none', 'lock', 'lingering', 'strict'];
+
+export const DEFAULTS: Settings = { mode: 'both', buyers: 400, items: 100, delay: [20, 60] };
+
+/** Largest numbers that the server accepts. */
+export const MAX_COUNT = 2_000;
+export const MAX_DELAY = 1_000;
+
+export function isValid({ buyers, items, delay: [from, to] }: Settings): boolean {
+  const isWhole = (value: number, least: number, most: number) =>
+    Number.isInteger(value) && value >= least && value <= most;
+  return (
+    isWhole(buyers, 1, MAX_COUNT) &&
+    isWhole(items, 1, MAX_COUNT) &&
+    isWhole(from, 0, MAX_DELAY) &&
+    isWhole(to, from, MAX_DELAY)
+  );
+}
+
+/** The settings of a link; those that it does not contain, or that are not valid, have their defaults. */
+export function settingsOf(search: string): Settings {
+  const query = new URLSearchParams(search);
+  const number = (name: string, otherwise: number) => Number(query.get(name) ?? otherwise);
+  const [from, to] = (query.get('delay') ?? DEFAULTS.delay.join('-')).split('-').map(Number);
+  const mode = query.get('mode') as Mode;
+  const settings: Settings = {
+    mode: MODES.includes(mode) ? mode : DEFAULTS.mode,
+    buyers: number('buyers', DEFAULTS.buyers),
+    items: number('items', DEFAULTS.items),
+    delay: [from!, to ?? from!],
+  };
+  return isValid(settings) ? settings : { ...DEFAULTS, mode: settings.mode };
+}
+
+/** Returns a link to the page with these settings. */
+export function linkTo(settings: Settings, base: string, language: string): string {
+  const url = new URL(base);
+  const { mode, buyers, items, delay } = settings;
+  url.search = '';
+  for (const [name, value] of Object.entries({ mode, buyers, items, delay: delay.join('-') })) {
+    url.searchParams.set(name, String(value));
+  }
+  url.searchParams.set('lang', language);
+  url.hash = '';
+  return url.href;
+}

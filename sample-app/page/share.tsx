@@ -1,0 +1,54 @@
+import { useRef, useState } from 'preact/hooks';
+import type { LiveRun } from './live-run.js';
+import type { Messages } from './messages/messages.js';
+import { drawPicture } from './share-picture.js';
+import type { ShownSale } from './sales.js';
+
+interface ShareProps {
+  messages: Messages;
+  headline: string;
+  live: LiveRun;
+  sales: readonly ShownSale[];
+  link: () => string;
+}
+
+/** The buttons that share a run. */
+export function Share({ messages, headline, live, sales, link }: ShareProps) {
+  const box = useRef<HTMLParagraphElement>(null);
+  const [isCopied, setCopied] = useState(false);
+  const save = async () => {
+    const canvas = drawPicture({ messages, headline, live, sales, element: box.current! });
+    const url = URL.createObjectURL(await toBlob(canvas));
+    Object.assign(document.createElement('a'), {
+      href: url,
+      download: messages.share.fileName,
+    }).click();
+    // The download has begun when the next task runs.
+    setTimeout(() => URL.revokeObjectURL(url));
+  };
+  const copy = async () => {
+    const url = link();
+    history.replaceState(undefined, '', url);
+    await navigator.clipboard?.writeText(url);
+    setCopied(true);
+  };
+  const isOver = sales.some(({ sale }) => sale?.end);
+  return (
+    <p class="share" ref={box}>
+      <button type="button" class="quiet" aria-disabled={!isOver} onClick={() => isOver && save()}>
+        {messages.share.picture}
+      </button>
+      <button type="button" class="quiet" onClick={copy}>
+        {messages.share.link}
+      </button>
+      <span class="spoken" role="status">
+        {isCopied ? messages.share.copied : ''}
+      </span>
+    </p>
+  );
+}
+
+const toBlob = (canvas: HTMLCanvasElement) =>
+  new Promise<Blob>((resolve, reject) =>
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error('no picture'))), 'image/png'),
+  );

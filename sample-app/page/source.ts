@@ -1,0 +1,42 @@
+import type { Hello, RunEvent, Status } from '../live/events.js';
+
+export interface SourceListener {
+  onHello: (hello: Hello) => void;
+  onEvents: (events: readonly RunEvent[]) => void;
+  onStatus: (status: Status) => void;
+}
+
+/** Where the events of the page come from: the server of the page, a recorded run or a simulation. */
+export interface Source {
+  /** Returns a function that disconnects. */
+  connect(listener: SourceListener): () => void;
+  /** Starts a sale or a scenario, or causes a fault. Resolves with the server's message if it refuses. */
+  post(path: string, body?: object): Promise<{ readonly refusal?: string } | undefined>;
+}
+
+/** The server of the page. */
+export const server: Source = {
+  connect({ onHello, onEvents, onStatus }) {
+    const stream = new EventSource('live/events');
+    const on = <T>(type: string, listener: (data: T) => void) =>
+      stream.addEventListener(type, ({ data }: MessageEvent<string>) => listener(JSON.parse(data)));
+    on('hello', onHello);
+    on('events', onEvents);
+    on('status', onStatus);
+    return () => stream.close();
+  },
+  async post(path, body = {}) {
+    try {
+      const answer = await fetch(`live/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      if (answer.ok) return undefined;
+      const { message } = (await answer.json()) as { message?: string };
+      return { refusal: message };
+    } catch {
+      return {};
+    }
+  },
+};
