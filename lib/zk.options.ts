@@ -28,9 +28,9 @@ const DEFAULT_WARN_AFTER = 30_000;
  * @publicApi
  */
 export interface ZkNestOptions {
-  /** Defaults for options that a call or a decorator leaves out. */
+  /** Defaults for options that a call or a decorator leaves out. Default: those of each option. */
   defaults?: LeaseDefaults | undefined;
-  /** Elections to join when the application starts, besides those that decorators name. */
+  /** Elections to join when the application starts, besides those that decorators name. Default: none. */
   elections?: ElectionAtStart[] | undefined;
   /**
    * Id of this instance in elections, as other instances see it; for example its network address. Default:
@@ -39,8 +39,8 @@ export interface ZkNestOptions {
   participantId?: string | undefined;
   /**
    * True connects in the background: the application starts even if no server replies, and the next acquire
-   * connects again. By default the application starts after the connect, and fails to start without it when the option
-   * `retry` gives up: after about 9 seconds on a closed port.
+   * connects again. False starts the application after the connect, and fails the start when the option `retry` gives up:
+   * after about 9 seconds on a closed port. Default false.
    */
   lazyConnection?: boolean | undefined;
   /**
@@ -49,11 +49,11 @@ export interface ZkNestOptions {
    * remaining leases. Default 10,000.
    */
   shutdownTimeout?: number | undefined;
-  /** When the log warns about long waits and holds. The warning names the key and the holders. */
+  /** When the log warns about long waits and holds. The warning names the key and the holders. Default: after 30,000 ms. */
   warnAfter?: WarnAfter | undefined;
   /** True also logs each grant and each release, at the level `debug`. Default false. */
   logLeases?: boolean | undefined;
-  /** Replaces errors that the decorators raise on handlers; see {@link ErrorMapping}. */
+  /** Replaces errors that the decorators raise on handlers; see {@link ErrorMapping}. Default: no replacement. */
   mapError?: ErrorMapping | undefined;
 }
 
@@ -69,7 +69,7 @@ export type ZkModuleOptions = ZkNestOptions &
     | (Pick<ZkClientOptions, 'connectString'> & {
         /**
          * Starts a ZooKeeper server in this process, for development and tests. It stores nothing on disk. If it is not
-         * false, `connectString` is not used: `embedded: process.env.NODE_ENV === 'development'`.
+         * false, `connectString` is not used: `embedded: process.env.NODE_ENV === 'development'`. Default false.
          */
         embedded?: boolean | EmbeddedZooKeeperOptions | undefined;
       })
@@ -97,7 +97,10 @@ export const ZK_OPTIONS: readonly string[] = [
  * @publicApi
  */
 export interface ZkModuleExtras {
-  /** Name of the connection, for applications with several; see getLockServiceToken and the decorators' `connection`. */
+  /**
+   * Name of the connection, for applications with several; see {@link getLockServiceToken} and the decorators' `connection`.
+   * Default: the connection has no name.
+   */
   name?: string | undefined;
   /** False makes the connection visible only to modules that import this one. Default true. */
   isGlobal?: boolean | undefined;
@@ -118,13 +121,24 @@ export interface ZkOptionsFactory {
  *
  * @publicApi
  */
-export type ZkModuleAsyncOptions = {
-  [Option in 'imports' | 'inject' | 'useFactory' | 'provideInjectionTokensFrom']?:
-    ConfigurableModuleAsyncOptions<ZkModuleOptions>[Option] | undefined;
-} & ZkModuleExtras & {
-    useClass?: Type<ZkOptionsFactory> | undefined;
-    useExisting?: Type<ZkOptionsFactory> | undefined;
-  };
+export interface ZkModuleAsyncOptions extends ZkModuleExtras {
+  /** Modules that export the providers of `inject`. Default: none, which is enough for global modules. */
+  imports?: ConfigurableModuleAsyncOptions<ZkModuleOptions>['imports'] | undefined;
+  /** The providers that `useFactory` receives as its arguments, in this order. Default: none. */
+  inject?: ConfigurableModuleAsyncOptions<ZkModuleOptions>['inject'] | undefined;
+  /**
+   * Returns the options, or a promise of them. Pass exactly one of `useFactory`, `useClass` and `useExisting`.
+   * Default: none.
+   */
+  useFactory?: ConfigurableModuleAsyncOptions<ZkModuleOptions>['useFactory'] | undefined;
+  /** A class that Nest creates. Its `createZkOptions` returns the options. Default: none. */
+  useClass?: Type<ZkOptionsFactory> | undefined;
+  /** A provider of one of the `imports`. Its `createZkOptions` returns the options. Default: none. */
+  useExisting?: Type<ZkOptionsFactory> | undefined;
+  /** Providers of Nest's `provideInjectionTokensFrom`, which `inject` and `useClass` may use. Default: none. */
+  provideInjectionTokensFrom?:
+    ConfigurableModuleAsyncOptions<ZkModuleOptions>['provideInjectionTokensFrom'] | undefined;
+}
 
 /** The checked options with their defaults. ZkClient checks those in `client`. */
 export interface ZkSettings {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { blocksOf, pages } from './docs/blocks.mjs';
 import { compile } from './docs/compile.mjs';
 import { brokenLinks } from './docs/links.mjs';
+import { referenceProblems } from './docs/reference/pages.js';
 import { run, runTests } from './docs/run.mjs';
 import { readOptions } from './options.js';
 import { root } from './packed.mjs';
@@ -12,7 +13,8 @@ readOptions({
   name: 'check:docs',
   about: `Checks the pages of the repository's root, of sample-app/ and of docs/: TypeScript compiles against the
 published types, examples without Nest run on the embedded server, those of docs/guides/simulation.md run in Vitest,
-JSON parses, and each \`npm run\` command and each link exists.
+JSON parses, each \`npm run\` command and each link exists, and docs/reference/ has each option, error, metric and log line
+of the source.
 
 The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
   options: {},
@@ -34,6 +36,7 @@ const failures = [
   ...all.flatMap(unknownCommands),
   ...blocks.flatMap(badJson),
   ...compile(typescript),
+  ...(await referenceProblems()),
 ];
 await run(runnable).catch((error) => failures.push(error.message));
 await runTests(tests).catch((error) => failures.push(error.message));

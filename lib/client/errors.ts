@@ -24,6 +24,9 @@ export abstract class CoordinationError extends Error {
 
 /**
  * An option or argument is invalid. The message names it and its value.
+ * Cause: an option has the wrong type or is out of range, is unknown, or contradicts another option.
+ * Remedy: correct the value that the message names. If it comes from an environment variable, check that the variable
+ * is set.
  *
  * @publicApi
  */
@@ -50,6 +53,8 @@ export class BadOptionError extends CoordinationError {
  * The key of a lock or a semaphore, or the name of an election, is empty, too long or contains NUL, or a list of keys is
  * empty or contains a key twice. A handler answers it with 400, because keys are usually made from requests. A key that is
  * no string is a BadOptionError.
+ * Cause: the value of a request from which the key is made is empty or too long, or a list contains it twice.
+ * Remedy: validate the request before the lock is acquired, or correct the function that makes the key.
  *
  * @publicApi
  */
@@ -59,6 +64,9 @@ export class BadKeyError extends BadOptionError {
 
 /**
  * No server replied within the retry policy, or the connection broke before a request got a reply.
+ * Cause: the address is wrong, no server runs there, the network is broken, or the ensemble has no majority.
+ * Remedy: check `connectString` and the servers, and try again. After a write with `maybeApplied: true`, read the znode
+ * before you repeat the write.
  *
  * @publicApi
  */
@@ -81,6 +89,9 @@ export class ConnectionError extends CoordinationError {
 
 /**
  * The session ended: the ensemble expired it, or this client had no reply for so long that it may have.
+ * Cause: the process was paused, or its connection was lost, for about as long as the session timeout.
+ * Remedy: call again, because the client connects with a new session. If such pauses are normal, raise
+ * `sessionTimeout`.
  *
  * @publicApi
  */
@@ -90,6 +101,9 @@ export class SessionExpiredError extends CoordinationError {
 
 /**
  * The ACL of a znode denies the operation, or the ensemble refused the client's credentials.
+ * Cause: the option `auth` is missing or has other credentials than the ACL of the znode names, or the ACL lacks a
+ * right.
+ * Remedy: give all clients the same `auth` and `acl`, or correct the ACL of the znode that the message names.
  *
  * @publicApi
  */
@@ -99,6 +113,8 @@ export class NotAuthorizedError extends CoordinationError {
 
 /**
  * The client was closed, or the application is shutting down.
+ * Cause: the call began, or was waiting, when the client was closed or the application began to shut down.
+ * Remedy: do not repeat the call in this process. The caller can repeat its request on another instance.
  *
  * @publicApi
  */
@@ -108,6 +124,8 @@ export class ShuttingDownError extends CoordinationError {
 
 /**
  * An AbortSignal of the caller cancelled a wait. `cause` is the signal's reason.
+ * Cause: the caller's code aborted its signal, or the HTTP client of a handler disconnected during the wait.
+ * Remedy: none, because nobody waits for the result any more.
  *
  * @publicApi
  */
@@ -128,6 +146,9 @@ export type NodeErrorCode =
 /**
  * ZooKeeper refused an operation on a znode. `code` is the reason, `serverCode` is ZooKeeper's number
  * for it (-101 for NO_NODE).
+ * Cause: the znode does not exist or exists already, has another version, has children, or has an ACL that is not
+ * valid.
+ * Remedy: decide by `code` in the code that called the client. The recipes handle these codes themselves.
  *
  * @publicApi
  */

@@ -39,8 +39,8 @@ export interface ZkClientOptions {
   /** How connection failures are retried; default `{ type: 'exponential' }`. */
   retry?: RetryPolicy | undefined;
   /**
-   * When leases and leadership are given up. `'session'` (default): when the session is over or may be.
-   * `'standard'`: as soon as the connection is lost, like Curator's StandardConnectionStateErrorPolicy.
+   * When leases and leadership are given up. `'session'`: when the session is over or may be. `'standard'`: as soon as the
+   * connection is lost, like Curator's StandardConnectionStateErrorPolicy. Default `'session'`.
    */
   policy?: ConnectionPolicy | undefined;
   /**
@@ -51,6 +51,7 @@ export interface ZkClientOptions {
   /**
    * Encrypts the connections. The options of Node's `tls.connect`, such as `ca`, and `cert` and `key` if the
    * ensemble requires a client certificate. `{}` trusts Node's default authorities. Wire transport only.
+   * Default: no encryption.
    */
   tls?: TlsOptions | undefined;
   /**

@@ -17,19 +17,22 @@ export type RetryPolicy =
       baseDelay?: number | undefined;
       /** The maximum of the limit, milliseconds; default 3,000, or `baseDelay` if that is more. */
       maxDelay?: number | undefined;
-      /** Attempts after the first one; default 10: about 9 seconds of waiting on average, 18 at most. */
+      /**
+       * The number of attempts after the first one. The default waits for about 9 seconds on average, and 18 at most.
+       * Default 10.
+       */
       maxRetries?: number | undefined;
     }
   | {
       type: 'fixed';
-      /** Milliseconds. */
+      /** The time before each attempt, milliseconds. */
       delay: number;
-      /** Attempts after the first one; default 10. */
+      /** The number of attempts after the first one; default 10. */
       maxRetries?: number | undefined;
     }
   | {
       type: 'forever';
-      /** Milliseconds. */
+      /** The time before each attempt, milliseconds. */
       delay: number;
     }
   | { type: 'none' }

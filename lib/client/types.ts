@@ -41,6 +41,7 @@ export type CreateMode =
  * @publicApi
  */
 export interface Acl {
+  /** How a client proves who it is. */
   scheme: 'world' | 'auth' | 'digest' | 'ip';
   /**
    * `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an IP address or
@@ -57,6 +58,7 @@ export interface Acl {
  * @publicApi
  */
 export interface Auth {
+  /** The only scheme that is supported. */
   scheme: 'digest';
   /** Not empty, without `:` and NUL. */
   user: string;

@@ -48,7 +48,7 @@ export interface LeaseDecoratorOptions extends Omit<LeaseOptions, 'signal'> {
    * have run at the same time: `'throw'`, the default, rejects with the LeaseLostError.
    */
   onLost?: 'throw' | 'ignore' | undefined;
-  /** The `name` of the ZkModule connection to lock on. */
+  /** The `name` of the ZkModule connection to lock on. Default: the connection without a name. */
   connection?: string | undefined;
 }
 

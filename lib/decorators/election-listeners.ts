@@ -15,7 +15,7 @@ const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
  * @publicApi
  */
 export interface ElectionListenerOptions {
-  /** The `name` of the ZkModule connection for the election. */
+  /** The `name` of the ZkModule connection for the election. Default: the connection without a name. */
   connection?: string | undefined;
 }
 

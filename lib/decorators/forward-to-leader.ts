@@ -9,6 +9,10 @@ import { MisuseError } from './requirement.js';
 
 /**
  * A request was forwarded to the leader, and the leader did not answer. It may have been handled.
+ * Cause: the leader stopped, does not listen at the URL that is its `participantId`, or did not begin its answer within
+ * 60 seconds.
+ * Remedy: check that each instance can reach the `participantId` of the others. Repeat the request only if it may run
+ * twice.
  *
  * @publicApi
  */

@@ -31,6 +31,7 @@ export interface NotLeaderCall {
  * @publicApi
  */
 export interface LeaderOnlyOptions {
+  /** The name of the election. */
   election: string;
   /**
    * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
@@ -41,7 +42,7 @@ export interface LeaderOnlyOptions {
    * leader does not answer (502), and with a NotLeaderError if nobody leads or after three hops. The result of a
    * function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
    * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
-   * because no type distinguishes handlers from other methods.
+   * because no type distinguishes handlers from other methods. Default: `'throw'` on handlers, else `'skip'`.
    */
   otherwise?: 'skip' | 'throw' | 'forward' | ((call: NotLeaderCall) => unknown) | undefined;
   /**
@@ -49,7 +50,7 @@ export interface LeaderOnlyOptions {
    * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
    */
   onLost?: 'throw' | 'ignore' | undefined;
-  /** The `name` of the ZkModule connection for the election. */
+  /** The `name` of the ZkModule connection for the election. Default: the connection without a name. */
   connection?: string | undefined;
 }
 

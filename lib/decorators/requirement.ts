@@ -135,6 +135,9 @@ export function copyMetadata(from: object, to: object): void {
 
 /**
  * A decorator is used where it cannot work. The message names the method and what to change. The method was not run.
+ * Cause: the method, its class or its provider does not allow the decorator, or the provider of a lock is a mock
+ * without an implementation.
+ * Remedy: change the method as the message says.
  *
  * @publicApi
  */

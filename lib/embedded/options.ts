@@ -4,39 +4,40 @@
  * @publicApi
  */
 export interface EmbeddedZooKeeperOptions {
-  /** 0 lets the system choose a free port. Default 0. */
+  /** The port number. 0 lets the system choose a free port. Default 0. */
   port?: number | undefined;
-  /** The address to listen on. Default `127.0.0.1`: only this machine can connect. */
+  /** The address to listen on. With the default, only this machine can connect. Default `127.0.0.1`. */
   host?: string | undefined;
   /**
-   * Milliseconds. Sessions expire at whole ticks. Default 500, a quarter of the real server's, so that the server
-   * grants short session timeouts as requested.
+   * Milliseconds. Sessions expire at whole ticks. The default is a quarter of the real server's, so that the server grants
+   * short session timeouts as requested. Default 500.
    */
   tickTime?: number | undefined;
-  /** Milliseconds. A client that requests less gets this. Default 2 ticks. */
+  /** The minimum session timeout, milliseconds. A client that requests less gets this. Default 2 ticks. */
   minSessionTimeout?: number | undefined;
-  /** Milliseconds. A client that requests more gets this. Default 20 ticks, but at least 60,000. */
+  /** The maximum session timeout, milliseconds. A client that requests more gets this. Default 20 ticks, but at least 60,000. */
   maxSessionTimeout?: number | undefined;
   /**
    * Milliseconds between two checks, each of which removes the containers that have lost their last child and the
-   * TTL nodes that have expired. The real server's `znode.container.checkIntervalMs`. Default 60,000, as there;
-   * a test that waits for a removal sets less.
+   * TTL nodes that have expired. The real server's `znode.container.checkIntervalMs`, with the same default. A test that
+   * waits for a removal sets less. Default 60,000.
    */
   containerCheckInterval?: number | undefined;
   /**
    * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`. `srvr`
-   * is always answered. Default `['srvr']`, as there, so that a program that needs another word fails here first.
+   * is always answered. The default is the same as there, so that a program that needs another word fails here first.
+   * Default `['srvr']`.
    */
   fourLetterWords?: readonly string[] | undefined;
   /**
-   * The connections that clients of one address may have; further ones are closed at once. 0 sets no limit.
-   * Default 0: the real server's default of 60 concerns one machine, and here all clients are on the same one.
+   * The number of connections that clients of one address may have; further ones are closed at once. 0 sets no limit,
+   * because all clients are on one machine here. The real server's default is 60. Default 0.
    */
   maxClientCnxns?: number | undefined;
   /**
    * `user:hash`, where the hash is that of a digest ACL: a client that authenticates as this user with scheme
    * `digest` passes every ACL. The real server's `zookeeper.DigestAuthenticationProvider.superDigest`. Default:
-   * there is no superuser.
+   * none.
    */
   superDigest?: string | undefined;
 }

@@ -16,11 +16,11 @@ const VERSION = '0.1.0';
 export interface ZookeeperInstrumentationConfig {
   /** False records nothing until {@link ZookeeperInstrumentation.enable} is called. Default true. */
   enabled?: boolean | undefined;
-  /** Default: the global provider. */
+  /** The provider of the spans. Default: the global provider. */
   tracerProvider?: TracerProvider | undefined;
   /**
-   * Default: the global provider at the time of {@link ZookeeperInstrumentation.enable}. Register the global
-   * provider before that, or pass the provider here.
+   * The provider of the metrics. Register the global provider before {@link ZookeeperInstrumentation.enable} is called, or
+   * pass the provider here. Default: the global provider at the time of that call.
    */
   meterProvider?: MeterProvider | undefined;
 }

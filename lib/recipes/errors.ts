@@ -3,6 +3,8 @@ import type { DeadlockMember } from './types.js';
 
 /**
  * Others held the lock, and the caller did not wait (`wait: 0`).
+ * Cause: another caller of this process or of another one holds the lock, or all permits are taken.
+ * Remedy: try again later, pass a `wait`, or report the conflict to the client.
  *
  * @publicApi
  */
@@ -12,6 +14,9 @@ export class LockBusyError extends CoordinationError {
 
 /**
  * The lock was not granted, or the election not won, within `wait` milliseconds.
+ * Cause: the callers ahead hold the lock for longer than `wait` in total, or a holder hangs.
+ * Remedy: read the holders with `participants()` or the command line. Shorten the work under the lock, pass a longer
+ * `wait`, or limit each hold with `holdAtMost`.
  *
  * @publicApi
  */
@@ -21,6 +26,10 @@ export class LockTimeoutError extends CoordinationError {
 
 /**
  * The lease ended before it was released, because of its `cause`. Another process may hold the lock by now.
+ * Cause: the session ended, the connection was lost under the policy `standard`, `holdAtMost` was over, or the znode of
+ * the holder was deleted.
+ * Remedy: stop the work when `lease.signal` aborts, and pass `lease.fencingToken` to the store, so that it refuses a
+ * late write. Then acquire the lock again.
  *
  * @publicApi
  */
@@ -30,6 +39,8 @@ export class LeaseLostError extends CoordinationError {
 
 /**
  * The reason of the signal `lease.revocation`: somebody asked the holder to release the lock. It is not thrown.
+ * Cause: another process called `revoke()`, or somebody ran the command `revoke`.
+ * Remedy: release the lock as soon as the work allows it.
  *
  * @publicApi
  */
@@ -39,6 +50,9 @@ export class LockRevokedError extends CoordinationError {
 
 /**
  * This instance does not lead the election.
+ * Cause: another instance leads, nobody leads at the moment, or this instance lost the leadership or gave it up.
+ * Remedy: call the leader (`otherwise: 'forward'`), skip the call, or try again later. Work of a term stops when the
+ * signal of the term aborts.
  *
  * @publicApi
  */
@@ -49,6 +63,8 @@ export class NotLeaderError extends CoordinationError {
 /**
  * The state of a leader latch or selector does not allow the call: it was started twice, or used after its close.
  * Curator's IllegalStateException.
+ * Cause: the code called `start()` twice, or called a method before `start()` or after `close()`.
+ * Remedy: start each latch or selector once. After a close, create a new one.
  *
  * @publicApi
  */
@@ -58,6 +74,10 @@ export class IllegalStateError extends CoordinationError {
 
 /**
  * The asynchronous call chain of the caller holds the lock already, so the wait would never end.
+ * Cause: a nested `acquire()`, which never re-enters; a nested acquire of a lock that is not reentrant; or a reader
+ * that asks for `'write'`.
+ * Remedy: use `withLock()`, which re-enters, or release the lock first. Start work that the caller does not await with
+ * `runDetached()`.
  *
  * @publicApi
  */
@@ -69,6 +89,10 @@ export class SelfDeadlockError extends CoordinationError {
  * The path contains znodes of another recipe, or the znode of a SharedCount has data of another format. Two recipes on one
  * path would not exclude each other. All users of the path get this error, because none of them can know which recipe is
  * the intended one.
+ * Cause: one caller uses the path with one recipe, and another caller with another one: for example a key with `mode:
+ * 'read'`, and the same key without `mode`.
+ * Remedy: use a key of its own for each recipe. Stop the callers of the wrong recipe; their znodes end with their
+ * sessions.
  *
  * @publicApi
  */
@@ -79,6 +103,8 @@ export class RecipeConflictError extends CoordinationError {
 /**
  * The sequence numbers under this path are used up, so all later znodes would have the same number. Delete the path while
  * nobody uses it, or use another one.
+ * Cause: ZooKeeper counts the children of a znode with 32 bits, and 2,147,483,647 of them were created.
+ * Remedy: stop the users of the path, and delete the path.
  *
  * @publicApi
  */
@@ -89,6 +115,9 @@ export class SequenceExhaustedError extends CoordinationError {
 /**
  * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits. The cycle would never end, unless one
  * of the holders does not await its wait. Release the locks that are held, and try again.
+ * Cause: the call chain of each member of `cycle` waits for a lock that the next member holds.
+ * Remedy: release the locks and try again. To avoid the cycle, acquire the locks in the same order everywhere, or
+ * together with a list of keys.
  *
  * @publicApi
  */

@@ -18,7 +18,7 @@ import type { LeaseTerm, Term } from './term.js';
  * @publicApi
  */
 export interface LeaderSelectorOptions extends CandidateOptions {
-  /** Whether it joins the queue again after each term, until it is closed. Default false: one term per `requeue()`. */
+  /** Whether it joins the queue again after each term, until it is closed. If false, each `requeue()` is for one term. Default false. */
   autoRequeue?: boolean | undefined;
 }
 
@@ -37,6 +37,8 @@ export type TakeLeadership = (term: Term) => void | Promise<void>;
 /**
  * An error that `takeLeadership` throws to give the leadership up without a report. Curator's
  * CancelLeadershipException.
+ * Cause: `takeLeadership` of the application throws it.
+ * Remedy: none. The selector releases the leadership and does not report the error.
  *
  * @publicApi
  */

@@ -102,7 +102,7 @@ export interface AcquireOptions {
    * connected server does not reply.
    */
   wait?: number | undefined;
-  /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. */
+  /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. Default: none. */
   signal?: AbortSignal | undefined;
   /**
    * Milliseconds after the grant for which the lock stays taken, even if it is released earlier, so that a short job does

@@ -18,11 +18,11 @@ export type GrantKind = 'cold' | 'handed-over' | 'lingering' | 'shared' | 're-en
  * @publicApi
  */
 export interface HolderDetails {
-  /** The name of the service or instance. */
+  /** The name of the service or instance. Default: none. */
   name?: string | undefined;
-  /** A text for people. */
+  /** A text for people. Default: none. */
   text?: string | undefined;
-  /** Any value that JSON can express. */
+  /** Any value that JSON can express. Default: none. */
   data?: unknown;
 }
 

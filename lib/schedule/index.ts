@@ -10,7 +10,7 @@ import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.de
  * @publicApi
  */
 export type CronOnLeaderOptions = CronOptions & {
-  /** Default `'cron'`: one instance runs all jobs that name no election. */
+  /** The name of the election. One instance runs all jobs that name no election. Default `'cron'`. */
   election?: string | undefined;
 } & Pick<LeaderOnlyOptions, 'connection'>;
 

@@ -9,7 +9,7 @@ import { checkKey } from './keys.js';
  * @publicApi
  */
 export interface ElectionOptions extends Pick<CandidateOptions, 'id' | 'priority'> {
-  /** The exact znode to use instead of `<namespace>/elections/<election>`, to share it with a Curator service. */
+  /** The exact znode to use, to share it with a Curator service. Default: `<namespace>/elections/<election>`. */
   path?: string | undefined;
 }
 

@@ -26,12 +26,13 @@ import { type Admission, LeaseTracker } from './lease-tracker.js';
 export interface LeaseOptions extends AcquireOptions {
   /**
    * The exact znode to use instead of one made from the key, to share it with a Curator service. An
-   * absolute path; the connection's namespace is not prepended.
+   * absolute path; the connection's namespace is not prepended. Default: `<namespace>/locks/<key>`, or
+   * `<namespace>/semaphores/<key>`.
    */
   path?: string | undefined;
   /**
    * Called when another client asks for the lease back; see {@link Lease.revocation}. The function
-   * decides whether to release the lease. An error that it throws becomes a process warning.
+   * decides whether to release the lease. An error that it throws becomes a process warning. Default: none.
    */
   onRevoke?: ((lease: Lease) => void | Promise<void>) | undefined;
 }
@@ -46,13 +47,13 @@ export interface LeaseDefaults {
   wait?: number | undefined;
   /** Milliseconds after which a lease is lost. Default Infinity. */
   holdAtMost?: number | undefined;
-  /** Default `'handover'`. */
+  /** The order of the callers of one process; see {@link AcquireOptions.fairness}. Default `'handover'`. */
   fairness?: AcquireOptions['fairness'] | undefined;
-  /** Milliseconds; default 0. */
+  /** Milliseconds for which the znode stays after a release; see {@link AcquireOptions.linger}. Default 0. */
   linger?: number | undefined;
-  /** Default `'report'`. */
+  /** What happens to a wait in a cycle of waits; see {@link AcquireOptions.onDeadlock}. Default `'report'`. */
   onDeadlock?: AcquireOptions['onDeadlock'] | undefined;
-  /** Details about this application's holders that others see. A call's `details` are merged into them. */
+  /** Details about this application's holders that others see. A call's `details` are merged into them. Default: none. */
   details?: HolderDetails | undefined;
 }
 

@@ -39,8 +39,8 @@ export type LockMode = 'exclusive' | 'read' | 'write';
  */
 export interface LockOptions extends LeaseOptions {
   /**
-   * Default `'exclusive'`. The holder of the `'write'` lock may also acquire the `'read'` lock of the same
-   * key. A reader that asks for `'write'` is rejected, because it would wait for itself.
+   * What the lock excludes. The holder of the `'write'` lock may also acquire the `'read'` lock of the same key. A reader
+   * that asks for `'write'` is rejected, because it would wait for itself. Default `'exclusive'`.
    */
   mode?: LockMode | undefined;
   /** False rejects an acquire of a lock that the call chain already holds. Default true. */

@@ -30,7 +30,7 @@ export interface SemaphoreQuery {
    * that {@link SemaphoreService.setPermits} set.
    */
   permits: number | 'shared';
-  /** The exact znode to use instead of `<namespace>/semaphores/<key>`. */
+  /** The exact znode to use. Default: `<namespace>/semaphores/<key>`. */
   path?: string | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface SemaphoreQuery {
  * @publicApi
  */
 export interface AcquirePermitOptions extends LeaseOptions, SemaphoreQuery {
-  /** Number of permits to acquire, all or none. Default 1. */
+  /** The number of permits to acquire, all or none. Default 1. */
   count?: number | undefined;
 }
 

@@ -6,11 +6,11 @@ import { inspect } from 'node:util';
  * @publicApi
  */
 export interface SimulationOptions {
-  /** A whole number from 0 to 2^32 − 1. The same seed repeats the same run. Default: a random number. */
+  /** A whole number from 0 to 2^32 − 1. The same seed repeats the same run. Default: random. */
   seed?: number | undefined;
   /**
-   * Virtual milliseconds after which a scenario fails if it has not ended. Default 3,600,000 (one hour). An hour with
-   * few events takes less than a second of real time.
+   * Virtual milliseconds after which a scenario fails if it has not ended. An hour with few events takes less than a
+   * second of real time. Default 3,600,000 (one hour).
    */
   limit?: number | undefined;
   /** The number of servers, 1 to 7. The ensemble needs a majority of them. Default 1. */
@@ -29,7 +29,7 @@ export interface SimulationOptions {
   lag?: readonly [min: number, max: number] | undefined;
   /**
    * The number of ticks, 1 to 100, for which an isolated server still answers reads; see `SimulatedServer.isolate()`.
-   * Default 5, as in ZooKeeper's sample configuration.
+   * ZooKeeper's sample configuration has the same default. Default 5.
    */
   syncLimit?: number | undefined;
 }

@@ -14,7 +14,13 @@ import type { Event, Scheduler } from './scheduler.js';
 /** The greatest step of a wall clock in milliseconds, about 100 years. */
 const MAX_CLOCK_STEP = 3.2e12;
 
-/** The error with which `run()` rejects if the process crashes before the function has ended. */
+/**
+ * The error with which `run()` rejects if the process crashes before the function has ended.
+ * Cause: the scenario called `crash()` of the process.
+ * Remedy: none. A scenario that crashes a process handles the rejection of its `run()`.
+ *
+ * @publicApi
+ */
 export class ProcessCrashedError extends Error {
   override readonly name = 'ProcessCrashedError';
 }

@@ -41,6 +41,8 @@ export interface SimulationResult<T> {
  *
  * `cause` is the error of the scenario or of the code under test. If the code under test started real I/O, the stack
  * of `cause` shows the code that started it, and `cause.cause` is the other error of the simulation, if there was one.
+ * Cause: the scenario failed an assertion, the code under test threw, started real I/O, or did not end within `limit`.
+ * Remedy: run the simulation again with the `seed` of the error, and read `cause` and `trace`.
  *
  * @publicApi
  */

@@ -1,12 +1,11 @@
-import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { listen, typedChannel } from '../../../client/diagnostics.js';
 import type { Session, ZkClient } from '../../../client/index.js';
 import { checkFunction } from '../../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../../types.js';
 import { readParticipants } from '../participants.js';
 import type { Cycle } from './search.js';
 
-const NAME = 'nestjs-zookeeper:deadlock';
-const deadlocks = channel(NAME);
+const deadlocks = typedChannel<Deadlock>('nestjs-zookeeper:deadlock');
 
 const UNAWAITED =
   'If a holder does not await its wait, this is no deadlock: start such a branch with runDetached()';
@@ -26,17 +25,14 @@ export function onDeadlock(
   { client }: { client?: ZkClient } = {},
 ): () => void {
   checkFunction(listener, 'listener');
-  const notify = (message: unknown) => {
-    const deadlock = message as Deadlock;
+  return listen(deadlocks, (deadlock) => {
     if (client !== undefined && deadlock.client !== client) return;
     try {
       listener(deadlock);
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error));
     }
-  };
-  subscribe(NAME, notify);
-  return () => void unsubscribe(NAME, notify);
+  });
 }
 
 export function publish(deadlock: Deadlock): void {

@@ -1,0 +1,120 @@
+import ts from 'typescript';
+import { code, paragraphsOf, type Source, table } from './source.js';
+
+/** The kinds of the methods of a meter. */
+const KINDS: ReadonlyMap<string, string> = new Map([
+  ['createCounter', 'counter'],
+  ['createHistogram', 'histogram'],
+  ['createObservableUpDownCounter', 'up-down counter'],
+]);
+
+/** Returns a table of the metrics that lib/opentelemetry creates. */
+export function metricTable(source: Source): string {
+  const rows: string[][] = [];
+  visitCalls(source, (call) => {
+    const { expression: callee } = call;
+    const kind = ts.isPropertyAccessExpression(callee) ? KINDS.get(callee.name.text) : undefined;
+    if (!kind) return;
+    const [name, options] = call.arguments;
+    const { description, unit } = Object.fromEntries(
+      (options as ts.ObjectLiteralExpression).properties
+        .filter(ts.isPropertyAssignment)
+        .map(({ name: key, initializer }) => [key.getText(), initializer]),
+    ) as Record<string, ts.StringLiteral>;
+    rows.push([
+      code((name as ts.StringLiteral).text),
+      kind,
+      code(unit!.text),
+      attributesOf(source, call).map(code).join(', '),
+      description!.text,
+    ]);
+  });
+  return table(['Metric', 'Kind', 'Unit', 'Attributes', 'Meaning'], rows.sort());
+}
+
+/** Returns the names of the spans and attributes in lib/opentelemetry: its strings that begin as one. */
+export function telemetryNames({ files }: Source): Set<string> {
+  const names = new Set<string>();
+  const visit = (node: ts.Node): void => {
+    if (ts.isStringLiteral(node) && /^(zookeeper|error)\.[a-z]/.test(node.text))
+      names.add(node.text);
+    ts.forEachChild(node, visit);
+  };
+  for (const file of files) if (file.fileName.includes('/lib/opentelemetry/')) visit(file);
+  return names;
+}
+
+/** Returns a table of the channels of `node:diagnostics_channel` on which lib/ publishes. */
+export function channelTable(source: Source): string {
+  const { checker } = source;
+  const rows = new Map<string, string[]>();
+  visitCalls(source, (call) => {
+    const [type] = call.typeArguments ?? [];
+    if (call.expression.getText() !== 'typedChannel' || !type || !ts.isTypeReferenceNode(type))
+      return;
+    const name = checker.getTypeAtLocation(call.arguments[0]!);
+    if (!name.isStringLiteral()) throw new Error(`the name of ${call.getText()} is not known`);
+    const alias = checker.getSymbolAtLocation(type.typeName)!;
+    const message = alias.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(alias) : alias;
+    const members = checker.getTypeFromTypeNode(type);
+    const events = checker.getPropertyOfType(members, 'event');
+    const isExported = source.exports.has(message.name);
+    rows.set(name.value, [
+      code(name.value),
+      isExported
+        ? code(message.name)
+        : members
+            .getProperties()
+            .map((one) => code(one.name))
+            .join(', '),
+      events ? literals(checker.getTypeOfSymbol(events)).map(code).join(', ') : '',
+      paragraphsOf(source, message)
+        .join(' ')
+        .replace(/^A message(?: on the channel `[^`]+`)?[:.] (.)/, (_, first: string) =>
+          first.toUpperCase(),
+        ),
+    ]);
+  });
+  return table(['Channel', 'Message', 'Events', 'Published'], [...rows.values()].sort());
+}
+
+/** Returns the names of the attributes that are recorded in the statement list of a metric's creation. */
+function attributesOf({ checker }: Source, creation: ts.CallExpression): string[] {
+  const variable = (creation.parent as ts.VariableDeclaration).name.getText();
+  let scope: ts.Node = creation;
+  while (!ts.isBlock(scope)) scope = scope.parent;
+  const names: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (
+      ts.isCallExpression(node) &&
+      /^(\w+)\.(add|record|observe)$/.test(node.expression.getText())
+    ) {
+      const [receiver, method] = node.expression.getText().split('.');
+      const observable = creation.expression.getText().includes('Observable');
+      const [, attributes] = node.arguments;
+      if ((method === 'observe' ? observable : receiver === variable) && attributes) {
+        for (const { name } of (attributes as ts.ObjectLiteralExpression).properties) {
+          const { expression } = name as ts.ComputedPropertyName;
+          names.push((checker.getTypeAtLocation(expression) as ts.StringLiteralType).value);
+        }
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(scope);
+  return names;
+}
+
+function literals(type: ts.Type): string[] {
+  return (type.isUnion() ? type.types : [type]).flatMap((one) =>
+    one.isStringLiteral() ? [one.value] : [],
+  );
+}
+
+function visitCalls({ files }: Source, visitor: (call: ts.CallExpression) => void): void {
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node)) visitor(node);
+    ts.forEachChild(node, visit);
+  };
+  files.forEach(visit);
+}
