@@ -4,6 +4,8 @@ interface Grant {
   readonly token: bigint;
   /** The instance has noticed that its session ended. */
   lost?: boolean;
+  /** When the instance released it. */
+  releasedAt?: number;
 }
 
 /** The latest grant of each lock, from the events of all instances. */
@@ -16,8 +18,9 @@ export class LockHolders {
     if (!latest || grant.token > latest.token) this.grants.set(key, grant);
   }
 
-  released(key: string, lease: string): void {
-    if (this.grants.get(key)?.lease === lease) this.grants.delete(key);
+  released(key: string, lease: string, at: number): void {
+    const grant = this.grants.get(key);
+    if (grant?.lease === lease) grant.releasedAt = at;
   }
 
   lost(key: string, lease: string): void {
@@ -25,14 +28,17 @@ export class LockHolders {
     if (grant?.lease === lease) grant.lost = true;
   }
 
-  /** Whether the instance has the latest grant of a lock: until it releases it, or another is granted it. */
-  hasLatestGrant(instance: number): boolean {
-    return this.of(instance).length > 0;
-  }
-
   /** Whether the instance believes that it holds a lock. */
   holds(instance: number): boolean {
-    return this.of(instance).some(({ lost }) => !lost);
+    return this.of(instance).some(({ lost, releasedAt }) => !lost && releasedAt === undefined);
+  }
+
+  /**
+   * Whether an instance that has been silent since then blocks a lock: ZooKeeper does not know of a later release, and
+   * deletes the znode of the holder when it expires its session.
+   */
+  blocks(instance: number, silentSince: number): boolean {
+    return this.of(instance).some(({ releasedAt = Infinity }) => releasedAt >= silentSince);
   }
 
   forget(instance: number): void {

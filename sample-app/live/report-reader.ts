@@ -58,8 +58,10 @@ export class ReportReader {
     const { lease } = event;
     if (event.type === 'granted') {
       this.holders.granted(key, { instance, lease, token: BigInt(event.token) });
-    } else if (event.type === 'released' || event.type === 'lost') {
-      this.holders[event.type](key, lease);
+    } else if (event.type === 'released') {
+      this.holders.released(key, lease, at);
+    } else if (event.type === 'lost') {
+      this.holders.lost(key, lease);
     }
     const sale = this.saleOf(key, at);
     return {

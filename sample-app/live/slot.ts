@@ -22,6 +22,11 @@ export interface SlotContext {
   readonly signal: AbortSignal;
 }
 
+interface ActiveFault {
+  readonly since: number;
+  readonly end: () => void;
+}
+
 type Connection = Pick<InstanceStatus, 'connection' | 'session' | 'confirmedAt'>;
 
 /** A slot for one instance, which may die and be started again, and the faults that the page causes on it. */
@@ -29,8 +34,8 @@ export class Slot {
   instance?: Instance;
   life: InstanceStatus['life'] = 'dead';
   connection: Connection = {};
-  /** The active faults, and the function that ends each. */
-  private readonly active = new Map<Fault, () => void>();
+  private diedAt?: number;
+  private readonly active = new Map<Fault, ActiveFault>();
 
   private constructor(
     readonly number: number,
@@ -57,6 +62,13 @@ export class Slot {
   /** Whether it can be expected to answer. */
   get healthy(): boolean {
     return this.life === 'alive' && this.active.size === 0;
+  }
+
+  /** Since when ZooKeeper receives nothing from the instance. */
+  get silentSince(): number | undefined {
+    if (this.life === 'dead') return this.diedAt;
+    const since = (['pause', 'cut'] as const).flatMap((name) => this.active.get(name)?.since ?? []);
+    return since.length > 0 ? Math.min(...since) : undefined;
   }
 
   async start(settings: ShopSettings): Promise<void> {
@@ -154,6 +166,7 @@ export class Slot {
 
   private died(): void {
     this.life = 'dead';
+    this.diedAt = this.context.store.now();
     this.connection = { confirmedAt: this.connection.confirmedAt };
     this.context.store.add({ type: 'died', instance: this.number });
     this.endFaults();
@@ -181,16 +194,16 @@ export class Slot {
   }
 
   private begin(fault: Fault, end: () => void): void {
-    this.active.set(fault, end);
+    this.active.set(fault, { since: this.context.store.now(), end });
     this.context.store.add({ type: 'fault', instance: this.number, fault });
   }
 
   /** Returns false if the fault is not active. */
   private end(fault: Fault): boolean {
-    const end = this.active.get(fault);
-    if (!end) return false;
+    const active = this.active.get(fault);
+    if (!active) return false;
     this.active.delete(fault);
-    end();
+    active.end();
     this.context.store.add({ type: 'fault-ended', instance: this.number, fault });
     return true;
   }

@@ -58,12 +58,16 @@ export class StatusSource {
     };
   }
 
-  private movesOnAt({ number, life, faults, connection }: Slot): number | undefined {
-    const isSilent = life === 'dead' || faults.includes('pause') || faults.includes('cut');
-    const { confirmedAt } = connection;
+  private movesOnAt({
+    number,
+    silentSince,
+    connection: { confirmedAt },
+  }: Slot): number | undefined {
     // While the ensemble is silent it expires no session, or nobody knows when.
-    if (!isSilent || confirmedAt === undefined || !this.ensemble.answers) return undefined;
-    if (!this.reports.holders.hasLatestGrant(number)) return undefined;
+    if (silentSince === undefined || confirmedAt === undefined || !this.ensemble.answers) {
+      return undefined;
+    }
+    if (!this.reports.holders.blocks(number, silentSince)) return undefined;
     return confirmedAt + this.fleet.sessionTimeout;
   }
 }
