@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { Actions } from './actions.js';
 import { LinkState } from './link-state.js';
@@ -10,8 +11,14 @@ import { isValid, linkTo, type Settings, settingsOf } from './settings.js';
 import { Share } from './share.js';
 import type { Source } from './source.js';
 
+interface AppProps {
+  source: Source;
+  /** Replaces the state of the connection. */
+  top?: (language: Language) => ComponentChildren;
+}
+
 /** The page. */
-export function App({ source }: { source: Source }) {
+export function App({ source, top }: AppProps) {
   const live = useLiveRun(source);
   const { run, hello, status } = live;
   const [language, setLanguage] = useState<Language>(initialLanguage);
@@ -65,7 +72,7 @@ export function App({ source }: { source: Source }) {
           />
           nestjs-zookeeper
         </p>
-        <LinkState live={live} messages={messages} />
+        {top ? top(language) : <LinkState live={live} messages={messages} />}
         <button
           type="button"
           class="quiet"
@@ -111,7 +118,7 @@ export function App({ source }: { source: Source }) {
             headline={messages.headline(settings.items, settings.buyers, servers)}
             live={live}
             sales={sales}
-            link={() => linkTo(settings, location.href, language)}
+            link={() => linkTo(settings, location.href, language, source.linkParameters?.())}
           />
         </div>
         <Sales

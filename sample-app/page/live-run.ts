@@ -65,7 +65,8 @@ export function useLiveRun(source: Source): LiveRun {
   }, [source]);
 
   const { run, hello, status, offset } = known.current;
-  const now = Math.max(offset === undefined ? 0 : performance.now() - offset, run.latest);
+  const clock = source.now?.() ?? (offset === undefined ? 0 : performance.now() - offset);
+  const now = Math.max(clock, run.latest);
   return {
     run,
     hello,

@@ -41,15 +41,22 @@ export function settingsOf(search: string): Settings {
   return isValid(settings) ? settings : { ...DEFAULTS, mode: settings.mode };
 }
 
-/** Returns a link to the page with these settings. */
-export function linkTo(settings: Settings, base: string, language: string): string {
+/**
+ * Returns a link to the page with these settings.
+ *
+ * @param parameters further parameters of the link
+ */
+export function linkTo(
+  settings: Settings,
+  base: string,
+  language: string,
+  parameters: Readonly<Record<string, string>> = {},
+): string {
   const url = new URL(base);
   const { mode, buyers, items, delay } = settings;
+  const query = { mode, buyers, items, delay: delay.join('-'), lang: language, ...parameters };
   url.search = '';
-  for (const [name, value] of Object.entries({ mode, buyers, items, delay: delay.join('-') })) {
-    url.searchParams.set(name, String(value));
-  }
-  url.searchParams.set('lang', language);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
   url.hash = '';
   return url.href;
 }

@@ -12,6 +12,10 @@ export interface Source {
   connect(listener: SourceListener): () => void;
   /** Starts a sale or a scenario, or causes a fault. Resolves with the server's message if it refuses. */
   post(path: string, body?: object): Promise<{ readonly refusal?: string } | undefined>;
+  /** The time of the run that is played. Default: time passes as on the page's clock. */
+  now?(): number;
+  /** Parameters of a link to the run, beside its settings. */
+  linkParameters?(): Record<string, string>;
 }
 
 /** The server of the page. */

@@ -1,10 +1,12 @@
-// The worker of a simulated run: the simulation replaces timers and promises, which must not happen on the page itself.
+// The worker of simulated runs: a simulation replaces timers and promises, which must not happen on the page itself.
 import './node/globals.js';
 import { type RunSettings, simulateRun } from '../../demo/simulated-run.js';
+import type { WorkerReply } from './simulation.js';
 
-addEventListener('message', ({ data }: MessageEvent<RunSettings>) => {
+addEventListener('message', ({ data, ports: [port] }: MessageEvent<RunSettings>) => {
+  const reply = (message: WorkerReply) => port!.postMessage(message);
   simulateRun(data).then(
-    (run) => postMessage({ run }),
-    (error: unknown) => postMessage({ error: String(error) }),
+    (run) => reply({ run }),
+    (error: unknown) => reply({ error: String(error) }),
   );
 });
