@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
@@ -32,6 +32,14 @@ describe('README.md', () => {
     const measured = figuresOf(read('docs/performance.md'));
     expect(figuresOf(english).length).toBeGreaterThan(0);
     expect(measured).toEqual(expect.arrayContaining(figuresOf(english)));
+  });
+});
+
+describe('docs/README.md', () => {
+  it('lists each page', () => {
+    const files = readdirSync(new URL('../../docs', import.meta.url), { recursive: true });
+    const pages = (files as string[]).filter((file) => /^(?!zh\/|README|index).*\.md$/.test(file));
+    expect(linksOf(read('docs/README.md'))).toEqual(expect.arrayContaining(pages));
   });
 });
 
