@@ -20,6 +20,8 @@ function drawing(source: string): string {
   const svg = renderMermaidSVG(source.replace(TITLE, ''), { transparent: true })
     .replace(/<style>.*?<\/style>/s, '')
     .replace(/ style="--bg[^"]*"/, '');
+  const notes = [source.match(/^ *Note /gm), svg.match(/class="note"/g)].map((all) => all?.length);
+  if (notes[0] !== notes[1]) throw new Error(`a note before the first message is lost:\n${source}`);
   const label = title.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
   return `<div class="diagram" role="img" aria-label="${label}" v-pre>${svg}</div>\n`;
 }

@@ -30,6 +30,7 @@ export function optionTypes({ exports }: Source): string[] {
 
 /** Returns the table of the options of a type, without those of the types in `except`. */
 export function optionTable(source: Source, name: string, except: readonly string[]): string {
+  const { exports } = source;
   const others = new Set(except.flatMap((type) => optionsOf(source, type)).map(declarationOf));
   const options = optionsOf(source, name).filter((option) => !others.has(declarationOf(option)));
   return table(
@@ -38,7 +39,9 @@ export function optionTable(source: Source, name: string, except: readonly strin
       code(option.name),
       option.unit ? `${code(option.type)}, ${option.unit}` : code(option.type),
       option.default === undefined ? 'required' : option.default || 'none',
-      option.text,
+      option.text.replace(/`(\w+Error)`/g, (name, error: string) =>
+        exports.has(error) ? `[${name}](errors.md#${error.toLowerCase()})` : name,
+      ),
     ]),
   );
 }
