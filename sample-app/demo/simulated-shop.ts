@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { LeaderLatch, Mutex, type ZkClient } from 'nestjs-zookeeper/recipes';
+import { LeaderLatch, type Lease, Mutex, type ZkClient } from 'nestjs-zookeeper/recipes';
 import type { SimulatedProcess, World } from 'nestjs-zookeeper/testing';
 import type { Fault, InstanceStatus, LockMode, SaleSettings } from '../live/events.js';
 import type { EventLog } from './event-log.js';
@@ -7,6 +7,8 @@ import type { SimulatedDatabase } from './simulated-database.js';
 
 /** Milliseconds. A dead instance keeps its locks and the leadership for this time. */
 export const SESSION_TIMEOUT = 2_000;
+/** The servers expire sessions at whole ticks: milliseconds by which they may be late. */
+const TICK_TIME = 500;
 
 /** The options of an acquire in each mode, as those of `GoodsStockController`. */
 const ACQUIRE_OPTIONS = {
@@ -158,18 +160,20 @@ export class SimulatedShop {
 
   status(): InstanceStatus {
     const { number, alive } = this;
-    const holds = this.holds;
+    const { now } = this.surroundings.log;
     const separatedAt = this.#separatedAt;
+    const movesOnAt = separatedAt === undefined ? Infinity : separatedAt + SESSION_TIMEOUT;
+    const holds = this.holds && now <= movesOnAt + TICK_TIME;
     return {
       number,
       pid: this.#pid,
       life: alive ? 'alive' : 'dead',
       faults: [...this.#faults],
       ...this.#connection,
-      confirmedAt: separatedAt ?? this.surroundings.log.now,
+      confirmedAt: separatedAt ?? now,
       leads: this.#leads,
       holds,
-      movesOnAt: holds && separatedAt !== undefined ? separatedAt + SESSION_TIMEOUT : undefined,
+      movesOnAt: holds && separatedAt !== undefined ? movesOnAt : undefined,
     };
   }
 
@@ -191,13 +195,7 @@ export class SimulatedShop {
     const event = { instance: this.number, sale: sale.sale, lease: purchase };
     log.add({ type: 'requested', key, ...event });
     let granted = false;
-    const sell = async ({
-      fencingToken,
-      signal,
-    }: {
-      fencingToken: bigint;
-      signal: AbortSignal;
-    }) => {
+    const sell = async ({ fencingToken, signal }: Lease) => {
       granted = true;
       holders.set(key, this);
       log.add({ type: 'granted', token: String(fencingToken), ...event });
