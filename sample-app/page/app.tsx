@@ -2,9 +2,10 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { Actions } from './actions.js';
 import { LinkState } from './link-state.js';
-import { LIVE, useLiveRun } from './live-run.js';
+import { LIVE, type LiveRun, useLiveRun } from './live-run.js';
 import { Log } from './log.js';
 import { initialLanguage, type Language, MESSAGES, rememberLanguage } from './messages/language.js';
+import type { Messages } from './messages/messages.js';
 import { Sales, type ShownSale } from './sales.js';
 import { SettingsForm } from './settings-form.js';
 import { isValid, linkTo, type Settings, settingsOf } from './settings.js';
@@ -51,12 +52,7 @@ export function App({ source, top }: AppProps) {
     const { mode, ...order } = settings;
     return mode === 'both' ? post('both', order) : post('sale', settings);
   };
-  const caption = run.caption;
-  const captionText =
-    caption &&
-    (messages.captions[caption.scenario] as Record<string, (instance?: number) => string>)[
-      caption.caption
-    ]?.(caption.instance);
+  const captionText = captionOf(live, sales, messages);
   const isPlaying = captionText !== undefined && !refusal;
   const servers = status?.instances.length ?? 3;
 
@@ -134,8 +130,20 @@ export function App({ source, top }: AppProps) {
   );
 }
 
+/** The caption of the scenario that is being played, or of the one that played the sale that is shown. */
+function captionOf(
+  { run: { caption }, status }: LiveRun,
+  sales: readonly ShownSale[],
+  { captions }: Messages,
+): string | undefined {
+  const isPast = sales.some(({ sale }) => caption && sale && sale.startedAt > caption.at);
+  if (!caption || (isPast && !status?.scenario)) return undefined;
+  const texts: Readonly<Record<string, (instance?: number) => string>> = captions[caption.scenario];
+  return texts[caption.caption]?.(caption.instance);
+}
+
 /** The sales that the server shows; before the first one, places for those of the settings. */
-function shownSales({ run, status }: ReturnType<typeof useLiveRun>, { mode }: Settings) {
+function shownSales({ run, status }: LiveRun, { mode }: Settings) {
   const sales: ShownSale[] = (status?.sales ?? []).flatMap((each) => {
     const sale = run.sales.get(each.sale);
     return sale ? [{ mode: sale.mode, sale, status: each }] : [];

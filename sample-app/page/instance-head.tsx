@@ -1,5 +1,5 @@
 import type { InstanceStatus } from '../live/events.js';
-import { type LiveRun, secondsOf, unconfirmedSince } from './live-run.js';
+import { type LiveRun, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
 
 export type Action = keyof Messages['actions'];
@@ -42,7 +42,7 @@ export function InstanceHead({ number, live, messages, canControl, onAction }: I
       <p class={`state ${stateKind(instance, since)}`}>
         {movesOnIn === undefined || live.statusAge! > 1_000
           ? instance && stateText(instance, since, live.now, messages)
-          : messages.movesOn(secondsOf(movesOnIn))}
+          : messages.movesOn(messages.seconds(movesOnIn))}
       </p>
       {onAction && (
         <p class="faults">
@@ -81,13 +81,14 @@ function stateText(
   instance: InstanceStatus,
   since: number | undefined,
   now: number,
-  { states, cutOff, notConfirmed }: Messages,
+  messages: Messages,
 ): string {
+  const { states, cutOff, notConfirmed } = messages;
   const { life, faults, connection } = instance;
   if (life !== 'alive') return states[life];
   const fault = faults.includes('pause') ? states.paused : faults.includes('cut') ? cutOff : '';
   if (since !== undefined) {
-    const unknown = notConfirmed(secondsOf(now - since));
+    const unknown = notConfirmed(messages.seconds(now - since));
     return fault ? `${fault}, ${unknown}` : unknown;
   }
   if (fault) return fault;

@@ -1,4 +1,4 @@
-import { LIVE, type LiveRun, secondsOf } from './live-run.js';
+import { LIVE, type LiveRun } from './live-run.js';
 import type { Messages } from './messages/messages.js';
 
 /** Whether the page shows the present: the age of what it shows is part of the text. */
@@ -9,9 +9,9 @@ export function LinkState({ live, messages }: { live: LiveRun; messages: Message
     statusAge === undefined
       ? ['connecting', link.connecting, link.connecting]
       : statusAge > LIVE
-        ? ['bad', link.noConnection(secondsOf(statusAge)), link.noConnectionNow]
+        ? ['bad', link.noConnection(messages.seconds(statusAge)), link.noConnectionNow]
         : ensembleAge > LIVE || !status?.ensemble.answers
-          ? ['bad', link.silent(secondsOf(ensembleAge)), link.silentNow]
+          ? ['bad', link.silent(messages.seconds(ensembleAge)), link.silentNow]
           : ['live', link.live, link.live];
   return (
     <p class={`link-state ${kind}`}>

@@ -91,6 +91,3 @@ export function unconfirmedSince(
   const age = ageOf(instance, now);
   return age > LIVE ? now - age : undefined;
 }
-
-/** Seconds with one digit, for example `3.2 s`. */
-export const secondsOf = (ms: number) => `${(Math.max(0, ms) / 1000).toFixed(1)} s`;

@@ -2,9 +2,9 @@ import { useEffect, useState } from 'preact/hooks';
 import type { LockMode, SaleStatus } from '../live/events.js';
 import { type Action, InstanceHead } from './instance-head.js';
 import { Legend } from './legend.js';
-import { LIVE, type LiveRun, secondsOf, unconfirmedSince } from './live-run.js';
+import { LIVE, type LiveRun, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
-import type { SaleModel } from './run/model.js';
+import type { RunModel, SaleModel } from './run/model.js';
 import { timelineOf } from './run/timeline-data.js';
 import { verdictOf } from './run/verdict.js';
 import type { TimelineData } from './timeline/data.js';
@@ -93,8 +93,19 @@ export function saleTimeline(
   const lanes = (instances.length > 0 ? instances.map(({ number }) => number) : [1, 2, 3]).map(
     (number) => messages.instance(number),
   );
-  return timelineOf(live.run, sale, { now: live.now, lanes, unconfirmedSince: new Map(since) });
+  const timeline = () =>
+    timelineOf(live.run, sale, { now: live.now, lanes, unconfirmedSince: new Map(since) });
+  // Nothing of a sale changes after its end while all is confirmed, except by late reports.
+  if (!sale?.end || since.length > 0) return timeline();
+  const known = ended.get(sale);
+  if (known && known.run === live.run && known.messages === messages) return known.data;
+  const data = timeline();
+  ended.set(sale, { run: live.run, messages, data });
+  return data;
 }
+
+/** Timelines of sales that are over. */
+const ended = new WeakMap<SaleModel, { run: RunModel; messages: Messages; data: TimelineData }>();
 
 function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
   const { mode, sale, status, live, messages } = props;
@@ -142,7 +153,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
           <>
             {messages.database(orders, stock)}
             {!sale.end && age !== undefined && age > LIVE && (
-              <span class="old"> · {messages.lastRead(secondsOf(age))}</span>
+              <span class="old"> · {messages.lastRead(messages.seconds(age))}</span>
             )}
           </>
         )}

@@ -1,7 +1,7 @@
 import type { LogLine } from '../run/log.js';
 import type { Verdict } from '../run/verdict.js';
 import { ENGLISH as timeline } from '../timeline/text.js';
-import type { Messages } from './messages.js';
+import { type Messages, seconds } from './messages.js';
 
 const count = (number: number, one: string, many = `${one}s`) =>
   `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
@@ -231,6 +231,7 @@ export const en: Messages = {
     fileName: 'flash-sale.png',
   },
   noAnswer: 'The server does not answer.',
+  seconds: (ms) => `${seconds(ms)} s`,
   language: '中文',
   timeline,
 };

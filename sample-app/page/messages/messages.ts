@@ -72,6 +72,12 @@ export interface Messages {
     readonly fileName: string;
   };
   readonly noAnswer: string;
+  /** A duration. */
+  readonly seconds: (ms: number) => string;
+  /** Name of the other language. */
   readonly language: string;
   readonly timeline: TimelineText;
 }
+
+/** Seconds with one digit. */
+export const seconds = (ms: number) => (Math.max(0, ms) / 1000).toFixed(1);

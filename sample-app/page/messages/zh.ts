@@ -1,7 +1,7 @@
 import type { LogLine } from '../run/log.js';
 import type { Verdict } from '../run/verdict.js';
 import { CHINESE as timeline } from '../timeline/text.js';
-import type { Messages } from './messages.js';
+import { type Messages, seconds } from './messages.js';
 
 const n = (number: number) => number.toLocaleString('zh-CN');
 const instance = (number: number | undefined) => `实例 ${number}`;
@@ -211,6 +211,7 @@ export const zh: Messages = {
     fileName: '秒杀现场.png',
   },
   noAnswer: '服务器没有应答。',
+  seconds: (ms) => `${seconds(ms)} 秒`,
   language: 'English',
   timeline,
 };

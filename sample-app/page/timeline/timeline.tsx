@@ -85,7 +85,8 @@ export function Timeline({
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, width, height);
     paintTimeline(context, picture);
-  });
+    // The picture is made of these.
+  }, [data, layout, view.from, view.until, width, unit, theme, text, picture?.selected, key]);
 
   const move = (from: number, until: number) => {
     const whole = data.until - data.from;
