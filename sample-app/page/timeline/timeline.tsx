@@ -263,7 +263,8 @@ function useSize(box: { current: HTMLElement | null }): { width: number; unit: n
 function useTheme(box: { current: HTMLElement | null }): TimelineTheme | undefined {
   const [theme, setTheme] = useState<TimelineTheme>();
   useLayoutEffect(() => {
-    const read = () => setTheme(readTheme(box.current!));
+    const element = box.current!;
+    const read = () => setTheme(readTheme(element));
     read();
     const scheme = matchMedia('(prefers-color-scheme: dark)');
     scheme.addEventListener('change', read);
