@@ -19,7 +19,6 @@ import { Sales } from './sales.js';
 import { Scenarios } from './scenarios/scenarios.js';
 import { CAN_PAUSE } from './slot.js';
 import { StatusSource } from './status-source.js';
-import { Watch } from './watch.js';
 
 /** The events of the page, its sales and its scenarios. */
 @Controller('live')
@@ -30,7 +29,6 @@ export class LiveController {
     private readonly sales: Sales,
     private readonly scenarios: Scenarios,
     private readonly statuses: StatusSource,
-    private readonly watch: Watch,
   ) {}
 
   /** Sends all events so far, and then new events and the present state. See events.ts. */
@@ -48,7 +46,6 @@ export class LiveController {
             filter((batch) => batch.length > 0),
             map((data: RunEvent[]) => ({ type: 'events', data })),
           ),
-          this.watch.snapshots.pipe(map((data) => ({ type: 'now', data }))),
         ),
       );
     });
@@ -81,7 +78,7 @@ export class LiveController {
     this.scenarios.play(name);
   }
 
-  private hello(canControl: boolean): Hello & { history: unknown } {
+  private hello(canControl: boolean): Hello {
     const { events, forgotten } = this.store;
     const { canExpire } = this.fleet;
     return {
@@ -91,7 +88,6 @@ export class LiveController {
       canControl,
       canExpire,
       canPause: CAN_PAUSE,
-      history: this.watch.history,
     };
   }
 }

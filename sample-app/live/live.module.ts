@@ -18,7 +18,6 @@ import { ReportReader } from './report-reader.js';
 import { Sales } from './sales.js';
 import { Scenarios } from './scenarios/scenarios.js';
 import { StatusSource } from './status-source.js';
-import { Watch } from './watch.js';
 
 /** The process of the page. It sells nothing, acquires no lock and does not lead. */
 @Module({
@@ -32,7 +31,6 @@ import { Watch } from './watch.js';
     Sales,
     Scenarios,
     StatusSource,
-    Watch,
     { provide: APP_GUARD, useClass: LocalOnlyGuard },
   ],
 })
