@@ -45,7 +45,7 @@ type SaleEvent =
       readonly sale: number;
       readonly goods: string;
       readonly mode: LockMode;
-      /** Buyers of each instance, instance 1 first. */
+      /** Buyers of each instance, instance 1 first. None if the sale could not begin. */
       readonly shares: readonly number[];
     } & SaleSettings)
   | {

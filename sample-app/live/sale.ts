@@ -64,20 +64,19 @@ export class Sale {
 
   /** Sends the buyers to all instances that are alive. Resolves when nobody can get an answer any more. */
   async sell(): Promise<void> {
-    const { fleet, store, signal } = this.context;
+    const { fleet, signal } = this.context;
     const { alive } = fleet;
-    const { mode, buyers, items, delay } = this.order;
-    const { number: sale, goods } = this;
+    if (alive.length === 0) throw new Error('no instance is alive');
+    const { mode, buyers } = this.order;
     const shares = fleet.slots.map((slot) => {
       const index = alive.indexOf(slot);
-      return index < 0 ? 0 : Math.ceil((buyers - index) / alive.length);
+      return index < 0 ? 0 : Math.max(0, Math.ceil((buyers - index) / alive.length));
     });
-    this.state = 'selling';
-    store.add({ type: 'sale-started', sale, goods, mode, buyers, items, delay, shares });
+    this.begin(shares);
     const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE + 10_000)]);
     setMaxListeners(0, patience);
     const urls = alive.map(
-      ({ instance }) => `${instance!.url}/goods-stock/${goods}/${ROUTES[mode]}`,
+      ({ instance }) => `${instance!.url}/goods-stock/${this.goods}/${ROUTES[mode]}`,
     );
     const answers: Promise<void>[] = [];
     for (let i = 0; i < buyers; i++) {
@@ -94,6 +93,8 @@ export class Sale {
   }
 
   fail(error: unknown): void {
+    // No buyers were sent.
+    if (this.state === 'preparing') this.begin(this.context.fleet.slots.map(() => 0));
     this.end('failed', { failure: error instanceof Error ? error.message : String(error) });
   }
 
@@ -102,6 +103,12 @@ export class Sale {
     const figures = await this.context.figures.read(this.goods).catch(() => undefined);
     if (figures && figures.confirmedAt > (this.figures?.confirmedAt ?? 0)) this.figures = figures;
     return figures;
+  }
+
+  private begin(shares: number[]): void {
+    const { number: sale, goods, order } = this;
+    this.state = 'selling';
+    this.context.store.add({ type: 'sale-started', sale, goods, ...order, shares });
   }
 
   private end(
