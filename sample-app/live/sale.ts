@@ -56,9 +56,8 @@ export class Sale {
       signal: AbortSignal.any([this.context.signal, AbortSignal.timeout(PREPARATION)]),
     });
     if (!answer.ok) {
-      throw new Error(
-        `instance ${slot.number} could not restore the stock: ${await answer.text()}`,
-      );
+      const { message } = (await answer.json()) as { message: string };
+      throw new Error(`instance ${slot.number} could not restore the stock: ${message}`);
     }
   }
 

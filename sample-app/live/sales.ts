@@ -81,7 +81,7 @@ export class Sales implements OnApplicationBootstrap, OnApplicationShutdown {
       await Promise.all(sales.map((sale) => sale.prepare()));
       await Promise.all(sales.map((sale) => sale.sell()));
     } catch (error) {
-      if (!this.closing.signal.aborted) this.logger.error(error);
+      if (!this.closing.signal.aborted) this.logger.warn(`the sale failed: ${error}`);
       for (const sale of sales) if (sale.running) sale.fail(error);
     }
   }
