@@ -24,23 +24,32 @@ const LABELS = ['Cause', 'Remedy'];
 export function errorClasses(source: Source): ErrorClass[] {
   const { checker, exports } = source;
   const statuses = statusesOf(source);
-  const classes = [...exports]
-    .filter(([, symbol]) => symbol.flags & ts.SymbolFlags.Class && isError(checker, symbol))
-    .map(([name, symbol]) => {
-      const type = checker.getDeclaredTypeOfSymbol(symbol);
-      const codes = literalsOf(checker, type.getProperty('code'));
-      const properties = type
-        .getProperties()
-        .filter((property) => isShown(property, name))
-        .map((property) => ({
-          name: property.name,
-          type: checker.typeToString(checker.getTypeOfSymbol(property)),
-          text: paragraphsOf(source, property).join(' '),
-        }));
-      const status = codes.map((value) => statuses.get(value) ?? '500');
-      const paragraphs = paragraphsOf(source, symbol);
-      return { name, codes, status: [...new Set(status)].join(', '), paragraphs, properties };
-    });
+  const symbols = [...exports].filter(
+    ([, symbol]) => symbol.flags & ts.SymbolFlags.Class && isError(checker, symbol),
+  );
+  const single = new Set(
+    symbols
+      .map(([, symbol]) => checker.getDeclaredTypeOfSymbol(symbol).getProperty('code'))
+      .map((property) => literalsOf(checker, property))
+      .flatMap((codes) => (codes.length === 1 ? codes : [])),
+  );
+  const classes = symbols.map(([name, symbol]) => {
+    const type = checker.getDeclaredTypeOfSymbol(symbol);
+    // The type of an inherited `code` has the codes of subclasses, which other rows have.
+    const own = literalsOf(checker, type.getProperty('code'));
+    const codes = own.filter((value) => own.length === 1 || !single.has(value));
+    const properties = type
+      .getProperties()
+      .filter((property) => isShown(property, name))
+      .map((property) => ({
+        name: property.name,
+        type: checker.typeToString(checker.getTypeOfSymbol(property)),
+        text: paragraphsOf(source, property).join(' '),
+      }));
+    const status = codes.map((value) => statuses.get(value) ?? '500');
+    const paragraphs = paragraphsOf(source, symbol);
+    return { name, codes, status: [...new Set(status)].join(', '), paragraphs, properties };
+  });
   return classes.sort((one, other) => one.name.localeCompare(other.name));
 }
 
