@@ -97,6 +97,8 @@ async function silence() {
   await logged(page, 'ZooKeeper stopped answering');
   await page.waitForTimeout(RUNNING);
   await picture(page, 'live-silent');
+  zookeeper.process.kill('SIGCONT');
+  await over(page);
 }
 
 /** Starts a ZooKeeper server in a process of its own, which can be stopped and continued. */

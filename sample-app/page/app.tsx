@@ -111,7 +111,7 @@ export function App({ source, top }: AppProps) {
           </div>
           <Share
             messages={messages}
-            headline={messages.headline(settings.items, settings.buyers, servers)}
+            servers={servers}
             live={live}
             sales={sales}
             link={() => linkTo(settings, location.href, language, source.linkParameters?.())}

@@ -18,7 +18,8 @@ const SCALE = 2;
 
 interface PictureOptions {
   messages: Messages;
-  headline: string;
+  /** The number of servers. */
+  servers: number;
   live: LiveRun;
   sales: readonly ShownSale[];
   /** Its style names the colours. */
@@ -27,8 +28,9 @@ interface PictureOptions {
 
 /** Draws a run as a picture: the headline, and the verdict, the figures and the timeline of each sale. */
 export function drawPicture(options: PictureOptions): HTMLCanvasElement {
-  const { messages, headline, live, sales, element } = options;
+  const { messages, servers, live, sales, element } = options;
   const theme = readTheme(element);
+  const good = getComputedStyle(element).getPropertyValue('--good');
   const pictures = sales.map(({ sale }) => {
     const data = saleTimeline(live, messages, sale);
     return { data, layout: layOut(data, { head: 0, body: LANE_BODY }, 'area') };
@@ -55,7 +57,15 @@ export function drawPicture(options: PictureOptions): HTMLCanvasElement {
     context.textBaseline = 'alphabetic';
     context.fillText(text, x, y, most);
   };
-  write(headline, MARGIN, 104, '650 44px', theme.text, WIDTH - 2 * MARGIN);
+  const { items, buyers } = sales.find(({ sale }) => sale)!.sale!;
+  write(
+    messages.headline(items, buyers, servers),
+    MARGIN,
+    104,
+    '650 44px',
+    theme.text,
+    WIDTH - 2 * MARGIN,
+  );
   const width = (WIDTH - 2 * MARGIN - GAP * (sales.length - 1) - NAMES) / sales.length;
   for (const [index, { mode, sale, status }] of sales.entries()) {
     const { data, layout } = pictures[index]!;
@@ -64,7 +74,7 @@ export function drawPicture(options: PictureOptions): HTMLCanvasElement {
     write(messages.panelTitles[mode], start, TOP, '500 16px', theme.quiet);
     if (sale) {
       const verdict = verdictOf(sale, status);
-      const colour = { good: theme.hold, bad: theme.bad, warn: theme.warn, neutral: theme.text };
+      const colour = { good, bad: theme.bad, warn: theme.warn, neutral: theme.text };
       const sentence = messages.verdict(verdict);
       write(sentence, start, TOP + 36, '600 25px', colour[verdict.tone], width + left);
       const figures = (['sold', 'soldOut', 'refused', 'unanswered'] as const)

@@ -6,18 +6,18 @@ import type { ShownSale } from './sales.js';
 
 interface ShareProps {
   messages: Messages;
-  headline: string;
+  servers: number;
   live: LiveRun;
   sales: readonly ShownSale[];
   link: () => string;
 }
 
 /** The buttons that share a run. */
-export function Share({ messages, headline, live, sales, link }: ShareProps) {
+export function Share({ messages, servers, live, sales, link }: ShareProps) {
   const box = useRef<HTMLParagraphElement>(null);
   const [isCopied, setCopied] = useState(false);
   const save = async () => {
-    const canvas = drawPicture({ messages, headline, live, sales, element: box.current! });
+    const canvas = drawPicture({ messages, servers, live, sales, element: box.current! });
     const url = URL.createObjectURL(await toBlob(canvas));
     Object.assign(document.createElement('a'), {
       href: url,

@@ -51,8 +51,9 @@ const ROW = 14;
 const TALL_ROWS = 8;
 const THIN_ROWS = 120;
 const THINNEST = 2;
-/** Height of a row in a lane of a fixed height. */
+/** Heights of a row in a lane of a fixed height. */
 const TALLEST = 34;
+const TALLEST_WRITE = 12;
 
 /** Gives each bar a place: bars of a lane that overlap in time lie in different rows. */
 export function layOut(
@@ -75,6 +76,7 @@ export function layOut(
     const top = height;
     const labels = top + sizes.head;
     const bars = items.filter((item) => isBar(item, waitStyle));
+    const hasWrites = bars.some(({ kind }) => kind === 'write');
     const rows = inRows(bars, data.until, waitStyle);
     const count = rows.length;
     const bodyTop = labels + LABEL_HEIGHT;
@@ -83,7 +85,7 @@ export function layOut(
     const body = sizes.body ?? Math.max(ROW, heightOf(count, count));
     const room = hasWaits ? body - waitHeight - 6 : body;
     const place = sizes.body
-      ? (row: number) => evenly(row, Math.max(1, count), room)
+      ? (row: number) => evenly(row, Math.max(1, count), room, hasWrites ? TALLEST_WRITE : TALLEST)
       : (row: number) => ({ top: heightOf(row, count), pitch: pitchOf(row, count) });
     const placed = rows.flatMap((row, number) => {
       const { top: offset, pitch } = place(number);
@@ -116,8 +118,8 @@ const thinPitch = (rows: number) =>
 const heightOf = (row: number, rows: number) =>
   Math.min(row, TALL_ROWS) * ROW + Math.max(0, row - TALL_ROWS) * thinPitch(rows);
 const pitchOf = (row: number, rows: number) => (row < TALL_ROWS ? ROW : thinPitch(rows));
-const evenly = (row: number, rows: number, room: number) => {
-  const pitch = Math.min(TALLEST, room / rows);
+const evenly = (row: number, rows: number, room: number, tallest: number) => {
+  const pitch = Math.min(tallest, room / rows);
   return { top: row * pitch, pitch };
 };
 
