@@ -9,7 +9,7 @@ import type { ConnectionState } from 'nestjs-zookeeper';
  *   answer.
  *
  * Instances send their events in batches. An event that was delayed, for example by a pause of its process, has a later
- * id but an earlier time than others: sort by `at`.
+ * id but an earlier time than others: sort by `at`. The last events of a sale may come after its `sale-ended`.
  */
 
 /** Ways to lock the stock. */
