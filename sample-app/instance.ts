@@ -2,7 +2,7 @@
 import { ZkClient } from 'nestjs-zookeeper';
 import type { FromInstance, ToInstance } from './seckill/instances.js';
 import { probe } from './seckill/probe.js';
-import { Reporter } from './seckill/reporter.js';
+import { InstanceReporter } from './seckill/instance-reporter.js';
 import type { ShopSettings } from './shop/settings.js';
 import { startShop } from './shop/start-shop.js';
 
@@ -13,10 +13,13 @@ process.on('SIGINT', () => undefined);
 process.once('disconnect', () => setTimeout(() => process.exit(1), GRACE).unref());
 
 const send = (message: FromInstance) => {
-  if (process.connected) process.send!(message);
+  // The parent may be gone before this process has noticed it: the message fails, and the instance ends quietly.
+  if (process.connected) process.send!(message, () => undefined);
 };
 // Before the shop starts, so that its first connection is reported.
-const reporter = process.env.SHOP_REPORTS ? new Reporter((report) => send({ report })) : undefined;
+const reporter = process.env.SHOP_REPORTS
+  ? new InstanceReporter((report) => send({ report }))
+  : undefined;
 
 try {
   const settings = JSON.parse(process.env.SHOP_SETTINGS!) as ShopSettings;
@@ -33,7 +36,7 @@ try {
   };
   if (!process.connected) close();
   process.once('disconnect', close);
-  process.on('message', (told: ToInstance) => Object.assign(settings, told));
+  process.on('message', (message: ToInstance) => Object.assign(settings, message));
   send({ url });
   if (reporter) {
     void probe(app.get(ZkClient), (sentAt) => reporter.confirm(sentAt), closing.signal);

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { constants } from 'node:os';
 import { HELP, parseOptions, UsageError } from './seckill/options.js';
 import { Progress } from './seckill/progress.js';
-import { outcome, soldExactly, table } from './seckill/report.js';
+import { outcome, soldExactly, table } from './seckill/result.js';
 import { seckill } from './seckill/run.js';
 
 const progress = new Progress();
@@ -23,15 +23,15 @@ try {
   if (options === 'help') {
     console.log(HELP);
   } else {
-    const report = await seckill(options, progress, interrupt.signal);
-    const sentence = outcome(report, options.items);
+    const result = await seckill(options, progress, interrupt.signal);
+    const sentence = outcome(result, options.items);
     if (options.json) {
-      console.log(JSON.stringify(report));
+      console.log(JSON.stringify(result));
       progress.line(sentence);
     } else {
-      console.log(`\n${table(report)}\n\n${sentence}`);
+      console.log(`\n${table(result)}\n\n${sentence}`);
     }
-    process.exitCode = soldExactly(report.locked, options.items) ? 0 : 1;
+    process.exitCode = soldExactly(result.locked, options.items) ? 0 : 1;
   }
 } catch (error) {
   if (interrupt.signal.aborted) {

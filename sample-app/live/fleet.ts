@@ -62,7 +62,7 @@ export class Fleet implements OnApplicationShutdown {
   /** Applies to present and future instances. */
   setDelay(delay: ShopSettings['delay']): void {
     this.settings = { ...this.settings, delay };
-    for (const { instance } of this.alive) instance!.tell({ delay });
+    for (const { instance } of this.alive) instance!.updateSettings({ delay });
   }
 
   revive(number: number): Promise<void> {

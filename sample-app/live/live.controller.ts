@@ -13,7 +13,7 @@ import { concat, defer, filter, map, merge, type Observable, of } from 'rxjs';
 import { EventStore } from './event-store.js';
 import type { Hello, RunEvent } from './events.js';
 import { Fleet } from './fleet.js';
-import { isLocal } from './local-only.guard.js';
+import { isLocal } from '../shop/local-only.guard.js';
 import { bothSales, oneSale, type SaleOrder } from './sale-order.js';
 import { Sales } from './sales.js';
 import { Scenarios } from './scenarios/scenarios.js';

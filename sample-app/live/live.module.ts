@@ -12,7 +12,7 @@ import { FaultsController } from './faults.controller.js';
 import { FiguresReader } from './figures-reader.js';
 import { Fleet, type FleetOptions } from './fleet.js';
 import { LiveController } from './live.controller.js';
-import { LocalOnlyGuard } from './local-only.guard.js';
+import { LocalOnlyGuard } from '../shop/local-only.guard.js';
 import { ProxyController } from './proxy.controller.js';
 import { ReportReader } from './report-reader.js';
 import { Sales } from './sales.js';

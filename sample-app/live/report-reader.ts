@@ -1,5 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import type { Report, ReportedEvent, ReportedLease, ReportedPurchase } from '../seckill/reports.js';
+import type {
+  InstanceReport,
+  ReportedEvent,
+  ReportedLease,
+  ReportedPurchase,
+} from '../seckill/instance-report.js';
 import { goodsKey } from '../shop/goods-stock.service.js';
 import { EventStore, type NewEvent } from './event-store.js';
 import { LockHolders } from './lock-holders.js';
@@ -25,7 +30,7 @@ export class ReportReader {
     });
   }
 
-  read(instance: number, { events }: Report): void {
+  read(instance: number, { events }: InstanceReport): void {
     for (const reported of events) {
       const at = this.store.timeOf(reported.at);
       const event = this.toEvent(instance, reported, at);

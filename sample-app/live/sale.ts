@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { PATIENCE } from '../shop/goods-stock.controller.js';
+import { PURCHASE_WAIT } from '../shop/goods-stock.controller.js';
 import { buy } from './buyer.js';
 import type { EventStore } from './event-store.js';
 import type { SaleStatus, Tally } from './events.js';
@@ -72,7 +72,7 @@ export class Sale {
       return index < 0 ? 0 : Math.max(0, Math.ceil((buyers - index) / alive.length));
     });
     this.begin(shares);
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE + 10_000)]);
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(PURCHASE_WAIT + 10_000)]);
     setMaxListeners(0, patience);
     const urls = alive.map(
       ({ instance }) => `${instance!.url}/goods-stock/${this.goods}/${ROUTES[mode]}`,

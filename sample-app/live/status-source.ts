@@ -63,7 +63,7 @@ export class StatusSource {
     silentSince,
     connection: { confirmedAt },
   }: Slot): number | undefined {
-    // While the ensemble is silent it expires no session, or nobody knows when.
+    // An ensemble that does not answer may have no leader, and only a leader expires sessions.
     if (silentSince === undefined || confirmedAt === undefined || !this.ensemble.answers) {
       return undefined;
     }

@@ -2,10 +2,11 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { ShopSettings } from '../shop/settings.js';
-import type { Report } from './reports.js';
+import { inTime } from './in-time.js';
+import type { InstanceReport } from './instance-report.js';
 
 /** A message from an instance to its parent: once whether it started, and reports if the parent wants them. */
-export type FromInstance = { url: string } | { failure: string } | { report: Report };
+export type FromInstance = { url: string } | { failure: string } | { report: InstanceReport };
 
 /** A message from the parent to an instance. */
 export type ToInstance = Pick<ShopSettings, 'delay'>;
@@ -16,10 +17,12 @@ interface InstanceOptions {
   /** Kills the instance, also while it starts. */
   signal?: AbortSignal;
   /** Receives reports from the beginning. Without it the instance makes none. */
-  onReport?: (report: Report) => void;
+  onReport?: (report: InstanceReport) => void;
 }
 
 const INSTANCE = fileURLToPath(new URL('../instance.js', import.meta.url));
+/** Milliseconds within which an instance must have started: a database that does not answer would delay it for ever. */
+const START_LIMIT = 60_000;
 const GRACE = 5_000;
 
 /** One process of the shop. */
@@ -56,7 +59,12 @@ export class Instance implements AsyncDisposable {
       throw new Error(`an instance ended at its start (${code ?? killedBy})`);
     });
     try {
-      return new Instance(child, await Promise.race([started, ended]));
+      const url = await inTime(
+        Promise.race([started, ended]),
+        START_LIMIT,
+        `an instance did not start within ${START_LIMIT / 1000} seconds`,
+      );
+      return new Instance(child, url);
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
@@ -73,15 +81,16 @@ export class Instance implements AsyncDisposable {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Calls the listener when the process ends unexpectedly. */
+  /** Calls the listener when the process ends unexpectedly, after its last report. */
   onDeath(listener: (how: number | NodeJS.Signals) => void): void {
-    this.child.once('exit', (code, signal) => {
+    this.child.once('close', (code, signal) => {
       if (!this.stopping) listener(signal ?? code!);
     });
   }
 
-  tell(settings: ToInstance): void {
-    this.child.send(settings);
+  updateSettings(settings: ToInstance): void {
+    // The channel of a process that dies closes before its exit is reported, and a message may still fail after the check.
+    if (this.child.connected) this.child.send(settings, () => undefined);
   }
 
   /** Kills the process without a graceful shutdown. */
@@ -94,9 +103,12 @@ export class Instance implements AsyncDisposable {
     this.stopping = true;
     const exited = once(this.child, 'exit');
     const timer = setTimeout(() => this.child.kill('SIGKILL'), GRACE);
-    this.child.disconnect();
-    await exited;
-    clearTimeout(timer);
+    try {
+      if (this.child.connected) this.child.disconnect();
+      await exited;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -8,10 +8,10 @@ interface Load {
   /** Milliseconds until a buyer without an answer gives up. */
   patience: number;
   signal?: AbortSignal;
-  onProgress?: (tally: Tally) => void;
+  onProgress?: (answers: Answers) => void;
 }
 
-export interface Tally {
+export interface Answers {
   sold: number;
   soldOut: number;
   /** Other answers. */
@@ -34,7 +34,7 @@ const SOLD_OUT = 409;
 
 export async function sendBuyers(load: Load): Promise<LoadFigures> {
   const { urls, buyers, patience, signal, onProgress } = load;
-  const tally: Tally = { sold: 0, soldOut: 0, refused: 0 };
+  const answers: Answers = { sold: 0, soldOut: 0, refused: 0 };
   const start = performance.now();
   let lastAnswer = start;
 
@@ -50,18 +50,18 @@ export async function sendBuyers(load: Load): Promise<LoadFigures> {
     },
     (status) => {
       lastAnswer = performance.now();
-      tally[status === SOLD ? 'sold' : status === SOLD_OUT ? 'soldOut' : 'refused'] += 1;
-      onProgress?.(tally);
+      answers[status === SOLD ? 'sold' : status === SOLD_OUT ? 'soldOut' : 'refused'] += 1;
+      onProgress?.(answers);
     },
     signal,
   );
 
-  const answers = tally.sold + tally.soldOut + tally.refused;
+  const count = answers.sold + answers.soldOut + answers.refused;
   return {
     requests: buyers,
     // autocannon does not count connections that a stopping instance closed gracefully.
-    errors: buyers - tally.sold - tally.soldOut,
-    throughput: answers && Math.round(answers / ((lastAnswer - start) / 1000)),
+    errors: buyers - answers.sold - answers.soldOut,
+    throughput: count && Math.round(count / ((lastAnswer - start) / 1000)),
     p50: latency.p50,
     p99: latency.p99,
   };

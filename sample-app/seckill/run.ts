@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { prepareDatabase, removeGoods, temporaryDatabase } from '../shop/database.js';
-import { PATIENCE } from '../shop/goods-stock.controller.js';
+import { PURCHASE_WAIT } from '../shop/goods-stock.controller.js';
 import { defaults, type ShopSettings } from '../shop/settings.js';
 import { Instances } from './instances.js';
 import { sendBuyers } from './load.js';
 import type { SeckillOptions } from './options.js';
 import type { Progress } from './progress.js';
-import { type Figures, figures, type Report } from './report.js';
+import { type RunResult, runResult, type SeckillResult } from './result.js';
 
 /** Runs the flash sale: starts the servers, sells the stock twice, without and with a lock, and cleans up. */
 export async function seckill(
   options: SeckillOptions,
   progress: Progress,
   signal: AbortSignal,
-): Promise<Report> {
+): Promise<SeckillResult> {
   await using embedded = options.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const settings: ShopSettings = {
     ...defaults,
@@ -56,23 +56,23 @@ interface Sale {
   signal: AbortSignal;
 }
 
-async function sell(name: keyof Report, sale: Sale): Promise<Figures> {
+async function sell(name: keyof SeckillResult, sale: Sale): Promise<RunResult> {
   const { instances, goodsNo, route, items, buyers, progress, signal } = sale;
   await request(instances, `${goodsNo}/reset`, { signal, body: { stock: items } });
-  let told = `${name}: no answers`;
+  let message = `${name}: no answers`;
   const load = await sendBuyers({
     urls: instances.alive.map(({ url }) => `${url}/goods-stock/${goodsNo}/${route}`),
     buyers,
-    patience: PATIENCE + 10_000,
+    patience: PURCHASE_WAIT + 10_000,
     signal,
     onProgress: ({ sold, soldOut, refused }) => {
-      told = `${name}: ${sold} sold, ${soldOut} sold out, ${refused} refused`;
-      progress.update(told);
+      message = `${name}: ${sold} sold, ${soldOut} sold out, ${refused} refused`;
+      progress.update(message);
     },
   });
-  progress.line(told);
+  progress.line(message);
   const { orders, stock } = await request(instances, goodsNo, { signal });
-  return figures(load, { orders, stock, items });
+  return runResult(load, { orders, stock, items });
 }
 
 /** Sends a request to the first instance that is alive. */

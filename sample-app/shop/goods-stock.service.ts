@@ -127,6 +127,6 @@ async function writeStock(
 
 function tooLate(goodsNo: string): PreconditionFailedException {
   return new PreconditionFailedException(
-    `fence: a later holder of the lock is at ${goodsNo}, this write was refused`,
+    `the write to ${goodsNo} was refused: a later lock holder has stored a higher fencing token`,
   );
 }

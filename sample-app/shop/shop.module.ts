@@ -1,12 +1,14 @@
 import { type DynamicModule, Module } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ZkModule } from 'nestjs-zookeeper';
 import { dataSourceOptions } from './database.js';
-import { GoodsStockController, PATIENCE } from './goods-stock.controller.js';
+import { GoodsStockController, PURCHASE_WAIT } from './goods-stock.controller.js';
 import { GoodsStock } from './goods-stock.entity.js';
 import { GoodsStockService } from './goods-stock.service.js';
 import { LeaderController } from './leader.controller.js';
+import { LocalOnlyGuard } from './local-only.guard.js';
 import { MetricsController } from './metrics.controller.js';
 import { Order } from './order.entity.js';
 import { OrdersController } from './orders.controller.js';
@@ -16,7 +18,13 @@ import { UnpaidOrdersService } from './unpaid-orders.service.js';
 
 @Module({
   controllers: [GoodsStockController, OrdersController, LeaderController, MetricsController],
-  providers: [GoodsStockService, Transactions, UnpaidOrdersService],
+  providers: [
+    GoodsStockService,
+    Transactions,
+    UnpaidOrdersService,
+    // A page of another origin can send requests to the port of an instance, too.
+    { provide: APP_GUARD, useClass: LocalOnlyGuard },
+  ],
 })
 export class ShopModule {
   static forRoot(settings: ShopSettings): DynamicModule {
@@ -30,7 +38,7 @@ export class ShopModule {
           sessionTimeout,
           namespace: NAMESPACE,
           // Long waits are normal in a flash sale.
-          warnAfter: { wait: PATIENCE },
+          warnAfter: { wait: PURCHASE_WAIT },
         }),
         ScheduleModule.forRoot(),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),

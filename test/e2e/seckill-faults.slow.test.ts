@@ -90,11 +90,13 @@ describe('an instance of the shop', () => {
     const inTime = await purchase(next);
     expect(inTime.status).toBe(201);
     process.kill(paused.pid, 'SIGCONT');
-    paused.tell({ delay: settings.delay });
+    paused.updateSettings({ delay: settings.delay });
 
     const refused = await late;
     expect(refused.status).toBe(412);
-    expect(((await refused.json()) as { message: string }).message).toMatch(/^fence: /);
+    expect(((await refused.json()) as { message: string }).message).toMatch(
+      'the write to phone was refused: a later lock holder has stored a higher fencing token',
+    );
     expect(await look(next)).toMatchObject({ stock: ITEMS - 1, orders: 1 });
 
     // The instance queues again with a new session.

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Report } from '../../sample-app/seckill/report.js';
+import type { SeckillResult } from '../../sample-app/seckill/result.js';
 
 const built = (file: string) =>
   fileURLToPath(new URL(`../../dist-sample/${file}`, import.meta.url));
@@ -70,10 +70,10 @@ export class SeckillProcess {
   }
 }
 
-export async function seckill(...args: string[]): Promise<Ended & { report: Report }> {
+export async function seckill(...args: string[]): Promise<Ended & { result: SeckillResult }> {
   const ended = await (await SeckillProcess.start('--json', ...args)).ended;
   if (!ended.stdout) throw new Error(ended.stderr);
-  return { ...ended, report: JSON.parse(ended.stdout) as Report };
+  return { ...ended, result: JSON.parse(ended.stdout) as SeckillResult };
 }
 
 export function lives(pid: number): boolean {

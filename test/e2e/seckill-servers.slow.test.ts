@@ -17,9 +17,9 @@ describe('the seckill sells exactly the stock', { retry: 0 }, () => {
   it.runIf(RealZooKeeper.isInstalled())('with the lock of a real ZooKeeper', async () => {
     const zookeeper = await RealZooKeeper.start();
     try {
-      const { code, report } = await seckill(...LOAD, '--zookeeper', `127.0.0.1:${zookeeper.port}`);
-      expect(report.locked).toMatchObject(exactly);
-      expect(report.unlocked.oversold).toBeGreaterThan(0);
+      const { code, result } = await seckill(...LOAD, '--zookeeper', `127.0.0.1:${zookeeper.port}`);
+      expect(result.locked).toMatchObject(exactly);
+      expect(result.unlocked.oversold).toBeGreaterThan(0);
       expect(code).toBe(0);
     } finally {
       await zookeeper.dispose();
@@ -31,9 +31,9 @@ describe('the seckill sells exactly the stock', { retry: 0 }, () => {
     async () => {
       await using database = await PrivateMariaDb.start();
       for (const _ of ['first', 'second']) {
-        const { code, report } = await seckill(...LOAD, '--database', database.url);
-        expect(report.locked).toMatchObject(exactly);
-        expect(report.unlocked.oversold).toBeGreaterThan(0);
+        const { code, result } = await seckill(...LOAD, '--database', database.url);
+        expect(result.locked).toMatchObject(exactly);
+        expect(result.unlocked.oversold).toBeGreaterThan(0);
         expect(code).toBe(0);
       }
     },

@@ -7,11 +7,11 @@ const SLOW = ['--buyers', '200', '--items', '150', '--delay', '50'];
 
 describe('the seckill', { retry: 0 }, () => {
   it('oversells without a lock and sells exactly the stock with it', async () => {
-    const { code, report, stdout, left } = await seckill(...SMALL);
-    expect(report.unlocked).toMatchObject({ requests: 200, errors: 0 });
-    expect(report.unlocked.oversold).toBe(report.unlocked.orders - 20);
-    expect(report.unlocked.oversold).toBeGreaterThan(0);
-    expect(report.locked).toMatchObject({
+    const { code, result, stdout, left } = await seckill(...SMALL);
+    expect(result.unlocked).toMatchObject({ requests: 200, errors: 0 });
+    expect(result.unlocked.oversold).toBe(result.unlocked.orders - 20);
+    expect(result.unlocked.oversold).toBeGreaterThan(0);
+    expect(result.locked).toMatchObject({
       requests: 200,
       orders: 20,
       stockLeft: 0,
@@ -19,9 +19,9 @@ describe('the seckill', { retry: 0 }, () => {
       errors: 0,
     });
     expect(code).toBe(0);
-    expect(stdout.trimEnd()).toBe(JSON.stringify(report));
+    expect(stdout.trimEnd()).toBe(JSON.stringify(result));
     const fields = 'requests orders stockLeft oversold errors throughput p50 p99'.split(' ');
-    for (const run of [report.unlocked, report.locked]) expect(Object.keys(run)).toEqual(fields);
+    for (const run of [result.unlocked, result.locked]) expect(Object.keys(run)).toEqual(fields);
     expect(left).toEqual([]);
   });
 

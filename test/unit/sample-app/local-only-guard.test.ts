@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { isLocal } from '../../../sample-app/live/local-only.guard.js';
+import { isLocal } from '../../../sample-app/shop/local-only.guard.js';
 
-const from = (remoteAddress: string | undefined, host?: string, origin?: string) =>
-  isLocal({ socket: { remoteAddress }, headers: { host, origin } } as IncomingMessage);
+const from = (remoteAddress: string | undefined, host?: string, origin?: string, more = {}) =>
+  isLocal({ socket: { remoteAddress }, headers: { host, origin, ...more } } as IncomingMessage);
 
 describe('a request that changes something', () => {
   it.each([
@@ -35,6 +35,13 @@ describe('a request that changes something', () => {
     'is rejected from a page of %j',
     (origin) => {
       expect(from('127.0.0.1', 'localhost:3000', origin)).toBe(false);
+    },
+  );
+
+  it.each(['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'])(
+    'is rejected from a proxy on this machine, which adds the header %s',
+    (name) => {
+      expect(from('127.0.0.1', 'localhost:3000', undefined, { [name]: 'x' })).toBe(false);
     },
   );
 });

@@ -6,6 +6,9 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
+/** Headers that proxies add. A proxy on this machine would make all of its clients look local. */
+const PROXY_HEADERS = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'];
+
 /**
  * All clients may read; only pages of this server, opened on this machine, may change anything. Checking the
  * peer's address is not enough: any web page that is open on this machine can send requests from it, and
@@ -24,7 +27,8 @@ export function isLocal({ socket, headers }: Pick<IncomingMessage, 'socket' | 'h
   return (
     isLoopback(socket.remoteAddress) &&
     isLoopbackName(host) &&
-    (origin === undefined || origin === `http://${host}`)
+    (origin === undefined || origin === `http://${host}`) &&
+    PROXY_HEADERS.every((name) => headers[name] === undefined)
   );
 }
 

@@ -1,21 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { figures, outcome, soldExactly, table } from '../../../sample-app/seckill/report.js';
+import { outcome, runResult, soldExactly, table } from '../../../sample-app/seckill/result.js';
 
 const load = { requests: 1500, errors: 0, throughput: 812, p50: 900, p99: 1800 };
-const report = {
-  unlocked: figures(load, { orders: 1437, stock: 12, items: 100 }),
-  locked: figures(load, { orders: 100, stock: 0, items: 100 }),
+const result = {
+  unlocked: runResult(load, { orders: 1437, stock: 12, items: 100 }),
+  locked: runResult(load, { orders: 100, stock: 0, items: 100 }),
 };
 
-describe('the report of the seckill', () => {
+describe('the result of the seckill', () => {
   it('has the fields of its JSON in a fixed order', () => {
-    expect(JSON.stringify(report.unlocked)).toBe(
+    expect(JSON.stringify(result.unlocked)).toBe(
       '{"requests":1500,"orders":1437,"stockLeft":12,"oversold":1337,"errors":0,"throughput":812,"p50":900,"p99":1800}',
     );
   });
 
   it('aligns the columns of its table', () => {
-    expect(table(report)).toBe(
+    expect(table(result)).toBe(
       [
         '          requests  orders  stock left  oversold  throughput     p50       p99  errors',
         'unlocked     1,500   1,437          12     1,337       812/s  900 ms  1,800 ms       0',
@@ -25,7 +25,7 @@ describe('the report of the seckill', () => {
   });
 
   it('summarizes the result in a sentence', () => {
-    expect(outcome(report, 100)).toBe(
+    expect(outcome(result, 100)).toBe(
       'Without a lock the shop took 1,437 orders for 100 items: 1,337 too many. With @DistributedLock it sold exactly 100.',
     );
   });
@@ -36,8 +36,8 @@ describe('the report of the seckill', () => {
     { orders: 100, stock: 1 },
     { orders: 99, stock: 1 },
   ])('accepts only the exact stock as correct: $orders orders, $stock left', (state) => {
-    const locked = figures(load, { ...state, items: 100 });
+    const locked = runResult(load, { ...state, items: 100 });
     expect(soldExactly(locked, 100)).toBe(false);
-    expect(outcome({ ...report, locked }, 100)).toContain('NOT exactly');
+    expect(outcome({ ...result, locked }, 100)).toContain('NOT exactly');
   });
 });

@@ -1,7 +1,7 @@
 import type { ConnectionState } from 'nestjs-zookeeper';
 
 /** What an instance reports to its parent. */
-export interface Report {
+export interface InstanceReport {
   readonly events: readonly ReportedEvent[];
   /** When the latest request that ZooKeeper has answered was sent, by `monotonicNow()`. */
   readonly confirmedAt?: number;

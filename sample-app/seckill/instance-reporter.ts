@@ -9,7 +9,7 @@ import type {
 } from 'nestjs-zookeeper';
 import { PURCHASE_CHANNEL, type PurchaseMessage } from '../shop/purchase-steps.js';
 import { monotonicNow } from './clock.js';
-import type { Report, ReportedEvent } from './reports.js';
+import type { InstanceReport, ReportedEvent } from './instance-report.js';
 
 /** Milliseconds between two reports. */
 const INTERVAL = 50;
@@ -20,14 +20,14 @@ type NewEvent = ReportedEvent extends infer E ? (E extends unknown ? Omit<E, 'at
  * Reports the leases, the purchases, the connection and the leadership of this process. An event after a quiet time is
  * reported at once, further ones in batches.
  */
-export class Reporter {
+export class InstanceReporter {
   private events: ReportedEvent[] = [];
   private confirmedAt?: number;
   private sentAt = -Infinity;
   private timer?: NodeJS.Timeout;
   private leases = 0;
 
-  constructor(private readonly send: (report: Report) => void) {
+  constructor(private readonly send: (report: InstanceReport) => void) {
     this.subscribeToLeases();
     subscribe(PURCHASE_CHANNEL, (message) => {
       const { purchase, fencingToken, ...step } = message as PurchaseMessage;
@@ -56,18 +56,18 @@ export class Reporter {
     const ids = new WeakMap<Wait | Hold, string>();
     let granted: string | undefined;
     subscribe('nestjs-zookeeper:wait', (message) => {
-      const told = message as WaitMessage;
-      const { key } = told.wait.lock;
-      if (told.event === 'began') {
+      const { event, wait } = message as WaitMessage;
+      const { key } = wait.lock;
+      if (event === 'began') {
         const lease = `${process.pid}-${++this.leases}`;
-        ids.set(told.wait, lease);
+        ids.set(wait, lease);
         this.add({ type: 'requested', lease, key });
-      } else if (told.event === 'granted') {
+      } else if (event === 'granted') {
         // The message about the hold follows synchronously. A re-entry has no id, and no hold of its own.
-        granted = ids.get(told.wait);
+        granted = ids.get(wait);
       } else {
-        const lease = ids.get(told.wait)!;
-        this.add({ type: 'not-granted', lease, key, reason: told.event });
+        const lease = ids.get(wait)!;
+        this.add({ type: 'not-granted', lease, key, reason: event });
       }
     });
     subscribe('nestjs-zookeeper:hold', (message) => {

@@ -1,6 +1,6 @@
 import type { LoadFigures } from './load.js';
 
-export interface Figures extends LoadFigures {
+export interface RunResult extends LoadFigures {
   /** Rows in the orders table. */
   orders: number;
   stockLeft: number;
@@ -8,25 +8,25 @@ export interface Figures extends LoadFigures {
   oversold: number;
 }
 
-export interface Report {
-  unlocked: Figures;
-  locked: Figures;
+export interface SeckillResult {
+  unlocked: RunResult;
+  locked: RunResult;
 }
 
-export function figures(
+export function runResult(
   load: LoadFigures,
   { orders, stock, items }: { orders: number; stock: number; items: number },
-): Figures {
+): RunResult {
   const { requests, errors, throughput, p50, p99 } = load;
   const oversold = Math.max(0, orders - items);
   return { requests, orders, stockLeft: stock, oversold, errors, throughput, p50, p99 };
 }
 
-export function soldExactly({ orders, stockLeft }: Figures, items: number): boolean {
+export function soldExactly({ orders, stockLeft }: RunResult, items: number): boolean {
   return orders === items && stockLeft === 0;
 }
 
-const COLUMNS: [heading: string, cell: (figures: Figures) => string][] = [
+const COLUMNS: [heading: string, cell: (run: RunResult) => string][] = [
   ['requests', (run) => count(run.requests)],
   ['orders', (run) => count(run.orders)],
   ['stock left', (run) => count(run.stockLeft)],
@@ -37,10 +37,10 @@ const COLUMNS: [heading: string, cell: (figures: Figures) => string][] = [
   ['errors', (run) => count(run.errors)],
 ];
 
-export function table(report: Report): string {
+export function table(result: SeckillResult): string {
   const rows = [
     ['', ...COLUMNS.map(([heading]) => heading)],
-    ...Object.entries(report).map(([name, run]) => [name, ...COLUMNS.map(([, cell]) => cell(run))]),
+    ...Object.entries(result).map(([name, run]) => [name, ...COLUMNS.map(([, cell]) => cell(run))]),
   ];
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   return rows
@@ -50,7 +50,7 @@ export function table(report: Report): string {
     .join('\n');
 }
 
-export function outcome({ unlocked, locked }: Report, items: number): string {
+export function outcome({ unlocked, locked }: SeckillResult, items: number): string {
   const without =
     unlocked.oversold > 0
       ? `Without a lock the shop took ${count(unlocked.orders)} orders for ${count(items)} items: ${count(unlocked.oversold)} too many.`
