@@ -4,7 +4,7 @@ import type { MarkdownRenderer } from 'vitepress';
 /** The text that a screen reader reads for a diagram. GitHub's Mermaid has the same line. */
 const TITLE = /^ *accTitle: *(.+)\n/m;
 
-/** Renders blocks of the language `mermaid` as inline SVG. The colours are variables of theme/diagrams.css. */
+/** Renders blocks of the language `mermaid` as inline SVG. The colours are variables of theme/style.css. */
 export function drawDiagrams(markdown: MarkdownRenderer): void {
   const fence = markdown.renderer.rules.fence!;
   markdown.renderer.rules.fence = (tokens, index, ...rest) => {

@@ -14,9 +14,9 @@ import { checkAcl, checkAuth, checkMilliseconds, checkOptions, checkPath } from 
  */
 export interface ZkClientOptions {
   /**
-   * The servers of the ensemble, as in `'zk1:2181,zk2:2181,[2001:db8::1]:2181/chroot'`. Default port: 2181.
-   * Names are resolved again for each connection. With a chroot, all paths are relative to it. The type has undefined for
-   * an environment variable; a missing value is a BadOptionError.
+   * The servers of the ensemble, as in `'zk1:2181,zk2:2181,[2001:db8::1]:2181/chroot'`. The default port is 2181.
+   * Names are resolved again for each connection. With a chroot, all paths are relative to it. The type allows
+   * `undefined`, so that you can pass an environment variable. At run time a missing value is a `BadOptionError`.
    */
   connectString: string | undefined;
   /**

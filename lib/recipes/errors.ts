@@ -113,8 +113,8 @@ export class SequenceExhaustedError extends CoordinationError {
 }
 
 /**
- * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits. The cycle would never end, unless one
- * of the holders does not await its wait. Release the locks that are held, and try again.
+ * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits. The cycle would never end, unless a
+ * holder releases its lock without waiting for the result. Release the locks that are held, and try again.
  * Cause: the call chain of each member of `cycle` waits for a lock that the next member holds.
  * Remedy: release the locks and try again. To avoid the cycle, acquire the locks in the same order everywhere, or
  * together with a list of keys.

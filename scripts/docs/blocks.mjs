@@ -5,7 +5,7 @@ import { root } from '../packed.mjs';
 /** Stands before a block that continues the one above it. */
 const CONTINUES = '<!-- continues -->';
 
-/** Stands before a block whose tests of this name must fail, because the page shows a bug; above `CONTINUES`. */
+/** Marks a block that demonstrates a bug: the tests with this name must fail. It precedes `CONTINUES`. */
 const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
 /** Returns the pages of the repository's root, of sample-app/ and of docs/. */
@@ -26,10 +26,11 @@ export function pages() {
 /** Returns the code blocks of a page, each with its language and the line in which its code begins. */
 export function blocksOf({ name, text }) {
   const blocks = [];
-  for (const match of text.matchAll(/^```(\w*)\n(.*?)^```$/gms)) {
+  for (const match of text.matchAll(/^```([^`\n]*)\n(.*?)^```$/gms)) {
     const before = text.slice(0, match.index);
     const line = before.split('\n').length + 1;
-    const [, language, code] = match;
+    const [, info, code] = match;
+    const [language] = info.trim().split(' ');
     const fails = FAILS.exec(before.trimEnd())?.[1];
     if (before.trimEnd().endsWith(CONTINUES)) {
       const above = blocks.at(-1);

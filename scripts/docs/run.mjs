@@ -6,7 +6,7 @@ import { toJavaScript } from './compile.mjs';
 const TIME_LIMIT = 60_000;
 
 /** Declares the names that the pages' first examples set up, on an in-process or embedded server. */
-const SETTING = `
+const PRELUDE = `
   import { Mutex, ReadWriteLock } from 'nestjs-zookeeper/recipes';
   import { TestZooKeeper } from 'nestjs-zookeeper/testing';
   const zookeeper = await TestZooKeeper.embedded();
@@ -31,7 +31,7 @@ export function run(blocks) {
       await writeFile(join(directory, `block-${index}.mjs`), code);
     }
     const main = join(directory, 'main.mjs');
-    await writeFile(main, [SETTING, ...steps, 'process.exit(0);'].join('\n'));
+    await writeFile(main, [PRELUDE, ...steps, 'process.exit(0);'].join('\n'));
     await execute(process.execPath, [main], { timeout: TIME_LIMIT });
   });
 }

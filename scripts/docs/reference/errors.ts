@@ -1,5 +1,13 @@
 import ts from 'typescript';
-import { code, paragraphsOf, sentencesOf, type Source, table } from './source.js';
+import {
+  code,
+  literalsOf,
+  paragraphsOf,
+  sentencesOf,
+  type Source,
+  table,
+  visitNodes,
+} from './source.js';
 
 /** An error class as its page shows it. */
 interface ErrorClass {
@@ -29,14 +37,13 @@ export function errorClasses(source: Source): ErrorClass[] {
   );
   const single = new Set(
     symbols
-      .map(([, symbol]) => checker.getDeclaredTypeOfSymbol(symbol).getProperty('code'))
-      .map((property) => literalsOf(checker, property))
+      .map(([, symbol]) => codesOf(checker, symbol))
       .flatMap((codes) => (codes.length === 1 ? codes : [])),
   );
   const classes = symbols.map(([name, symbol]) => {
     const type = checker.getDeclaredTypeOfSymbol(symbol);
     // The type of an inherited `code` has the codes of subclasses, which other rows have.
-    const own = literalsOf(checker, type.getProperty('code'));
+    const own = codesOf(checker, symbol);
     const codes = own.filter((value) => own.length === 1 || !single.has(value));
     const properties = type
       .getProperties()
@@ -113,17 +120,17 @@ function isShown(
   return name !== 'code' && name !== 'name';
 }
 
-function literalsOf(checker: ts.TypeChecker, property: ts.Symbol | undefined): string[] {
-  const type = property && checker.getTypeOfSymbol(property);
-  const types = type?.isUnion() ? type.types : type ? [type] : [];
-  return types.flatMap((member) => (member.isStringLiteral() ? [member.value] : []));
+/** Returns the values that `code` of a class may have. */
+function codesOf(checker: ts.TypeChecker, symbol: ts.Symbol): string[] {
+  const property = checker.getDeclaredTypeOfSymbol(symbol).getProperty('code');
+  return property ? literalsOf(checker.getTypeOfSymbol(property)) : [];
 }
 
 /** Returns the statuses of the answers in zk-exception.filter.ts, by the code of the error. */
 function statusesOf({ files }: Source): Map<string, string> {
   const file = files.find(({ fileName }) => fileName.endsWith('/zk-exception.filter.ts'))!;
   const objects = new Map<string, ts.ObjectLiteralExpression>();
-  const visit = (node: ts.Node): void => {
+  visitNodes(file, (node) => {
     if (
       (ts.isVariableDeclaration(node) || ts.isPropertyAssignment(node)) &&
       node.initializer &&
@@ -131,9 +138,7 @@ function statusesOf({ files }: Source): Map<string, string> {
     ) {
       objects.set(node.name.getText(), node.initializer);
     }
-    ts.forEachChild(node, visit);
-  };
-  visit(file);
+  });
   const valueOf = (object: ts.ObjectLiteralExpression, name: string) =>
     object.properties.filter(ts.isPropertyAssignment).find((one) => one.name.getText() === name);
   return new Map(

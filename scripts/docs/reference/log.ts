@@ -1,7 +1,7 @@
 import { relative, join } from 'node:path';
 import ts from 'typescript';
 import { root } from '../../packed.mjs';
-import { original, type Source } from './source.js';
+import { literalsOf, original, type Source, visitNodes } from './source.js';
 
 /** A line that the library writes. In `text`, `…` stands for what differs from line to line. */
 export interface LogLine {
@@ -156,12 +156,6 @@ function textsOf(source: Source, node: ts.Expression): string[] {
   return [UNKNOWN];
 }
 
-/** Returns the members of a type such as `'lock' | 'semaphore'`; none of another type. */
-function literalsOf(type: ts.Type): string[] {
-  const types = type.isUnion() ? type.types : [type];
-  return types.every((one) => one.isStringLiteral()) ? types.map(({ value }) => value) : [];
-}
-
 function joined(before: readonly string[], after: readonly string[]): string[] {
   return before.flatMap((left) => after.map((right) => left + right));
 }
@@ -227,9 +221,4 @@ function propertyTexts(source: Source, property: ts.Symbol | undefined): string[
 
 function fileName(file: ts.SourceFile): string {
   return relative(join(root), file.fileName).replaceAll('\\', '/');
-}
-
-function visitNodes(node: ts.Node, visitor: (node: ts.Node) => void): void {
-  visitor(node);
-  ts.forEachChild(node, (child) => visitNodes(child, visitor));
 }

@@ -1,5 +1,13 @@
 import ts from 'typescript';
-import { code, paragraphsOf, type Source, table } from './source.js';
+import {
+  code,
+  literalsOf,
+  original,
+  paragraphsOf,
+  type Source,
+  table,
+  visitNodes,
+} from './source.js';
 
 /** The kinds of the methods of a meter. */
 const KINDS: ReadonlyMap<string, string> = new Map([
@@ -35,12 +43,12 @@ export function metricTable(source: Source): string {
 /** Returns the names of the spans and attributes in lib/opentelemetry: its strings that begin as one. */
 export function telemetryNames({ files }: Source): Set<string> {
   const names = new Set<string>();
-  const visit = (node: ts.Node): void => {
-    if (ts.isStringLiteral(node) && /^(zookeeper|error)\.[a-z]/.test(node.text))
-      names.add(node.text);
-    ts.forEachChild(node, visit);
-  };
-  for (const file of files) if (file.fileName.includes('/lib/opentelemetry/')) visit(file);
+  for (const file of files.filter(({ fileName }) => fileName.includes('/lib/opentelemetry/'))) {
+    visitNodes(file, (node) => {
+      if (ts.isStringLiteral(node) && /^(zookeeper|error)\.[a-z]/.test(node.text))
+        names.add(node.text);
+    });
+  }
   return names;
 }
 
@@ -54,8 +62,7 @@ export function channelTable(source: Source): string {
       return;
     const name = checker.getTypeAtLocation(call.arguments[0]!);
     if (!name.isStringLiteral()) throw new Error(`the name of ${call.getText()} is not known`);
-    const alias = checker.getSymbolAtLocation(type.typeName)!;
-    const message = alias.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(alias) : alias;
+    const message = original(checker, checker.getSymbolAtLocation(type.typeName)!);
     const members = checker.getTypeFromTypeNode(type);
     const events = checker.getPropertyOfType(members, 'event');
     const isExported = source.exports.has(message.name);
@@ -67,7 +74,7 @@ export function channelTable(source: Source): string {
             .getProperties()
             .map((one) => code(one.name))
             .join(', '),
-      events ? literals(checker.getTypeOfSymbol(events)).map(code).join(', ') : '',
+      events ? literalsOf(checker.getTypeOfSymbol(events)).map(code).join(', ') : '',
       paragraphsOf(source, message)
         .join(' ')
         .replace(/^A message(?: on the channel `[^`]+`)?[:.] (.)/, (_, first: string) =>
@@ -84,7 +91,7 @@ function attributesOf({ checker }: Source, creation: ts.CallExpression): string[
   let scope: ts.Node = creation;
   while (!ts.isBlock(scope)) scope = scope.parent;
   const names: string[] = [];
-  const visit = (node: ts.Node): void => {
+  visitNodes(scope, (node) => {
     if (
       ts.isCallExpression(node) &&
       /^(\w+)\.(add|record|observe)$/.test(node.expression.getText())
@@ -99,22 +106,14 @@ function attributesOf({ checker }: Source, creation: ts.CallExpression): string[
         }
       }
     }
-    ts.forEachChild(node, visit);
-  };
-  visit(scope);
+  });
   return names;
 }
 
-function literals(type: ts.Type): string[] {
-  return (type.isUnion() ? type.types : [type]).flatMap((one) =>
-    one.isStringLiteral() ? [one.value] : [],
-  );
-}
-
 function visitCalls({ files }: Source, visitor: (call: ts.CallExpression) => void): void {
-  const visit = (node: ts.Node): void => {
-    if (ts.isCallExpression(node)) visitor(node);
-    ts.forEachChild(node, visit);
-  };
-  files.forEach(visit);
+  for (const file of files) {
+    visitNodes(file, (node) => {
+      if (ts.isCallExpression(node)) visitor(node);
+    });
+  }
 }

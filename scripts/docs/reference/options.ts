@@ -15,7 +15,14 @@ export interface Option {
 }
 
 /** Types of options that have another name. */
-const OTHERS = ['WarnAfter', 'RetryPolicy', 'Auth', 'Acl', 'HolderDetails', 'KeyFromContext'];
+const EXTRA_OPTION_TYPES = [
+  'WarnAfter',
+  'RetryPolicy',
+  'Auth',
+  'Acl',
+  'HolderDetails',
+  'KeyFromContext',
+];
 /** Options of constructors that applications do not call. */
 const INTERNAL = ['CoordinationErrorOptions'];
 
@@ -24,24 +31,45 @@ export function optionTypes({ exports }: Source): string[] {
   return [...exports.keys()].filter(
     (name) =>
       (/(Options|Query|Config|Defaults|Extras)$/.test(name) && !INTERNAL.includes(name)) ||
-      OTHERS.includes(name),
+      EXTRA_OPTION_TYPES.includes(name),
+  );
+}
+
+/** Returns the options of a type, without those of the types in `except`. */
+function optionsWithout(source: Source, name: string, except: readonly string[]): Option[] {
+  const others = new Set(except.flatMap((type) => optionsOf(source, type)).map(declarationOf));
+  return optionsOf(source, name).filter((option) => !others.has(declarationOf(option)));
+}
+
+/** Returns the options that are in no table of the page, as `wait of AcquireOptions`. */
+export function optionsWithoutTable(source: Source, page: string): string[] {
+  const tables = [...page.matchAll(/<!-- generated: options (\w+)(?: except (.+?))? -->/g)];
+  const shown = new Set(
+    tables
+      .flatMap(([, type, except]) => optionsWithout(source, type!, except?.split(' ') ?? []))
+      .map(declarationOf),
+  );
+  return optionTypes(source).flatMap((type) =>
+    optionsOf(source, type)
+      .filter((option) => !shown.has(declarationOf(option)))
+      .map(({ name }) => `${name} of ${type}`),
   );
 }
 
 /** Returns the table of the options of a type, without those of the types in `except`. */
 export function optionTable(source: Source, name: string, except: readonly string[]): string {
   const { exports } = source;
-  const others = new Set(except.flatMap((type) => optionsOf(source, type)).map(declarationOf));
-  const options = optionsOf(source, name).filter((option) => !others.has(declarationOf(option)));
   return table(
     ['Option', 'Type', 'Default', 'Description'],
-    options.map((option) => [
+    optionsWithout(source, name, except).map((option) => [
       code(option.name),
       option.unit ? `${code(option.type)}, ${option.unit}` : code(option.type),
       option.default === undefined ? 'required' : option.default || 'none',
-      option.text.replace(/`(\w+Error)`/g, (name, error: string) =>
-        exports.has(error) ? `[${name}](errors.md#${error.toLowerCase()})` : name,
-      ),
+      option.text
+        .replace(/`(\w+Error)`/g, (word, error: string) =>
+          exports.has(error) ? `[${word}](errors.md#${error.toLowerCase()})` : word,
+        )
+        .replace(/`AcquireOptions\.(\w+)`/g, '[`$1`](#acquire)'),
     ]),
   );
 }
@@ -73,14 +101,16 @@ function optionOf(source: Source, property: ts.Symbol, kind: string | undefined)
   const declaration = property.declarations![0]!;
   const type = typeText(checker, property, declaration);
   const { value, text } = withoutDefault(paragraphsOf(source, property).join(' '));
+  const unit = /\bnumber\b/.test(type) && /milliseconds/i.test(text) ? 'milliseconds' : '';
   const optional = (property.flags & ts.SymbolFlags.Optional) !== 0;
   return {
     name: kind ? `${kind}.${property.name}` : property.name,
     declaration,
     type,
-    unit: /\bnumber\b/.test(type) && /milliseconds/i.test(text) ? 'milliseconds' : '',
+    unit,
     default: optional ? value : undefined,
-    text,
+    // The column of the type has the unit.
+    text: unit ? text.replace(/,(?: in)? milliseconds(?=\.)/, '') : text,
   };
 }
 

@@ -5,7 +5,7 @@ import { root } from '../../packed.mjs';
 import { errorSections, errorTable } from './errors.js';
 import { logLines, logPageProblems } from './log.js';
 import { channelTable, metricTable, telemetryNames } from './metrics.js';
-import { optionsOf, optionTable, optionTypes } from './options.js';
+import { optionsOf, optionsWithoutTable, optionTable, optionTypes } from './options.js';
 import { code, readSource, type Source } from './source.js';
 
 /** The comments around generated text: `<!-- generated: options LockOptions except LeaseOptions -->` … `<!-- end -->`. */
@@ -59,10 +59,10 @@ export async function referenceProblems(source = readSource()): Promise<string[]
     ...pages
       .filter(({ text, generated }) => text !== generated)
       .map(({ file }) => `${relative(root, file)} is out of date: run npm run docs:reference`),
-    ...undocumented(source).map(
+    ...optionsWithoutTable(source, textOf('options')).map(
       (option) => `docs/reference/options.md has no table with ${option}`,
     ),
-    ...vague(source),
+    ...incompleteComments(source),
     ...logPageProblems(logLines(source), textOf('log')).map(
       (problem) => `docs/reference/log.md: ${problem}`,
     ),
@@ -70,24 +70,10 @@ export async function referenceProblems(source = readSource()): Promise<string[]
       .filter((name) => !textOf('metrics').includes(code(name)))
       .map((name) => `docs/reference/metrics.md does not name ${name}`),
   ];
-
-  /** Returns the options that are in no table of the page. */
-  function undocumented(of: Source): string[] {
-    const shown = new Set(
-      [...textOf('options').matchAll(/<!-- generated: options (\w+)/g)].flatMap(([, type]) =>
-        optionsOf(of, type!).map(({ declaration }) => declaration),
-      ),
-    );
-    return optionTypes(of).flatMap((type) =>
-      optionsOf(of, type)
-        .filter(({ declaration }) => !shown.has(declaration))
-        .map(({ name }) => `${name} of ${type}`),
-    );
-  }
 }
 
 /** Returns the options whose doc comments lack their meaning, their default or their unit. */
-function vague(source: Source): string[] {
+function incompleteComments(source: Source): string[] {
   return optionTypes(source).flatMap((type) =>
     optionsOf(source, type).flatMap((option) => {
       const { name, text, unit } = option;

@@ -60,6 +60,18 @@ export function original(checker: ts.TypeChecker, symbol: ts.Symbol): ts.Symbol 
   return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 }
 
+/** Calls the visitor with the node and all nodes below it. */
+export function visitNodes(node: ts.Node, visitor: (node: ts.Node) => void): void {
+  visitor(node);
+  ts.forEachChild(node, (child) => visitNodes(child, visitor));
+}
+
+/** Returns the members of a type such as `'lock' | 'semaphore'`; none of another type. */
+export function literalsOf(type: ts.Type): string[] {
+  const types = type.isUnion() ? type.types : [type];
+  return types.every((one) => one.isStringLiteral()) ? types.map(({ value }) => value) : [];
+}
+
 /** Returns the paragraphs of a doc comment, without line breaks, as Markdown. */
 export function paragraphsOf({ checker }: Source, symbol: ts.Symbol): string[] {
   const text = ts.displayPartsToString(symbol.getDocumentationComment(checker));

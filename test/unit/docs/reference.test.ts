@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { optionsWithoutTable } from '../../../scripts/docs/reference/options.js';
 import { referenceProblems } from '../../../scripts/docs/reference/pages.js';
 import { readSource } from '../../../scripts/docs/reference/source.js';
 
@@ -45,6 +46,13 @@ describe('docs/reference', () => {
       ),
     );
     expect(problems).toEqual(['docs/reference/options.md has no table with name of NewOptions']);
+  });
+
+  it('lacks options that a table leaves out and no other table has', () => {
+    const page = '<!-- generated: options LeaderLatchOptions except CandidateOptions -->';
+    const missing = optionsWithoutTable(readSource(), page);
+    expect(missing).toContain('priority of LeaderLatchOptions');
+    expect(missing).not.toContain('closeMode of LeaderLatchOptions');
   });
 
   it('reports an option without its default or its unit', async () => {
