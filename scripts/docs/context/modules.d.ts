@@ -1,7 +1,10 @@
 // What the pages import and this repository does without.
 declare module '@opentelemetry/sdk-node' {
   export class NodeSDK {
-    constructor(configuration: { instrumentations: unknown[] });
+    constructor(configuration: {
+      instrumentations: import('nestjs-zookeeper/opentelemetry').ZookeeperInstrumentation[];
+      metricReaders: import('@opentelemetry/sdk-metrics').MetricReader[];
+    });
     start(): void;
   }
 }
@@ -32,6 +35,12 @@ declare module '@nestjs/bullmq' {
     pause(doNotWaitActive?: boolean): Promise<void>;
     resume(): void;
     run(): Promise<void>;
+  }
+  export class BullModule {
+    static forRoot(options: {
+      connection: { host: string; port: number };
+    }): import('@nestjs/common').DynamicModule;
+    static registerQueue(...queues: { name: string }[]): import('@nestjs/common').DynamicModule;
   }
   export function Processor(
     queue: string,

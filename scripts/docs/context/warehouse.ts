@@ -1,3 +1,4 @@
 export declare class Warehouse {
   reserve(): Promise<void>;
+  left(): Promise<number>;
 }

@@ -40,6 +40,12 @@ describe('docs/troubleshooting.md', () => {
     }
   });
 
+  it('names each class of an error that a stack trace shows', () => {
+    const thrown = [...source.matchAll(/^export class (\w+Error) extends \w+Error\b/gm)];
+    expect(thrown.length).toBeGreaterThan(15);
+    for (const [, name] of thrown) expect(page).toContain(`\`${name}\``);
+  });
+
   it('names each code of an error and of a process warning', () => {
     const errors = [...source.matchAll(/readonly code(?:: .*)? = '([A-Z_]+)'/g)];
     const warnings = [...source.matchAll(/code: '(ZK_[A-Z_]+)'/g)];

@@ -1,0 +1,3 @@
+export declare class Stock {
+  deduct(id: string, signal: AbortSignal): Promise<void>;
+}
