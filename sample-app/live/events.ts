@@ -17,6 +17,11 @@ export type LockMode = 'none' | 'lock' | 'lingering' | 'strict';
 
 export type Fault = 'pause' | 'cut' | 'kill' | 'expire';
 
+/** The maximum number of buyers, and of items. */
+export const MAX_COUNT = 2_000;
+/** The maximum delay of a purchase in milliseconds. */
+export const MAX_DELAY = 1_000;
+
 /** The settings of a sale. */
 export interface SaleSettings {
   readonly buyers: number;

@@ -1,5 +1,5 @@
 import { BadRequestException, type PipeTransform } from '@nestjs/common';
-import type { LockMode, SaleSettings } from './events.js';
+import { type LockMode, MAX_COUNT, MAX_DELAY, type SaleSettings } from './events.js';
 
 /** The shop's endpoint for each lock mode. */
 export const ROUTES: Readonly<Record<LockMode, string>> = {
@@ -25,8 +25,8 @@ export class SaleOrderPipe implements PipeTransform<unknown, SaleOrder> {
     const { mode, buyers, items, delay } = (body ?? {}) as Record<keyof SaleOrder, unknown>;
     return {
       mode: this.mode(mode ?? this.defaultMode),
-      buyers: wholeNumber('buyers', buyers, 1, 2_000),
-      items: wholeNumber('items', items, 1, 2_000),
+      buyers: wholeNumber('buyers', buyers, 1, MAX_COUNT),
+      items: wholeNumber('items', items, 1, MAX_COUNT),
       delay: range(delay),
     };
   }
@@ -58,8 +58,8 @@ export class SecondsPipe implements PipeTransform<unknown, number> {
 
 function range(delay: unknown): readonly [from: number, to: number] {
   const bounds: unknown[] = Array.isArray(delay) ? delay : [];
-  const from = wholeNumber('delay[0]', bounds[0], 0, 1_000);
-  const to = wholeNumber('delay[1]', bounds[1], 0, 1_000);
+  const from = wholeNumber('delay[0]', bounds[0], 0, MAX_DELAY);
+  const to = wholeNumber('delay[1]', bounds[1], 0, MAX_DELAY);
   if (bounds.length === 2 && from <= to) return [from, to];
   throw new BadRequestException(
     `delay must be [from, to] with from <= to, but is ${JSON.stringify(delay)}`,

@@ -110,6 +110,8 @@ const ended = new WeakMap<SaleModel, { run: RunModel; messages: Messages; data: 
 function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
   const { mode, sale, status, live, messages } = props;
   const verdict = sale && verdictOf(sale, status);
+  // A sale has no model before it begins.
+  const isPreparing = live.status?.sales.some(({ state }) => state === 'preparing');
   const tally = verdict?.tally;
   /** Pieces that were sold although there were none left. */
   const excess = Math.max(0, (tally?.sold ?? 0) - (sale?.items ?? 0));
@@ -119,7 +121,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
   const age = status?.confirmedAt === undefined ? undefined : live.now - status.confirmedAt;
   return (
     <header>
-      <h2>{messages.panelTitles[mode]}</h2>
+      <h2>{messages.modes[mode].title}</h2>
       <p
         class={`verdict ${verdict?.tone ?? 'none'}`}
         data-kind={verdict?.kind}
@@ -129,7 +131,9 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
       >
         {verdict
           ? messages.verdict(verdict)
-          : messages.notStarted[mode === 'none' ? 'none' : 'lock']}
+          : isPreparing
+            ? messages.preparing
+            : messages.modes[mode].notStarted}
       </p>
       <div class="bar" aria-hidden="true">
         {parts.map((part) => (
@@ -152,7 +156,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
         {sale && (
           <>
             {messages.database(orders, stock)}
-            {!sale.end && age !== undefined && age > LIVE && (
+            {sale.end?.orders === undefined && age !== undefined && age > LIVE && (
               <span class="old"> · {messages.lastRead(messages.seconds(age))}</span>
             )}
           </>

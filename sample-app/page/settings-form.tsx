@@ -1,5 +1,6 @@
+import { MAX_COUNT, MAX_DELAY } from '../live/events.js';
 import type { Messages } from './messages/messages.js';
-import { isValid, MAX_COUNT, MAX_DELAY, MODES, type Settings } from './settings.js';
+import { isValid, MODES, type Settings } from './settings.js';
 
 interface SettingsFormProps {
   messages: Messages;
@@ -45,7 +46,7 @@ export function SettingsForm({ messages, settings, onChange }: SettingsFormProps
               checked={each === mode}
               onChange={() => change({ mode: each })}
             />
-            <span>{messages.modes[each]}</span>
+            <span>{messages.modes[each].name}</span>
           </label>
         ))}
       </fieldset>
@@ -56,7 +57,7 @@ export function SettingsForm({ messages, settings, onChange }: SettingsFormProps
         {number(messages.delayTo, to, 0, MAX_DELAY, (value) => change({ delay: [from, value] }))}
       </div>
       <p class="hint" role="status">
-        {isValid(settings) ? messages.modeHints[mode] : messages.invalid}
+        {isValid(settings) ? messages.modes[mode].hint : messages.invalid}
       </p>
     </details>
   );

@@ -1,4 +1,4 @@
-import type { LockMode, SaleSettings } from '../live/events.js';
+import { type LockMode, MAX_COUNT, MAX_DELAY, type SaleSettings } from '../live/events.js';
 
 /** `both`: two sales at once, one without a lock and one with it. */
 export type Mode = 'both' | LockMode;
@@ -10,10 +10,6 @@ export interface Settings extends SaleSettings {
 export const MODES: readonly Mode[] = ['both', 'none', 'lock', 'lingering', 'strict'];
 
 export const DEFAULTS: Settings = { mode: 'both', buyers: 400, items: 100, delay: [20, 60] };
-
-/** Largest numbers that the server accepts. */
-export const MAX_COUNT = 2_000;
-export const MAX_DELAY = 1_000;
 
 export function isValid({ buyers, items, delay: [from, to] }: Settings): boolean {
   const isWhole = (value: number, least: number, most: number) =>

@@ -71,7 +71,7 @@ export function drawPicture(options: PictureOptions): HTMLCanvasElement {
     const { data, layout } = pictures[index]!;
     const left = index === 0 ? NAMES : 0;
     const start = MARGIN + index * (width + GAP) + (index === 0 ? 0 : NAMES);
-    write(messages.panelTitles[mode], start, TOP, '500 16px', theme.quiet);
+    write(messages.modes[mode].title, start, TOP, '500 16px', theme.quiet);
     if (sale) {
       const verdict = verdictOf(sale, status);
       const colour = { good, bad: theme.bad, warn: theme.warn, neutral: theme.text };

@@ -149,7 +149,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
     onTestFinished(() => void shop.process.kill('SIGCONT'));
     await expect
       .poll(() => linkState(page).textContent())
-      .toMatch(/^No connection for \d+\.\d s\./);
+      .toMatch(/^Disconnected from the server for \d+\.\d s\./);
     const states = await page.locator('.instance .state').allTextContents();
     expect(states).toEqual(Array(3).fill(expect.stringMatching(/^not confirmed for/)));
     expect(await page.locator('.primary').getAttribute('aria-disabled')).toBe('true');
@@ -185,7 +185,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
     await act(english, 'Resume', '1');
     shop.process.kill('SIGSTOP');
     onTestFinished(() => void shop.process.kill('SIGCONT'));
-    await expect.poll(() => linkState(english).textContent()).toMatch(/^No connection/);
+    await expect.poll(() => linkState(english).textContent()).toMatch(/^Disconnected/);
     await check('no connection');
     shop.process.kill('SIGCONT');
     await expect.poll(() => linkState(english).getAttribute('class')).toContain('live');

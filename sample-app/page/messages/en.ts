@@ -11,22 +11,24 @@ const instance = (number: number | undefined) => `instance ${number}`;
 const Instance = (number: number | undefined) => `Instance ${number}`;
 const aborted = () => 'The scenario was stopped.';
 
-function verdict({ kind, tally, orders, items, reason, ...rest }: Verdict): string {
+function verdict({ kind, tally, orders, fell, items, reason, ...rest }: Verdict): string {
   switch (kind) {
-    case 'preparing':
-      return `Putting ${phones(items)} on the shelf…`;
     case 'selling':
       return `${count(tally.sold, 'phone')} sold. ${buyers(tally.unanswered)} waiting for an answer.`;
     case 'oversold':
       return `Oversold: ${count(orders, 'order')} for ${phones(items)}.`;
+    case 'lost-update':
+      return `${count(orders, 'order')}, but the stock fell by ${fell}${fell! < orders ? ' only' : ''}.`;
     case 'exact':
       return rest.buyers < items
         ? `All ${buyers(rest.buyers)} got a phone, no phone was sold twice.`
         : `Sold exactly ${items.toLocaleString('en')}, none twice.`;
     case 'left':
-      return `None sold twice, but ${phones(items - orders)} left over: ${buyers(tally.refused)} refused.`;
+      return `${count(items - orders, 'phone is', 'phones are')} left. ${count(tally.refused, 'request was', 'requests were')} refused.`;
     case 'unanswered':
       return `None sold twice, but ${buyers(tally.unanswered)} got no answer.`;
+    case 'unchecked':
+      return `${tally.sold.toLocaleString('en')} sold. The database did not answer, so the stock is not checked.`;
     case 'failed':
       return `The sale could not run: ${reason ?? 'the server does not say why'}.`;
   }
@@ -35,35 +37,58 @@ function verdict({ kind, tally, orders, items, reason, ...rest }: Verdict): stri
 const FAULTS = {
   pause: 'was paused',
   cut: 'was cut off from ZooKeeper',
-  kill: 'was killed',
   expire: 'had its session expired',
 } as const;
 
 const FAULT_ENDS = {
   pause: 'runs again',
   cut: 'has its network back',
-  kill: 'was revived',
-  expire: 'can open a new session',
+  expire: 'has a new session',
 } as const;
 
-const SALES = {
-  none: 'the sale without a lock',
-  lock: 'the sale with the lock',
-  lingering: 'the sale with the lingering lock',
-  strict: 'the sale with the strict lock',
-} as const;
+const MODES: Messages['modes'] = {
+  both: { name: 'Both', hint: 'Two sales at once: one without a lock, one with it.' },
+  none: {
+    name: 'No lock',
+    hint: 'Nothing keeps two buyers from selling the same phone.',
+    title: 'Without a lock',
+    sale: 'The sale without a lock',
+    notStarted: 'All buyers write at once.',
+  },
+  lock: {
+    name: 'Lock',
+    hint: 'One buyer at a time. An instance passes the lock from buyer to buyer, then on to the next instance.',
+    title: 'With the lock',
+    sale: 'The sale with the lock',
+    notStarted: 'One buyer writes at a time.',
+  },
+  lingering: {
+    name: 'Lingering',
+    hint: 'As Lock, but an idle instance keeps the lock until another instance requests it.',
+    title: 'With the lingering lock',
+    sale: 'The sale with the lingering lock',
+    notStarted: 'One buyer writes at a time.',
+  },
+  strict: {
+    name: 'Strict',
+    hint: 'One buyer at a time, in the order of arrival across all instances.',
+    title: 'With the strict lock',
+    sale: 'The sale with the strict lock',
+    notStarted: 'One buyer writes at a time.',
+  },
+};
 
 function logLine(line: LogLine, outcome: string | undefined): string {
   const { kind, mode = 'lock', reason } = line;
   const who = Instance(line.instance);
-  const Sale = SALES[mode][0]!.toUpperCase() + SALES[mode].slice(1);
+  const { sale } = MODES[mode];
   switch (kind) {
     case 'sale-started':
-      return `${Sale} began.`;
+      return `${sale} began.`;
     case 'sale-ended':
-      return `${Sale} ended. ${outcome ?? ''}`;
+      return `${sale} ended. ${outcome ?? ''}`;
     case 'sale-failed':
-      return `${Sale} could not run: ${reason}.`;
+      return `${sale} could not run: ${reason}.`;
     case 'fault':
       return `${who} ${FAULTS[line.fault!]}.`;
     case 'fault-ended':
@@ -89,7 +114,7 @@ function logLine(line: LogLine, outcome: string | undefined): string {
     case 'write-refused':
       return `The fence refused a late write of ${instance(line.instance)}, token ${line.token}.`;
     case 'not-granted':
-      return `${count(line.count ?? 1, 'acquire')} of ${instance(line.instance)} ended without the lock: ${reason}.`;
+      return `${count(line.count ?? 1, 'lock request')} of ${instance(line.instance)} failed: ${reason}.`;
     case 'moved-on':
       return `The lock moved on from ${instance(line.from)} to ${instance(line.instance)}.`;
   }
@@ -148,37 +173,16 @@ export const en: Messages = {
   },
   settings: 'Settings',
   lock: 'Sale',
-  modes: {
-    both: 'Both',
-    none: 'No lock',
-    lock: 'Lock',
-    lingering: 'Lingering',
-    strict: 'Strict',
-  },
-  modeHints: {
-    both: 'Two sales at once: one without a lock, one with it.',
-    none: 'Nothing keeps two buyers from selling the same phone.',
-    lock: 'One buyer at a time. An instance passes the lock from buyer to buyer, then on to the next instance.',
-    lingering: 'As Lock, but an idle instance keeps the lock until another instance requests it.',
-    strict: 'One buyer at a time, in the order of arrival across all instances.',
-  },
+  modes: MODES,
   buyers: 'Buyers',
   items: 'Phones',
   delayFrom: 'Delay from, ms',
   delayTo: 'Delay to, ms',
-  invalid: 'Buyers and phones: 1 to 2,000. Delay: 0 to 1,000 ms, and not above its end.',
+  invalid:
+    'Buyers and phones: 1 to 2,000. Both delays must be from 0 to 1,000 ms, and the first must not exceed the second.',
   onlyHere:
     'You are watching. Only the machine that runs the shop can start a sale or cause a fault.',
-  panelTitles: {
-    none: 'Without a lock',
-    lock: 'With the lock',
-    lingering: 'With the lingering lock',
-    strict: 'With the strict lock',
-  },
-  notStarted: {
-    none: 'All buyers write at once.',
-    lock: 'One buyer writes at a time.',
-  },
+  preparing: 'Putting the phones on the shelf…',
   verdict,
   tally: { sold: 'Sold', soldOut: 'Sold out', refused: 'Refused', unanswered: 'Unanswered' },
   database: (orders, stock) =>
@@ -214,16 +218,18 @@ export const en: Messages = {
   link: {
     connecting: 'Connecting…',
     live: 'Live',
-    noConnection: (age) => `No connection for ${age}. The page shows the state of that time.`,
+    noConnection: (age) =>
+      `Disconnected from the server for ${age}. The page shows the last state that it received.`,
     silent: (age) => `ZooKeeper has not answered for ${age}.`,
-    noConnectionNow: 'No connection. The page shows an old state.',
+    noConnectionNow:
+      'Disconnected from the server. The page shows the last state that it received.',
     silentNow: 'ZooKeeper does not answer.',
   },
   log: 'What happened',
   emptyLog: 'Nothing yet.',
-  forgotten: (events) => `${count(events, 'older event')} no longer kept.`,
+  forgotten: (events) =>
+    `${count(events, 'older event is', 'older events are')} no longer kept. The timelines lack states that began in them.`,
   logLine,
-  faults: FAULTS,
   share: {
     picture: 'Save as picture',
     link: 'Copy link',

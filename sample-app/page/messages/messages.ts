@@ -1,12 +1,25 @@
-import type { Captions, Fault, LockMode, Scenario, Tally } from '../../live/events.js';
+import type { Captions, LockMode, Scenario, Tally } from '../../live/events.js';
 import type { LogLine } from '../run/log.js';
 import type { Verdict } from '../run/verdict.js';
-import type { Mode } from '../settings.js';
 import type { TimelineText } from '../timeline/text.js';
 
-export type Caption = {
+type Caption = {
   [S in Scenario]: Readonly<Record<Captions[S], (instance: number | undefined) => string>>;
 };
+
+/** A choice of the settings. */
+interface ChoiceTexts {
+  readonly name: string;
+  readonly hint: string;
+}
+
+interface ModeTexts extends ChoiceTexts {
+  /** Heading of a sale. */
+  readonly title: string;
+  /** Subject of a sentence about a sale. */
+  readonly sale: string;
+  readonly notStarted: string;
+}
 
 /** All texts of the page in one language. */
 export interface Messages {
@@ -20,16 +33,14 @@ export interface Messages {
   readonly captions: Caption;
   readonly settings: string;
   readonly lock: string;
-  readonly modes: Readonly<Record<Mode, string>>;
-  readonly modeHints: Readonly<Record<Mode, string>>;
+  readonly modes: Readonly<Record<LockMode, ModeTexts> & { both: ChoiceTexts }>;
   readonly buyers: string;
   readonly items: string;
   readonly delayFrom: string;
   readonly delayTo: string;
   readonly invalid: string;
   readonly onlyHere: string;
-  readonly panelTitles: Readonly<Record<LockMode, string>>;
-  readonly notStarted: Readonly<Record<'none' | 'lock', string>>;
+  readonly preparing: string;
   readonly verdict: (verdict: Verdict) => string;
   readonly tally: Readonly<Record<keyof Tally, string>>;
   readonly database: (orders: number | undefined, stock: number | undefined) => string;
@@ -64,7 +75,6 @@ export interface Messages {
   readonly emptyLog: string;
   readonly forgotten: (events: number) => string;
   readonly logLine: (line: LogLine, verdict: string | undefined) => string;
-  readonly faults: Readonly<Record<Fault, string>>;
   readonly share: {
     readonly picture: string;
     readonly link: string;

@@ -7,22 +7,24 @@ const n = (number: number) => number.toLocaleString('zh-CN');
 const instance = (number: number | undefined) => `实例 ${number}`;
 const aborted = () => '演示已中止。';
 
-function verdict({ kind, tally, orders, items, reason, ...rest }: Verdict): string {
+function verdict({ kind, tally, orders, fell, items, reason, ...rest }: Verdict): string {
   switch (kind) {
-    case 'preparing':
-      return `正在上架 ${n(items)} 部手机……`;
     case 'selling':
       return `已售 ${n(tally.sold)} 部，${n(tally.unanswered)} 人在等结果。`;
     case 'oversold':
       return `超卖：${n(items)} 部手机，${n(orders)} 个订单。`;
+    case 'lost-update':
+      return `${n(orders)} 个订单，库存却${fell! < orders ? '只' : ''}减少了 ${fell}。`;
     case 'exact':
       return rest.buyers < items
-        ? `${n(rest.buyers)} 人全部买到，没有一部卖重。`
+        ? `${n(rest.buyers)} 人全部买到，没有一部被重复卖出。`
         : `不多不少，正好卖出 ${n(items)} 部。`;
     case 'left':
-      return `没有卖重，但还剩 ${n(items - orders)} 部：${n(tally.refused)} 人被拒绝。`;
+      return `没有重复卖出，但还剩 ${n(items - orders)} 部：${n(tally.refused)} 人被拒绝。`;
     case 'unanswered':
-      return `没有卖重，但 ${n(tally.unanswered)} 人没有等到结果。`;
+      return `没有重复卖出，但 ${n(tally.unanswered)} 人没有等到结果。`;
+    case 'unchecked':
+      return `已售 ${n(tally.sold)} 部。数据库没有应答，库存未经核对。`;
     case 'failed':
       return `抢购未能进行：${reason ?? '原因不明'}。`;
   }
@@ -31,34 +33,57 @@ function verdict({ kind, tally, orders, items, reason, ...rest }: Verdict): stri
 const FAULTS = {
   pause: '被暂停',
   cut: '与 ZooKeeper 断网',
-  kill: '被杀死',
   expire: '的会话被强制过期',
 } as const;
 
 const FAULT_ENDS = {
   pause: '恢复运行',
   cut: '网络恢复',
-  kill: '重新启动',
-  expire: '可以建立新会话',
+  expire: '已建立新会话',
 } as const;
 
-const SALES = {
-  none: '不加锁的抢购',
-  lock: '加锁的抢购',
-  lingering: '驻留锁的抢购',
-  strict: '严格排队的抢购',
-} as const;
+const MODES: Messages['modes'] = {
+  both: { name: '两种都跑', hint: '两场抢购同时进行：一场不加锁，一场加锁。' },
+  none: {
+    name: '不加锁',
+    hint: '没有什么能阻止两位买家抢到同一部手机。',
+    title: '不加锁',
+    sale: '不加锁的抢购',
+    notStarted: '所有买家同时写。',
+  },
+  lock: {
+    name: '加锁',
+    hint: '一次一位买家。锁先在实例内逐个传递，再转给下一个实例。',
+    title: '加锁',
+    sale: '加锁的抢购',
+    notStarted: '一次只有一位买家写。',
+  },
+  lingering: {
+    name: '驻留锁',
+    hint: '与“加锁”相同，但空闲的实例会留着锁，直到别的实例来要。',
+    title: '驻留锁',
+    sale: '驻留锁的抢购',
+    notStarted: '一次只有一位买家写。',
+  },
+  strict: {
+    name: '严格排队',
+    hint: '一次一位买家，所有实例统一按先来后到。',
+    title: '严格排队',
+    sale: '严格排队的抢购',
+    notStarted: '一次只有一位买家写。',
+  },
+};
 
 function logLine(line: LogLine, outcome: string | undefined): string {
   const { kind, mode = 'lock', reason } = line;
   const who = instance(line.instance);
   switch (kind) {
     case 'sale-started':
-      return `${SALES[mode]}开始。`;
+      return `${MODES[mode].sale}开始。`;
     case 'sale-ended':
-      return `${SALES[mode]}结束。${outcome ?? ''}`;
+      return `${MODES[mode].sale}结束。${outcome ?? ''}`;
     case 'sale-failed':
-      return `${SALES[mode]}未能进行：${reason}。`;
+      return `${MODES[mode].sale}未能进行：${reason}。`;
     case 'fault':
       return `${who} ${FAULTS[line.fault!]}。`;
     case 'fault-ended':
@@ -132,35 +157,21 @@ export const zh: Messages = {
       start: () => '只有主节点负责关闭未付款的订单。',
       kill: (number) => `${instance(number)} 是主节点，它被杀死了。`,
       elected: (number) => `它的会话过期，${instance(number)} 当选为新的主节点。`,
-      revive: (number) => `${instance(number)} 重新启动，成为从节点。`,
+      revive: (number) => `${instance(number)} 重新启动，作为候选者参加选举。`,
       end: () => '自始至终，主节点不超过一个。',
       aborted,
     },
   },
   settings: '设置',
   lock: '抢购方式',
-  modes: {
-    both: '两种都跑',
-    none: '不加锁',
-    lock: '加锁',
-    lingering: '驻留锁',
-    strict: '严格排队',
-  },
-  modeHints: {
-    both: '两场抢购同时进行：一场不加锁，一场加锁。',
-    none: '没有什么能阻止两位买家抢到同一部手机。',
-    lock: '一次一位买家。锁先在实例内逐个传递，再转给下一个实例。',
-    lingering: '与“加锁”相同，但空闲的实例会留着锁，直到别的实例来要。',
-    strict: '一次一位买家，所有实例统一按先来后到。',
-  },
+  modes: MODES,
   buyers: '买家',
   items: '手机',
   delayFrom: '延迟下限（毫秒）',
   delayTo: '延迟上限（毫秒）',
   invalid: '买家和手机：1 到 2,000；延迟：0 到 1,000 毫秒，下限不得高于上限。',
   onlyHere: '您正在观看。只有运行商店的那台机器才能开始抢购或制造故障。',
-  panelTitles: { none: '不加锁', lock: '加锁', lingering: '驻留锁', strict: '严格排队' },
-  notStarted: { none: '所有买家同时写。', lock: '一次只有一位买家写。' },
+  preparing: '正在上架手机……',
   verdict,
   tally: { sold: '买到', soldOut: '售罄', refused: '被拒', unanswered: '未应答' },
   database: (orders, stock) =>
@@ -194,16 +205,15 @@ export const zh: Messages = {
   link: {
     connecting: '连接中……',
     live: '实时',
-    noConnection: (age) => `已断开 ${age}，页面停留在那一刻的状态。`,
+    noConnection: (age) => `与服务器断开已 ${age}，页面显示的是最后收到的状态。`,
     silent: (age) => `ZooKeeper 已有 ${age}没有应答。`,
-    noConnectionNow: '连接已断开，页面显示的是旧状态。',
+    noConnectionNow: '与服务器断开，页面显示的是最后收到的状态。',
     silentNow: 'ZooKeeper 没有应答。',
   },
   log: '事件记录',
   emptyLog: '暂无事件。',
-  forgotten: (events) => `更早的 ${n(events)} 个事件已不再保留。`,
+  forgotten: (events) => `更早的 ${n(events)} 个事件已不再保留，时间线缺少始于其中的状态。`,
   logLine,
-  faults: FAULTS,
   share: {
     picture: '保存为图片',
     link: '复制链接',

@@ -29,7 +29,7 @@ export interface LogLine {
   readonly instance?: number;
   readonly sale?: number;
   readonly mode?: LockMode;
-  readonly fault?: Fault;
+  readonly fault?: Exclude<Fault, 'kill'>;
   readonly token?: string;
   readonly reason?: string;
   /** The instance from which the lock moved on. */

@@ -158,10 +158,14 @@ describe('the timeline of a sale', () => {
 describe('the verdict', () => {
   const judge = (
     [sold, soldOut, refused, unanswered]: [number, number, number, number],
-    { orders = sold, isOver = true } = {},
+    more: { orders?: number; fell?: number; isOver?: boolean; isRead?: boolean },
   ) => {
+    const { orders = sold, fell = orders, isOver = true, isRead = true } = more;
     const tally = { sold, soldOut, refused, unanswered };
-    const end: NewEvent = { type: 'sale-ended', at: 9_000, sale: 1, tally, orders, stock: 0 };
+    const end: NewEvent = {
+      ...{ type: 'sale-ended', at: 9_000, sale: 1, tally },
+      ...(isRead && { orders, stock: 10 - fell }),
+    };
     const run = runOf(isOver ? [STARTED, end] : [STARTED]);
     const status: SaleStatus = { sale: 1, state: isOver ? 'over' : 'selling', tally, orders };
     return verdictOf(run.sales.get(1)!, status);
@@ -170,19 +174,19 @@ describe('the verdict', () => {
   it.each([
     ['exact', 'good', [10, 20, 0, 0], {}, 'Sold exactly 10, none twice.'],
     ['exact', 'good', [10, 19, 1, 0], {}, 'Sold exactly 10, none twice.'],
+    ['lost-update', 'bad', [10, 20, 0, 0], { fell: 1 }, '10 orders, but the stock fell by 1 only.'],
+    ['lost-update', 'bad', [8, 0, 0, 22], { fell: 7 }, '8 orders, but the stock fell by 7 only.'],
+    [
+      ...['unchecked', 'warn', [10, 20, 0, 0], { isRead: false }],
+      '10 sold. The database did not answer, so the stock is not checked.',
+    ],
     ['oversold', 'bad', [30, 0, 0, 0], {}, 'Oversold: 30 orders for 10 phones.'],
     ['oversold', 'bad', [9, 20, 0, 1], { orders: 11 }, 'Oversold: 11 orders for 10 phones.'],
     ['oversold', 'bad', [11, 0, 0, 19], { isOver: false }, 'Oversold: 11 orders for 10 phones.'],
     ['unanswered', 'warn', [8, 0, 0, 22], {}, 'None sold twice, but 22 buyers got no answer.'],
     ['unanswered', 'warn', [10, 19, 0, 1], {}, 'None sold twice, but 1 buyer got no answer.'],
     ['selling', 'neutral', [10, 0, 0, 20], { isOver: false }, /^10 phones sold\. 20 buyers/],
-    [
-      'left',
-      'warn',
-      [8, 0, 22, 0],
-      {},
-      'None sold twice, but 2 phones left over: 22 buyers refused.',
-    ],
+    ['left', 'warn', [8, 0, 22, 0], {}, '2 phones are left. 22 requests were refused.'],
   ] as const)('is %s, %s, for the answers %j', (kind, tone, answers, more, text) => {
     const verdict = judge([...answers], more);
     expect(verdict).toMatchObject({ kind, tone });
