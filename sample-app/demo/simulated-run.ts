@@ -18,7 +18,7 @@ const TICK = 50;
 /** Number of ticks between two states. */
 const STATUS_TICKS = 4;
 /** Milliseconds that a run goes on after the last action of the visitor, so that its effects are seen. */
-const AFTERMATH = 2.5 * SESSION_TIMEOUT;
+const SETTLE_TIME = 2.5 * SESSION_TIMEOUT;
 /** Milliseconds after which the buyers give up. */
 const PATIENCE = 60_000;
 
@@ -57,8 +57,8 @@ export async function simulateRun(settings: RunSettings): Promise<SimulatedRun> 
 async function run(world: World, settings: RunSettings): Promise<Recording> {
   const log = new EventLog(world);
   const database = new SimulatedDatabase(world.random);
-  const surroundings = { world, log, database, holders: new Map() };
-  const shops = Array.from({ length: INSTANCES }, (_, i) => new SimulatedShop(i + 1, surroundings));
+  const context = { world, log, database, holders: new Map() };
+  const shops = Array.from({ length: INSTANCES }, (_, i) => new SimulatedShop(i + 1, context));
   await Promise.all(shops.map((shop) => shop.start()));
 
   const sales = settings.modes.map((mode, i) => new SaleRun(i + 1, mode, settings, database));
@@ -91,7 +91,7 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
   for (const sale of sales) sale.end(log);
   await faults;
   const lastAction = settings.actions.at(-1)?.at ?? -Infinity;
-  await world.sleep(Math.max(0, lastAction + AFTERMATH - world.now));
+  await world.sleep(Math.max(0, lastAction + SETTLE_TIME - world.now));
   over = true;
   await watching;
   takeStatus();

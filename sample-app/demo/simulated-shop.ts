@@ -29,7 +29,7 @@ export interface SimulatedSale extends SaleSettings {
 }
 
 /** What all shops use. */
-export interface Surroundings {
+export interface SimulationContext {
   readonly world: World;
   readonly log: EventLog;
   readonly database: SimulatedDatabase;
@@ -52,12 +52,12 @@ export class SimulatedShop {
 
   constructor(
     readonly number: number,
-    private readonly surroundings: Surroundings,
+    private readonly context: SimulationContext,
   ) {}
 
   /** Starts the process. Resolves when it is connected, or was killed before that. */
   async start(): Promise<void> {
-    const { world } = this.surroundings;
+    const { world } = this.context;
     const process = world.process(`shop ${this.number}`);
     try {
       await this.#connect(process);
@@ -67,7 +67,7 @@ export class SimulatedShop {
   }
 
   async #connect(process: SimulatedProcess): Promise<void> {
-    const { log } = this.surroundings;
+    const { log } = this.context;
     const { number } = this;
     this.#process = process;
     this.#starts++;
@@ -98,7 +98,7 @@ export class SimulatedShop {
 
   /** Whether it holds a lock. */
   get holds(): boolean {
-    return [...this.surroundings.holders.values()].includes(this);
+    return [...this.context.holders.values()].includes(this);
   }
 
   /** Whether it runs and is connected to the ensemble. */
@@ -124,7 +124,7 @@ export class SimulatedShop {
 
   /** Begins or ends a fault. Does nothing if the fault cannot begin or end now. */
   act(action: InstanceAction): void {
-    const { world } = this.surroundings;
+    const { world } = this.context;
     if (action === 'revive') {
       if (!this.alive) void this.start();
     } else if (!this.alive) {
@@ -132,35 +132,35 @@ export class SimulatedShop {
     } else if (action === 'expire') {
       const { session } = this.#connection;
       if (!session || !world.sessionIds.includes(session)) return;
-      this.#note('fault', 'expire');
+      this.#logFault('fault', 'expire');
       world.expireSession(session);
     } else if (action === 'kill') {
       this.#faults.clear();
-      this.#note('fault', 'kill');
+      this.#logFault('fault', 'kill');
       this.#process.crash();
       this.#leads = false;
       this.#connection = {};
-      this.surroundings.log.add({ type: 'died', instance: this.number });
+      this.context.log.add({ type: 'died', instance: this.number });
     } else if (action === 'pause' || action === 'cut') {
       if (this.#faults.has(action)) return;
       this.#faults.add(action);
-      this.#note('fault', action);
+      this.#logFault('fault', action);
       if (action === 'cut') this.#heal = this.#process.link.cut();
       else this.#process.pause();
     } else {
       const fault = action === 'heal' ? 'cut' : 'pause';
       if (!this.#faults.delete(fault)) return;
-      this.#note('fault-ended', fault);
+      this.#logFault('fault-ended', fault);
       if (fault === 'cut') this.#heal();
       else this.#process.resume();
     }
     const isSeparated = !this.alive || this.#faults.size > 0;
-    this.#separatedAt = isSeparated ? (this.#separatedAt ?? this.surroundings.log.now) : undefined;
+    this.#separatedAt = isSeparated ? (this.#separatedAt ?? this.context.log.now) : undefined;
   }
 
   status(): InstanceStatus {
     const { number, alive } = this;
-    const { now } = this.surroundings.log;
+    const { now } = this.context.log;
     const separatedAt = this.#separatedAt;
     const movesOnAt = separatedAt === undefined ? Infinity : separatedAt + SESSION_TIMEOUT;
     const holds = this.holds && now <= movesOnAt + TICK_TIME;
@@ -177,8 +177,8 @@ export class SimulatedShop {
     };
   }
 
-  #note(type: 'fault' | 'fault-ended', fault: Fault): void {
-    this.surroundings.log.add({ type, instance: this.number, fault });
+  #logFault(type: 'fault' | 'fault-ended', fault: Fault): void {
+    this.context.log.add({ type, instance: this.number, fault });
   }
 
   get #pid(): number {
@@ -190,7 +190,7 @@ export class SimulatedShop {
     mode: keyof typeof ACQUIRE_OPTIONS,
     purchase: string,
   ): Promise<Answer> {
-    const { log, holders } = this.surroundings;
+    const { log, holders } = this.context;
     const { goods: key } = sale;
     const event = { instance: this.number, sale: sale.sale, lease: purchase };
     log.add({ type: 'requested', key, ...event });
@@ -227,7 +227,7 @@ export class SimulatedShop {
     purchase: string,
     fencingToken?: bigint,
   ): Promise<Answer> {
-    const { world, log, database } = this.surroundings;
+    const { world, log, database } = this.context;
     const event = { instance: this.number, sale, purchase };
     const token = fencingToken?.toString();
     const refused = () => {

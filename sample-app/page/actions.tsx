@@ -2,12 +2,7 @@ import type { Scenario } from '../live/events.js';
 import type { Messages } from './messages/messages.js';
 import type { Mode } from './settings.js';
 
-export const SCENARIOS: readonly Scenario[] = [
-  'oversell',
-  'herd',
-  'sleeping-holder',
-  'killed-leader',
-];
+const SCENARIOS: readonly Scenario[] = ['oversell', 'herd', 'sleeping-holder', 'killed-leader'];
 
 interface ActionsProps {
   messages: Messages;

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { Actions } from './actions.js';
 import { LinkState } from './link-state.js';
-import { LIVE, type LiveRun, useLiveRun } from './live-run.js';
+import { STALE_AFTER, type LiveRun, useLiveRun } from './live-run.js';
 import { Log } from './log.js';
 import { initialLanguage, type Language, MESSAGES, rememberLanguage } from './messages/language.js';
 import type { Messages } from './messages/messages.js';
@@ -46,7 +46,7 @@ export function App({ source, top }: AppProps) {
   const isRunning =
     status?.scenario !== undefined ||
     (status?.sales.some(({ state }) => state === 'preparing' || state === 'selling') ?? false);
-  const isLive = live.statusAge !== undefined && live.statusAge <= LIVE;
+  const isLive = live.statusAge !== undefined && live.statusAge <= STALE_AFTER;
   const canControl = (hello?.canControl ?? false) && isLive;
   const start = () => {
     const { mode, ...order } = settings;

@@ -1,5 +1,5 @@
 import type { InstanceStatus } from '../live/events.js';
-import { type LiveRun, unconfirmedSince } from './live-run.js';
+import { type LiveRun, STALE_AFTER, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
 
 export type Action = keyof Messages['actions'];
@@ -40,7 +40,7 @@ export function InstanceHead({ number, live, messages, canControl, onAction }: I
         )}
       </p>
       <p class={`state ${stateKind(instance, since)}`}>
-        {movesOnIn === undefined || live.statusAge! > 1_000
+        {movesOnIn === undefined || live.statusAge! > STALE_AFTER
           ? instance && stateText(instance, since, live.now, messages)
           : messages.movesOn(messages.seconds(movesOnIn))}
       </p>

@@ -1,4 +1,4 @@
-import { LIVE, type LiveRun } from './live-run.js';
+import { STALE_AFTER, type LiveRun } from './live-run.js';
 import type { Messages } from './messages/messages.js';
 
 /** Whether the page shows the present: the age of what it shows is part of the text. */
@@ -8,9 +8,9 @@ export function LinkState({ live, messages }: { live: LiveRun; messages: Message
   const [kind, text, spoken] =
     statusAge === undefined
       ? ['connecting', link.connecting, link.connecting]
-      : statusAge > LIVE
+      : statusAge > STALE_AFTER
         ? ['bad', link.noConnection(messages.seconds(statusAge)), link.noConnectionNow]
-        : ensembleAge > LIVE || !status?.ensemble.answers
+        : ensembleAge > STALE_AFTER || !status?.ensemble.answers
           ? ['bad', link.silent(messages.seconds(ensembleAge)), link.silentNow]
           : ['live', link.live, link.live];
   return (

@@ -4,7 +4,7 @@ import { EMPTY_RUN, reduce, type RunModel } from './run/model.js';
 import type { Source } from './source.js';
 
 /** A state that was confirmed longer ago than these milliseconds is not shown as live. */
-export const LIVE = 1_000;
+export const STALE_AFTER = 1_000;
 /** Milliseconds between two drawings of a page on which time passes. */
 const TICK = 100;
 
@@ -85,9 +85,9 @@ export function unconfirmedSince(
   instance: InstanceStatus,
   { now, statusAge = 0 }: Pick<LiveRun, 'now' | 'statusAge'>,
 ): number | undefined {
-  if (statusAge > LIVE) return now - statusAge;
+  if (statusAge > STALE_AFTER) return now - statusAge;
   // The server of the page knows of itself that a process is dead.
   if (instance.life !== 'alive') return undefined;
   const age = ageOf(instance, now);
-  return age > LIVE ? now - age : undefined;
+  return age > STALE_AFTER ? now - age : undefined;
 }

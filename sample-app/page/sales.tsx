@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { LockMode, SaleStatus } from '../live/events.js';
 import { type Action, InstanceHead } from './instance-head.js';
 import { Legend } from './legend.js';
-import { LIVE, type LiveRun, unconfirmedSince } from './live-run.js';
+import { STALE_AFTER, type LiveRun, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
 import type { RunModel, SaleModel } from './run/model.js';
 import { timelineOf } from './run/timeline-data.js';
@@ -65,6 +65,8 @@ export function Sales({ live, messages, sales, canControl, onAction }: SalesProp
           <article class="sale" key={index}>
             <SaleSummary {...each} live={live} messages={messages} />
             <Timeline
+              // The zoom of a sale is not that of the next one.
+              key={each.sale?.sale}
               data={saleTimeline(live, messages, each.sale)}
               text={messages.timeline}
               sizes={sizes}
@@ -156,7 +158,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
         {sale && (
           <>
             {messages.database(orders, stock)}
-            {sale.end?.orders === undefined && age !== undefined && age > LIVE && (
+            {sale.end?.orders === undefined && age !== undefined && age > STALE_AFTER && (
               <span class="old"> · {messages.lastRead(messages.seconds(age))}</span>
             )}
           </>

@@ -87,6 +87,12 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
     await expect.poll(() => page.locator('.timeline-table tbody tr').count()).toBe(12);
     const tokens = await page.locator('.timeline-table td:last-child').allTextContents();
     expect(tokens[11]).toMatch(/^#12 \d{10,}$/);
+    const whole = page.getByRole('button', { name: 'Whole run' });
+    await page.getByRole('button', { name: 'Zoom in' }).click();
+    expect(await whole.isEnabled()).toBe(true);
+    await start(page);
+    expect(await whole.isEnabled(), 'zoom of the next sale').toBe(false);
+    await over(page);
   });
 
   it('counts down until the lock of a killed holder moves on, and revives the instance', async () => {

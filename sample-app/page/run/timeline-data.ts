@@ -77,16 +77,16 @@ function leasesOf(run: RunModel, sale: SaleModel, start: number, now: number) {
     .filter((index) => all[index]!.grantedAt !== undefined)
     .sort((a, b) => all[a]!.grantedAt! - all[b]!.grantedAt!);
   const handOvers: [number, number][] = [];
-  const keptUntil = new Map<number, number>();
+  const lockFreedAt = new Map<number, number>();
   for (const [position, index] of order.entries()) {
     const { instance, died, outcome } = all[index]!;
     const next = order[position + 1];
     if (next !== undefined && all[next]!.instance !== instance) handOvers.push([index, next]);
     const movedOn = next === undefined ? undefined : all[next]!.grantedAt!;
     // A holder that was paused or cut off learns too late that the lock has moved on; one that died never.
-    if (outcome === 'lost' && movedOn !== undefined) keptUntil.set(index, movedOn - start);
+    if (outcome === 'lost' && movedOn !== undefined) lockFreedAt.set(index, movedOn - start);
     if (died !== undefined) {
-      keptUntil.set(index, Math.max(died, movedOn ?? sale.end?.at ?? now) - start);
+      lockFreedAt.set(index, Math.max(died, movedOn ?? sale.end?.at ?? now) - start);
     }
   }
   const leases = all.map(
@@ -100,7 +100,7 @@ function leasesOf(run: RunModel, sale: SaleModel, start: number, now: number) {
       granted: relative(grantedAt),
       ended: relative(endedAt ?? died),
       outcome: died === undefined ? outcome : 'died',
-      keptUntil: keptUntil.get(index),
+      lockFreedAt: lockFreedAt.get(index),
       token,
       rank: token === undefined ? undefined : ranks.get(token),
     }),
@@ -109,7 +109,7 @@ function leasesOf(run: RunModel, sale: SaleModel, start: number, now: number) {
 }
 
 /** Rank of each token within the sale. Tokens are decimal numbers that may be larger than a double can hold. */
-export function ranksOf(leases: readonly LeaseModel[]): Map<string, number> {
+function ranksOf(leases: readonly LeaseModel[]): Map<string, number> {
   const tokens = new Set(leases.flatMap(({ token }) => (token === undefined ? [] : [token])));
   const sorted = [...tokens].sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
   return new Map(sorted.map((token, index) => [token, index + 1]));
@@ -122,18 +122,19 @@ function writesOf(
   start: number,
   ranks: ReadonlyMap<string, number>,
 ): TimelineWrite[] {
-  const purchases = [...sale.purchases.values()].filter(
-    ({ outcome }) => sale.mode === 'none' || outcome === 'refused',
+  const purchases = [...sale.purchases].filter(
+    ([, { outcome }]) => sale.mode === 'none' || outcome === 'refused',
   );
   // Two purchases that read the same stock write the same number: the second one sells a piece again.
   const seen = new Set<number>();
   return purchases
-    .sort((a, b) => (a.endedAt ?? Infinity) - (b.endedAt ?? Infinity))
-    .map(({ instance, readAt, endedAt, outcome, stock, token }) => {
+    .sort(([, a], [, b]) => (a.endedAt ?? Infinity) - (b.endedAt ?? Infinity))
+    .map(([id, { instance, readAt, endedAt, outcome, stock, token }]) => {
       const isRepeated = stock !== undefined && seen.has(stock);
       if (stock !== undefined) seen.add(stock);
       const end = endedAt ?? diedAt(run, { instance, since: readAt });
       return {
+        id,
         lane: instance - 1,
         read: readAt - start,
         written: end === undefined ? undefined : end - start,

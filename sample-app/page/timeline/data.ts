@@ -31,10 +31,10 @@ export interface TimelineLease {
   /** Undefined while the acquire waits or holds. Other values than `released` are drawn as an interruption. */
   readonly outcome?: string;
   /**
-   * Until when the ensemble kept the lock for a holder that did not release it. Later than `ended` for a holder that
-   * died, and earlier for one that learned too late that its lease was lost.
+   * When the ensemble freed the lock of a holder that did not release it. Later than `ended` for a holder that died, and
+   * earlier for one that learned too late that its lease was lost.
    */
-  readonly keptUntil?: number;
+  readonly lockFreedAt?: number;
   readonly token?: string;
   /** Rank of the token: 1 for the first grant. */
   readonly rank?: number;
@@ -56,6 +56,8 @@ export interface TimelineBand {
 
 /** A write to the protected resource, from the read before it. */
 export interface TimelineWrite {
+  /** Unique among the writes. */
+  readonly id: string;
   readonly lane: number;
   readonly read: number;
   /** Undefined while the write has not happened. */

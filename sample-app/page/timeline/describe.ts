@@ -41,16 +41,16 @@ export function describeItem(item: TimelineItem, data: TimelineData, text: Timel
 export const seconds = (ms: number) => `${(ms / 1000).toFixed(3)} s`;
 
 function describeLease(lease: TimelineLease, { lanes }: TimelineData, text: TimelineText): string {
-  const { lane, key, mode, requested, granted, ended, outcome, keptUntil, token, rank } = lease;
-  const mostSpecific = mode ? `${key} (${mode})` : key;
+  const { lane, key, mode, requested, granted, ended, outcome, lockFreedAt, token, rank } = lease;
+  const lockName = mode ? `${key} (${mode})` : key;
   return [
-    `${lanes[lane]} · ${mostSpecific}`,
+    `${lanes[lane]} · ${lockName}`,
     requested !== undefined && requested !== granted && `${text.requested} ${seconds(requested)}`,
     granted !== undefined && `${text.granted} ${seconds(granted)}`,
     ended === undefined
       ? granted !== undefined && text.holding
       : `${text.outcome(outcome ?? '')} ${seconds(ended)}`,
-    keptUntil !== undefined && `${text.keptUntil} ${seconds(keptUntil)}`,
+    lockFreedAt !== undefined && `${text.lockFreedAt} ${seconds(lockFreedAt)}`,
     token !== undefined && `${text.token} ${rank === undefined ? '' : `#${rank}, `}${token}`,
   ]
     .filter(Boolean)

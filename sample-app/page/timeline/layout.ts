@@ -132,9 +132,9 @@ function isBar(item: TimelineItem, waitStyle: WaitStyle): boolean {
 /** The time that the row of a bar is taken. */
 export function spanOf(item: TimelineItem, now: number, waitStyle: WaitStyle): [number, number] {
   if (item.kind === 'write') return [item.write.read, item.write.written ?? now];
-  const { requested, granted, ended, keptUntil } = item.lease;
+  const { requested, granted, ended, lockFreedAt } = item.lease;
   const from = waitStyle === 'rows' ? (requested ?? granted) : (granted ?? requested);
-  return [from ?? now, Math.max(ended ?? now, keptUntil ?? 0)];
+  return [from ?? now, Math.max(ended ?? now, lockFreedAt ?? 0)];
 }
 
 /** Long bars come first, so they are at the top. */
@@ -143,13 +143,13 @@ function inRows(items: readonly TimelineItem[], now: number, waitStyle: WaitStyl
   spans.sort((a, b) => b.span[1] - b.span[0] - (a.span[1] - a.span[0]));
   const rows: { item: TimelineItem; span: [number, number] }[][] = [];
   for (const one of spans) {
-    if (!rows.some((row) => take(row, one))) rows.push([one]);
+    if (!rows.some((row) => tryInsert(row, one))) rows.push([one]);
   }
   return rows.map((row) => row.map(({ item }) => item));
 }
 
 /** Adds a bar to a row, whose bars are in the order of time. False where it overlaps one of them. */
-function take<T extends { span: [number, number] }>(row: T[], one: T): boolean {
+function tryInsert<T extends { span: [number, number] }>(row: T[], one: T): boolean {
   let low = 0;
   let high = row.length;
   while (low < high) {

@@ -31,7 +31,7 @@ export interface Picture {
   readonly left: number;
   readonly theme: TimelineTheme;
   readonly text: TimelineText;
-  /** Index of the selected item of `itemsOf`. */
+  /** The bar that the user selected with the keyboard. */
   readonly selected?: PlacedItem;
   /** Leases of other keys are not shown. */
   readonly key?: string;
@@ -43,8 +43,13 @@ const MOST_CONNECTORS = 300;
 
 type Canvas = CanvasRenderingContext2D;
 
-export function xOf({ view, width, left }: Pick<Picture, 'view' | 'width' | 'left'>, at: number) {
-  return left + ((at - view.from) / (view.until - view.from)) * (width - left);
+/** Pixels beside the picture. The edges of bars that reach beyond the view lie there. */
+const MARGIN = 20;
+
+/** Limited to the picture and its margin: at the maximum zoom, a long bar would have millions of hatching lines. */
+function xOf({ view, width, left }: Picture, at: number) {
+  const x = left + ((at - view.from) / (view.until - view.from)) * (width - left);
+  return Math.min(Math.max(x, left - MARGIN), width + MARGIN);
 }
 
 export function timeAt({ view, width, left }: Pick<Picture, 'view' | 'width' | 'left'>, x: number) {
@@ -70,7 +75,7 @@ export function paintTimeline(canvas: Canvas, picture: Picture): void {
     }
     paintWaits(canvas, picture, place);
     for (const item of place.items) paintItem(canvas, picture, item);
-    // Nothing is drawn as known while it was not confirmed.
+    // Drawn last, so that an unconfirmed period covers the bars in it.
     for (const band of unconfirmed) paintBand(canvas, picture, place, band);
   }
   paintConnectors(canvas, picture);
@@ -90,7 +95,7 @@ const bandsOf = (data: TimelineData, lane: number) =>
   data.bands.filter((band) => band.lane === lane).sort((a, b) => a.from - b.from);
 
 /** Round times about 90 pixels apart. */
-export function ticks({ view, width, left }: Pick<Picture, 'view' | 'width' | 'left'>) {
+function ticks({ view, width, left }: Pick<Picture, 'view' | 'width' | 'left'>) {
   const least = ((view.until - view.from) / Math.max(1, width - left)) * 90;
   const power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= least)!;
@@ -253,10 +258,10 @@ function paintItem(canvas: Canvas, picture: Picture, placed: PlacedItem): void {
     canvas.fillRect(left, top, Math.max(1, xOf(picture, written) - left), height);
     canvas.globalAlpha = 1;
     if (placed === selected)
-      outline(canvas, theme.text, left, top, xOf(picture, written) - left, height);
+      strokeRectangle(canvas, theme.text, left, top, xOf(picture, written) - left, height);
     return;
   }
-  const { requested, granted, ended, outcome, keptUntil, key } = item.lease;
+  const { requested, granted, ended, outcome, lockFreedAt, key } = item.lease;
   const end = xOf(picture, ended ?? data.until);
   const middle = top + height / 2;
   const colour = colourOf(picture, key);
@@ -286,28 +291,28 @@ function paintItem(canvas: Canvas, picture: Picture, placed: PlacedItem): void {
     return;
   }
   const left = xOf(picture, granted);
-  if (Math.max(end, xOf(picture, keptUntil ?? 0)) < picture.left || left > picture.width) return;
+  if (Math.max(end, xOf(picture, lockFreedAt ?? 0)) < picture.left || left > picture.width) return;
   const size = Math.max(1, end - left - (end - left > 4 ? 0.75 : 0));
   canvas.fillStyle = colour;
   canvas.fillRect(left, top, size, height);
-  const isLate = keptUntil !== undefined && keptUntil < (ended ?? data.until);
+  const isLate = lockFreedAt !== undefined && lockFreedAt < (ended ?? data.until);
   if (isLate) {
-    const lost = Math.max(left, xOf(picture, keptUntil));
+    const lost = Math.max(left, xOf(picture, lockFreedAt));
     canvas.fillStyle = theme.ground;
     canvas.fillRect(lost, top, end - lost, height);
     hatch(canvas, theme.bad, 0.8, lost, top, end - lost, height, 4);
-    outline(canvas, theme.bad, lost, top, end - lost, height, [3, 3]);
+    strokeRectangle(canvas, theme.bad, lost, top, end - lost, height, [3, 3]);
   }
   if (outcome !== undefined && outcome !== 'released') {
     canvas.fillStyle = theme.bad;
     canvas.fillRect(left + size - Math.min(3, size), top - 1, Math.min(3, size), height + 2);
-    if (keptUntil !== undefined && ended !== undefined && keptUntil > ended) {
-      const width = xOf(picture, keptUntil) - end;
+    if (lockFreedAt !== undefined && ended !== undefined && lockFreedAt > ended) {
+      const width = xOf(picture, lockFreedAt) - end;
       hatch(canvas, colour, 0.5, end, top, width, height, 4);
-      outline(canvas, colour, end, top, width, height, [3, 3]);
+      strokeRectangle(canvas, colour, end, top, width, height, [3, 3]);
     }
   }
-  if (placed === selected) outline(canvas, theme.text, left, top, size, height);
+  if (placed === selected) strokeRectangle(canvas, theme.text, left, top, size, height);
 }
 
 /** The first key has the colour of a hold; each other key has a colour of its own. */
@@ -327,7 +332,7 @@ export function keysOf({ leases }: Pick<TimelineData, 'leases'>): readonly strin
   return keys;
 }
 
-function outline(
+function strokeRectangle(
   canvas: Canvas,
   colour: string,
   left: number,
@@ -369,6 +374,7 @@ function paintLabels(canvas: Canvas, picture: Picture, lane: LaneLayout, number:
   const taken: [number, number][] = [];
   /** Writes a label; to the right of others, if it may move there. */
   const write = (label: string, at: number, colour: string, until = Infinity, mayMove = false) => {
+    if (at < edge || at > width) return;
     const size = canvas.measureText(label).width;
     let x = Math.min(Math.max(at, edge + 1), width - size - 1);
     const other = () => taken.find(([from, to]) => x < to + 6 && x + size > from - 6);
@@ -378,7 +384,7 @@ function paintLabels(canvas: Canvas, picture: Picture, lane: LaneLayout, number:
     }
     if (x + size > Math.min(until, width)) return;
     taken.push([x, x + size]);
-    outlined(canvas, theme, label, x, y, colour);
+    drawTextWithHalo(canvas, theme, label, x, y, colour);
   };
   const grants = lane.items
     .flatMap(({ item }) =>
@@ -387,10 +393,8 @@ function paintLabels(canvas: Canvas, picture: Picture, lane: LaneLayout, number:
         : [],
     )
     .sort((a, b) => a.granted! - b.granted!);
-  const writeRank = ({ granted, rank }: (typeof grants)[number]) => {
-    const x = xOf(picture, granted!);
-    if (x >= edge && x <= width) write(`#${rank}`, x, theme.quiet);
-  };
+  const writeRank = ({ granted, rank }: (typeof grants)[number]) =>
+    write(`#${rank}`, xOf(picture, granted!), theme.quiet);
   for (const { item } of lane.items) {
     if (item.kind !== 'write' || item.write.outcome !== 'refused') continue;
     write(text.refused, xOf(picture, item.write.written!) + 10, theme.bad);
@@ -426,11 +430,11 @@ function paintWaitCount(canvas: Canvas, picture: Picture, lane: LaneLayout): voi
   );
   const y = lane.waitArea[1] - 9;
   if (waiters < 2) return;
-  outlined(canvas, theme, label, x, y, theme.text);
+  drawTextWithHalo(canvas, theme, label, x, y, theme.text);
 }
 
 /** Text that can be read on lines and hatching. */
-function outlined(
+function drawTextWithHalo(
   canvas: Canvas,
   theme: TimelineTheme,
   label: string,
@@ -447,11 +451,7 @@ function outlined(
 }
 
 /** The hand-overs in the view; none if there are too many of them. */
-export function visibleHandOvers({
-  data,
-  layout,
-  view,
-}: Pick<Picture, 'data' | 'layout' | 'view'>) {
+function visibleHandOvers({ data, layout, view }: Pick<Picture, 'data' | 'layout' | 'view'>) {
   const seen = data.handOvers.filter(([ended, granted]) => {
     if (!layout.middles.has(ended) || !layout.middles.has(granted)) return false;
     return endOf(data, ended) <= view.until && data.leases[granted]!.granted! >= view.from;
@@ -460,8 +460,8 @@ export function visibleHandOvers({
 }
 
 const endOf = (data: TimelineData, index: number) => {
-  const { keptUntil, ended } = data.leases[index]!;
-  return keptUntil ?? ended ?? data.until;
+  const { lockFreedAt, ended } = data.leases[index]!;
+  return lockFreedAt ?? ended ?? data.until;
 };
 
 function paintConnectors(canvas: Canvas, picture: Picture): void {

@@ -30,7 +30,7 @@ export interface TimelineText {
   readonly granted: string;
   readonly holding: string;
   readonly outcome: (outcome: string) => string;
-  readonly keptUntil: string;
+  readonly lockFreedAt: string;
   readonly token: string;
   readonly read: string;
   readonly written: string;
@@ -56,7 +56,7 @@ export const ENGLISH: TimelineText = {
     holds: 'holds the lock (#: fencing token)',
     waits: 'waits',
     buys: 'reads, then writes',
-    overwrites: 'overwrites another sale',
+    overwrites: 'overwrites another purchase',
     interrupted: 'ended without a release',
     handOver: 'hand-over',
     refused: 'write refused',
@@ -77,16 +77,16 @@ export const ENGLISH: TimelineText = {
   granted: 'granted at',
   holding: 'holds',
   outcome: (outcome) => outcome,
-  keptUntil: 'the lock moved on at',
+  lockFreedAt: 'the lock moved on at',
   token: 'fencing token',
   read: 'read the stock at',
   written: 'wrote it at',
   writeRefused: 'the fence refused the write at',
   refused: 'the fence refused the write',
-  overwrote: 'overwrote another sale',
+  overwrote: 'overwrote another purchase',
   writes: {
     written: 'written',
-    overwrote: 'overwrote another sale',
+    overwrote: 'overwrote another purchase',
     refused: 'refused by the fence',
   },
   fault: 'fault',
@@ -129,7 +129,7 @@ export const CHINESE: TimelineText = {
     ({ released: '已释放', lost: '租约丢失', died: '进程死亡', 'not granted': '未获得' })[
       outcome
     ] ?? outcome,
-  keptUntil: '锁移交于',
+  lockFreedAt: '锁移交于',
   token: '栅栏令牌',
   read: '读库存于',
   written: '写库存于',

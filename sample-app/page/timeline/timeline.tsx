@@ -45,7 +45,7 @@ export function Timeline({
   /** Undefined: the whole run. */
   const [chosen, setView] = useState<TimelineView>();
   const [details, setDetails] = useState('');
-  const [selected, setSelected] = useState<number>();
+  const [selected, setSelected] = useState<number | string>();
   const [hasFocus, setFocus] = useState(false);
 
   const { head: headHeight, body } = sizes;
@@ -60,6 +60,7 @@ export function Timeline({
         .sort((a, b) => startOf(a) - startOf(b) || a.top - b.top),
     [layout],
   );
+  const position = items.findIndex(({ item }) => identityOf(item) === selected);
   const view = chosen ?? { from: data.from, until: data.until };
   const left = head ? 0 : namesWidth(data.lanes);
   const picture: Picture | undefined = theme && {
@@ -71,7 +72,7 @@ export function Timeline({
     theme,
     text,
     key,
-    selected: selected === undefined ? undefined : items[selected],
+    selected: items[position],
   };
   const height = layout.height + AXIS_HEIGHT;
 
@@ -85,7 +86,7 @@ export function Timeline({
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, width, height);
     paintTimeline(context, picture);
-    // The picture is made of these.
+    // `picture` is a new object on each render; these are its parts.
   }, [data, layout, view.from, view.until, width, unit, theme, text, picture?.selected, key]);
 
   const move = (from: number, until: number) => {
@@ -101,7 +102,7 @@ export function Timeline({
   const select = (index: number) => {
     const next = items[Math.min(Math.max(0, index), items.length - 1)];
     if (!next) return;
-    setSelected(items.indexOf(next));
+    setSelected(identityOf(next.item));
     setDetails(describeItem(next.item, data, text));
     const at = startOf(next);
     if (at < view.from || at > view.until) {
@@ -118,8 +119,8 @@ export function Timeline({
       '−': () => zoom(1.25),
       ArrowLeft: () => pan(-0.1),
       ArrowRight: () => pan(0.1),
-      ArrowUp: () => select((selected ?? items.length) - 1),
-      ArrowDown: () => select((selected ?? -1) + 1),
+      ArrowUp: () => select((position < 0 ? items.length : position) - 1),
+      ArrowDown: () => select(position + 1),
       Home: () => select(0),
       End: () => select(items.length - 1),
     }[event.key];
@@ -235,6 +236,10 @@ export function Timeline({
     </div>
   );
 }
+
+/** The places of the bars change while a sale goes on. */
+const identityOf = (item: PlacedItem['item']) =>
+  item.kind === 'lease' ? item.index : item.write.id;
 
 const startOf = ({ item }: PlacedItem) =>
   item.kind === 'write' ? item.write.read : (item.lease.granted ?? item.lease.requested ?? 0);

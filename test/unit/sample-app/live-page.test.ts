@@ -116,7 +116,7 @@ describe('the timeline of a sale', () => {
   it('shows the pause, the refused write, and when the lock moved on from a holder that slept', () => {
     const { leases, bands, writes } = timeline(SLEEPING);
     expect(leases[0]).toMatchObject({
-      ...{ granted: 3, ended: 7_001, outcome: 'lost', keptUntil: 6_000, rank: 1 },
+      ...{ granted: 3, ended: 7_001, outcome: 'lost', lockFreedAt: 6_000, rank: 1 },
     });
     expect(bands).toContainEqual({ lane: 0, kind: 'paused', from: 5, until: 7_000 });
     expect(bands).toContainEqual({ lane: 0, kind: 'lost', from: 7_002, until: 7_100 });
@@ -126,7 +126,7 @@ describe('the timeline of a sale', () => {
   it('keeps the lock of a dead holder until the next grant', () => {
     const died: NewEvent = { type: 'died', at: 20, instance: 1 };
     const { leases, bands } = timeline([...SLEEPING.slice(0, 5), died, SLEEPING[6]!]);
-    expect(leases[0]).toMatchObject({ ended: 20, outcome: 'died', keptUntil: 6_000 });
+    expect(leases[0]).toMatchObject({ ended: 20, outcome: 'died', lockFreedAt: 6_000 });
     expect(bands).toContainEqual({ lane: 0, kind: 'dead', from: 20 });
   });
 
