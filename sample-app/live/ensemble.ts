@@ -8,7 +8,7 @@ import { probe } from '../seckill/probe.js';
 import { EventStore } from './event-store.js';
 
 /** Milliseconds without an answer after which the ensemble counts as silent. */
-const SILENCE = 1_000;
+const SILENT_AFTER = 1_000;
 const CHECK_INTERVAL = 100;
 
 /** Observes whether ZooKeeper answers the server of the page. */
@@ -42,7 +42,7 @@ export class Ensemble implements OnApplicationBootstrap, OnApplicationShutdown {
 
   private check(): void {
     const { confirmedAt = -Infinity } = this;
-    const answers = this.store.now() - confirmedAt < SILENCE;
+    const answers = this.store.now() - confirmedAt < SILENT_AFTER;
     if (answers === this.answers) return;
     this.answers = answers;
     this.store.add({ type: 'ensemble', answers });

@@ -1,6 +1,7 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import type { Hello, InstanceStatus, Status } from '../live/events.js';
 import { EMPTY_RUN, reduce, type RunModel } from './run/model.js';
+import { ServerClock } from './server-clock.js';
 import type { Source } from './source.js';
 
 /** A state that was confirmed longer ago than these milliseconds is not shown as live. */
@@ -28,23 +29,19 @@ export function useLiveRun(source: Source): LiveRun {
     run: RunModel;
     hello?: Omit<Hello, 'events'>;
     status?: Status;
-    /** The page's clock minus that of the server: the smallest difference had the shortest way. */
-    offset?: number;
-  }>({ run: EMPTY_RUN });
+    clock: ServerClock;
+  }>({ run: EMPTY_RUN, clock: new ServerClock() });
 
   useEffect(() => {
-    const setClock = (at: number) => {
-      const offset = performance.now() - at;
-      known.current.offset = Math.min(known.current.offset ?? Infinity, offset);
-    };
     const disconnect = source.connect({
       onHello: ({ events, ...hello }) => {
         const { status } = known.current;
         // A server that started again counts from zero.
         const isSameServer = status && status.at <= hello.now;
         const run = reduce(EMPTY_RUN, events);
-        known.current = { run, hello, status: isSameServer ? status : undefined };
-        setClock(hello.now);
+        const clock = new ServerClock();
+        clock.set(hello.now);
+        known.current = { run, hello, status: isSameServer ? status : undefined, clock };
         redraw(undefined);
       },
       onEvents: (events) => {
@@ -53,7 +50,7 @@ export function useLiveRun(source: Source): LiveRun {
       },
       onStatus: (status) => {
         known.current.status = status;
-        setClock(status.at);
+        known.current.clock.set(status.at);
         redraw(undefined);
       },
     });
@@ -64,9 +61,8 @@ export function useLiveRun(source: Source): LiveRun {
     };
   }, [source]);
 
-  const { run, hello, status, offset } = known.current;
-  const clock = source.now?.() ?? (offset === undefined ? 0 : performance.now() - offset);
-  const now = Math.max(clock, run.latest);
+  const { run, hello, status, clock } = known.current;
+  const now = Math.max(source.now?.() ?? clock.now, run.latest);
   return {
     run,
     hello,

@@ -5,6 +5,7 @@ import { zh } from '../../../sample-app/page/messages/zh.js';
 import { EMPTY_RUN, reduce, type RunModel } from '../../../sample-app/page/run/model.js';
 import { timelineOf } from '../../../sample-app/page/run/timeline-data.js';
 import { verdictOf } from '../../../sample-app/page/run/verdict.js';
+import { ServerClock } from '../../../sample-app/page/server-clock.js';
 import { DEFAULTS, isValid, linkTo, settingsOf } from '../../../sample-app/page/settings.js';
 import { type NewEvent, numbered, saleEvents } from '../../support/sale-events.js';
 
@@ -220,6 +221,14 @@ describe('the settings', () => {
       expect(settings.mode).toBe(DEFAULTS.mode);
     },
   );
+});
+
+it('follows a clock of the server that falls behind', () => {
+  const clock = new ServerClock();
+  clock.set(performance.now());
+  const delay = 5_000;
+  for (let i = 0; i < 50; i++) clock.set(performance.now() - delay);
+  expect(performance.now() - clock.now).toBeCloseTo(delay, -2);
 });
 
 it('has a text in both languages for each event of the log', () => {
