@@ -16,6 +16,8 @@ interface ShareProps {
 export function Share({ messages, servers, live, sales, link }: ShareProps) {
   const box = useRef<HTMLParagraphElement>(null);
   const [isCopied, setCopied] = useState(false);
+  /** A link that could not be copied. */
+  const [shownLink, setShownLink] = useState<string>();
   const save = async () => {
     const canvas = drawPicture({ messages, servers, live, sales, element: box.current! });
     const url = URL.createObjectURL(await toBlob(canvas));
@@ -29,8 +31,13 @@ export function Share({ messages, servers, live, sales, link }: ShareProps) {
   const copy = async () => {
     const url = link();
     history.replaceState(undefined, '', url);
-    await navigator.clipboard?.writeText(url);
-    setCopied(true);
+    // Without HTTPS there is no clipboard, and the browser may deny access to it.
+    const copied = await navigator.clipboard?.writeText(url).then(
+      () => true,
+      () => false,
+    );
+    setCopied(copied ?? false);
+    setShownLink(copied ? undefined : url);
   };
   const isOver = sales.some(({ sale }) => sale?.end);
   return (
@@ -41,8 +48,16 @@ export function Share({ messages, servers, live, sales, link }: ShareProps) {
       <button type="button" class="quiet" onClick={copy}>
         {messages.share.link}
       </button>
+      {shownLink && (
+        <input
+          readOnly
+          value={shownLink}
+          aria-label={messages.share.shownLink}
+          onFocus={(event) => event.currentTarget.select()}
+        />
+      )}
       <span class="spoken" role="status">
-        {isCopied ? messages.share.copied : ''}
+        {isCopied ? messages.share.copied : shownLink ? messages.share.shownLink : ''}
       </span>
     </p>
   );

@@ -6,7 +6,7 @@ import { extname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { build } from 'vite';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
   type RunSettings,
   type SimulatedRun,
@@ -64,13 +64,14 @@ async function serve(directory: string): Promise<Server> {
 }
 
 describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'demo-site-'));
+  let directory: string;
   /** Of the page, without a slash at the end. */
   let url: string;
   let server: Server;
   let browser: Browser;
 
   beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'demo-site-'));
     await build({ configFile: CONFIG, logLevel: 'error', build: { outDir: directory } });
     server = await serve(directory);
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`;
@@ -117,6 +118,23 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
       ]);
     }
     expect(await logOf(pages[1])).toEqual(await logOf(pages[0]));
+  });
+
+  it('stops a recorded run', async () => {
+    const page = await open('lang=en&scenario=herd');
+    const herd = page.getByRole('button', { name: 'The herd', pressed: true });
+    await herd.click();
+    await page.getByText('Simulated in this browser').waitFor();
+    await page.locator('.primary[aria-disabled=false]').waitFor();
+    expect(await page.locator('.refusal').textContent()).toBe('');
+  });
+
+  it('says that the simulation failed', async () => {
+    const page = await browser.newPage();
+    onTestFinished(() => page.close());
+    await page.route(/worker/, (route) => route.abort());
+    await page.goto(`${url}/?lang=en`);
+    await page.getByText('The simulation failed.').waitFor();
   });
 
   it('simulates the same events as Node', async () => {

@@ -271,6 +271,17 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
     expect(await other.locator('html').getAttribute('lang')).toBe('zh-CN');
   });
 
+  it('shows the link when it cannot be copied', async () => {
+    const page = await visit();
+    await page.evaluate(
+      `navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))`,
+    );
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    const link = page.getByRole('textbox', { name: 'The link could not be copied.' });
+    expect(await link.inputValue()).toBe(page.url());
+    expect(await page.getByText('Link copied').count()).toBe(0);
+  });
+
   it('speaks the language of the browser, and remembers another one', async () => {
     const page = await visit({ locale: 'zh-CN', query: '' });
     await page.getByRole('button', { name: '两种都跑' }).waitFor();
@@ -279,7 +290,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
     await page.getByRole('button', { name: 'Run both' }).waitFor();
   });
 
-  it('disables its buttons on pages from other machines', async () => {
+  it('refuses requests of other pages and of other host names', async () => {
     const post = (path: string, headers: Record<string, string>) =>
       new Promise<number>((resolve, reject) => {
         const sent = request(`${shop.url}${path}`, { method: 'POST', headers }, (answer) => {

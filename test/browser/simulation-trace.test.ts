@@ -38,11 +38,13 @@ const REPORT: Report = {
 };
 
 describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'simulation-trace-'));
-  const file = join(directory, 'trace.html');
+  let directory: string;
+  let file: string;
   let browser: Browser;
 
   beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'simulation-trace-'));
+    file = join(directory, 'trace.html');
     writeFileSync(file, await tracePage(REPORT));
     browser = await launchBrowser();
   });

@@ -1,25 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Language } from '../messages/language.js';
-import type { DemoSource, RunKind } from './demo-source.js';
-
-const TEXTS = {
-  en: {
-    simulation: 'Simulated in this browser',
-    recording: 'Recorded from real processes',
-    seed: 'Seed',
-    newSeed: 'New seed',
-    faults: 'Random faults',
-    speed: 'Speed',
-  },
-  zh: {
-    simulation: '在浏览器中模拟',
-    recording: '真实进程的录像',
-    seed: '种子',
-    newSeed: '换一个种子',
-    faults: '随机故障',
-    speed: '速度',
-  },
-} satisfies Record<Language, object>;
+import { type DemoSource, isSeed, MAX_SEED, type RunKind } from './demo-source.js';
+import { TEXTS } from './texts.js';
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
 
@@ -34,13 +16,14 @@ export function DemoBar({ source, language }: { source: DemoSource; language: La
     source.onKind = setKind;
   }, [source]);
   useEffect(() => {
-    if (Number.isInteger(seed) && seed >= 0) source.seed = seed;
+    if (isSeed(seed)) source.seed = seed;
+    source.language = language;
     source.speed = speed;
     source.faults = faults;
-  }, [source, seed, speed, faults]);
+  }, [source, language, seed, speed, faults]);
   return (
     <div class="demo-bar">
-      <p class="link-state live" role="status">
+      <p class={`link-state ${kind === 'failed' ? 'bad' : 'live'}`} role="status">
         {text[kind]}
       </p>
       <label>
@@ -48,7 +31,7 @@ export function DemoBar({ source, language }: { source: DemoSource; language: La
         <input
           type="number"
           min={0}
-          max={2 ** 32 - 1}
+          max={MAX_SEED}
           value={seed}
           onInput={(event) => setSeed(event.currentTarget.valueAsNumber)}
         />

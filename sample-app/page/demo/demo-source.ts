@@ -1,39 +1,45 @@
 import type { Recording } from '../../demo/recording.js';
 import type { RunSettings, TimedAction } from '../../demo/simulated-run.js';
 import type { LockMode, SaleSettings } from '../../live/events.js';
+import type { Language } from '../messages/language.js';
 import { settingsOf } from '../settings.js';
 import type { Source, SourceListener } from '../source.js';
 import { Playback } from './playback.js';
 import { simulateInWorker } from './simulation.js';
+import { TEXTS } from './texts.js';
 
 const RECORDINGS = import.meta.glob<{ default: Recording }>('./recordings/*.json');
 
 const DEFAULT_SEED = 7;
-const MAX_SEED = 2 ** 32 - 1;
+export const MAX_SEED = 2 ** 32 - 1;
+export const isSeed = (seed: number) => Number.isInteger(seed) && seed >= 0 && seed <= MAX_SEED;
+
 /** An action of the visitor in a link: time, action, instance. */
 const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123])$/;
 
-export type RunKind = 'simulation' | 'recording';
+export type RunKind = 'simulation' | 'recording' | 'failed';
 
 /** Plays simulated and recorded runs: the source of a page without a server. */
 export class DemoSource implements Source {
   seed: number;
   faults: boolean;
-  /** Called when another kind of run is shown. */
+  /** Of refusals. */
+  language: Language = 'en';
+  /** Called when another kind of run is shown, or when no run can be shown. */
   onKind: (kind: RunKind) => void = () => {};
   #speed = 1;
   #playback: Playback | undefined;
   /** The simulated run that is shown, or the scenario whose recording is shown. */
   #settings: RunSettings | undefined;
   #scenario: string | undefined;
-  /** The number of changes of what is shown. A simulation that ends after a later change is not shown. */
-  #changes = 0;
+  /** Incremented for each new run; a result with an older number is discarded. */
+  #runs = 0;
 
   /** @param search the parameters of the link, see {@link linkParameters} */
   constructor(private readonly search: string) {
     const query = new URLSearchParams(search);
     const seed = Number(query.get('seed') ?? DEFAULT_SEED);
-    this.seed = Number.isInteger(seed) && seed >= 0 && seed <= MAX_SEED ? seed : DEFAULT_SEED;
+    this.seed = isSeed(seed) ? seed : DEFAULT_SEED;
     this.faults = query.get('faults') !== 'off';
   }
 
@@ -53,7 +59,7 @@ export class DemoSource implements Source {
   connect(listener: SourceListener): () => void {
     this.#playback = new Playback(listener);
     const stop = this.#playback.run();
-    void this.#begin();
+    this.#begin().catch(() => this.onKind('failed'));
     return stop;
   }
 
@@ -64,11 +70,13 @@ export class DemoSource implements Source {
       else if (kind === 'sale') {
         const { mode, ...sale } = body as SaleSettings & { mode: LockMode };
         await this.#simulate([mode], sale);
-      } else if (kind === 'scenarios') await this.#playRecording(name!);
-      else return await this.#act(Number(name), action as TimedAction['action']);
+      } else if (kind === 'instances') {
+        return await this.#act(Number(name), action as TimedAction['action']);
+      } else if (name === 'stop') await this.#simulateLink(false);
+      else await this.#playRecording(name!);
       return undefined;
-    } catch (error) {
-      return { refusal: String(error) };
+    } catch {
+      return { refusal: TEXTS[this.language].failed };
     }
   }
 
@@ -85,40 +93,44 @@ export class DemoSource implements Source {
     };
   }
 
-  /** Shows the instances before the first sale. A link with a seed or a scenario plays it at once. */
+  /** A link with a seed or a scenario plays it at once. */
   async #begin(): Promise<void> {
     const query = new URLSearchParams(this.search);
+    const scenario = query.get('scenario');
+    await this.#simulateLink(query.has('seed') && !scenario);
+    if (scenario) await this.post(`scenarios/${scenario}`);
+  }
+
+  /** Shows the run of the link, or the instances before it. */
+  async #simulateLink(plays: boolean): Promise<void> {
     const { mode, ...sale } = settingsOf(this.search);
     const modes: LockMode[] = mode === 'both' ? ['none', 'lock'] : [mode];
-    const actions = (query.get('actions') ?? '').split('_').flatMap((text): TimedAction[] => {
+    const texts = (new URLSearchParams(this.search).get('actions') ?? '').split('_');
+    const actions = texts.flatMap((text): TimedAction[] => {
       const [, at, action, instance] = ACTION.exec(text) ?? [];
       if (!at) return [];
       return [
         { at: Number(at), action: action as TimedAction['action'], instance: Number(instance) },
       ];
     });
-    const scenario = query.get('scenario');
-    const plays = query.has('seed') && !scenario;
     await this.#simulate(modes, sale, { actions, plays });
-    if (scenario) await this.post(`scenarios/${scenario}`);
   }
 
   async #simulate(
     modes: readonly LockMode[],
-    sale: SaleSettings,
+    { buyers, items, delay }: SaleSettings,
     { actions = [] as readonly TimedAction[], plays = true } = {},
   ): Promise<void> {
     const { seed, faults } = this;
-    const { buyers, items, delay } = sale;
-    await this.#showSimulated({ seed, faults, modes, buyers, items, delay, actions }, { plays });
+    const settings = { seed, faults, modes, buyers, items, delay, actions };
+    await this.#show(simulateInWorker(settings), { settings, plays });
   }
 
-  async #playRecording(name: string): Promise<void> {
-    const load = RECORDINGS[`./recordings/${name}.json`];
-    if (!load) throw new Error(`there is no recording of ${name}`);
-    const change = ++this.#changes;
-    const { default: recording } = await load();
-    if (change === this.#changes) this.#show(recording, { scenario: name });
+  async #playRecording(scenario: string): Promise<void> {
+    const load = RECORDINGS[`./recordings/${scenario}.json`];
+    if (!load) throw new Error(`there is no recording of ${scenario}`);
+    const recording = load().then((module) => module.default);
+    await this.#show(recording, { scenario });
   }
 
   /** Simulates the run again with an action of the visitor, which changes nothing before its time. */
@@ -126,31 +138,33 @@ export class DemoSource implements Source {
     instance: number,
     action: TimedAction['action'],
   ): Promise<{ refusal: string } | undefined> {
-    if (!this.#settings) return { refusal: 'A recorded run cannot be changed.' };
+    const before = this.#settings;
+    if (!before) return { refusal: TEXTS[this.language].unchangeable };
     const at = Math.ceil(this.now());
     this.#playback!.stop();
-    const actions = [...this.#settings.actions, { at, instance, action }];
-    actions.sort((a, b) => a.at - b.at);
+    const actions = [...before.actions, { at, instance, action }].sort((a, b) => a.at - b.at);
     // Known at once, so that a further action before the end of the simulation is added to this one.
-    this.#settings = { ...this.#settings, actions };
-    await this.#showSimulated(this.#settings, { at });
+    const settings = { ...before, actions };
+    this.#settings = settings;
+    try {
+      await this.#show(simulateInWorker(settings), { settings, at });
+    } catch (error) {
+      this.#settings = before;
+      this.#playback!.play();
+      throw error;
+    }
     return undefined;
   }
 
-  async #showSimulated(
-    settings: RunSettings,
-    { at, plays = true }: { at?: number; plays?: boolean },
-  ): Promise<void> {
-    const change = ++this.#changes;
-    const run = await simulateInWorker(settings);
-    if (change === this.#changes) this.#show(run, { settings, at, plays });
-  }
-
-  #show(
-    recording: Recording,
+  /** Shows a run when it is there, unless another one was requested since. */
+  async #show(
+    run: Promise<Recording>,
     shown: { settings?: RunSettings; scenario?: string; at?: number; plays?: boolean },
-  ): void {
+  ): Promise<void> {
+    const number = ++this.#runs;
     const { settings, scenario, at, plays = true } = shown;
+    const recording = await run;
+    if (number !== this.#runs) return;
     this.#settings = settings;
     this.#scenario = scenario;
     this.onKind(settings ? 'simulation' : 'recording');

@@ -1,10 +1,17 @@
 import type { RunSettings, SimulatedRun } from '../../demo/simulated-run.js';
 
-const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
-let previous: Promise<unknown> = Promise.resolve();
-
 /** What the worker replies. */
 export type WorkerReply = { readonly run: SimulatedRun } | { readonly error: string };
+
+const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+let previous: Promise<unknown> = Promise.resolve();
+/** Set for good: a worker that was not loaded never replies. */
+let failure: Error | undefined;
+let rejectCurrent: (error: Error) => void = () => {};
+worker.addEventListener('error', ({ message }) => {
+  failure = new Error(message || 'the worker was not loaded');
+  rejectCurrent(failure);
+});
 
 /** Simulates a run in the worker, after the runs that were requested before. */
 export function simulateInWorker(settings: RunSettings): Promise<SimulatedRun> {
@@ -13,16 +20,19 @@ export function simulateInWorker(settings: RunSettings): Promise<SimulatedRun> {
   return simulated;
 }
 
-function request(settings: RunSettings): Promise<SimulatedRun> {
-  return new Promise((resolve, reject) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.addEventListener('message', ({ data }: MessageEvent<WorkerReply>) => {
-      port1.close();
-      if ('run' in data) resolve(data.run);
-      else reject(new Error(data.error));
+async function request(settings: RunSettings): Promise<SimulatedRun> {
+  if (failure) throw failure;
+  const { port1, port2 } = new MessageChannel();
+  try {
+    const reply = await new Promise<WorkerReply>((resolve, reject) => {
+      rejectCurrent = reject;
+      port1.addEventListener('message', ({ data }: MessageEvent<WorkerReply>) => resolve(data));
+      port1.start();
+      worker.postMessage(settings, [port2]);
     });
-    port1.start();
-    worker.addEventListener('error', ({ message }) => reject(new Error(message)), { once: true });
-    worker.postMessage(settings, [port2]);
-  });
+    if ('run' in reply) return reply.run;
+    throw new Error(reply.error);
+  } finally {
+    port1.close();
+  }
 }

@@ -234,6 +234,7 @@ export const en: Messages = {
     picture: 'Save as picture',
     link: 'Copy link',
     copied: 'Link copied',
+    shownLink: 'The link could not be copied. Copy it here:',
     fileName: 'flash-sale.png',
   },
   noAnswer: 'The server does not answer.',

@@ -79,6 +79,7 @@ export interface Messages {
     readonly picture: string;
     readonly link: string;
     readonly copied: string;
+    readonly shownLink: string;
     readonly fileName: string;
   };
   readonly noAnswer: string;

@@ -218,6 +218,7 @@ export const zh: Messages = {
     picture: '保存为图片',
     link: '复制链接',
     copied: '链接已复制',
+    shownLink: '无法自动复制，请在此处复制链接：',
     fileName: '秒杀现场.png',
   },
   noAnswer: '服务器没有应答。',
