@@ -10,7 +10,7 @@ const DIRECTORY = fileURLToPath(new URL('../sample-app/page/demo/recordings/', i
 /** The greatest number of milliseconds between two recorded states: the page shows an older one as not confirmed. */
 const STATUS_INTERVAL = 800;
 
-/** Plays a scenario on a sample of its own, from its first status until the scenario is over. */
+/** Plays a scenario on a sample of its own, from its first status until its last caption. */
 async function record(scenario) {
   const { url, stop } = await openShop();
   const stream = new AbortController();
@@ -25,9 +25,12 @@ async function record(scenario) {
       if (type !== 'status') continue;
       keep(statuses, data);
       if (!data.instances.every(isReady)) continue;
+      // Events are sent in batches: the last batch may come after the first status without a scenario.
+      const end = events.findLast(({ type }) => type === 'caption')?.caption;
+      if (end === 'aborted') throw new Error(`the scenario ${scenario} was aborted`);
       if (data.scenario) isPlayed = true;
-      else if (isPlayed) return { events: rounded(events), statuses: rounded(statuses) };
-      else if (statuses.length > 1) await play(url, scenario);
+      else if (!isPlayed && statuses.length > 1) await play(url, scenario);
+      else if (end === 'end') return { events: rounded(events), statuses: rounded(statuses) };
     }
     throw new Error(`the events ended before the scenario ${scenario} did`);
   } finally {
