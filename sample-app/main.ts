@@ -1,32 +1,50 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { parseEnvironment } from './live/environment.js';
 import { GOODS, UNLOCKED_GOODS } from './live/sales.js';
 import { startLive } from './live/start-live.js';
 import { prepareDatabase, temporaryDatabase } from './shop/database.js';
 import { defaults, type ShopSettings } from './shop/settings.js';
 
-const { PORT = '3000', HOST = '127.0.0.1', ZOOKEEPER, DATABASE, PAY_WITHIN } = process.env;
-
 /** Session timeout in milliseconds: long enough to see on the page that a dead instance keeps the lock. */
 const SESSION_TIMEOUT = 6_000;
 
-const settings: ShopSettings = {
-  ...defaults,
-  sessionTimeout: SESSION_TIMEOUT,
-  zookeeper: ZOOKEEPER,
-  database: DATABASE ?? temporaryDatabase(),
-  ...(PAY_WITHIN && { payWithin: Number(PAY_WITHIN) * 1000 }),
-};
+async function start() {
+  const { host, port, zookeeper, database, payWithin } = parseEnvironment(process.env);
+  await checkAddress(host, port);
+  const settings: ShopSettings = {
+    ...{ ...defaults, sessionTimeout: SESSION_TIMEOUT, zookeeper, payWithin },
+    database: database ?? temporaryDatabase(),
+  };
+  await prepareDatabase(settings, [
+    { goodsNo: GOODS, stock: 100 },
+    { goodsNo: UNLOCKED_GOODS, stock: 100 },
+    { goodsNo: 'watch', stock: 5 },
+    { goodsNo: 'camera', stock: 20, isActive: false },
+  ]).catch((cause: Error) => {
+    const { message } = cause instanceof AggregateError ? (cause.errors[0] as Error) : cause;
+    throw new Error(`DATABASE cannot be used: ${message}`, { cause });
+  });
+  return startLive(settings, {
+    instances: 3,
+    ...{ host, port, logLevels: ['fatal', 'error', 'warn', 'log'] },
+  });
+}
 
-await prepareDatabase(settings, [
-  { goodsNo: GOODS, stock: 100 },
-  { goodsNo: UNLOCKED_GOODS, stock: 100 },
-  { goodsNo: 'watch', stock: 5 },
-  { goodsNo: 'camera', stock: 20, isActive: false },
-]);
-const { app, url } = await startLive(settings, {
-  instances: 3,
-  host: HOST,
-  port: Number(PORT),
-  logLevels: ['fatal', 'error', 'warn', 'log'],
+/** Rejects if the server cannot listen there. It listens only after its instances have started. */
+async function checkAddress(host: string, port: number): Promise<void> {
+  const server = createServer().listen(port, host);
+  await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error;
+    throw new Error(`port ${port} is in use: set PORT to another one`, { cause: error });
+  });
+  server.close();
+  await once(server, 'close');
+}
+
+const { app, url } = await start().catch(({ message }: Error) => {
+  console.error(`The shop did not start: ${message}`);
+  process.exit(1);
 });
 app.enableShutdownHooks([], { useProcessExit: true });
 

@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import type { ServerResponse } from 'node:http';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { ZkClient } from 'nestjs-zookeeper';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import type { ListenOptions } from '../shop/start-shop.js';
 import type { ShopSettings } from '../shop/settings.js';
@@ -20,6 +21,7 @@ export async function startLive(
   // The server's thread ends with this process.
   const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const zookeeper = settings.zookeeper ?? server!.connectString;
+  if (!server) await checkZookeeper(zookeeper);
   const module = LiveModule.forRoot({ instances, settings: { ...settings, zookeeper }, server });
   const app = await NestFactory.create<NestExpressApplication>(module, {
     logger: logLevels,
@@ -32,4 +34,14 @@ export async function startLive(
   app.useStaticAssets(PAGE, { setHeaders });
   await app.listen(port, host);
   return { app, url: (await app.getUrl()).replace('[::1]', 'localhost') };
+}
+
+/** Rejects with the failure of each server if none can be used. Each instance would report the address of its proxy. */
+async function checkZookeeper(connectString: string): Promise<void> {
+  const client = new ZkClient({ connectString, transport: 'wire' });
+  try {
+    await client.connect();
+  } finally {
+    await client.close();
+  }
 }

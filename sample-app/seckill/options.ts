@@ -28,7 +28,7 @@ then with @DistributedLock.
 
 The exit code is 0 if the locked run sold exactly the stock, 1 if not, and 2 for a wrong option.`;
 
-/** An invalid command line. The message is one line. */
+/** An invalid command line or environment. The message is one line. */
 export class UsageError extends Error {}
 
 export function parseOptions(args: string[]): SeckillOptions | 'help' {
@@ -53,8 +53,8 @@ export function parseOptions(args: string[]): SeckillOptions | 'help' {
       `--instances (${options.instances}) must not exceed --buyers (${options.buyers})`,
     );
   }
-  if (values.zookeeper !== undefined) checkServers(values.zookeeper);
-  if (values.database !== undefined) checkDatabase(values.database);
+  if (values.zookeeper !== undefined) checkServers('--zookeeper', values.zookeeper);
+  if (values.database !== undefined) checkDatabase('--database', values.database);
   return options;
 }
 
@@ -80,10 +80,10 @@ function parse(args: string[]) {
   }
 }
 
-function wholeNumber(flag: string, text: string, from: number, to: number): number {
+export function wholeNumber(name: string, text: string, from: number, to: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= from && value <= to) return value;
-  throw new UsageError(`${flag} must be a whole number from ${from} to ${to}, but is '${text}'`);
+  throw new UsageError(`${name} must be a whole number from ${from} to ${to}, but is '${text}'`);
 }
 
 function range(flag: string, text: string, to: number): readonly [number, number] {
@@ -95,10 +95,10 @@ function range(flag: string, text: string, to: number): readonly [number, number
   );
 }
 
-function checkServers(list: string): void {
+export function checkServers(name: string, list: string): void {
   const [servers] = list.split(/(?=\/)/);
   if (servers.split(',').every(isServer)) return;
-  throw new UsageError(`--zookeeper must be host:port[,host:port…][/chroot], but is '${list}'`);
+  throw new UsageError(`${name} must be host:port[,host:port…][/chroot], but is '${list}'`);
 }
 
 function isServer(server: string): boolean {
@@ -106,13 +106,13 @@ function isServer(server: string): boolean {
   return port >= 1 && port <= 65_535;
 }
 
-function checkDatabase(url: string): void {
+export function checkDatabase(name: string, url: string): void {
   if (URL.canParse(url)) {
     const { protocol, hostname, pathname } = new URL(url);
     if (DATABASE_SERVERS.includes(protocol) && hostname && pathname.length > 1) return;
   }
   // The value is not shown: it may contain a password.
   throw new UsageError(
-    '--database must be a URL such as mysql://user:password@host:3306/shop or postgres://user:password@host:5432/shop',
+    `${name} must be a URL such as mysql://user:password@host:3306/shop or postgres://user:password@host:5432/shop`,
   );
 }
