@@ -157,7 +157,7 @@ export interface Status {
   readonly instances: readonly InstanceStatus[];
   /** The sales that started last: one, or two at the same time. */
   readonly sales: readonly SaleStatus[];
-  /** The scenario that is being played. */
+  /** The scenario that is running. */
   readonly scenario?: Scenario;
 }
 

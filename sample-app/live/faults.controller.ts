@@ -1,52 +1,63 @@
 import { Body, Controller, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
 import { Fleet } from './fleet.js';
 import { SecondsPipe } from './sale-order.js';
+import { Scenarios } from './scenarios/scenarios.js';
+import type { Slot } from './slot.js';
 
-/** The faults of an instance, and their ends. */
+/** The faults of an instance, and their ends. A scenario that runs causes its own. */
 @Controller('live/instances/:number')
 export class FaultsController {
-  constructor(private readonly fleet: Fleet) {}
+  constructor(
+    private readonly fleet: Fleet,
+    private readonly scenarios: Scenarios,
+  ) {}
 
   @Post('pause')
   @HttpCode(204)
   pause(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
-    this.fleet.slot(number).pause(seconds);
+    this.slot(number).pause(seconds);
   }
 
   @Post('resume')
   @HttpCode(204)
   resume(@Param('number', ParseIntPipe) number: number): void {
-    this.fleet.slot(number).resume();
+    this.slot(number).resume();
   }
 
   @Post('cut')
   @HttpCode(204)
   cut(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
-    this.fleet.slot(number).cut(seconds);
+    this.slot(number).cut(seconds);
   }
 
   @Post('heal')
   @HttpCode(204)
   heal(@Param('number', ParseIntPipe) number: number): void {
-    this.fleet.slot(number).heal();
+    this.slot(number).heal();
   }
 
   @Post('kill')
   @HttpCode(204)
   kill(@Param('number', ParseIntPipe) number: number): void {
-    this.fleet.slot(number).kill();
+    this.slot(number).kill();
   }
 
   @Post('expire')
   @HttpCode(204)
   expire(@Param('number', ParseIntPipe) number: number): Promise<void> {
-    return this.fleet.slot(number).expire();
+    return this.slot(number).expire();
   }
 
   /** Answers when the instance has started. */
   @Post('revive')
   @HttpCode(204)
   revive(@Param('number', ParseIntPipe) number: number): Promise<void> {
+    this.scenarios.refuseWhileRunning();
     return this.fleet.revive(number);
+  }
+
+  private slot(number: number): Slot {
+    this.scenarios.refuseWhileRunning();
+    return this.fleet.slot(number);
   }
 }

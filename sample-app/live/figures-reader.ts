@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Not, type Repository } from 'typeorm';
+import { inTime } from '../seckill/in-time.js';
 import { GoodsStock } from '../shop/goods-stock.entity.js';
 import { Order } from '../shop/order.entity.js';
 import { EventStore } from './event-store.js';
 
-/** Milliseconds until a database that does not answer is asked again. */
-const DEADLINE = 2_000;
+/** Timeout of one read, in milliseconds. */
+const TIMEOUT = 2_000;
 
 export interface Figures {
   readonly stock: number;
@@ -19,38 +20,49 @@ export interface Figures {
 /** Reads the stock and the orders of some goods from the database. */
 @Injectable()
 export class FiguresReader {
+  /** Resolves for each goods when its query has settled. */
+  private readonly unanswered = new Map<string, Promise<unknown>>();
+
   constructor(
     @InjectRepository(GoodsStock) private readonly goods: Repository<GoodsStock>,
     @InjectRepository(Order) private readonly orders: Repository<Order>,
     private readonly store: EventStore,
   ) {}
 
-  /** Rejects when the database does not answer in time. */
+  /**
+   * Rejects when the database does not answer in time. While an earlier query for the goods is unanswered no other one
+   * is sent, so that queries do not pile up.
+   */
   async read(goodsNo: string): Promise<Figures> {
-    const confirmedAt = this.store.now();
-    const [row, orders] = await inTime(
-      Promise.all([
-        // As text: SQLite's driver would read the fence as a double.
-        this.goods
-          .createQueryBuilder('goods')
-          .select('goods.stock', 'stock')
-          .addSelect("CONCAT('', goods.fence)", 'fence')
-          .where({ goodsNo })
-          .getRawOne<{ stock: number; fence: string }>(),
-        this.orders.countBy({ goodsNo, state: Not('closed') }),
-      ]),
+    for (;;) {
+      const earlier = this.unanswered.get(goodsNo);
+      if (!earlier) break;
+      await answered(earlier);
+    }
+    const query = this.query(goodsNo);
+    const settled = query.then(
+      () => this.unanswered.delete(goodsNo),
+      () => this.unanswered.delete(goodsNo),
     );
+    this.unanswered.set(goodsNo, settled);
+    return answered(query);
+  }
+
+  private async query(goodsNo: string): Promise<Figures> {
+    const confirmedAt = this.store.now();
+    const [row, orders] = await Promise.all([
+      // As text: SQLite's driver would read the fence as a double.
+      this.goods
+        .createQueryBuilder('goods')
+        .select('goods.stock', 'stock')
+        .addSelect("CONCAT('', goods.fence)", 'fence')
+        .where({ goodsNo })
+        .getRawOne<{ stock: number; fence: string }>(),
+      this.orders.countBy({ goodsNo, state: Not('closed') }),
+    ]);
     return { ...row!, orders, confirmedAt };
   }
 }
 
-async function inTime<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`the database did not answer within ${DEADLINE} ms`)),
-      DEADLINE,
-    );
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
-}
+const answered = <T>(query: Promise<T>) =>
+  inTime(query, TIMEOUT, `the database did not answer within ${TIMEOUT} ms`);

@@ -71,7 +71,7 @@ export class Fleet implements OnApplicationShutdown {
 
   /** Ends all faults and starts the dead instances. */
   async restore(): Promise<void> {
-    for (const slot of this.slots) slot.endFaults();
+    for (const slot of this.slots) slot.faults.endAll();
     const dead = this.slots.filter(({ life }) => life === 'dead');
     await Promise.all(dead.map((slot) => slot.start(this.settings)));
   }

@@ -54,7 +54,7 @@ export class LiveController {
   @Post('sale')
   @HttpCode(204)
   sell(@Body(oneSale) order: SaleOrder): void {
-    this.scenarios.refuseWhilePlaying();
+    this.scenarios.refuseWhileRunning();
     void this.sales.start(order);
   }
 
@@ -62,7 +62,7 @@ export class LiveController {
   @Post('both')
   @HttpCode(204)
   sellBoth(@Body(bothSales) order: SaleOrder): void {
-    this.scenarios.refuseWhilePlaying();
+    this.scenarios.refuseWhileRunning();
     void this.sales.startBoth(order);
   }
 
@@ -74,8 +74,8 @@ export class LiveController {
 
   @Post('scenarios/:name')
   @HttpCode(204)
-  play(@Param('name') name: string): void {
-    this.scenarios.play(name);
+  startScenario(@Param('name') name: string): void {
+    this.scenarios.start(name);
   }
 
   private hello(canControl: boolean): Hello {

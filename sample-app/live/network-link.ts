@@ -18,6 +18,8 @@ export class NetworkLink {
     private readonly chroot: string,
   ) {
     server.on('connection', (client) => this.forward(client));
+    // A connection that could not be accepted: the instance connects again.
+    server.on('error', () => undefined);
   }
 
   /** @param connectString `host:port[,host:port…][/chroot]` */
@@ -64,7 +66,12 @@ export class NetworkLink {
 
   private join(from: Socket, to: Socket): void {
     this.sockets.add(from);
-    from.on('data', (chunk) => to.write(chunk));
+    from.on('data', (chunk) => {
+      if (!to.write(chunk)) from.pause();
+    });
+    to.on('drain', () => {
+      if (!this.isCut) from.resume();
+    });
     // The other side closes too; an error needs no other reaction.
     from.on('error', () => undefined);
     from.on('close', () => {

@@ -11,13 +11,15 @@ export class ProcessPause {
     private readonly pid: number,
     seconds: number,
   ) {
-    process.kill(pid, 'SIGSTOP');
     this.waker = spawn('sh', ['-c', `sleep ${seconds}; kill -CONT ${pid}`], {
       // A process group of its own: Ctrl-C must not end it, and end() ends all of it.
       detached: true,
       stdio: 'ignore',
     });
     this.waker.on('error', () => undefined).unref();
+    if (this.waker.pid === undefined)
+      throw new Error('the program sh, which ends the pause, did not start');
+    signal(pid, 'SIGSTOP');
   }
 
   end(): void {

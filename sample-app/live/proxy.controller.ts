@@ -23,20 +23,27 @@ export class ProxyController {
   ): Promise<void> {
     const [slot] = this.fleet.healthy;
     if (!slot) throw new ServiceUnavailableException('no instance is free of faults');
-    const answer = await fetch(slot.instance!.url + request.originalUrl, {
-      method: request.method,
-      ...(request.body !== undefined && {
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(request.body),
-      }),
-    }).catch((cause: unknown) => {
+    // The instance must not wait for a lock on behalf of a client that has left.
+    const leaving = new AbortController();
+    response.once('close', () => leaving.abort());
+    try {
+      const answer = await fetch(slot.instance!.url + request.originalUrl, {
+        method: request.method,
+        signal: leaving.signal,
+        ...(request.body !== undefined && {
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(request.body),
+        }),
+      });
+      const body = Buffer.from(await answer.arrayBuffer());
+      response.statusCode = answer.status;
+      for (const name of HEADERS) {
+        const value = answer.headers.get(name);
+        if (value !== null) response.setHeader(name, value);
+      }
+      response.end(body);
+    } catch (cause) {
       throw new BadGatewayException('the instance died during the request', { cause });
-    });
-    response.statusCode = answer.status;
-    for (const name of HEADERS) {
-      const value = answer.headers.get(name);
-      if (value !== null) response.setHeader(name, value);
     }
-    response.end(Buffer.from(await answer.arrayBuffer()));
   }
 }

@@ -23,6 +23,8 @@ export class Sale {
   state: SaleStatus['state'] = 'preparing';
   /** The latest figures of the database. */
   figures?: Figures;
+  /** When the last buyer had an answer. */
+  private endedAt = Infinity;
   private readonly answers = { sold: 0, soldOut: 0, refused: 0 };
 
   constructor(
@@ -45,23 +47,39 @@ export class Sale {
     return { sale: this.number, state: this.state, tally: this.tally, ...this.figures };
   }
 
+  /** Whether the database may still have other figures, or has not answered since the end. */
+  get needsFigures(): boolean {
+    if (this.state === 'selling') return true;
+    return this.state === 'over' && !this.hasFinalFigures;
+  }
+
+  /** Orders in the database after the sale. Undefined if a buyer has no answer, or the database gave none. */
+  get finalOrders(): number | undefined {
+    const isAnswered = this.state === 'over' && this.tally.unanswered === 0;
+    return isAnswered && this.hasFinalFigures ? this.figures!.orders : undefined;
+  }
+
+  private get hasFinalFigures(): boolean {
+    return this.figures !== undefined && this.figures.confirmedAt >= this.endedAt;
+  }
+
   /** Restores the stock through an instance, which needs the lock. */
   async prepare(): Promise<void> {
     const [slot] = this.context.fleet.healthy;
     if (!slot) throw new Error('no instance is free of faults');
-    const answer = await fetch(`${slot.instance!.url}/goods-stock/${this.goods}/reset`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ stock: this.order.items }),
-      signal: AbortSignal.any([this.context.signal, AbortSignal.timeout(PREPARATION)]),
+    await this.reset(slot.instance!.url).catch((cause: Error) => {
+      const reason = cause.name === 'TimeoutError' ? 'it did not answer in time' : cause.message;
+      throw new Error(
+        `instance ${slot.number} did not restore the stock of ${this.goods}: ${reason}`,
+        { cause },
+      );
     });
-    if (!answer.ok) {
-      const { message } = (await answer.json()) as { message: string };
-      throw new Error(`instance ${slot.number} could not restore the stock: ${message}`);
-    }
   }
 
-  /** Sends the buyers to all instances that are alive. Resolves when nobody can get an answer any more. */
+  /**
+   * Sends the buyers to all instances that are alive. Resolves when each buyer has an answer, lost its connection, or
+   * timed out.
+   */
   async sell(): Promise<void> {
     const { fleet, signal } = this.context;
     const { alive } = fleet;
@@ -88,6 +106,7 @@ export class Sale {
       );
     }
     await Promise.all(answers);
+    this.endedAt = this.context.store.now();
     this.end('over', await this.readFigures());
   }
 
@@ -102,6 +121,18 @@ export class Sale {
     const figures = await this.context.figures.read(this.goods).catch(() => undefined);
     if (figures && figures.confirmedAt > (this.figures?.confirmedAt ?? 0)) this.figures = figures;
     return figures;
+  }
+
+  private async reset(url: string): Promise<void> {
+    const answer = await fetch(`${url}/goods-stock/${this.goods}/reset`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ stock: this.order.items }),
+      signal: AbortSignal.any([this.context.signal, AbortSignal.timeout(PREPARATION)]),
+    });
+    if (answer.ok) return;
+    const { message } = (await answer.json()) as { message: string };
+    throw new Error(message);
   }
 
   private begin(shares: number[]): void {

@@ -22,7 +22,7 @@ const INTERVAL = 200;
 /** The sales, one or two at the same time. */
 @Injectable()
 export class Sales implements OnApplicationBootstrap, OnApplicationShutdown {
-  /** Those that started last. */
+  /** The sales of the latest run. */
   latest: readonly Sale[] = [];
   private count = 0;
   private timer?: NodeJS.Timeout;
@@ -36,12 +36,12 @@ export class Sales implements OnApplicationBootstrap, OnApplicationShutdown {
   ) {}
 
   /** Starts a sale. */
-  start(order: SaleOrder): Promise<void> {
+  start(order: SaleOrder): Promise<readonly Sale[]> {
     return this.run([[GOODS, order]]);
   }
 
   /** Starts two sales with the same settings, one of them without a lock. */
-  startBoth(order: SaleOrder): Promise<void> {
+  startBoth(order: SaleOrder): Promise<readonly Sale[]> {
     return this.run([
       [GOODS, order],
       [UNLOCKED_GOODS, { ...order, mode: 'none' }],
@@ -61,8 +61,8 @@ export class Sales implements OnApplicationBootstrap, OnApplicationShutdown {
     clearTimeout(this.timer);
   }
 
-  /** Throws if the sales cannot start. Resolves when they have ended, also when one fails. */
-  private run(orders: [goods: string, order: SaleOrder][]): Promise<void> {
+  /** Throws if the sales cannot start. Resolves to them when they have ended, also when one fails. */
+  private run(orders: [goods: string, order: SaleOrder][]): Promise<readonly Sale[]> {
     if (this.running) throw new ConflictException('a sale is already running');
     if (this.fleet.healthy.length === 0) {
       throw new ServiceUnavailableException('no instance is free of faults; revive or heal one');
@@ -75,20 +75,23 @@ export class Sales implements OnApplicationBootstrap, OnApplicationShutdown {
     return this.sell(sales);
   }
 
-  private async sell(sales: Sale[]): Promise<void> {
+  private async sell(sales: Sale[]): Promise<readonly Sale[]> {
     try {
       // Both are prepared before one of them begins, so that they begin at the same time.
-      await Promise.all(sales.map((sale) => sale.prepare()));
+      const prepared = await Promise.allSettled(sales.map((sale) => sale.prepare()));
+      // Not before all have an answer: a late one would restore the stock in the middle of the next sale.
+      for (const result of prepared) if (result.status === 'rejected') throw result.reason;
       await Promise.all(sales.map((sale) => sale.sell()));
     } catch (error) {
       if (!this.closing.signal.aborted) this.logger.warn(`the sale failed: ${error}`);
       for (const sale of sales) if (sale.running) sale.fail(error);
     }
+    return sales;
   }
 
   private readFigures(): void {
-    const begun = this.latest.filter(({ state }) => state === 'selling' || state === 'over');
-    void Promise.all(begun.map((sale) => sale.readFigures())).then(() => {
+    const unread = this.latest.filter(({ needsFigures }) => needsFigures);
+    void Promise.all(unread.map((sale) => sale.readFigures())).then(() => {
       if (!this.closing.signal.aborted) {
         this.timer = setTimeout(() => this.readFigures(), INTERVAL);
       }

@@ -8,6 +8,7 @@ import { Instance } from '../seckill/instances.js';
 import type { ShopSettings } from '../shop/settings.js';
 import type { EventStore } from './event-store.js';
 import type { Fault, InstanceStatus } from './events.js';
+import { FaultSet } from './fault-set.js';
 import { NetworkLink } from './network-link.js';
 import { ProcessPause } from './process-pause.js';
 import type { ReportReader } from './report-reader.js';
@@ -22,11 +23,6 @@ export interface SlotContext {
   readonly signal: AbortSignal;
 }
 
-interface ActiveFault {
-  readonly since: number;
-  readonly end: () => void;
-}
-
 type Connection = Pick<InstanceStatus, 'connection' | 'session' | 'confirmedAt'>;
 
 /** A slot for one instance, which may die and be started again, and the faults that the page causes on it. */
@@ -34,20 +30,21 @@ export class Slot {
   instance?: Instance;
   life: InstanceStatus['life'] = 'dead';
   connection: Connection = {};
+  readonly faults: FaultSet;
   private diedAt?: number;
-  private readonly active = new Map<Fault, ActiveFault>();
 
   private constructor(
     readonly number: number,
     private readonly link: NetworkLink,
     private readonly context: SlotContext,
   ) {
+    this.faults = new FaultSet(number, context.store);
     context.store.onEvent((event) => {
       if (event.type !== 'connection' || event.instance !== number) return;
       const { state, session } = event;
       this.connection = { ...this.connection, connection: state, session };
-      // The instance has a session again.
-      if (state === 'CONNECTED') this.end('expire');
+      // The instance has a session again. In a later turn, so that all listeners receive the events in their order.
+      if (state === 'CONNECTED') queueMicrotask(() => this.faults.end('expire'));
     });
   }
 
@@ -55,19 +52,15 @@ export class Slot {
     return new Slot(number, await NetworkLink.to(zookeeper), context);
   }
 
-  get faults(): Fault[] {
-    return [...this.active.keys()];
-  }
-
   /** Whether it can be expected to answer. */
   get healthy(): boolean {
-    return this.life === 'alive' && this.active.size === 0;
+    return this.life === 'alive' && this.faults.names.length === 0;
   }
 
   /** Since when ZooKeeper receives nothing from the instance. */
   get silentSince(): number | undefined {
     if (this.life === 'dead') return this.diedAt;
-    const since = (['pause', 'cut'] as const).flatMap((name) => this.active.get(name)?.since ?? []);
+    const since = (['pause', 'cut'] as const).flatMap((fault) => this.faults.since(fault) ?? []);
     return since.length > 0 ? Math.min(...since) : undefined;
   }
 
@@ -103,14 +96,14 @@ export class Slot {
     }
     this.instance.onDeath(() => this.died());
     this.life = 'alive';
-    // It has reported its first connection already.
+    // The instance reports its connection before this call returns, so the event gets the time of the start.
     store.add({ type: 'started', instance: this.number, pid: this.instance.pid }, startedAt);
-    this.end('kill');
+    this.faults.end('kill');
   }
 
   kill(): void {
-    const instance = this.living();
-    this.begin('kill', () => undefined);
+    const instance = this.requireAlive();
+    this.faults.begin('kill');
     instance.kill();
   }
 
@@ -118,29 +111,33 @@ export class Slot {
     if (!CAN_PAUSE) {
       throw new NotImplementedException('a process cannot be paused on Windows: it has no SIGSTOP');
     }
-    const { pid } = this.living();
+    const { pid } = this.requireAlive();
     this.refuseTwice('pause', 'paused');
     const pause = new ProcessPause(pid, seconds);
-    this.beginFor(seconds, 'pause', () => pause.end());
+    this.faults.begin('pause', { seconds, undo: () => pause.end() });
   }
 
   resume(): void {
-    if (!this.end('pause')) throw new ConflictException(`instance ${this.number} is not paused`);
+    if (!this.faults.end('pause')) {
+      throw new ConflictException(`instance ${this.number} is not paused`);
+    }
   }
 
   cut(seconds: number): void {
-    this.living();
+    this.requireAlive();
     this.refuseTwice('cut', 'cut off');
     this.link.cut();
-    this.beginFor(seconds, 'cut', () => this.link.heal());
+    this.faults.begin('cut', { seconds, undo: () => this.link.heal() });
   }
 
   heal(): void {
-    if (!this.end('cut')) throw new ConflictException(`instance ${this.number} is not cut off`);
+    if (!this.faults.end('cut')) {
+      throw new ConflictException(`instance ${this.number} is not cut off`);
+    }
   }
 
   async expire(): Promise<void> {
-    this.living();
+    this.requireAlive();
     const { server } = this.context;
     const { session } = this.connection;
     if (!server) {
@@ -148,18 +145,22 @@ export class Slot {
     }
     if (!session) throw new ConflictException(`instance ${this.number} has no session`);
     this.refuseTwice('expire', 'without a session');
-    this.begin('expire', () => undefined);
-    await server.expireSession(session);
-  }
-
-  /** Ends the faults that a running instance has. */
-  endFaults(): void {
-    for (const fault of ['pause', 'cut', 'expire'] as const) this.end(fault);
+    const since = this.context.store.now();
+    try {
+      await server.expireSession(session);
+    } catch (cause) {
+      throw new ConflictException(
+        `the session of instance ${this.number} has ended already; try again when it has a new one`,
+        { cause },
+      );
+    }
+    // The instance may have died, or have a new session, meanwhile.
+    if (this.connection.session === session) this.faults.begin('expire', { since });
   }
 
   async stop(): Promise<void> {
     // A stopped process cannot shut down.
-    this.endFaults();
+    this.faults.endAll();
     await this.instance?.stop();
     this.link.close();
   }
@@ -169,42 +170,19 @@ export class Slot {
     this.diedAt = this.context.store.now();
     this.connection = { confirmedAt: this.connection.confirmedAt };
     this.context.store.add({ type: 'died', instance: this.number });
-    this.endFaults();
+    this.faults.clear();
   }
 
-  private living(): Instance {
-    if (this.life !== 'alive' || this.active.has('kill')) {
+  private requireAlive(): Instance {
+    if (this.life !== 'alive' || this.faults.has('kill')) {
       throw new ConflictException(`instance ${this.number} is not alive`);
     }
     return this.instance!;
   }
 
   private refuseTwice(fault: Fault, state: string): void {
-    if (this.active.has(fault)) {
+    if (this.faults.has(fault)) {
       throw new ConflictException(`instance ${this.number} is ${state} already`);
     }
-  }
-
-  private beginFor(seconds: number, fault: Fault, end: () => void): void {
-    const timer = setTimeout(() => this.end(fault), seconds * 1000);
-    this.begin(fault, () => {
-      clearTimeout(timer);
-      end();
-    });
-  }
-
-  private begin(fault: Fault, end: () => void): void {
-    this.active.set(fault, { since: this.context.store.now(), end });
-    this.context.store.add({ type: 'fault', instance: this.number, fault });
-  }
-
-  /** Returns false if the fault is not active. */
-  private end(fault: Fault): boolean {
-    const active = this.active.get(fault);
-    if (!active) return false;
-    this.active.delete(fault);
-    active.end();
-    this.context.store.add({ type: 'fault-ended', instance: this.number, fault });
-    return true;
   }
 }

@@ -37,7 +37,7 @@ export class StatusSource {
       ensemble: { answers, confirmedAt },
       instances: this.fleet.slots.map((slot) => this.instance(slot)),
       sales: this.sales.latest.map(({ status }) => status),
-      scenario: this.scenarios.playing,
+      scenario: this.scenarios.running,
     };
   }
 
@@ -50,7 +50,7 @@ export class StatusSource {
       number,
       ...(life === 'alive' && { pid: instance!.pid }),
       life,
-      faults,
+      faults: faults.names,
       ...connection,
       leads: leader === number,
       holds: holders.holds(number) && !expired,

@@ -89,7 +89,7 @@ export class Instance implements AsyncDisposable {
   }
 
   updateSettings(settings: ToInstance): void {
-    // The channel of a process that dies closes before its exit is reported, and a message may still fail after the check.
+    // The channel of a process that dies closes before its exit is reported, and a message may fail after the check.
     if (this.child.connected) this.child.send(settings, () => undefined);
   }
 

@@ -86,7 +86,6 @@ describe('an instance of the live page', () => {
 
   it.each(SCENARIOS)('plays the scenario %s', async (scenario, captions) => {
     expect(await visitor.post(`scenarios/${scenario}`)).toEqual({ status: 204 });
-    expect(await visitor.post('sale', SLOW)).toMatchObject({ status: 409 });
     const { id } = await visitor.next('caption', ({ caption }) => caption === 'start');
     await visitor.next('caption', ({ caption }) => ['end', 'aborted'].includes(caption));
     const played = visitor.events.flatMap((event) =>
@@ -101,9 +100,41 @@ describe('an instance of the live page', () => {
     );
   });
 
-  it('has no fault after a scenario that was stopped', async () => {
+  it('is part of no result that a scenario states if it dies', async () => {
+    expect((await visitor.post('scenarios/herd')).status).toBe(204);
+    await visitor.next('caption', ({ caption }) => caption === 'release');
+    process.kill(visitor.status!.instances[0]!.pid!, 'SIGKILL');
+    const { tally } = await visitor.next('sale-ended');
+    expect(tally.unanswered).toBeGreaterThan(0);
+    const { caption } = await visitor.next('caption');
+    expect(caption).toBe('aborted');
+    await visitor.nextStatus(
+      ({ scenario, instances }) =>
+        scenario === undefined && instances.every(({ life }) => life === 'alive'),
+    );
+  });
+
+  it('goes on with the sale of a scenario that is stopped while it waits for the end', async () => {
+    expect((await visitor.post('scenarios/herd')).status).toBe(204);
+    const { sale } = await visitor.next('sale-started');
+    await visitor.next('caption', ({ caption }) => caption === 'release');
+    expect((await visitor.post('scenarios/stop')).status).toBe(204);
+    const { caption, id } = await visitor.next('caption');
+    expect(caption).toBe('aborted');
+    const ended = await visitor.next('sale-ended', (event) => event.sale === sale);
+    expect(ended).toMatchObject({ orders: 20 });
+    expect(ended.id).toBeGreaterThan(id);
+  });
+
+  it('has only the faults of a scenario, and none after the scenario was stopped', async () => {
     expect((await visitor.post('scenarios/sleeping-holder')).status).toBe(204);
     await visitor.next('fault');
+    for (const path of ['sale', 'instances/1/kill', 'instances/1/resume', 'instances/1/revive']) {
+      expect(await visitor.post(path, path === 'sale' ? SLOW : {})).toEqual({
+        status: 409,
+        message: 'the scenario sleeping-holder is running: stop it first',
+      });
+    }
     expect((await visitor.post('scenarios/stop')).status).toBe(204);
     expect(await visitor.next('fault-ended')).toMatchObject({ fault: 'pause' });
     await visitor.find('caption', ({ caption }) => caption === 'aborted');

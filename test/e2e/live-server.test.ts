@@ -146,6 +146,19 @@ describe('the server of the live page', () => {
     expect((await visitor.post('instances/2/heal')).status).toBe(409);
   });
 
+  it('ends the pause of an instance that is killed without an event of its own', async () => {
+    expect((await visitor.post('instances/3/pause', { seconds: 60 })).status).toBe(204);
+    const { id } = await visitor.next('fault', ({ fault }) => fault === 'pause');
+    expect((await visitor.post('instances/3/kill')).status).toBe(204);
+    await visitor.next('died');
+    expect((await visitor.post('instances/3/revive')).status).toBe(204);
+    await visitor.find('fault-ended', (event) => event.id > id && event.fault === 'kill');
+    const { instances } = await visitor.nextStatus(() => true);
+    expect(instances[2]).toMatchObject({ life: 'alive', faults: [] });
+    const ended = visitor.events.filter((event) => event.id > id && event.type === 'fault-ended');
+    expect(ended).toMatchObject([{ instance: 3, fault: 'kill' }]);
+  });
+
   it.each([
     ['sale', { ...SLOW, buyers: 0 }, 400, 'buyers must be a whole number from 1 to 2000, but is 0'],
     ['both', { ...SLOW, mode: 'none' }, 400, 'mode must be one of lock, lingering, strict'],
@@ -155,7 +168,7 @@ describe('the server of the live page', () => {
     ['instances/1/resume', {}, 409, 'instance 1 is not paused'],
     ['instances/1/expire', {}, 409, 'only sessions of the embedded ZooKeeper can be expired'],
     ['scenarios/none', {}, 404, 'there is no scenario none; there are oversell, herd,'],
-    ['scenarios/stop', {}, 409, 'no scenario is being played'],
+    ['scenarios/stop', {}, 409, 'no scenario is running'],
   ])('refuses %s with %j', async (path, body, status, message) => {
     expect(await visitor.post(path, body)).toEqual({
       status,

@@ -1,19 +1,19 @@
-import type { Story } from './story.js';
+import type { ScenarioRun } from './scenario-run.js';
 
 /** The leader is killed. When its session has expired, another instance leads. */
-export async function killedLeader(story: Story<'killed-leader'>): Promise<void> {
-  const { fleet, reports } = story.stage;
-  const leader = reports.leader ?? (await story.next('leader')).instance;
-  story.caption('start', leader);
-  await story.readingTime();
+export async function killedLeader(run: ScenarioRun<'killed-leader'>): Promise<void> {
+  const { fleet, reports } = run.context;
+  const leader = reports.leader ?? (await run.next('leader')).instance;
+  run.caption('start', leader);
+  await run.readingTime();
 
   fleet.slot(leader).kill();
-  story.caption('kill', leader);
-  const next = await story.next('leader', ({ instance }) => instance !== leader);
-  story.caption('elected', next.instance);
-  await story.readingTime();
+  run.caption('kill', leader);
+  const next = await run.next('leader', ({ instance }) => instance !== leader);
+  run.caption('elected', next.instance);
+  await run.readingTime();
 
-  story.caption('revive', leader);
+  run.caption('revive', leader);
   await fleet.revive(leader);
-  story.caption('end', leader);
+  run.end(reports.leader === next.instance, leader);
 }

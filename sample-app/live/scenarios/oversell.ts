@@ -1,20 +1,20 @@
 import { UNLOCKED_GOODS } from '../sales.js';
-import type { Story } from './story.js';
+import type { ScenarioRun } from './scenario-run.js';
 
 /** Two sales with the same settings, one with a lock and one without, which oversells. */
-export async function oversell(story: Story<'oversell'>): Promise<void> {
+export async function oversell(run: ScenarioRun<'oversell'>): Promise<void> {
   const order = { mode: 'lock', buyers: 60, items: 20, delay: [100, 300] } as const;
-  const over = story.stage.sales.startBoth(order);
-  const { sale } = await story.next('sale-started', ({ goods }) => goods === UNLOCKED_GOODS);
-  story.caption('start');
+  const selling = run.context.sales.startBoth(order);
+  const { sale } = await run.next('sale-started', ({ goods }) => goods === UNLOCKED_GOODS);
+  run.caption('start');
   const read = new Set<number>();
-  const { instance } = await story.next('stock-read', (event) => {
+  const { instance } = await run.next('stock-read', (event) => {
     if (event.sale !== sale) return false;
     const isSecond = read.has(event.stock);
     read.add(event.stock);
     return isSecond;
   });
-  story.caption('same-stock', instance);
-  await over;
-  story.caption('end');
+  run.caption('same-stock', instance);
+  const [locked, unlocked = 0] = await run.orders(selling);
+  run.end(locked === order.items && unlocked > order.items);
 }

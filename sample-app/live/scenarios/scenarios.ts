@@ -16,9 +16,9 @@ import { herd } from './herd.js';
 import { killedLeader } from './killed-leader.js';
 import { oversell } from './oversell.js';
 import { sleepingHolder } from './sleeping-holder.js';
-import { type Stage, Story } from './story.js';
+import { type ScenarioContext, ScenarioRun } from './scenario-run.js';
 
-const SCENARIOS: { readonly [S in Scenario]: (story: Story<S>) => Promise<void> } = {
+const SCENARIOS: { readonly [S in Scenario]: (run: ScenarioRun<S>) => Promise<void> } = {
   oversell,
   herd,
   'sleeping-holder': sleepingHolder,
@@ -28,57 +28,59 @@ const SCENARIOS: { readonly [S in Scenario]: (story: Story<S>) => Promise<void> 
 /** Milliseconds after which a scenario is aborted. */
 const LONGEST = 120_000;
 
-/** Plays scenarios, one at a time, on instances without faults. */
+/** Runs scenarios, one at a time, on instances without faults at the start. */
 @Injectable()
 export class Scenarios implements OnApplicationShutdown {
-  playing?: Scenario;
-  private playingUntil?: AbortController;
+  running?: Scenario;
+  private stopping?: AbortController;
   private readonly logger = new Logger(Scenarios.name);
-  private readonly stage: Stage;
+  private readonly context: ScenarioContext;
 
   constructor(fleet: Fleet, sales: Sales, reports: ReportReader, store: EventStore) {
-    this.stage = { fleet, sales, reports, store };
+    this.context = { fleet, sales, reports, store };
   }
 
-  play(name: string): void {
+  start(name: string): void {
     if (!Object.hasOwn(SCENARIOS, name)) {
       throw new NotFoundException(
         `there is no scenario ${name}; there are ${Object.keys(SCENARIOS).join(', ')}`,
       );
     }
     const scenario = name as Scenario;
-    this.refuseWhilePlaying();
-    if (this.stage.sales.running) throw new ConflictException('a sale is running');
+    this.refuseWhileRunning();
+    if (this.context.sales.running) throw new ConflictException('a sale is running');
     if (scenario === 'sleeping-holder' && !CAN_PAUSE) {
       throw new NotImplementedException('a process cannot be paused on Windows: it has no SIGSTOP');
     }
-    this.playing = scenario;
+    this.running = scenario;
     void this.run(scenario);
   }
 
-  refuseWhilePlaying(): void {
-    if (this.playing) throw new ConflictException(`the scenario ${this.playing} is being played`);
+  refuseWhileRunning(): void {
+    if (this.running) {
+      throw new ConflictException(`the scenario ${this.running} is running: stop it first`);
+    }
   }
 
   stop(): void {
-    if (!this.playingUntil) throw new ConflictException('no scenario is being played');
-    this.playingUntil.abort(new Error('it was stopped'));
+    if (!this.stopping) throw new ConflictException('no scenario is running');
+    this.stopping.abort(new Error('it was stopped'));
   }
 
   onApplicationShutdown(): void {
-    this.playingUntil?.abort();
+    this.stopping?.abort();
   }
 
   private async run<S extends Scenario>(scenario: S): Promise<void> {
-    this.playingUntil = new AbortController();
-    const signal = AbortSignal.any([this.playingUntil.signal, AbortSignal.timeout(LONGEST)]);
-    const story = new Story(scenario, this.stage, signal);
-    const { fleet } = this.stage;
+    this.stopping = new AbortController();
+    const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(LONGEST)]);
+    const run = new ScenarioRun(scenario, this.context, signal);
+    const { fleet } = this.context;
     try {
       await fleet.restore();
-      await SCENARIOS[scenario](story);
+      await SCENARIOS[scenario](run);
     } catch (error) {
-      story.abort();
+      run.caption('aborted');
       this.logger.warn(`the scenario ${scenario} was aborted: ${error}`);
     }
     await fleet
@@ -86,6 +88,6 @@ export class Scenarios implements OnApplicationShutdown {
       .catch((error: Error) =>
         this.logger.warn(`after the scenario ${scenario}: ${error.message}`),
       );
-    this.playing = this.playingUntil = undefined;
+    this.running = this.stopping = undefined;
   }
 }

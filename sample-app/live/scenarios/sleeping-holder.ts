@@ -1,39 +1,39 @@
-import type { Story } from './story.js';
+import type { ScenarioRun } from './scenario-run.js';
 
 /** The lock moves on while its holder sleeps for longer than its session, and the fence refuses the holder's write. */
-export async function sleepingHolder(story: Story<'sleeping-holder'>): Promise<void> {
-  const { sales, fleet } = story.stage;
+export async function sleepingHolder(run: ScenarioRun<'sleeping-holder'>): Promise<void> {
+  const { sales, fleet } = run.context;
   const order = { mode: 'lock', buyers: 24, items: 10, delay: [500, 500] } as const;
-  const over = sales.start(order);
-  const { sale } = await story.next('sale-started');
-  story.caption('start');
+  const selling = sales.start(order);
+  const { sale } = await run.next('sale-started');
+  run.caption('start');
 
   // It has the lock, and writes after the delay.
-  const { instance } = await story.next(
+  const { instance } = await run.next(
     'stock-read',
     (event) => event.sale === sale && event.stock < order.items - 1,
   );
   const holder = fleet.slot(instance);
   holder.pause(2 * (fleet.sessionTimeout / 1000));
-  story.caption('sleep', instance);
+  run.caption('sleep', instance);
 
-  const next = await story.next(
+  const next = await run.next(
     'stock-read',
     (event) => event.sale === sale && event.instance !== instance,
   );
-  story.caption('moved-on', next.instance);
-  await story.next('stock-written', (event) => event.sale === sale);
+  run.caption('moved-on', next.instance);
+  await run.next('stock-written', (event) => event.sale === sale);
 
   holder.resume();
-  story.caption('wake', instance);
+  run.caption('wake', instance);
   for (const awaited = new Set(['write-refused', 'lost']); awaited.size > 0;) {
-    const { type } = await story.next(
+    const { type } = await run.next(
       ['write-refused', 'lost'],
       (event) => event.instance === instance && event.sale === sale && awaited.has(event.type),
     );
     awaited.delete(type);
-    story.caption(type === 'lost' ? 'lost' : 'refused', instance);
+    run.caption(type === 'lost' ? 'lost' : 'refused', instance);
   }
-  await over;
-  story.caption('end');
+  const [orders] = await run.orders(selling);
+  run.end(orders === order.items);
 }

@@ -1,11 +1,13 @@
+import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { EventStore, NewEvent } from '../event-store.js';
 import type { Captions, RunEvent, Scenario } from '../events.js';
 import type { Fleet } from '../fleet.js';
 import type { ReportReader } from '../report-reader.js';
+import type { Sale } from '../sale.js';
 import type { Sales } from '../sales.js';
 
-/** Milliseconds within which a story must go on: longer than a session lasts and a client reconnects. */
+/** Milliseconds within which a scenario must go on: longer than a session lasts and a client reconnects. */
 const LONGEST_WAIT = 20_000;
 /** Milliseconds to read a caption. */
 const READING_TIME = 1_500;
@@ -13,42 +15,38 @@ const READING_TIME = 1_500;
 /** An event of one of these types. */
 export type EventOf<T extends RunEvent['type']> = RunEvent & { readonly type: T };
 
-export interface Stage {
+export interface ScenarioContext {
   readonly fleet: Fleet;
   readonly sales: Sales;
   readonly reports: ReportReader;
   readonly store: EventStore;
 }
 
-/** What a scenario needs to play: it follows the events in their order, and adds captions. */
-export class Story<S extends Scenario = Scenario> {
-  /** Id of the last event that the story has seen. */
+/** One run of a scenario: it follows the events in their order, and adds captions. */
+export class ScenarioRun<S extends Scenario = Scenario> {
+  /** Id of the last event that the run has seen. */
   private seen: number;
 
   constructor(
     readonly scenario: S,
-    readonly stage: Stage,
+    readonly context: ScenarioContext,
     private readonly signal: AbortSignal,
   ) {
-    this.seen = stage.store.lastId;
+    this.seen = context.store.lastId;
   }
 
   caption(caption: Captions[S], instance?: number): void {
     const { scenario } = this;
     const about = instance === undefined ? {} : { instance };
-    this.stage.store.add({ type: 'caption', scenario, caption, ...about } as NewEvent);
+    this.context.store.add({ type: 'caption', scenario, caption, ...about } as NewEvent);
   }
 
-  abort(): void {
-    this.caption('aborted');
-  }
-
-  /** Resolves to the next matching event that the story has not seen yet; rejects when it is stopped or waits too long. */
+  /** Resolves to the next matching event that the run has not seen yet; rejects when it is stopped or waits too long. */
   async next<T extends RunEvent['type']>(
     types: T | readonly T[],
     matches: (event: EventOf<T>) => boolean = () => true,
   ): Promise<EventOf<T>> {
-    const { store } = this.stage;
+    const { store } = this.context;
     const signal = AbortSignal.any([this.signal, AbortSignal.timeout(LONGEST_WAIT)]);
     for (;;) {
       for (const event of store.after(this.seen)) {
@@ -57,6 +55,20 @@ export class Story<S extends Scenario = Scenario> {
       }
       await store.nextEvent(signal);
     }
+  }
+
+  /** Resolves to the final orders of each sale when all have ended; rejects when the run is stopped. */
+  async orders(selling: Promise<readonly Sale[]>): Promise<(number | undefined)[]> {
+    this.signal.throwIfAborted();
+    const sales = await Promise.race([selling, once(this.signal, 'abort')]);
+    this.signal.throwIfAborted();
+    return (sales as readonly Sale[]).map(({ finalOrders }) => finalOrders);
+  }
+
+  /** Adds the last caption, which states the result; throws if the result is another one. */
+  end(isConfirmed: boolean, instance?: number): void {
+    if (!isConfirmed) throw new Error('the result is not what its last caption states');
+    this.caption('end', instance);
   }
 
   /** Leaves time to read the last caption. */
