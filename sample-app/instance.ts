@@ -8,8 +8,8 @@ import { startShop } from './shop/start-shop.js';
 
 const GRACE = 5_000;
 
-// A terminal sends Ctrl-C to the parent and its children; the parent stops the children.
-process.on('SIGINT', () => undefined);
+// A terminal and a service manager signal the parent and its children. The parent stops the children, or its end does.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
 process.once('disconnect', () => setTimeout(() => process.exit(1), GRACE).unref());
 
 const send = (message: FromInstance) => {

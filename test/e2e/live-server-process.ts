@@ -16,12 +16,20 @@ process.stdin.on('end', () => process.exit()).resume();
 
 /** A program that prints where it listens. */
 export class ListeningProcess implements AsyncDisposable {
+  /** Where the program says that it listens. */
+  address = '';
+  /** What the program and its children have written to stderr. */
+  errors = '';
+  /** Resolves when the program and its children, which have its stderr, have ended. */
+  readonly ended: Promise<unknown>;
+
   private constructor(
     private readonly child: ReturnType<typeof spawn>,
-    /** What the program has printed. */
-    readonly address: string,
     private readonly directory: string,
-  ) {}
+  ) {
+    child.stderr!.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
+    this.ended = once(child, 'close');
+  }
 
   /** `npm start`, on a port that is free. */
   static liveServer(env: NodeJS.ProcessEnv = {}): Promise<ListeningProcess> {
@@ -41,18 +49,19 @@ export class ListeningProcess implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), 'live-server-'));
     const child = spawn(process.execPath, args, {
       env: { ...process.env, TMPDIR: directory, ...env },
-      // The log of the shop tells what it means that an instance is killed, which a test expects.
-      stdio: ['pipe', 'pipe', 'ignore'],
+      stdio: 'pipe',
     });
+    const listening = new ListeningProcess(child, directory);
     let output = '';
     for await (const chunk of child.stdout!.iterator({ destroyOnReturn: false })) {
       output += chunk;
       const found = address.exec(output)?.[1];
       if (!found) continue;
       child.stdout!.resume();
-      return new ListeningProcess(child, found, directory);
+      listening.address = found;
+      return listening;
     }
-    throw new Error(`${args.join(' ')} did not start: ${output}`);
+    throw new Error(`${args.join(' ')} did not start: ${output}${listening.errors}`);
   }
 
   kill(signal: NodeJS.Signals): void {
