@@ -19,6 +19,8 @@ export type Fault = 'pause' | 'cut' | 'kill' | 'expire';
 
 /** The maximum number of buyers, and of items. */
 export const MAX_COUNT = 2_000;
+/** The maximum number of buyers with a strict lock. Each of them has a znode and a watch of its own. */
+export const MAX_STRICT_BUYERS = 500;
 /** The maximum delay of a purchase in milliseconds. */
 export const MAX_DELAY = 1_000;
 

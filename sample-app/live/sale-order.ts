@@ -1,5 +1,11 @@
 import { BadRequestException, type PipeTransform } from '@nestjs/common';
-import { type LockMode, MAX_COUNT, MAX_DELAY, type SaleSettings } from './events.js';
+import {
+  type LockMode,
+  MAX_COUNT,
+  MAX_DELAY,
+  MAX_STRICT_BUYERS,
+  type SaleSettings,
+} from './events.js';
 
 /** The shop's endpoint for each lock mode. */
 export const ROUTES: Readonly<Record<LockMode, string>> = {
@@ -23,9 +29,13 @@ export class SaleOrderPipe implements PipeTransform<unknown, SaleOrder> {
 
   transform(body: unknown): SaleOrder {
     const { mode, buyers, items, delay } = (body ?? {}) as Record<keyof SaleOrder, unknown>;
+    const checkedMode = this.mode(mode ?? this.defaultMode);
     return {
-      mode: this.mode(mode ?? this.defaultMode),
-      buyers: wholeNumber('buyers', buyers, 1, MAX_COUNT),
+      mode: checkedMode,
+      buyers:
+        checkedMode === 'strict'
+          ? wholeNumber('buyers with the mode strict', buyers, 1, MAX_STRICT_BUYERS)
+          : wholeNumber('buyers', buyers, 1, MAX_COUNT),
       items: wholeNumber('items', items, 1, MAX_COUNT),
       delay: range(delay),
     };

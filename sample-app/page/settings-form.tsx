@@ -1,6 +1,6 @@
 import { MAX_COUNT, MAX_DELAY } from '../live/events.js';
 import type { Messages } from './messages/messages.js';
-import { isValid, MODES, type Settings } from './settings.js';
+import { isValid, maxBuyers, MODES, type Settings } from './settings.js';
 
 interface SettingsFormProps {
   messages: Messages;
@@ -52,7 +52,7 @@ export function SettingsForm({ messages, settings, onChange }: SettingsFormProps
       </fieldset>
       <div class="numbers">
         {number(messages.items, items, 1, MAX_COUNT, (value) => change({ items: value }))}
-        {number(messages.buyers, buyers, 1, MAX_COUNT, (value) => change({ buyers: value }))}
+        {number(messages.buyers, buyers, 1, maxBuyers(mode), (value) => change({ buyers: value }))}
         {number(messages.delayFrom, from, 0, MAX_DELAY, (value) => change({ delay: [value, to] }))}
         {number(messages.delayTo, to, 0, MAX_DELAY, (value) => change({ delay: [from, value] }))}
       </div>

@@ -1,4 +1,10 @@
-import { type LockMode, MAX_COUNT, MAX_DELAY, type SaleSettings } from '../live/events.js';
+import {
+  type LockMode,
+  MAX_COUNT,
+  MAX_DELAY,
+  MAX_STRICT_BUYERS,
+  type SaleSettings,
+} from '../live/events.js';
 
 /** `both`: two sales at once, one without a lock and one with it. */
 export type Mode = 'both' | LockMode;
@@ -11,11 +17,13 @@ export const MODES: readonly Mode[] = ['both', 'none', 'lock', 'lingering', 'str
 
 export const DEFAULTS: Settings = { mode: 'both', buyers: 400, items: 100, delay: [20, 60] };
 
-export function isValid({ buyers, items, delay: [from, to] }: Settings): boolean {
+export const maxBuyers = (mode: Mode) => (mode === 'strict' ? MAX_STRICT_BUYERS : MAX_COUNT);
+
+export function isValid({ mode, buyers, items, delay: [from, to] }: Settings): boolean {
   const isWhole = (value: number, least: number, most: number) =>
     Number.isInteger(value) && value >= least && value <= most;
   return (
-    isWhole(buyers, 1, MAX_COUNT) &&
+    isWhole(buyers, 1, maxBuyers(mode)) &&
     isWhole(items, 1, MAX_COUNT) &&
     isWhole(from, 0, MAX_DELAY) &&
     isWhole(to, from, MAX_DELAY)

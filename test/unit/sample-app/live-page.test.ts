@@ -221,6 +221,11 @@ describe('the settings', () => {
       expect(settings.mode).toBe(DEFAULTS.mode);
     },
   );
+
+  it('have fewer buyers with the strict lock', () => {
+    expect(isValid({ ...DEFAULTS, mode: 'strict', buyers: 500 })).toBe(true);
+    expect(isValid({ ...DEFAULTS, mode: 'strict', buyers: 501 })).toBe(false);
+  });
 });
 
 it('follows a clock of the server that falls behind', () => {

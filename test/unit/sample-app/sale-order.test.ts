@@ -33,6 +33,9 @@ describe('the parameters of a sale', () => {
     expect(() => transform({ ...order, buyers: 1e9 })).toThrow(
       'buyers must be a whole number from 1 to 2000, but is 1000000000',
     );
+    expect(() => transform({ ...order, mode: 'strict', buyers: 501 })).toThrow(
+      'buyers with the mode strict must be a whole number from 1 to 500, but is 501',
+    );
     expect(() => transform({ ...order, mode: 'both' })).toThrow(
       'mode must be one of none, lock, lingering, strict, but is "both"',
     );
