@@ -1,11 +1,12 @@
-import { Body, Controller, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { Body, Controller, HttpCode, Param, Post } from '@nestjs/common';
+import { NumberPipe } from '../shop/input.js';
 import { Fleet } from './fleet.js';
 import { SecondsPipe } from './sale-order.js';
 import { Scenarios } from './scenarios/scenarios.js';
 import type { Slot } from './slot.js';
 
 /** The faults of an instance, and their ends. A scenario that runs causes its own. */
-@Controller('live/instances/:number')
+@Controller('live/instances/:instance')
 export class FaultsController {
   constructor(
     private readonly fleet: Fleet,
@@ -14,44 +15,44 @@ export class FaultsController {
 
   @Post('pause')
   @HttpCode(204)
-  pause(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
+  pause(@Param('instance', NumberPipe) number: number, @Body(SecondsPipe) seconds: number): void {
     this.slot(number).pause(seconds);
   }
 
   @Post('resume')
   @HttpCode(204)
-  resume(@Param('number', ParseIntPipe) number: number): void {
+  resume(@Param('instance', NumberPipe) number: number): void {
     this.slot(number).resume();
   }
 
   @Post('cut')
   @HttpCode(204)
-  cut(@Param('number', ParseIntPipe) number: number, @Body(SecondsPipe) seconds: number): void {
+  cut(@Param('instance', NumberPipe) number: number, @Body(SecondsPipe) seconds: number): void {
     this.slot(number).cut(seconds);
   }
 
   @Post('heal')
   @HttpCode(204)
-  heal(@Param('number', ParseIntPipe) number: number): void {
+  heal(@Param('instance', NumberPipe) number: number): void {
     this.slot(number).heal();
   }
 
   @Post('kill')
   @HttpCode(204)
-  kill(@Param('number', ParseIntPipe) number: number): void {
+  kill(@Param('instance', NumberPipe) number: number): void {
     this.slot(number).kill();
   }
 
   @Post('expire')
   @HttpCode(204)
-  expire(@Param('number', ParseIntPipe) number: number): Promise<void> {
+  expire(@Param('instance', NumberPipe) number: number): Promise<void> {
     return this.slot(number).expire();
   }
 
   /** Answers when the instance has started. */
   @Post('revive')
   @HttpCode(204)
-  revive(@Param('number', ParseIntPipe) number: number): Promise<void> {
+  revive(@Param('instance', NumberPipe) number: number): Promise<void> {
     this.scenarios.refuseWhileRunning();
     return this.fleet.revive(number);
   }

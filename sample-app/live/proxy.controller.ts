@@ -30,10 +30,12 @@ export class ProxyController {
       const answer = await fetch(slot.instance!.url + request.originalUrl, {
         method: request.method,
         signal: leaving.signal,
-        ...(request.body !== undefined && {
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(request.body),
-        }),
+        // fetch() rejects a body of these methods.
+        ...(!['GET', 'HEAD'].includes(request.method!) &&
+          request.body !== undefined && {
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify(request.body),
+          }),
       });
       const body = Buffer.from(await answer.arrayBuffer());
       response.statusCode = answer.status;

@@ -1,4 +1,9 @@
-import { BadRequestException, Injectable, type PipeTransform } from '@nestjs/common';
+import {
+  type ArgumentMetadata,
+  BadRequestException,
+  Injectable,
+  type PipeTransform,
+} from '@nestjs/common';
 
 /** Lower case only: MySQL treats `phone` and `PHONE` as one row, but they would be two locks. */
 @Injectable()
@@ -20,5 +25,14 @@ export class StockPipe implements PipeTransform<unknown, number> {
     throw new BadRequestException(
       'the body must be { "stock": n }, n a whole number from 0 to 1000000',
     );
+  }
+}
+
+/** Checks a number in the path. Its parameter's name is in the message. */
+@Injectable()
+export class NumberPipe implements PipeTransform<string, number> {
+  transform(text: string, { data: name }: ArgumentMetadata): number {
+    if (/^\d{1,9}$/.test(text)) return Number(text);
+    throw new BadRequestException(`${name} must be a whole number, but is ${JSON.stringify(text)}`);
   }
 }

@@ -1,17 +1,19 @@
-import { ConflictException, Controller, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
-import { InjectRepository } from '@nestjs/typeorm';
-import type { Repository } from 'typeorm';
+import { ConflictException, Controller, HttpCode, Param, Post } from '@nestjs/common';
+import { NumberPipe } from './input.js';
 import { Order } from './order.entity.js';
+import { Transactions } from './transactions.js';
 
-@Controller('orders/:id')
+@Controller('orders/:orderId')
 export class OrdersController {
-  constructor(@InjectRepository(Order) private readonly orders: Repository<Order>) {}
+  constructor(private readonly transactions: Transactions) {}
 
   /** Needs no lock. Payment and cancellation are each one conditional UPDATE, so at most one of them succeeds. */
   @Post('pay')
   @HttpCode(200)
-  async pay(@Param('id', ParseIntPipe) id: number) {
-    const { affected } = await this.orders.update({ id, state: 'unpaid' }, { state: 'paid' });
+  async pay(@Param('orderId', NumberPipe) id: number) {
+    const { affected } = await this.transactions.run((manager) =>
+      manager.update(Order, { id, state: 'unpaid' }, { state: 'paid' }),
+    );
     if (affected === 0) {
       throw new ConflictException(
         `order ${id} cannot be paid: it does not exist, is paid already, or was cancelled`,

@@ -1,9 +1,10 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { APP_GUARD } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ZkModule } from 'nestjs-zookeeper';
 import { dataSourceOptions } from './database.js';
+import { DatabaseBusyFilter } from './database-busy.filter.js';
 import { GoodsStockController, PURCHASE_WAIT } from './goods-stock.controller.js';
 import { GoodsStock } from './goods-stock.entity.js';
 import { GoodsStockService } from './goods-stock.service.js';
@@ -24,6 +25,7 @@ import { UnpaidOrdersService } from './unpaid-orders.service.js';
     UnpaidOrdersService,
     // A page of another origin can send requests to the port of an instance, too.
     { provide: APP_GUARD, useClass: LocalOnlyGuard },
+    { provide: APP_FILTER, useClass: DatabaseBusyFilter },
   ],
 })
 export class ShopModule {

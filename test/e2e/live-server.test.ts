@@ -164,6 +164,7 @@ describe('the server of the live page', () => {
     ['both', { ...SLOW, mode: 'none' }, 400, 'mode must be one of lock, lingering, strict'],
     ['instances/1/pause', { seconds: 61 }, 400, 'seconds must be a whole number from 1 to 60'],
     ['instances/4/kill', {}, 404, 'there is no instance 4'],
+    ['instances/x/kill', {}, 400, 'instance must be a whole number, but is "x"'],
     ['instances/1/revive', {}, 409, 'instance 1 is not dead'],
     ['instances/1/resume', {}, 409, 'instance 1 is not paused'],
     ['instances/1/expire', {}, 409, 'only sessions of the embedded ZooKeeper can be expired'],

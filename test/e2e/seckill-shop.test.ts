@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import sqlite from 'libsql';
 import request from 'supertest';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -73,6 +74,31 @@ describe('the shop of npm start', () => {
     const { body } = await reset(stock).expect(400);
     expect(body.message).toMatch(/^the body must be \{ "stock": n \}/);
   });
+
+  it('names the parameter and the value of a wrong order', async () => {
+    const { body } = await http.post('/orders/x/pay').expect(400);
+    expect(body.message).toBe('orderId must be a whole number, but is "x"');
+  });
+
+  it('ignores the body of a GET', async () => {
+    await http.get('/goods-stock/phone').send({ stock: 1 }).expect(200);
+  });
+
+  it.each(['/goods-stock/phone/purchase', '/goods-stock/phone/purchase-unlocked', '/orders/1/pay'])(
+    'answers 503 to %s while another process keeps the write lock of the database',
+    async (path) => {
+      await reset(1).expect(200);
+      const [directory] = await readdir(temporary);
+      const other = new sqlite(join(temporary, directory!, 'shop.sqlite'));
+      try {
+        other.exec('BEGIN IMMEDIATE');
+        const { body } = await http.post(path).expect(503);
+        expect(body.message).toBe('the database is busy: try again later');
+      } finally {
+        other.close();
+      }
+    },
+  );
 
   it('serves the metrics of its locks to Prometheus', async () => {
     await reset(2).expect(200);
