@@ -8,7 +8,9 @@ interface ActionsProps {
   messages: Messages;
   mode: Mode;
   isRunning: boolean;
-  isEnabled: boolean;
+  canControl: boolean;
+  /** Whether the settings are valid; the scenarios have their own. */
+  canStart: boolean;
   scenario: Scenario | undefined;
   onStart: () => void;
   /** `stop` ends the scenario that is being played. */
@@ -17,15 +19,16 @@ interface ActionsProps {
 
 /** The main button, and the scenarios. They keep the focus while they are disabled. */
 export function Actions(props: ActionsProps) {
-  const { messages, mode, isRunning, isEnabled, scenario, onStart, onScenario } = props;
-  const isDisabled = isRunning || !isEnabled;
+  const { messages, mode, isRunning, canControl, canStart, scenario, onStart, onScenario } = props;
+  const isDisabled = isRunning || !canControl;
+  const isStartDisabled = isDisabled || !canStart;
   return (
     <div class="actions">
       <button
         type="button"
         class="primary"
-        aria-disabled={isDisabled}
-        onClick={() => isDisabled || onStart()}
+        aria-disabled={isStartDisabled}
+        onClick={({ detail }) => isStartDisabled || detail > 1 || onStart()}
       >
         {isRunning ? messages.running : messages.run[mode === 'both' ? 'both' : 'one']}
       </button>
@@ -37,7 +40,9 @@ export function Actions(props: ActionsProps) {
             class="link"
             aria-disabled={isDisabled && scenario !== name}
             aria-pressed={scenario === name}
-            onClick={() => {
+            onClick={({ detail }) => {
+              // The second click of a double click.
+              if (detail > 1) return;
               if (scenario === name) onScenario('stop');
               else if (!isDisabled) onScenario(name);
             }}

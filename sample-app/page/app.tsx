@@ -12,6 +12,9 @@ import { isValid, linkTo, type Settings, settingsOf } from './settings.js';
 import { Share } from './share.js';
 import type { Source } from './source.js';
 
+/** Milliseconds. */
+const REFUSAL_TIME = 8_000;
+
 interface AppProps {
   source: Source;
   /** Replaces the state of the connection. */
@@ -23,13 +26,25 @@ export function App({ source, top }: AppProps) {
   const live = useLiveRun(source);
   const { run, hello, status } = live;
   const [language, setLanguage] = useState<Language>(initialLanguage);
-  const [settings, setSettings] = useState<Settings>(() => settingsOf(location.search));
+  /** What the form contains. */
+  const [entered, setEntered] = useState<Settings>(() => settingsOf(location.search));
+  const lastValid = useRef(entered);
+  if (isValid(entered)) lastValid.current = entered;
+  const settings = lastValid.current;
   const [refusal, setRefusal] = useState('');
   const messages = MESSAGES[language];
   useEffect(() => {
     document.documentElement.lang = language === 'zh' ? 'zh-CN' : 'en';
     document.title = `${messages.title} · nestjs-zookeeper`;
   }, [language, messages]);
+
+  // What happens after a refusal is more important than the refusal.
+  const lastStart = run.log.findLast(({ kind }) => kind === 'sale-started' || kind === 'started');
+  useEffect(() => setRefusal(''), [run.caption, lastStart?.id]);
+  useEffect(() => {
+    const timer = setTimeout(() => setRefusal(''), REFUSAL_TIME);
+    return () => clearTimeout(timer);
+  }, [refusal]);
 
   const latest = useRef({ messages });
   latest.current.messages = messages;
@@ -46,7 +61,8 @@ export function App({ source, top }: AppProps) {
   const isRunning =
     status?.scenario !== undefined ||
     (status?.sales.some(({ state }) => state === 'preparing' || state === 'selling') ?? false);
-  const isLive = live.statusAge !== undefined && live.statusAge <= STALE_AFTER;
+  const isLive =
+    !live.isDisconnected && live.statusAge !== undefined && live.statusAge <= STALE_AFTER;
   const canControl = (hello?.canControl ?? false) && isLive;
   const start = () => {
     const { mode, ...order } = settings;
@@ -92,12 +108,13 @@ export function App({ source, top }: AppProps) {
             messages={messages}
             mode={settings.mode}
             isRunning={isRunning}
-            isEnabled={canControl && isValid(settings)}
+            canControl={canControl}
+            canStart={isValid(entered)}
             scenario={status?.scenario}
             onStart={start}
             onScenario={(name) => post(`scenarios/${name}`)}
           />
-          <SettingsForm messages={messages} settings={settings} onChange={setSettings} />
+          <SettingsForm messages={messages} settings={entered} onChange={setEntered} />
         </section>
         <div class="message">
           <div>

@@ -28,8 +28,6 @@ export function InstanceHead({ number, live, messages, canControl, onAction }: I
     [life === 'dead' ? 'revive' : 'kill', isAlive || life === 'dead'],
     ['expire', isAlive && canExpire],
   ];
-  const movesOnIn =
-    instance?.movesOnAt === undefined ? undefined : Math.max(0, instance.movesOnAt - live.now);
   return (
     <div class="instance" data-instance={number}>
       <p class="name">
@@ -40,9 +38,8 @@ export function InstanceHead({ number, live, messages, canControl, onAction }: I
         )}
       </p>
       <p class={`state ${stateKind(instance, since)}`}>
-        {movesOnIn === undefined || live.statusAge! > STALE_AFTER
-          ? instance && stateText(instance, since, live.now, messages)
-          : messages.movesOn(messages.seconds(movesOnIn))}
+        {instance &&
+          (lockText(instance, live, messages) ?? stateText(instance, since, live.now, messages))}
       </p>
       {onAction && (
         <p class="faults">
@@ -56,7 +53,8 @@ export function InstanceHead({ number, live, messages, canControl, onAction }: I
                 key={index}
                 aria-disabled={isDisabled}
                 aria-label={messages.actionOn(name, number)}
-                onClick={() => isDisabled || onAction(action)}
+                // The second click of a double click would end what the first one has begun.
+                onClick={({ detail }) => isDisabled || detail > 1 || onAction(action)}
               >
                 {name}
               </button>
@@ -75,6 +73,19 @@ function stateKind(instance: InstanceStatus | undefined, since: number | undefin
   const { connection } = instance;
   if (connection === 'CONNECTED' || connection === 'RECONNECTED') return 'good';
   return connection === 'LOST' ? 'bad' : 'warn';
+}
+
+/** The state of a holder that ZooKeeper does not hear, and when another instance can be granted its lock. */
+function lockText(
+  { number, life, faults, movesOnAt }: InstanceStatus,
+  { now, status, statusAge = 0 }: LiveRun,
+  { states, cutOff, lockFreeIn, lockFreeSoon, seconds }: Messages,
+): string | undefined {
+  if (movesOnAt === undefined || statusAge > STALE_AFTER) return undefined;
+  const others = status!.instances.filter((each) => each.number !== number);
+  if (others.every((each) => each.life !== 'alive')) return undefined;
+  const state = life === 'dead' ? states.dead : faults.includes('pause') ? states.paused : cutOff;
+  return `${state}, ${now < movesOnAt ? lockFreeIn(seconds(movesOnAt - now)) : lockFreeSoon}`;
 }
 
 function stateText(

@@ -16,6 +16,8 @@ export interface LiveRun {
   readonly status?: Status;
   /** The time of the server, as far as the page knows it. */
   readonly now: number;
+  /** Whether the connection to the server was lost. */
+  readonly isDisconnected: boolean;
   /** Milliseconds since the last status. Undefined before the first one. */
   readonly statusAge?: number;
   /** Milliseconds since the ensemble last answered the server. */
@@ -29,8 +31,9 @@ export function useLiveRun(source: Source): LiveRun {
     run: RunModel;
     hello?: Omit<Hello, 'events'>;
     status?: Status;
+    isDisconnected: boolean;
     clock: ServerClock;
-  }>({ run: EMPTY_RUN, clock: new ServerClock() });
+  }>({ run: EMPTY_RUN, isDisconnected: false, clock: new ServerClock() });
 
   useEffect(() => {
     const disconnect = source.connect({
@@ -41,7 +44,13 @@ export function useLiveRun(source: Source): LiveRun {
         const run = reduce(EMPTY_RUN, events);
         const clock = new ServerClock();
         clock.set(hello.now);
-        known.current = { run, hello, status: isSameServer ? status : undefined, clock };
+        known.current = {
+          run,
+          hello,
+          status: isSameServer ? status : undefined,
+          isDisconnected: false,
+          clock,
+        };
         redraw(undefined);
       },
       onEvents: (events) => {
@@ -53,6 +62,10 @@ export function useLiveRun(source: Source): LiveRun {
         known.current.clock.set(status.at);
         redraw(undefined);
       },
+      onDisconnected: () => {
+        known.current.isDisconnected = true;
+        redraw(undefined);
+      },
     });
     const timer = setInterval(() => redraw(undefined), TICK);
     return () => {
@@ -61,13 +74,14 @@ export function useLiveRun(source: Source): LiveRun {
     };
   }, [source]);
 
-  const { run, hello, status, clock } = known.current;
+  const { run, hello, status, isDisconnected, clock } = known.current;
   const now = Math.max(source.now?.() ?? clock.now, run.latest);
   return {
     run,
     hello,
     status,
     now,
+    isDisconnected,
     statusAge: status && Math.max(0, now - status.at),
     ensembleAge: status && ageOf(status.ensemble, now),
   };

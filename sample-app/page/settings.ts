@@ -33,14 +33,18 @@ export function isValid({ mode, buyers, items, delay: [from, to] }: Settings): b
 /** The settings of a link; those that it does not contain, or that are not valid, have their defaults. */
 export function settingsOf(search: string): Settings {
   const query = new URLSearchParams(search);
-  const number = (name: string, otherwise: number) => Number(query.get(name) ?? otherwise);
-  const [from, to] = (query.get('delay') ?? DEFAULTS.delay.join('-')).split('-').map(Number);
+  const number = (name: string, otherwise: number) => {
+    const text = query.get(name) ?? String(otherwise);
+    return /^\d+$/.test(text) ? Number(text) : NaN;
+  };
+  const [, from, to = from] =
+    /^(\d+)(?:-(\d+))?$/.exec(query.get('delay') ?? DEFAULTS.delay.join('-')) ?? [];
   const mode = query.get('mode') as Mode;
   const settings: Settings = {
     mode: MODES.includes(mode) ? mode : DEFAULTS.mode,
     buyers: number('buyers', DEFAULTS.buyers),
     items: number('items', DEFAULTS.items),
-    delay: [from!, to ?? from!],
+    delay: [Number(from), Number(to)],
   };
   return isValid(settings) ? settings : { ...DEFAULTS, mode: settings.mode };
 }

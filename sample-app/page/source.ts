@@ -4,6 +4,8 @@ export interface SourceListener {
   onHello: (hello: Hello) => void;
   onEvents: (events: readonly RunEvent[]) => void;
   onStatus: (status: Status) => void;
+  /** The connection was lost. A `hello` follows when there is a new one. */
+  onDisconnected: () => void;
 }
 
 /** Where the events of the page come from: the server of the page, a recorded run or a simulation. */
@@ -18,18 +20,27 @@ export interface Source {
   linkParameters?(): Record<string, string>;
 }
 
+let stream: EventSource | undefined;
+/** What was posted, until the page shows its effect. */
+const pending = new Set<string>();
+
 /** The server of the page. */
 export const server: Source = {
-  connect({ onHello, onEvents, onStatus }) {
-    const stream = new EventSource('live/events');
+  connect({ onHello, onEvents, onStatus, onDisconnected }) {
+    const connected = (stream = new EventSource('live/events'));
     const on = <T>(type: string, listener: (data: T) => void) =>
-      stream.addEventListener(type, ({ data }: MessageEvent<string>) => listener(JSON.parse(data)));
+      connected.addEventListener(type, ({ data }: MessageEvent<string>) =>
+        listener(JSON.parse(data)),
+      );
     on('hello', onHello);
     on('events', onEvents);
     on('status', onStatus);
-    return () => stream.close();
+    connected.addEventListener('error', onDisconnected);
+    return () => connected.close();
   },
   async post(path, body = {}) {
+    if (pending.has(path)) return undefined;
+    pending.add(path);
     try {
       const answer = await fetch(`live/${path}`, {
         method: 'POST',
@@ -41,6 +52,8 @@ export const server: Source = {
       return { refusal: message };
     } catch {
       return {};
+    } finally {
+      stream?.addEventListener('status', () => pending.delete(path), { once: true });
     }
   },
 };

@@ -46,6 +46,14 @@ const FAULT_ENDS = {
   expire: 'has a new session',
 } as const;
 
+/** Why a lock was not granted. */
+const NOT_GRANTED: Readonly<Record<string, string>> = {
+  busy: 'the lock was held',
+  'timed-out': 'the wait was too long',
+  cancelled: 'the wait was cancelled',
+  failed: 'the client reported an error',
+};
+
 const MODES: Messages['modes'] = {
   both: { name: 'Both', hint: 'Two sales at once: one without a lock, one with it.' },
   none: {
@@ -114,7 +122,7 @@ function logLine(line: LogLine, outcome: string | undefined): string {
     case 'write-refused':
       return `The fence refused a late write of ${instance(line.instance)}, token ${line.token}.`;
     case 'not-granted':
-      return `${count(line.count ?? 1, 'lock request')} of ${instance(line.instance)} failed: ${reason}.`;
+      return `${count(line.count ?? 1, 'lock request')} of ${instance(line.instance)} failed: ${NOT_GRANTED[reason!] ?? reason}.`;
     case 'moved-on':
       return `The lock moved on from ${instance(line.from)} to ${instance(line.instance)}.`;
   }
@@ -124,7 +132,7 @@ export const en: Messages = {
   title: 'Flash sale',
   headline: (items, of, servers) => `${phones(items)}. ${buyers(of)}. ${count(servers, 'server')}.`,
   lead: (from, to) =>
-    `Every buyer reads the stock, waits ${from} to ${to} ms, and writes the stock minus one. See what happens without a lock, and with one.`,
+    `Every buyer reads the stock, waits ${from === to ? from : `${from} to ${to}`} ms, and writes the stock minus one. See what happens without a lock, and with one.`,
   run: { both: 'Run both', one: 'Run' },
   running: 'Running…',
   scenarios: 'Or watch a story',
@@ -204,7 +212,8 @@ export const en: Messages = {
   },
   cutOff: 'network cut',
   notConfirmed: (age) => `not confirmed for ${age}`,
-  movesOn: (inTime) => `lock moves on in ${inTime}`,
+  lockFreeIn: (time) => `lock is free in ${time}`,
+  lockFreeSoon: 'lock is free any moment now',
   actions: {
     pause: 'Pause',
     resume: 'Resume',

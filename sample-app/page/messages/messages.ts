@@ -56,7 +56,9 @@ export interface Messages {
   >;
   readonly cutOff: string;
   readonly notConfirmed: (age: string) => string;
-  readonly movesOn: (inTime: string) => string;
+  /** When the lock of a holder that ZooKeeper does not hear is free. */
+  readonly lockFreeIn: (time: string) => string;
+  readonly lockFreeSoon: string;
   readonly actions: Readonly<
     Record<'pause' | 'resume' | 'cut' | 'heal' | 'kill' | 'revive' | 'expire', string>
   >;

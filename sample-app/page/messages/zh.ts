@@ -42,6 +42,14 @@ const FAULT_ENDS = {
   expire: '已建立新会话',
 } as const;
 
+/** Why a lock was not granted. */
+const NOT_GRANTED: Readonly<Record<string, string>> = {
+  busy: '锁被占用',
+  'timed-out': '等待超时',
+  cancelled: '等待被取消',
+  failed: '客户端出错',
+};
+
 const MODES: Messages['modes'] = {
   both: { name: '两种都跑', hint: '两场抢购同时进行：一场不加锁，一场加锁。' },
   none: {
@@ -109,7 +117,7 @@ function logLine(line: LogLine, outcome: string | undefined): string {
     case 'write-refused':
       return `栅栏拒绝了${who} 迟到的写入，令牌 ${line.token}。`;
     case 'not-granted':
-      return `${who} 有 ${n(line.count ?? 1)} 个请求没有拿到锁：${reason}。`;
+      return `${who} 有 ${n(line.count ?? 1)} 个请求没有拿到锁：${NOT_GRANTED[reason!] ?? reason}。`;
     case 'moved-on':
       return `锁从${instance(line.from)} 转到${who}。`;
   }
@@ -119,7 +127,7 @@ export const zh: Messages = {
   title: '秒杀现场',
   headline: (items, of, servers) => `${n(items)} 部手机，${n(of)} 人抢，${n(servers)} 台服务器。`,
   lead: (from, to) =>
-    `每位买家先读库存，过 ${from} 到 ${to} 毫秒再写回“库存减一”。看看不加锁会怎样，加了锁又怎样。`,
+    `每位买家先读库存，过 ${from === to ? from : `${from} 到 ${to}`} 毫秒再写回“库存减一”。看看不加锁会怎样，加了锁又怎样。`,
   run: { both: '两种都跑', one: '开始' },
   running: '进行中……',
   scenarios: '或者看一段演示',
@@ -192,7 +200,8 @@ export const zh: Messages = {
   },
   cutOff: '网络已断',
   notConfirmed: (age) => `${age}未确认`,
-  movesOn: (inTime) => `${inTime}后锁将转移`,
+  lockFreeIn: (time) => `${time}后锁可用`,
+  lockFreeSoon: '锁即将可用',
   actions: {
     pause: '暂停',
     resume: '恢复',

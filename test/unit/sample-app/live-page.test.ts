@@ -80,10 +80,16 @@ describe('the model of a run', () => {
   it('counts equal refusals of the lock in one line', () => {
     const refused = Array.from({ length: 20 }, (_, i): NewEvent => {
       const at = 10 + i;
-      return { type: 'not-granted', at, ...lease(1, `r${i}`), reason: 'timed out' };
+      return { type: 'not-granted', at, ...lease(1, `r${i}`), reason: 'timed-out' };
     });
     const run = runOf([STARTED, ...refused]);
     expect(run.log.at(-1)).toMatchObject({ kind: 'not-granted', count: 20 });
+    expect(en.logLine(run.log.at(-1)!, undefined)).toBe(
+      '20 lock requests of instance 1 failed: the wait was too long.',
+    );
+    expect(zh.logLine(run.log.at(-1)!, undefined)).toBe(
+      '实例 1 有 20 个请求没有拿到锁：等待超时。',
+    );
     expect(run.log).toHaveLength(2);
   });
 
@@ -211,6 +217,17 @@ describe('the settings', () => {
     const link = linkTo(settings, 'http://localhost:3000/?mode=none&x=1#y', 'zh');
     expect(link).toBe('http://localhost:3000/?mode=strict&buyers=50&items=7&delay=5-9&lang=zh');
     expect(settingsOf(new URL(link).search)).toEqual(settings);
+  });
+
+  it.each(['?delay=', '?delay=-5', '?delay=1-2-3', '?buyers=0x10', '?items=1e2'])(
+    'have their defaults instead of those of the link %s',
+    (search) => expect(settingsOf(search)).toEqual(DEFAULTS),
+  );
+
+  it('say one delay if both are equal', () => {
+    expect(settingsOf('?delay=50').delay).toEqual([50, 50]);
+    expect(en.lead(50, 50)).toContain('waits 50 ms,');
+    expect(zh.lead(50, 50)).toContain('过 50 毫秒');
   });
 
   it.each(['?buyers=0', '?items=x', '?delay=60-20', '?delay=5', '?buyers=1e9', '?mode=sql'])(
