@@ -5,6 +5,7 @@ import { type PlannedFault, planFaults } from './fault-plan.js';
 import type { Recording } from './recording.js';
 import { SimulatedDatabase } from './simulated-database.js';
 import {
+  FAULT_DURATION,
   type InstanceAction,
   SESSION_TIMEOUT,
   type SimulatedSale,
@@ -18,7 +19,7 @@ const TICK = 50;
 /** Number of ticks between two states. */
 const STATUS_TICKS = 4;
 /** Milliseconds that a run goes on after the last action of the visitor, so that its effects are seen. */
-const SETTLE_TIME = 2.5 * SESSION_TIMEOUT;
+const SETTLE_TIME = FAULT_DURATION + 2.5 * SESSION_TIMEOUT;
 /** Milliseconds after which the buyers give up. */
 const PATIENCE = 60_000;
 

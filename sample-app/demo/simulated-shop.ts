@@ -10,12 +10,22 @@ export const SESSION_TIMEOUT = 2_000;
 /** The servers expire sessions at whole ticks: milliseconds by which they may be late. */
 const TICK_TIME = 500;
 
+/** Milliseconds after which a pause and a cut end, as on the server of the page. */
+export const FAULT_DURATION = 9_000;
+
 /** The options of an acquire in each mode, as those of `GoodsStockController`. */
 const ACQUIRE_OPTIONS = {
   lock: {},
   lingering: { linger: 500 },
   strict: { fairness: 'strict' },
 } as const;
+
+/** Why a lock was not granted, by the code of the error. */
+const NOT_GRANTED: Readonly<Record<string, string>> = {
+  BUSY: 'busy',
+  TIMEOUT: 'timed-out',
+  CANCELLED: 'cancelled',
+};
 
 /** Begins a fault, or ends it. */
 export type InstanceAction = Fault | 'resume' | 'heal' | 'revive';
@@ -39,7 +49,8 @@ export interface SimulationContext {
 
 /** One instance of the shop. After a kill it can start again, in another process. */
 export class SimulatedShop {
-  readonly #faults = new Set<Fault>();
+  /** The faults that go on, each with an identity. */
+  readonly #faults = new Map<Fault, symbol>();
   #leads = false;
   #process!: SimulatedProcess;
   #client!: ZkClient;
@@ -143,7 +154,11 @@ export class SimulatedShop {
       this.context.log.add({ type: 'died', instance: this.number });
     } else if (action === 'pause' || action === 'cut') {
       if (this.#faults.has(action)) return;
-      this.#faults.add(action);
+      const begun = Symbol(action);
+      this.#faults.set(action, begun);
+      void world.sleep(FAULT_DURATION).then(() => {
+        if (this.#faults.get(action) === begun) this.act(action === 'cut' ? 'heal' : 'resume');
+      });
       this.#logFault('fault', action);
       if (action === 'cut') this.#heal = this.#process.link.cut();
       else this.#process.pause();
@@ -168,7 +183,7 @@ export class SimulatedShop {
       number,
       pid: this.#pid,
       life: alive ? 'alive' : 'dead',
-      faults: [...this.#faults],
+      faults: [...this.#faults.keys()],
       ...this.#connection,
       confirmedAt: separatedAt ?? now,
       leads: this.#leads,
@@ -217,7 +232,8 @@ export class SimulatedShop {
       return await mutex.withLock(sell, ACQUIRE_OPTIONS[mode]);
     } catch (error) {
       if (granted) throw error;
-      log.add({ type: 'not-granted', reason: (error as Error).name, ...event });
+      const reason = NOT_GRANTED[(error as { code?: string }).code ?? ''] ?? 'failed';
+      log.add({ type: 'not-granted', reason, ...event });
       return 'refused';
     }
   }

@@ -98,6 +98,8 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
 
   it('plays a recorded run', async () => {
     const page = await open('lang=en&scenario=sleeping-holder');
+    // The next caption replaces the refusal.
+    await act(page, 'Pause', '1');
     await expect
       .poll(() => page.locator('.caption').textContent())
       .toContain('the late write did no harm');
@@ -127,6 +129,35 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
     await page.getByText('Simulated in this browser').waitFor();
     await page.locator('.primary[aria-disabled=false]').waitFor();
     expect(await page.locator('.refusal').textContent()).toBe('');
+  });
+
+  it('shows no sale before the first one, and links to the run that is shown', async () => {
+    const page = await open('lang=en&buyers=60&items=20&faults=off');
+    expect((await logOf(page)).filter((line) => line.includes('began'))).toEqual([]);
+    await page.getByRole('button', { name: 'Run both' }).click();
+    await over(page);
+    await page.locator('.settings summary').click();
+    await page.getByLabel('Buyers').fill('');
+    await page.getByLabel('Seed').fill('8');
+    expect(await page.locator('h1').textContent()).toBe('20 phones. 60 buyers. 3 servers.');
+    expect(await page.locator('.primary').getAttribute('aria-disabled')).toBe('true');
+    await page.locator('.scenarios button[aria-disabled=false]').first().waitFor();
+    await page.getByLabel('Buyers').fill('70');
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    expect(new URL(page.url()).search).toBe(
+      '?mode=both&buyers=60&items=20&delay=20-60&lang=en&seed=7&faults=off',
+    );
+  });
+
+  it('cancels a simulation when another one is requested', async () => {
+    const page = await open('lang=en&mode=strict&buyers=400&items=20&faults=off');
+    await page.locator('.primary').click();
+    await page.getByText('Simulating…').waitFor();
+    await page.locator('.settings summary').click();
+    await page.getByLabel('Buyers').fill('30');
+    await page.locator('.primary').click();
+    await over(page);
+    expect(await page.locator('.tally').textContent()).toBe('Sold20Sold out10Refused0Unanswered0');
   });
 
   it('says that the simulation failed', async () => {

@@ -5,10 +5,17 @@ import { TEXTS } from './texts.js';
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
 
+const STYLES: Readonly<Record<RunKind, string>> = {
+  simulating: 'connecting',
+  simulation: 'live',
+  recording: 'live',
+  failed: 'bad',
+};
+
 /** What the page shows without a server, and the settings of the next simulated run. */
 export function DemoBar({ source, language }: { source: DemoSource; language: Language }) {
   const text = TEXTS[language];
-  const [kind, setKind] = useState<RunKind>('simulation');
+  const [kind, setKind] = useState<RunKind>('simulating');
   const [seed, setSeed] = useState(source.seed);
   const [speed, setSpeed] = useState(source.speed);
   const [faults, setFaults] = useState(source.faults);
@@ -23,7 +30,7 @@ export function DemoBar({ source, language }: { source: DemoSource; language: La
   }, [source, language, seed, speed, faults]);
   return (
     <div class="demo-bar">
-      <p class={`link-state ${kind === 'failed' ? 'bad' : 'live'}`} role="status">
+      <p class={`link-state ${STYLES[kind]}`} role="status">
         {text[kind]}
       </p>
       <label>

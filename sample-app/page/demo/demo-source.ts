@@ -17,7 +17,7 @@ export const isSeed = (seed: number) => Number.isInteger(seed) && seed >= 0 && s
 /** An action of the visitor in a link: time, action, instance. */
 const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123])$/;
 
-export type RunKind = 'simulation' | 'recording' | 'failed';
+export type RunKind = 'simulating' | 'simulation' | 'recording' | 'failed';
 
 /** Plays simulated and recorded runs: the source of a page without a server. */
 export class DemoSource implements Source {
@@ -25,13 +25,15 @@ export class DemoSource implements Source {
   faults: boolean;
   /** Of refusals. */
   language: Language = 'en';
-  /** Called when another kind of run is shown, or when no run can be shown. */
+  /** Called when a simulation begins, when a run is shown, or when no run can be shown. */
   onKind: (kind: RunKind) => void = () => {};
   #speed = 1;
   #playback: Playback | undefined;
   /** The simulated run that is shown, or the scenario whose recording is shown. */
   #settings: RunSettings | undefined;
   #scenario: string | undefined;
+  /** False before the first sale. */
+  #isPlayed = false;
   /** Incremented for each new run; a result with an older number is discarded. */
   #runs = 0;
 
@@ -83,10 +85,18 @@ export class DemoSource implements Source {
   /** The parameters of a link to the run that is shown. */
   linkParameters(): Record<string, string> {
     if (this.#scenario) return { scenario: this.#scenario };
-    const actions = this.#settings?.actions ?? [];
+    const played = this.#isPlayed ? this.#settings : undefined;
+    const { seed, faults } = played ?? this;
+    const actions = played?.actions ?? [];
     return {
-      seed: String(this.seed),
-      ...(!this.faults && { faults: 'off' }),
+      ...(played && {
+        mode: played.modes.length > 1 ? 'both' : played.modes[0]!,
+        buyers: String(played.buyers),
+        items: String(played.items),
+        delay: played.delay.join('-'),
+      }),
+      seed: String(seed),
+      ...(!faults && { faults: 'off' }),
       ...(actions.length > 0 && {
         actions: actions.map(({ at, action, instance }) => `${at}-${action}-${instance}`).join('_'),
       }),
@@ -163,12 +173,23 @@ export class DemoSource implements Source {
   ): Promise<void> {
     const number = ++this.#runs;
     const { settings, scenario, at, plays = true } = shown;
-    const recording = await run;
+    if (settings) this.onKind('simulating');
+    let recording: Recording;
+    try {
+      recording = await run;
+    } catch (error) {
+      if (number !== this.#runs) return;
+      this.onKind(this.#scenario ? 'recording' : 'simulation');
+      throw error;
+    }
     if (number !== this.#runs) return;
     this.#settings = settings;
     this.#scenario = scenario;
+    this.#isPlayed = plays;
     this.onKind(settings ? 'simulation' : 'recording');
-    this.#playback!.show(recording, at);
+    // A sale begins with the recording.
+    const events = recording.events.filter((event) => plays || !('sale' in event));
+    this.#playback!.show({ ...recording, events }, at);
     this.#playback!.speed = this.#speed;
     if (plays) this.#playback!.play();
   }

@@ -2,6 +2,7 @@ import type { Language } from '../messages/language.js';
 
 export const TEXTS = {
   en: {
+    simulating: 'Simulating…',
     simulation: 'Simulated in this browser',
     recording: 'Recorded from real processes',
     failed: 'The simulation failed. Reload the page to try again.',
@@ -12,6 +13,7 @@ export const TEXTS = {
     speed: 'Speed',
   },
   zh: {
+    simulating: '模拟中……',
     simulation: '在浏览器中模拟',
     recording: '真实进程的录像',
     failed: '模拟失败，请刷新页面重试。',

@@ -70,6 +70,30 @@ describe('the simulated flash sale', () => {
     expect(end!.orders).toBe(settings.items - end!.stock!);
   });
 
+  it('names the outcome of a wait as the instances of the server do', async () => {
+    const actions: RunSettings['actions'] = [{ at: 100, instance: 1, action: 'cut' }];
+    const run = { ...settings, seed: 7, faults: false, modes: ['strict'] } satisfies RunSettings;
+    const { events } = await simulateRun({ ...run, actions });
+    const reasons = ofType(events, 'not-granted').map(({ reason }) => reason);
+    expect(new Set(reasons)).toEqual(new Set(['failed']));
+  });
+
+  it('ends a pause and a cut of the visitor after nine seconds', async () => {
+    const run = { ...settings, seed: 7, faults: false, modes: ['lock'] } satisfies RunSettings;
+    const actions: RunSettings['actions'] = [
+      { at: 100, instance: 1, action: 'pause' },
+      { at: 100, instance: 2, action: 'cut' },
+      { at: 4_100, instance: 2, action: 'heal' },
+      { at: 5_100, instance: 2, action: 'cut' },
+    ];
+    const { events, statuses } = await simulateRun({ ...run, actions });
+    const ends = ofType(events, 'fault-ended').map(({ at, instance }) => [instance, at]);
+    const [first, second, third] = ends.map(([, at]) => Math.round(at! / 100) * 100);
+    expect(ends.map(([instance]) => instance)).toEqual([2, 1, 2]);
+    expect([first, second, third]).toEqual([4_100, 9_100, 14_100]);
+    expect(statuses.at(-1)!.instances.map(({ faults }) => faults)).toEqual([[], [], []]);
+  });
+
   it('repeats a run by its seed', async () => {
     const run = { ...settings, seed: 7, modes: ['none', 'lock'] } satisfies RunSettings;
     const [first, second] = [await simulateRun(run), await simulateRun(run)];
