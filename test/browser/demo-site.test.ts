@@ -98,8 +98,9 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
 
   it('plays a recorded run', async () => {
     const page = await open('lang=en&scenario=sleeping-holder');
-    // The next caption replaces the refusal.
     await act(page, 'Pause', '1');
+    // The next caption replaces the refusal, which would stay for eight seconds.
+    await page.locator('.caption.shown').waitFor({ timeout: 6_000 });
     await expect
       .poll(() => page.locator('.caption').textContent())
       .toContain('the late write did no harm');
@@ -108,6 +109,9 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
     expect(await page.locator('.link-state').textContent()).toContain('Recorded');
     await act(page, 'Pause', '1');
     expect(await page.getByRole('alert').textContent()).toBe('A recorded run cannot be changed.');
+    await page.getByRole('button', { name: '中文' }).click();
+    await page.getByRole('button', { name: '断网：实例 1' }).click();
+    await page.getByText('录像无法改变。').waitFor();
   });
 
   it('simulates the run of a link, and repeats it', async () => {

@@ -97,12 +97,17 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
 
   it('takes a double click for one click', async () => {
     const page = await visit({ query: queryOf(QUICK) });
+    const posted: string[] = [];
+    page.on('request', (sent) => {
+      if (sent.method() === 'POST') posted.push(new URL(sent.url()).pathname);
+    });
     await page.locator('.primary[aria-disabled=false]').dblclick();
     await expect.poll(() => page.locator('.verdict[data-sale]').count()).toBe(2);
     expect(await page.locator('.refusal').textContent()).toBe('');
     await over(page);
-    await page.getByRole('button', { name: 'Kill: instance 3' }).dblclick();
+    await page.getByRole('button', { name: 'Kill: instance 3' }).dblclick({ delay: 400 });
     await page.locator('[data-instance="3"] .state', { hasText: 'dead' }).waitFor();
+    expect(posted).toEqual(['/live/both', '/live/instances/3/kill']);
     await act(page, 'Revive', '3');
     await page
       .locator('[data-instance="3"] .state', { hasText: 'connected' })
