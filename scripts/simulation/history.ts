@@ -35,8 +35,11 @@ export interface Incarnation {
    * `client.sessionId` reads the clock of the process that calls it.
    */
   session: string | undefined;
-  /** Whether the machine falls asleep when the next caller of a burst holds its lock. */
-  holderSleeps: boolean;
+  /**
+   * The virtual time before which the machine falls asleep when a caller of a burst holds its lock; 0 if it does not fall
+   * asleep.
+   */
+  holderSleepsUntil: number;
   /** When its shutdown started; Infinity until then. */
   shutdownStarted: number;
   /** Whether its shutdown waits until held leases are released. */

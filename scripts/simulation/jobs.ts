@@ -210,7 +210,7 @@ class Jobs {
       const requested = this.#requestedLock(lock, mode, options);
       try {
         await this.#withLock(lock, requested, options, async (record) => {
-          if (incarnation.holderSleeps) await this.#sleepAsHolder();
+          if (incarnation.holderSleepsUntil > 0) await this.#sleepAsHolder();
           else if (random.chance(0.02)) await this.#work(record);
         });
       } catch (error) {
@@ -222,11 +222,13 @@ class Jobs {
 
   /** Sends the machine to sleep. The fault ends the sleep. */
   async #sleepAsHolder(): Promise<void> {
-    const { incarnation, process } = this.context;
-    incarnation.holderSleeps = false;
+    const { incarnation, process, world } = this.context;
+    const until = incarnation.holderSleepsUntil;
+    incarnation.holderSleepsUntil = 0;
     // Callers that were granted another lock in the same turn of the event loop start first.
     await sleep(1);
-    process.pause({ asleep: true });
+    // After the end of the fault, nothing would end the sleep.
+    if (world.now < until) process.pause({ asleep: true });
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {

@@ -70,9 +70,9 @@ export class Nemesis {
         process.pause({ asleep: true });
         return () => this.#resume(member.name, process);
       case 'sleep of a holder':
-        incarnation.holderSleeps = true;
+        incarnation.holderSleepsUntil = until;
         return () => {
-          incarnation.holderSleeps = false;
+          incarnation.holderSleepsUntil = 0;
           this.#resume(member.name, process);
         };
       case 'block':

@@ -92,7 +92,7 @@ export class Workload {
         name,
         clockRate,
         session: undefined,
-        holderSleeps: false,
+        holderSleepsUntil: 0,
         shutdownStarted: Infinity,
         waitsForHolders: nest,
         ended: Infinity,
