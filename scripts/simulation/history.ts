@@ -84,14 +84,24 @@ export interface LeaseRecord<L extends LeaseLike = LeaseLike> {
   readonly lease: L;
 }
 
+interface Deletion {
+  readonly key: string;
+  readonly session: string;
+  /** When it was requested. Without a connection it is sent later. */
+  readonly from: number;
+  /** When it was answered; Infinity until then. */
+  until: number;
+  /** Whether the answer said that the node is deleted. */
+  confirmed: boolean;
+}
+
 /** The requests of the workload, the leases that it was granted, and the violations. Times are virtual milliseconds. */
 export class History {
   readonly requests: Request[] = [];
   readonly leases: LeaseRecord[] = [];
   readonly violations: Violation[] = [];
-  /** Lock nodes that the operator deleted. */
-  readonly deletions: { readonly at: number; readonly key: string; readonly session: string }[] =
-    [];
+  /** The requests of the operator to delete lock nodes. */
+  readonly deletions: Deletion[] = [];
   /** The calls of `revoke()`, from the call to its end. */
   readonly revocations: { readonly key: string; readonly from: number; until: number }[] = [];
   readonly #held = new Set<LeaseRecord>();

@@ -229,9 +229,16 @@ export class Nemesis {
     const oldest = own.reduce((a, b) => (b.created < a.created ? b : a));
     const { path } = random.chance(0.5) ? oldest : random.pick(own);
     const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
-    const record = () => this.history.deletions.push({ at: this.world.now, key, session });
-    // The connection of the operator may be broken. Then nothing is deleted.
-    void this.operator.delete(path).then(record, () => {});
+    const deletion = { key, session, from: this.world.now, until: Infinity, confirmed: false };
+    this.history.deletions.push(deletion);
+    const answered = (confirmed: boolean) => {
+      deletion.until = this.world.now;
+      deletion.confirmed = confirmed;
+    };
+    void this.operator.delete(path).then(
+      () => answered(true),
+      () => answered(false),
+    );
   }
 
   #expire(session: string): void {

@@ -351,7 +351,8 @@ function checkSuccession(history: History, faultWindows: FaultWindows): void {
 
 /** Checks that a lease ended soon after another client had deleted its node. */
 function checkDeletions(history: History, setting: Setting, faultWindows: FaultWindows): void {
-  for (const { at, key, session } of history.deletions) {
+  for (const { until: at, confirmed, key, session } of history.deletions) {
+    if (!confirmed) continue;
     const noticed = at + deletionDetectionTime(setting);
     for (const record of history.leases) {
       const { incarnation, granted, ended, mode } = record;

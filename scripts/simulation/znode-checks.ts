@@ -1,4 +1,4 @@
-import type { FaultWindows } from './fault-windows.js';
+import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord } from './history.js';
 import { notificationTime, type Setting } from './setting.js';
 
@@ -179,8 +179,16 @@ export class ZnodeChecks {
   /**
    * Returns whether another client deleted a node of the process or ended its session, and it may not know that yet.
    */
-  #unnoticed({ incarnation }: LeaseRecord): boolean {
-    return this.faultWindows.hasUnnoticedLoss(incarnation.name, this.history.world.now);
+  #unnoticed({ incarnation, key, session }: LeaseRecord): boolean {
+    const { world, deletions } = this.history;
+    const { now } = world;
+    const isDeleted = deletions.some(
+      (deletion) =>
+        deletion.key === key &&
+        deletion.session === session &&
+        now <= deletion.until + deletionDetectionTime(this.setting),
+    );
+    return isDeleted || this.faultWindows.hasUnnoticedLoss(incarnation.name, now);
   }
 
   /** Returns the time of the first grant of a znode. If this grant is the first, records it and returns undefined. */
