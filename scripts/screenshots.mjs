@@ -88,7 +88,7 @@ async function killedHolder() {
   await over(page);
 }
 
-/** ZooKeeper stands still in the middle of a sale. */
+/** ZooKeeper is stopped (SIGSTOP) in the middle of a sale. */
 async function silence() {
   const page = await open({ url: ofOtherZooKeeper.url, query: SLOW });
   await press(page, 'Run');

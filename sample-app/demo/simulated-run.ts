@@ -14,11 +14,11 @@ import {
 
 const INSTANCES = 3;
 
-/** Milliseconds between two looks at the actions of the visitor. */
+/** Milliseconds between two checks for actions of the visitor. */
 const TICK = 50;
 /** Number of ticks between two states. */
 const STATUS_TICKS = 4;
-/** Milliseconds that a run goes on after the last action of the visitor, so that its effects are seen. */
+/** Milliseconds for which a run continues after the last action of the visitor, so that the page shows its effects. */
 const SETTLE_TIME = FAULT_DURATION + 2.5 * SESSION_TIMEOUT;
 /** Milliseconds after which the buyers give up. */
 const PATIENCE = 60_000;

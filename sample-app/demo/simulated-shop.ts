@@ -49,7 +49,7 @@ export interface SimulationContext {
 
 /** One instance of the shop. After a kill it can start again, in another process. */
 export class SimulatedShop {
-  /** The faults that go on, each with an identity. */
+  /** The active faults, each with an identity. */
   readonly #faults = new Map<Fault, symbol>();
   #leads = false;
   #process!: SimulatedProcess;

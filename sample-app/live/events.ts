@@ -109,7 +109,7 @@ type CaptionEvent = {
 
 /**
  * The captions of each scenario in their order. The page has their texts. The last one is `end`, or `aborted` when the
- * story was stopped or did not go on in time.
+ * scenario was stopped or did not advance in time.
  */
 export interface Captions {
   /** Two sales, without a lock and with one. `same-stock`: two buyers without a lock have read the same stock. */

@@ -15,7 +15,7 @@ interface FaultOptions {
   readonly since?: number;
 }
 
-/** The faults that one instance has, with an event at the begin and the end of each. */
+/** The active faults of one instance. The start and the end of each fault are events. */
 export class FaultSet {
   private readonly active = new Map<Fault, ActiveFault>();
 
@@ -64,7 +64,7 @@ export class FaultSet {
     for (const fault of this.ofRunning()) this.end(fault);
   }
 
-  /** As `endAll`, but without events: the death of the process, which is an event, ended them. */
+  /** As `endAll`, but without events: the event `died` implies the end of each fault. */
   clear(): void {
     for (const fault of this.ofRunning()) this.undo(fault);
   }

@@ -49,7 +49,7 @@ export class FaultsController {
     return this.slot(number).expire();
   }
 
-  /** Answers when the instance has started. */
+  /** Resolves when the instance has started. */
   @Post('revive')
   @HttpCode(204)
   revive(@Param('instance', NumberPipe) number: number): Promise<void> {

@@ -43,7 +43,7 @@ export class LiveModule {
         ZkModule.forRoot({
           connectString: settings.zookeeper,
           namespace: NAMESPACE,
-          // Never blocks the event loop, also when ZooKeeper does not answer: the page must go on.
+          // The wire transport never blocks the event loop, so the page also works while ZooKeeper does not answer.
           transport: 'wire',
         }),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),

@@ -97,7 +97,7 @@ export class Sale {
     );
     const answers: Promise<void>[] = [];
     for (let i = 0; i < buyers; i++) {
-      // Two sales take turns, and the statuses go on.
+      // Two sales take turns, and the server can send statuses between them.
       if (i % 10 === 0) await nextTurn();
       answers.push(
         buy(urls[i % urls.length]!, patience).then((answer) => {

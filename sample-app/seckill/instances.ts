@@ -21,7 +21,7 @@ interface InstanceOptions {
 }
 
 const INSTANCE = fileURLToPath(new URL('../instance.js', import.meta.url));
-/** Milliseconds within which an instance must have started: a database that does not answer would delay it for ever. */
+/** Milliseconds within which an instance must have started: without the limit, a database that does not answer would delay it forever. */
 const START_LIMIT = 60_000;
 const GRACE = 5_000;
 

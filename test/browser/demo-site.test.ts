@@ -33,7 +33,7 @@ const TYPES: Record<string, string> = {
   '.woff2': 'font/woff2',
 };
 
-/** Nothing happens after the sales of this link. */
+/** A run that ends with its sales. */
 const LINK = 'lang=en&buyers=60&items=20&seed=7&faults=off';
 
 const SETTINGS: RunSettings = {
@@ -196,7 +196,7 @@ describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
     expect(search).toMatch(/&seed=7&faults=off&actions=\d+-kill-2$/);
     const again = await open(search.slice(1));
     await over(again);
-    // The run goes on after the sales.
+    // The run continues after the sales.
     const isSame = async () => isDeepStrictEqual(await logOf(again), await logOf(page));
     await expect.poll(isSame).toBe(true);
   });

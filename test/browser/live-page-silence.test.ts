@@ -53,7 +53,7 @@ describe.runIf(canRun || process.env.CI)(
       tallies: await page.locator('.tally').allTextContents(),
     });
 
-    it('says that ZooKeeper is silent while it stands still, and what that cost', async () => {
+    it('says that ZooKeeper is silent while it is stopped, and shows which sessions were lost', async () => {
       const [page, other] = [await visit(), await visit()];
       await start(page);
       await expect

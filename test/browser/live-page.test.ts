@@ -149,8 +149,8 @@ describe.runIf(CHROMIUM || process.env.CI)('the live page', { timeout: 3 * PATIE
       .toContainEqual(expect.stringMatching(/Instance \d lost its lease with token \d/));
     await over(page);
     expect((await verdictsOf(page))[0]).toMatch(/^Sold exactly \d+, none twice\.$/);
-    const told = page.getByText('The lock moved on, and the late write did no harm.');
-    await told.waitFor({ timeout: PATIENCE });
+    const caption = page.getByText('The lock moved on, and the late write did no harm.');
+    await caption.waitFor({ timeout: PATIENCE });
   });
 
   it('shows a cut network, and that the holder was cut off from ZooKeeper', async () => {

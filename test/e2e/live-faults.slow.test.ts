@@ -114,7 +114,7 @@ describe('an instance of the live page', () => {
     );
   });
 
-  it('goes on with the sale of a scenario that is stopped while it waits for the end', async () => {
+  it('continues the sale when its scenario is stopped while it waits for the end of the sale', async () => {
     expect((await visitor.post('scenarios/herd')).status).toBe(204);
     const { sale } = await visitor.next('sale-started');
     await visitor.next('caption', ({ caption }) => caption === 'release');
@@ -139,7 +139,7 @@ describe('an instance of the live page', () => {
     expect(await visitor.next('fault-ended')).toMatchObject({ fault: 'pause' });
     await visitor.find('caption', ({ caption }) => caption === 'aborted');
     expect((await visitor.post('scenarios/stop')).status).toBe(409);
-    // The sale goes on without the story.
+    // The sale continues without the scenario.
     expect((await visitor.next('sale-ended')).orders).toBe(10);
   });
 });

@@ -69,7 +69,7 @@ describe('the server of the live page', () => {
     );
   });
 
-  it('says within a second that ZooKeeper stands still, and goes on sending its status', async () => {
+  it('reports within a second that ZooKeeper does not answer, and continues to send statuses', async () => {
     expect((await visitor.post('sale', SLOW)).status).toBe(204);
     const { sale } = await visitor.next('sale-started');
     await visitor.next('stock-written', (event) => event.sale === sale);

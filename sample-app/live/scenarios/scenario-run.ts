@@ -7,7 +7,7 @@ import type { ReportReader } from '../report-reader.js';
 import type { Sale } from '../sale.js';
 import type { Sales } from '../sales.js';
 
-/** Milliseconds within which a scenario must go on: longer than a session lasts and a client reconnects. */
+/** Timeout of one step of a scenario in milliseconds: longer than a session timeout and a reconnection. */
 const LONGEST_WAIT = 20_000;
 /** Milliseconds to read a caption. */
 const READING_TIME = 1_500;

@@ -166,7 +166,7 @@ export class DemoSource implements Source {
     return undefined;
   }
 
-  /** Shows a run when it is there, unless another one was requested since. */
+  /** Shows a run when it is available, unless another run has been requested since. */
   async #show(
     run: Promise<Recording>,
     shown: { settings?: RunSettings; scenario?: string; at?: number; plays?: boolean },

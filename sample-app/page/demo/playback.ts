@@ -36,7 +36,7 @@ export class Playback {
     this.#speed = speed;
   }
 
-  /** Shows a recording at a time; default: at its beginning. The clock stands still until `play()`. */
+  /** Shows a recording at a time; default: at its beginning. The clock is stopped until `play()`. */
   show(recording: Recording, at = recording.statuses[0]!.at): void {
     this.#recording = recording;
     let due = 0;

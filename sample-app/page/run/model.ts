@@ -1,7 +1,7 @@
 import type { LockMode, RunEvent, SaleSettings, Tally } from '../../live/events.js';
 import { type LogLine, logLineOf } from './log.js';
 
-/** What the events have told so far. */
+/** The state of a run after its events so far. */
 export interface RunModel {
   /** Identity of the last event. */
   readonly lastId: number;

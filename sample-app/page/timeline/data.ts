@@ -4,7 +4,7 @@
  */
 export interface TimelineData {
   readonly from: number;
-  /** The end of the run, or the present time of a run that goes on. */
+  /** The end of the run, or the present time if the run has not ended. */
   readonly until: number;
   /** Names of instances, processes or servers. */
   readonly lanes: readonly string[];

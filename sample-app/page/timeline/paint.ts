@@ -208,7 +208,7 @@ function hatchLines(
   canvas.strokeStyle = colour;
   canvas.lineWidth = 1;
   canvas.beginPath();
-  // The lines lie on a fixed grid, so that they stand still when the rectangle grows.
+  // The lines lie on a fixed grid, so that they do not move when the rectangle grows.
   const start = Math.floor((left - height) / pitch) * pitch;
   for (let x = start; x < left + width; x += pitch) {
     canvas.moveTo(x, top + height);

@@ -237,7 +237,7 @@ export function Timeline({
   );
 }
 
-/** The places of the bars change while a sale goes on. */
+/** The places of the bars change during a sale. */
 const identityOf = (item: PlacedItem['item']) =>
   item.kind === 'lease' ? item.index : item.write.id;
 

@@ -15,7 +15,7 @@ export interface LogLine {
 const UNKNOWN = '…';
 const LEVELS = ['log', 'warn', 'error', 'debug', 'verbose', 'fatal'];
 
-/** The functions that make the texts of calls that only pass a text on, by the file and the argument of the call. */
+/** Log calls whose text is an argument of their function, and the function that builds the text. Keys: the file and the argument. */
 const MADE_ELSEWHERE: Readonly<Record<string, readonly [file: string, functionName: string]>> = {
   'lib/zk.connection.ts line': ['lib/services/overdue-monitor.ts', 'check'],
   'lib/zk.log.ts message.reason.message': ['lib/recipes/term.ts', 'end'],
@@ -61,7 +61,7 @@ export function logPageProblems(lines: readonly LogLine[], page: string): string
   ];
 }
 
-/** A row without any fixed text stands for the messages of errors alone. */
+/** A row without fixed text matches only the messages of errors. */
 function patternOf(row: string): RegExp {
   const parts = row.split(/\{[^}]*\}/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
   return parts.every((part) => part === '') ? /^…$/ : new RegExp(`^${parts.join('.+')}$`);

@@ -53,7 +53,7 @@ export class AsyncLocalStorage<T> {
     stores = new Map(stores).set(this.#key, store);
   }
 
-  /** Contexts that have a store of this object lose it. */
+  /** Removes the store of this object from all contexts. */
   disable(): void {
     this.#key = {};
   }
