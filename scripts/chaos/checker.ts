@@ -1,6 +1,6 @@
 import { collect, type Findings, groupBy, ms } from './collect.js';
-import { countsUntil, type Excuse, excusesOf, interruptionsOf } from './excuses.js';
-import type { History, Lease, Round } from './histories.js';
+import { countsUntil, type Excuse, excusesOf, expiryOf, interruptionsOf } from './excuses.js';
+import type { Fault, History, Lease, Round } from './histories.js';
 import {
   DETECTION_TIME,
   MIN_GRANTS,
@@ -227,8 +227,8 @@ function shares({ quiets, rounds, leases, faults }: History, setting: Timing): F
     if (disturbed) return;
     for (const worker of workers) {
       // What a killed process held stays locked until its session expires, also for its replacement.
-      const replaces = (kill: History['faults'][number]) =>
-        kill.worker === worker && kill.from <= from && from < kill.from + recoveryLimit(setting);
+      const replaces = (kill: Fault) =>
+        kill.worker === worker && kill.from <= from && from < expiryOf(kill, faults, setting);
       if (kills.some(replaces)) continue;
       made();
       const times = granted.get(worker) ?? [];

@@ -1,4 +1,5 @@
 import type { Fault, Lease } from './histories.js';
+import { recoveryLimit, type Timing } from './keys.js';
 
 /** Milliseconds after a pause within which a process may still act on what it knew before. */
 const GRACE = 250;
@@ -41,6 +42,21 @@ export function countsUntil(lease: Lease, at: number, excuses: readonly Excuse[]
       worker === lease.worker && from <= at && from < lease.ended && lease.ended <= until,
   );
   return excuse ? excuse.from : lease.ended;
+}
+
+/**
+ * Returns the time until which the session of a killed process may live. Servers that are started again give each
+ * session its full timeout again.
+ */
+export function expiryOf(kill: Fault, faults: readonly Fault[], setting: Timing): number {
+  const limit = recoveryLimit(setting);
+  return faults
+    .filter(({ worker, healed }) => worker === undefined && healed > kill.from)
+    .sort((a, b) => a.from - b.from)
+    .reduce(
+      (expiry, { from, healed }) => (from < expiry ? Math.max(expiry, healed + limit) : expiry),
+      kill.from + limit,
+    );
 }
 
 interface Interruption {

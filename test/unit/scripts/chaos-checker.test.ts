@@ -243,6 +243,17 @@ describe("the chaos run's checker", () => {
     expect(killed('b', -800)).toHaveProperty([name]);
     expect(killed('a', -8_000)).toHaveProperty([name]);
     expect(killed('a', 2_000)).toHaveProperty([name]);
+    const restarted = (worker: string | undefined, from: number) =>
+      violations(
+        round,
+        quiet,
+        ...grants(2),
+        fault('kill', 'a', -7_000, -6_500),
+        fault('restart', worker, from, -3_000),
+      );
+    expect(restarted(undefined, -4_000)).toEqual({});
+    expect(restarted(undefined, -3_500)).toHaveProperty([name]);
+    expect(restarted('a', -4_000)).toHaveProperty([name]);
   });
 
   it('finds a lease that was lost by a short interruption', () => {
