@@ -3,7 +3,6 @@ import {
   AuthPacket,
   ConnectRequest,
   ErrorCode,
-  EventType,
   FrameSplitter,
   OpCode,
   ProtocolError,
@@ -14,21 +13,21 @@ import {
   Writer,
   Xid,
 } from '../../protocol/index.js';
-import type { Stat } from '../types.js';
-import type { NodeEvent, Reply } from './transport.js';
+import type { NodeEvent } from './transport.js';
+import {
+  KnownDirectories,
+  readGroup,
+  takeGroup,
+  type WireRequest,
+  writeGroup,
+} from './wire-group.js';
+import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
 
 /** Bytes. ZooKeeper does not limit the list of a znode's children; this limit protects the memory from a broken peer. */
 const MAX_REPLY = 256 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;
 /** How long a server may take to confirm the end of a session, milliseconds. */
 const CLOSE_LIMIT = 1000;
-
-const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
-  [EventType.created]: 'created',
-  [EventType.deleted]: 'deleted',
-  [EventType.dataChanged]: 'changed',
-  [EventType.childrenChanged]: 'child',
-};
 
 /** A bidirectional stream of bytes: the part of a socket that the wire transport uses. */
 export interface ByteStream {
@@ -41,16 +40,6 @@ export interface ByteStream {
   on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
 }
 
-/** The reply of a server to the connect request. */
-export interface ConnectResponse {
-  /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
-  readonly timeout: number;
-  readonly sessionId: string;
-  /** Hexadecimal. */
-  readonly password: string;
-  readonly readOnly: boolean;
-}
-
 interface WireEvents {
   connectResponse(response: ConnectResponse): void;
   /** The reply to one authenticate(). */
@@ -60,15 +49,27 @@ interface WireEvents {
   down(cause: Error | undefined): void;
 }
 
+/** A frame that was sent and has no reply. */
 interface Pending {
   readonly xid: number;
-  readonly reply: Reply<unknown>;
-  readonly read: ((from: Reader) => unknown) | undefined;
+  /** The request, or the requests of a group. */
+  readonly requests: readonly WireRequest[];
+  readonly isGroup: boolean;
+}
+
+/** The group under way, see wire-group.ts. */
+interface Group {
+  readonly requests: readonly WireRequest[];
+  /** The reads behind it, whose replies have not arrived. */
+  readonly reads: Set<WireRequest>;
+  /** If it failed: the requests that will be sent again. */
+  repeats: WireRequest[] | undefined;
 }
 
 /**
  * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
- * sent together; replies arrive in the order of the requests. A violation of the protocol ends the connection.
+ * sent together, creates and deletes as a group; replies arrive in the order in which the requests were sent. A
+ * violation of the protocol ends the connection.
  *
  * Requests and replies are written and read field by field, without the records of lib/protocol: a
  * record costs an object and a call per field.
@@ -78,8 +79,13 @@ export class WireConnection {
   lastZxid = 0;
   readonly #splitter = new FrameSplitter(MAX_REPLY);
   readonly #writer = new Writer();
-  /** The unanswered requests, in their order. */
+  /** The requests that were not sent yet. */
+  #queue: WireRequest[] = [];
+  /** What was sent and has no reply, in its order. */
   #pending: Pending[] = [];
+  #group: Group | undefined;
+  #groups = true;
+  readonly #known = new KnownDirectories();
   #xid = 0;
   #connected = false;
   #state: 'open' | 'closing' | 'over' = 'open';
@@ -113,26 +119,11 @@ export class WireConnection {
     });
   }
 
-  /**
-   * Sends a request. Returns false if it will never be sent; `reply` is then never called.
-   *
-   * @param write writes the body of the request
-   * @param read reads the body of a reply without an error; absent if its content is not needed
-   */
-  request<T>(
-    type: number,
-    reply: Reply<T>,
-    write: (to: Writer) => void,
-    read?: (from: Reader) => T,
-  ): boolean {
+  /** Sends a request. Returns false if it will never be sent; its `reply` is then never called. */
+  request(request: WireRequest): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
-    const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
-    this.#write((to) => {
-      to.int(xid);
-      to.int(type);
-      write(to);
-    });
-    this.#pending.push({ xid, reply: reply as Reply<unknown>, read });
+    this.#queue.push(request);
+    this.#flushSoon();
     return true;
   }
 
@@ -144,8 +135,10 @@ export class WireConnection {
         clearTimeout(timer);
         resolve(code === ErrorCode.ok);
       };
-      if (!this.request(OpCode.closeSession, settle, () => {})) settle(ErrorCode.connectionLoss);
-      else this.#state = 'closing';
+      const write = () => {};
+      if (!this.request({ type: OpCode.closeSession, reply: settle, write, read: undefined })) {
+        settle(ErrorCode.connectionLoss);
+      } else this.#state = 'closing';
     });
     this.drop();
     return confirmed;
@@ -161,6 +154,10 @@ export class WireConnection {
 
   #write(body: (to: Writer) => void): void {
     this.#writer.frame(body);
+    this.#flushSoon();
+  }
+
+  #flushSoon(): void {
     if (this.#flushing) return;
     this.#flushing = true;
     setImmediate(() => {
@@ -172,8 +169,36 @@ export class WireConnection {
   #flush(): void {
     // While the peer does not read, requests are collected; 'drain' sends them.
     if (this.#state === 'over' || this.stream.writableNeedDrain) return;
+    this.#sendQueue();
     const bytes = this.#writer.take();
     if (bytes.length > 0) this.stream.write(bytes);
+  }
+
+  #sendQueue(): void {
+    if (this.#group || this.#queue.length === 0) return;
+    const taken = this.#groups ? takeGroup(this.#queue, this.#known) : undefined;
+    if (taken) {
+      const { group: requests, behind } = taken;
+      const reads = new Set(behind.filter(({ path }) => path === undefined));
+      this.#group = { requests, reads, repeats: undefined };
+      this.#send(OpCode.multi, requests, true);
+      for (const request of behind) this.#send(request.type, [request]);
+    } else {
+      const queue = this.#queue;
+      this.#queue = [];
+      for (const request of queue) this.#send(request.type, [request]);
+    }
+  }
+
+  #send(type: number, requests: readonly WireRequest[], isGroup = false): void {
+    const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
+    this.#writer.frame((to) => {
+      to.int(xid);
+      to.int(type);
+      if (isGroup) writeGroup(requests, to);
+      else requests[0]!.write(to);
+    });
+    this.#pending.push({ xid, requests, isGroup });
   }
 
   #onData(chunk: Buffer): void {
@@ -208,49 +233,55 @@ export class WireConnection {
     if (next?.xid !== xid) {
       throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
+    if (next.isGroup) this.#onGroupReply(next.requests, code, from);
+    else this.#onReply(next.requests[0]!, code, from);
+  }
+
+  #onReply(request: WireRequest, code: number, from: Reader): void {
+    const { type, path, read, reply } = request;
+    const group = this.#group;
+    if (group?.repeats && group.reads.delete(request)) {
+      this.#pending.shift();
+      group.repeats.push(request);
+      if (group.reads.size === 0) this.#repeat(group.repeats);
+      return;
+    }
     // Read before the request leaves the queue: if the reply is malformed, the request fails together
     // with the connection.
-    const result = code === ErrorCode.ok ? next.read?.(from) : undefined;
+    const result = code === ErrorCode.ok ? read?.(from) : undefined;
     this.#pending.shift();
-    next.reply(code, result);
+    if (type === OpCode.create && path !== undefined) this.#known.created(path, code);
+    reply(code, result);
+  }
+
+  #onGroupReply(requests: readonly WireRequest[], code: number, from: Reader): void {
+    const group = this.#group!;
+    const results = code === ErrorCode.ok ? readGroup(requests, from) : undefined;
+    this.#pending.shift();
+    if (!results) {
+      if (code === ErrorCode.unimplemented) this.#groups = false;
+      group.repeats = [...requests];
+      if (group.reads.size === 0) this.#repeat(group.repeats);
+      return;
+    }
+    this.#group = undefined;
+    if (this.#queue.length > 0) this.#flushSoon();
+    requests.forEach(({ reply }, i) => reply(ErrorCode.ok, results[i]));
+  }
+
+  /** Sends the requests of a group that failed, and the reads behind it, one by one. */
+  #repeat(requests: readonly WireRequest[]): void {
+    this.#group = undefined;
+    for (const request of requests) this.#send(request.type, [request]);
+    this.#flushSoon();
   }
 
   #failPending(): void {
-    const unanswered = this.#pending;
+    const sent = this.#pending.flatMap(({ requests }) => requests);
+    const requests = [...(this.#group?.repeats ?? []), ...sent, ...this.#queue];
+    this.#group = undefined;
     this.#pending = [];
-    for (const { reply } of unanswered) reply(ErrorCode.connectionLoss, undefined);
+    this.#queue = [];
+    for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
   }
-}
-
-function readConnectResponse(from: Reader): ConnectResponse {
-  from.int(); // The version of the protocol.
-  return {
-    timeout: from.int(),
-    sessionId: readSessionId(from),
-    password: Buffer.from(from.bytes() ?? []).toString('hex'),
-    readOnly: from.remaining > 0 && from.bool(),
-  };
-}
-
-export function readStat(from: Reader): Stat {
-  return {
-    czxid: from.long(),
-    mzxid: from.long(),
-    ctime: from.long(),
-    mtime: from.long(),
-    version: from.int(),
-    cversion: from.int(),
-    aversion: from.int(),
-    ephemeralOwner: readSessionId(from),
-    dataLength: from.int(),
-    numChildren: from.int(),
-    pzxid: from.long(),
-  };
-}
-
-/** Reads a 64-bit session id as hexadecimal digits without leading zeros. */
-function readSessionId(from: Reader): string {
-  const high = from.int() >>> 0;
-  const low = (from.int() >>> 0).toString(16);
-  return high === 0 ? low : high.toString(16) + low.padStart(8, '0');
 }

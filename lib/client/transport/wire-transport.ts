@@ -25,8 +25,8 @@ import {
   unreachableError,
   type WatchKind,
 } from './transport.js';
-import { type ByteStream, readStat, WireConnection } from './wire-connection.js';
-import type { ConnectResponse } from './wire-connection.js';
+import { type ByteStream, WireConnection } from './wire-connection.js';
+import { type ConnectResponse, readStat } from './wire-replies.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
@@ -106,23 +106,32 @@ class WireTransport implements Transport {
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    return this.#connection.request(
-      flags === CreateFlag.container ? OpCode.createContainer : OpCode.create,
-      reply,
-      (to) => {
+    const isContainer = flags === CreateFlag.container;
+    return this.#connection.request({
+      type: isContainer ? OpCode.createContainer : OpCode.create,
+      reply: reply as Reply<unknown>,
+      write: (to) => {
         to.text(path);
         to.bytes(data);
         to.vector(acl?.map(toRecord) ?? OPEN_ACL, writeAcl);
         to.int(flags);
       },
-      (from) => from.text(),
-    );
+      read: (from) => from.text(),
+      path: isContainer ? undefined : path,
+      bytes: data.length,
+    });
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.delete, reply, (to) => {
-      to.text(path);
-      to.int(version);
+    return this.#connection.request({
+      type: OpCode.delete,
+      reply: reply as Reply<unknown>,
+      write: (to) => {
+        to.text(path);
+        to.int(version);
+      },
+      read: undefined,
+      path,
     });
   }
 
@@ -135,7 +144,7 @@ class WireTransport implements Transport {
   }
 
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    return this.#connection.request(
+    return this.#request(
       OpCode.setData,
       reply,
       (to) => {
@@ -163,11 +172,11 @@ class WireTransport implements Transport {
   }
 
   sync(path: string, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.sync, reply, (to) => to.text(path));
+    return this.#request(OpCode.sync, reply, (to) => to.text(path));
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.setACL, reply, (to) => {
+    return this.#request(OpCode.setACL, reply, (to) => {
       to.text(path);
       to.vector(acl.map(toRecord), writeAcl);
       to.int(version);
@@ -175,7 +184,7 @@ class WireTransport implements Transport {
   }
 
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
-    return this.#connection.request(OpCode.removeWatches, reply, (to) => {
+    return this.#request(OpCode.removeWatches, reply, (to) => {
       to.text(path);
       to.int(WatcherType[kind]);
     });
@@ -193,6 +202,15 @@ class WireTransport implements Transport {
     this.#connection.drop();
   }
 
+  #request<T>(
+    type: number,
+    reply: Reply<T>,
+    write: (to: Writer) => void,
+    read?: (from: Reader) => T,
+  ): boolean {
+    return this.#connection.request({ type, reply: reply as Reply<unknown>, write, read });
+  }
+
   #read<T>(
     type: number,
     path: string,
@@ -200,7 +218,7 @@ class WireTransport implements Transport {
     reply: Reply<T>,
     read: (from: Reader) => T,
   ): boolean {
-    return this.#connection.request(
+    return this.#request(
       type,
       reply,
       (to) => {

@@ -1,0 +1,127 @@
+import {
+  ERROR_RESULT,
+  ErrorCode,
+  MultiHeader,
+  OpCode,
+  ProtocolError,
+  type Reader,
+  type Writer,
+} from '../../protocol/index.js';
+import type { Reply } from './transport.js';
+
+/*
+ * Group commit: creates and deletes that wait to be sent travel in one `multi`, which is one transaction and one
+ * proposal to the quorum.
+ *
+ *           two or more creates and deletes wait              it succeeded
+ *     idle ───────────────────────────────────▶ under way ──────────────────▶ idle
+ *                                                   │ it failed                ▲
+ *                                                   ▼                          │
+ *                                                repeating ────────────────────┘
+ *                                      the replies to the reads behind it have arrived
+ *
+ * Behind the group, in the same turn, follow reads, and creates in directories that may be missing. All other requests
+ * wait while a group is under way, so that the order of a session's requests does not depend on whether a group fails.
+ * A group that failed changed nothing: its requests, and then the reads behind it, are sent again one by one. A read
+ * behind a create must see it.
+ */
+
+/** The limits of one group. The server refuses a request above `jute.maxbuffer`, by default one mebibyte. */
+const MAX_REQUESTS = 128;
+const MAX_BYTES = 256 * 1024;
+/** A generous bound of the bytes of a request in addition to its path and data. */
+const OVERHEAD = 128;
+const MAX_DIRECTORIES = 10_000;
+
+/** A request without a reply. */
+export interface WireRequest {
+  readonly type: number;
+  readonly reply: Reply<unknown>;
+  /** Writes the body. */
+  readonly write: (to: Writer) => void;
+  /** Reads the body of a reply without an error; absent if its content is not needed. */
+  readonly read: ((from: Reader) => unknown) | undefined;
+  /** The path of a create of a node, or of a delete; absent for other requests. */
+  readonly path?: string | undefined;
+  /** The bytes of data of a create. */
+  readonly bytes?: number;
+}
+
+/** Requests that may be sent behind a group that contains later creates and deletes. */
+const MAY_FOLLOW = new Set<number>([
+  OpCode.getData,
+  OpCode.exists,
+  OpCode.getChildren2,
+  OpCode.sync,
+  OpCode.removeWatches,
+]);
+
+/**
+ * The directories in which this connection has created a node. A create in another directory travels alone: the
+ * directory may be missing, which would fail the whole group.
+ */
+export class KnownDirectories {
+  readonly #directories = new Set<string>();
+
+  has(path: string): boolean {
+    return this.#directories.has(parentOf(path));
+  }
+
+  /** Takes note of the outcome of a create. */
+  created(path: string, code: number): void {
+    const directory = parentOf(path);
+    if (code === ErrorCode.ok || code === ErrorCode.noNode) this.#directories.delete(directory);
+    if (code !== ErrorCode.ok) return;
+    this.#directories.add(directory);
+    if (this.#directories.size <= MAX_DIRECTORIES) return;
+    const [oldest] = this.#directories;
+    this.#directories.delete(oldest!);
+  }
+}
+
+/** Takes the requests of the next group from the queue, with those that follow it; undefined if there is no group. */
+export function takeGroup(
+  queue: WireRequest[],
+  known: KnownDirectories,
+): { group: WireRequest[]; behind: WireRequest[] } | undefined {
+  const group: WireRequest[] = [];
+  const behind: WireRequest[] = [];
+  let bytes = 0;
+  let taken = 0;
+  for (const request of queue) {
+    const { type, path } = request;
+    if (path === undefined ? !MAY_FOLLOW.has(type) : group.length === MAX_REQUESTS) break;
+    if (path === undefined || (type === OpCode.create && !known.has(path))) behind.push(request);
+    else {
+      bytes += OVERHEAD + 3 * path.length + (request.bytes ?? 0);
+      if (bytes > MAX_BYTES) break;
+      group.push(request);
+    }
+    taken++;
+  }
+  if (group.length < 2) return undefined;
+  queue.splice(0, taken);
+  return { group, behind };
+}
+
+export function writeGroup(group: readonly WireRequest[], to: Writer): void {
+  for (const { type, write } of group) {
+    MultiHeader.write({ type, done: false, err: -1 }, to);
+    write(to);
+  }
+  MultiHeader.write({ type: -1, done: true, err: -1 }, to);
+}
+
+/** Returns the results of the requests; undefined if the group failed. */
+export function readGroup(group: readonly WireRequest[], from: Reader): unknown[] | undefined {
+  const results: unknown[] = [];
+  for (const { type, read } of group) {
+    const header = MultiHeader.read(from);
+    if (header.type === ERROR_RESULT) return undefined;
+    if (header.type !== type) throw new ProtocolError(`a result of type ${header.type} in a multi`);
+    results.push(read?.(from));
+  }
+  return results;
+}
+
+const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'));

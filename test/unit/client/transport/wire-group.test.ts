@@ -1,0 +1,224 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Reply, Transport } from '../../../../lib/client/transport/transport.js';
+import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
+import { InProcessZooKeeper } from '../../../../lib/embedded/in-process-zookeeper.js';
+import { CreateFlag, ErrorCode, FrameSplitter, OpCode } from '../../../../lib/protocol/index.js';
+import { ScriptedServer } from '../../../support/scripted-server.js';
+
+const EMPTY = Buffer.alloc(0);
+const { ok, noNode, nodeExists, connectionLoss } = ErrorCode;
+
+const cleanUps: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp();
+});
+
+const request = {
+  address: { ip: '127.0.0.1', port: 0, host: '127.0.0.1', label: 'zk1:2181' },
+  sessionTimeout: 4000,
+  authInfo: [],
+  signal: AbortSignal.timeout(30_000),
+  listener: { onWatch: () => {}, onDown: () => {} },
+};
+
+/** Returns a transport on a server in this process, the types of its requests in their order, and its streams. */
+async function attach() {
+  const server = new InProcessZooKeeper();
+  const types: number[] = [];
+  const splitter = new FrameSplitter(0x7fff_ffff);
+  let isFirst = true;
+  const stream = server.connect();
+  const write = stream.write.bind(stream);
+  stream.write = ((bytes: Buffer) => {
+    splitter.push(Buffer.from(bytes));
+    for (let frame = splitter.next(); frame; frame = splitter.next()) {
+      if (!isFirst) types.push(frame.readInt32BE(4));
+      isFirst = false;
+    }
+    return write(bytes);
+  }) as typeof stream.write;
+  const transport = await connectWire(() => stream)(request);
+  cleanUps.push(async () => {
+    transport.destroy();
+    await server.stop();
+  });
+  for (const path of ['/a', '/b']) expect((await create(transport, path)).code).toBe(ok);
+  types.length = 0;
+  return { transport, types, stream };
+}
+
+type Outcome<T = unknown> = { code: number; result: T };
+
+const outcome = <T>(send: (reply: Reply<T>) => boolean) =>
+  new Promise<Outcome<T>>((resolve, reject) => {
+    if (!send((code, result) => resolve({ code, result }))) reject(new Error('it was not sent'));
+  });
+
+const create = (transport: Transport, path: string, data = EMPTY, flags: number = 0) =>
+  outcome<string>((reply) => transport.create(path, data, flags, undefined, reply));
+
+const remove = (transport: Transport, path: string) =>
+  outcome<void>((reply) => transport.delete(path, -1, reply));
+
+const list = async (transport: Transport, path: string) => {
+  const { code, result } = await outcome<{ children: string[] }>((reply) =>
+    transport.children(path, false, reply),
+  );
+  return code === ok ? result.children.toSorted() : code;
+};
+
+describe('creates and deletes of one turn', () => {
+  test('travel in one multi, with the reads behind it', async () => {
+    const { transport, types } = await attach();
+    const outcomes = await Promise.all([
+      create(transport, '/one'),
+      list(transport, '/'),
+      create(transport, '/two', Buffer.from('2')),
+      remove(transport, '/a'),
+      list(transport, '/'),
+    ]);
+    const children = ['b', 'one', 'two', 'zookeeper'];
+    expect(outcomes).toEqual([
+      { code: ok, result: '/one' },
+      children,
+      { code: ok, result: '/two' },
+      { code: ok, result: undefined },
+      children,
+    ]);
+    expect(types).toEqual([OpCode.multi, OpCode.getChildren2, OpCode.getChildren2]);
+  });
+
+  test.each([0, 1, 2, 3, 4])(
+    'have their own outcomes if the request in position %i fails',
+    async (failing) => {
+      const { transport, types } = await attach();
+      for (const [kind, code] of [['create', nodeExists] as const, ['delete', noNode] as const]) {
+        const requests = Array.from({ length: 5 }, (_, i) => {
+          if (i !== failing) return create(transport, `/${kind}-${i}`);
+          return kind === 'create' ? create(transport, '/a') : remove(transport, '/none');
+        });
+        const listing = list(transport, '/');
+        const codes = (await Promise.all(requests)).map((one) => one.code);
+        expect(codes).toEqual(codes.map((_, i) => (i === failing ? code : ok)));
+        const created = codes.flatMap((_, i) => (i === failing ? [] : [`${kind}-${i}`]));
+        // The read was sent behind the group that failed, and again behind its requests.
+        expect(await listing).toEqual(expect.arrayContaining(created));
+      }
+      expect(types.filter((type) => type === OpCode.multi)).toHaveLength(2);
+    },
+  );
+
+  test('are applied in their order', async () => {
+    const { transport } = await attach();
+    const outcomes = await Promise.all([
+      remove(transport, '/a'),
+      create(transport, '/a', Buffer.from('new')),
+      remove(transport, '/b'),
+      remove(transport, '/b'),
+      create(transport, '/b'),
+    ]);
+    expect(outcomes.map(({ code }) => code)).toEqual([ok, ok, ok, noNode, ok]);
+  });
+
+  test('wait while a group is under way, in their order', async () => {
+    const { transport, types } = await attach();
+    const first = [create(transport, '/1'), remove(transport, '/none')];
+    // In the next turn the group has been sent.
+    await new Promise((resolve) => setImmediate(resolve));
+    const later = [
+      remove(transport, '/a'),
+      create(transport, '/a'),
+      outcome((reply) => transport.set('/a', Buffer.from('x'), -1, reply)),
+      remove(transport, '/b'),
+    ];
+    expect(types).toEqual([OpCode.multi]);
+    const outcomes = await Promise.all([...first, ...later]);
+    expect(outcomes.map(({ code }) => code)).toEqual([ok, noNode, ok, ok, ok, ok]);
+    expect(types).toEqual([
+      OpCode.multi,
+      OpCode.create,
+      OpCode.delete,
+      OpCode.multi,
+      OpCode.setData,
+      OpCode.delete,
+    ]);
+  });
+
+  test('all fail if the connection breaks, each once', async () => {
+    const { transport, stream } = await attach();
+    const codes: number[] = [];
+    const note = (code: number) => void codes.push(code);
+    for (const path of ['/1', '/2']) transport.create(path, EMPTY, 0, undefined, note);
+    transport.exists('/1', false, note);
+    await new Promise((resolve) => setImmediate(resolve));
+    transport.delete('/a', -1, note);
+    stream.destroy();
+    await expect.poll(() => codes).toEqual(Array(4).fill(connectionLoss));
+  });
+
+  test('are divided by their number and their bytes', async () => {
+    const { transport, types } = await attach();
+    const many = Array.from({ length: 300 }, (_, i) => create(transport, `/n${i}`));
+    for (const { code } of await Promise.all(many)) expect(code).toBe(ok);
+    expect(types).toEqual([OpCode.multi, OpCode.multi, OpCode.multi]);
+    types.length = 0;
+    const large = Array.from({ length: 4 }, (_, i) =>
+      create(transport, `/l${i}`, Buffer.alloc(100_000)),
+    );
+    for (const { code } of await Promise.all(large)) expect(code).toBe(ok);
+    expect(types).toEqual([OpCode.multi, OpCode.multi]);
+  });
+});
+
+describe('a request', () => {
+  test('that is alone is sent as it is', async () => {
+    const { transport, types } = await attach();
+    await Promise.all([create(transport, '/1'), list(transport, '/')]);
+    await remove(transport, '/1');
+    expect(types).toEqual([OpCode.create, OpCode.getChildren2, OpCode.delete]);
+  });
+
+  test('that creates a node in an unknown directory fails no group, and is not repeated with one', async () => {
+    const { transport, types } = await attach();
+    const sequential = CreateFlag.sequential;
+    const outcomes = await Promise.all([
+      create(transport, '/1'),
+      create(transport, '/missing/1'),
+      create(transport, '/a/node-', EMPTY, sequential),
+      create(transport, '/2'),
+      list(transport, '/a'),
+    ]);
+    expect(outcomes.slice(0, 4).map((one) => (one as Outcome).code)).toEqual([ok, noNode, ok, ok]);
+    expect(outcomes[4]).toEqual(['node-0000000000']);
+    expect(types).toEqual([OpCode.multi, OpCode.create, OpCode.create, OpCode.getChildren2]);
+
+    const failing = await Promise.all([
+      create(transport, '/3'),
+      remove(transport, '/none'),
+      create(transport, '/b/node-', EMPTY, sequential),
+      list(transport, '/b'),
+    ]);
+    expect(failing[3]).toEqual(['node-0000000000']);
+    expect(await list(transport, '/b')).toEqual(['node-0000000000']);
+  });
+
+  test('is sent alone to a server that does not know multi', async () => {
+    const types: number[] = [];
+    const server = await ScriptedServer.start({
+      onRequest: (peer, { xid, type }) => {
+        types.push(type);
+        if (type === OpCode.multi) peer.refuse(xid, ErrorCode.unimplemented);
+        else peer.reply(xid);
+      },
+    });
+    cleanUps.push(() => server[Symbol.asyncDispose]());
+    const address = { ...request.address, port: server.port };
+    const transport = await connectWire()({ ...request, address });
+    cleanUps.push(() => transport.destroy());
+    for (let round = 0; round < 2; round++) {
+      const both = [remove(transport, '/1'), remove(transport, '/2')];
+      for (const { code } of await Promise.all(both)) expect(code).toBe(ok);
+    }
+    expect(types).toEqual([OpCode.multi, ...Array<number>(4).fill(OpCode.delete)]);
+  });
+});
