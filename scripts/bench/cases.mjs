@@ -20,7 +20,7 @@ const hot = (name, title, callers, more) => ({
 /**
  * The fields of a case: the options of drive.mjs (`load`), the systems, the number of processes, how locks of
  * this library are used (`mode`), whether a prober in another process requests the same keys now and then
- * (`probed`), the warm-up in seconds (`warmUp`), and the numbers for which it is repeated (`counts` of
+ * (`probed`), whether the keys have no directories (`unprepared`), the warm-up in seconds (`warmUp`), and the numbers for which it is repeated (`counts` of
  * `counted`).
  */
 export const CASES = [
@@ -61,6 +61,17 @@ export const CASES = [
     title: '64 callers, 10,000 keys',
     systems: ALL,
     load: { callers: CALLERS, keys: 10_000 },
+  },
+  {
+    name: 'orders',
+    title: '4 processes of 64 callers, 100,000 keys by a Zipf law, 5 ms between requests',
+    systems: LOCKS,
+    load: { callers: CALLERS, keys: 100_000, pace: 5, zipf: 1 },
+    processes: 4,
+    probed: true,
+    // The directory of a key is created when it is used for the first time.
+    unprepared: true,
+    warmUp: 2,
   },
   {
     name: 'semaphore-8-64',

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { format, resolveConfig } from 'prettier';
 import { barChart, lineChart } from './charts.mjs';
+import { PEERS } from './summary.mjs';
 import { number, remarksOf } from './table.mjs';
 
 const DOCUMENT = new URL('../../docs/performance.md', import.meta.url);
@@ -14,7 +15,6 @@ const BARS = {
   cold: ['Uncontended keys', /^(uncontended|keys-)/],
   shared: ['Permits, readers, leaders', /^(semaphore|read|leader)/],
 };
-const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
 
 /** Writes charts and tables between two marks of the document; the text around them stays as it is. */
 export async function writeDocument(report, specs) {
@@ -88,13 +88,19 @@ function bodyOf({ cases, ratios, setting, remarks }, specs) {
     ]),
     '## Ratios',
     '',
-    `Operations per second of \`${setting.ratiosOf}\` ÷ the peer's.`,
+    "Operations per second of this library, over each transport, ÷ the peer's.",
     '',
     ...tableOf(
-      ['Case', ...PEERS],
-      specs
-        .filter(({ name }) => Object.keys(ratios[name]).length > 0)
-        .map(({ name }) => [`\`${name}\``, ...PEERS.map((peer) => number(ratios[name][peer]))]),
+      ['Case', 'Transport', ...PEERS],
+      specs.flatMap(({ name }) =>
+        Object.entries(ratios)
+          .filter(([, of]) => Object.keys(of[name]).length > 0)
+          .map(([transport, of]) => [
+            `\`${name}\``,
+            transport,
+            ...PEERS.map((peer) => number(of[name][peer])),
+          ]),
+      ),
     ),
     ...specs.flatMap((spec) => ['', ...sectionOf(spec, cases[spec.name])]),
   ];

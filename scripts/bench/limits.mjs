@@ -1,6 +1,7 @@
-/** The system that represents this library in ratios. */
 export const OURS = 'ours (native)';
 export const ALL_OURS = [OURS, 'ours (wire)', 'ours (embedded)'];
+/** The systems of this library that are compared with the peers, by their transport. */
+export const TRANSPORTS = { native: OURS, wire: 'ours (wire)' };
 
 /** Milliseconds for which one process may hand a lock over within itself while other processes wait for it. */
 export const BOUND = 10;

@@ -9,7 +9,7 @@ import { percentile } from '../percentile.js';
 import { Bench } from './measure.mjs';
 import { measureSync } from './servers.mjs';
 import { ratiosOf, rounded, summarize } from './summary.mjs';
-import { ALL_OURS, OURS } from './limits.mjs';
+import { ALL_OURS, TRANSPORTS } from './limits.mjs';
 import { Systems } from './systems.mjs';
 import { printCase, printSetting } from './table.mjs';
 import { writeDocument } from './document.mjs';
@@ -17,19 +17,21 @@ import { writeDocument } from './document.mjs';
 const { stop, forget } = stopAtInterrupt();
 
 const directory = await mkdtemp(join(tmpdir(), 'bench-'));
-const systems = new Systems(stop.signal);
+const systems = new Systems(stop.signal, options.servers);
 
 async function measure() {
   const setting = await settingOf();
   if (!options.json) printSetting(setting);
   const bench = new Bench(systems, { ...options, directory });
   const cases = {};
-  const ratios = {};
+  const ratios = Object.fromEntries(Object.keys(TRANSPORTS).map((name) => [name, {}]));
   for (const spec of options.cases) {
     const runs = await bench.measure(spec);
     cases[spec.name] = summarize(runs);
-    ratios[spec.name] = ratiosOf(runs);
-    if (!options.json) printCase(spec, cases[spec.name], ratios[spec.name]);
+    for (const [transport, system] of Object.entries(TRANSPORTS)) {
+      ratios[transport][spec.name] = ratiosOf(runs, system);
+    }
+    if (!options.json) printCase(spec, cases[spec.name], ratios);
   }
   const { failures, remarks } = bench;
   if (!options.json) for (const remark of remarks) console.log(`No result: ${remark}.`);
@@ -49,7 +51,7 @@ async function settingOf() {
     fsync: { p50: rounded(percentile(syncs, 0.5)), p99: rounded(percentile(syncs, 0.99)) },
     seconds: options.seconds,
     repetitions: options.repetitions,
-    ratiosOf: OURS,
+    servers: options.servers,
     leftOut: Object.fromEntries(missing.map((system) => [system, Systems.missing(system)])),
   };
 }

@@ -111,15 +111,17 @@ export class Bench {
       logs[name] = join(this.directory, `${this.#runs}-${name}`);
       return { log: logs[name] };
     };
-    const path = await this.#path(spec.name, system, load.keys);
+    const path = await this.#path(spec.name, system, load.keys, spec.unprepared ? 0 : load.keys);
     const times = this.#times(spec);
-    const common = { lock, path, keys: load.keys, permits, until: times.until };
+    const { keys, pace = 0, zipf = 0 } = load;
+    const common = { lock, path, keys, zipf, permits, until: times.until };
     const asked = peers.map((peer, index) =>
       peer.ask('run', {
         ...common,
         ...logOf(`process-${index + 1}`),
         mode,
         callers,
+        pace,
         sessions: split.sessions ?? 1,
         from: times.from,
       }),
@@ -170,12 +172,12 @@ export class Bench {
   }
 
   /** Returns a path for each case, system and number of keys, which the repetitions share. */
-  async #path(name, system, keys) {
+  async #path(name, system, keys, prepared = keys) {
     // A system that hung may have left nodes: the number of remarks makes the path a new one.
     const path = `/bench/${name}/${encodeURIComponent(system)}-${keys}-${this.remarks.length}`;
     if (!this.#prepared.has(path)) {
       this.#prepared.add(path);
-      await this.systems.prepare(system, path, keys);
+      await this.systems.prepare(system, path, prepared);
     }
     return path;
   }

@@ -17,7 +17,7 @@ function read() {
     {
       name: 'bench',
       about: `Measures the locks of this library beside Apache Curator, kazoo, node-redlock on Redis and the bare
-native client, in one run on one ZooKeeper, in turns. Beside a case in which a lock is handed over within a
+native client, in one run on one ZooKeeper or on one ensemble, in turns. Beside a case in which a lock is handed over within a
 process, a prober in another process requests the same lock now and then.
 
 The exit code is 0 if the prober was always served in time and no two callers were ever in a critical section
@@ -35,11 +35,20 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
           min: 1,
           max: 100,
         }),
+        servers: wholeNumberOption('number of ZooKeeper servers, an ensemble if more than one', 1, {
+          min: 1,
+          max: 5,
+        }),
         write: flagOption('update docs/performance.md; needs all cases'),
         json: jsonOption,
       },
     },
-    ({ write, cases }) => {
+    ({ write, cases, servers }) => {
+      if (write && servers > 1) {
+        throw new UsageError(
+          '--write cannot be combined with --servers: the document shows one server',
+        );
+      }
       if (write && cases.length < NAMES.length) {
         throw new UsageError(
           '--write cannot be combined with --cases: the document shows all cases',

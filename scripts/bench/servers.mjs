@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,10 +19,33 @@ const SYNCS = 200;
 /** Bytes: about the size of a transaction. */
 const RECORD = 512;
 
-/** Starts Apache ZooKeeper with its default forceSync: every write is on the disk before it is answered. */
-export async function startZooKeeper(signal) {
-  const [port] = await freePorts(1);
+/**
+ * Starts an ensemble of Apache ZooKeeper with its default forceSync: every write is on the disks of a majority before it
+ * is answered.
+ */
+export async function startZooKeeper(signal, count) {
+  const ports = await freePorts(3 * count);
+  const quorum = Array.from({ length: count }, (_, i) => {
+    const [quorumPort, electionPort] = ports.slice(count + 2 * i);
+    return `server.${i + 1}=127.0.0.1:${quorumPort}:${electionPort}`;
+  });
+  const starts = await Promise.allSettled(
+    quorum.map((_, i) => startServer(signal, ports[i], i + 1, count > 1 ? quorum : [])),
+  );
+  const servers = starts.flatMap(({ value = [] }) => value);
+  const stop = () => Promise.all(servers.map((server) => server.stop()));
+  const failed = starts.find(({ status }) => status === 'rejected');
+  if (failed) {
+    await stop();
+    throw failed.reason;
+  }
+  return { address: servers.map(({ address }) => address).join(','), stop };
+}
+
+function startServer(signal, port, id, quorum) {
   return startProcess('zookeeper', port, signal, 'srvr', 'Mode: ', async (directory) => {
+    await mkdir(join(directory, 'data'));
+    await writeFile(join(directory, 'data', 'myid'), String(id));
     const configuration = [
       `tickTime=${TICK_TIME}`,
       `dataDir=${directory}/data`,
@@ -31,6 +54,9 @@ export async function startZooKeeper(signal) {
       'maxClientCnxns=0',
       'admin.enableServer=false',
       '4lw.commands.whitelist=srvr',
+      'initLimit=10',
+      'syncLimit=5',
+      ...quorum,
     ];
     await writeFile(join(directory, 'zoo.cfg'), configuration.join('\n'));
     return [
@@ -60,7 +86,7 @@ export async function startEmbedded() {
     tickTime: TICK_TIME,
     containerCheckInterval: TICK_TIME,
   });
-  return { port: server.port, stop: () => server.stop() };
+  return { address: server.connectString, stop: () => server.stop() };
 }
 
 /** Returns the latencies in milliseconds of writes to the disk that holds ZooKeeper's log. */
@@ -108,7 +134,7 @@ async function startProcess(name, port, signal, question, answer, commandIn) {
     await stop();
     throw error;
   }
-  return { port, stop };
+  return { address: `127.0.0.1:${port}`, stop };
 }
 
 async function ask(port, question) {

@@ -1,7 +1,6 @@
 import { percentile } from '../percentile.js';
-import { OURS } from './limits.mjs';
-
-const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
+/** What the systems of this library are compared with. */
+export const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
 
 /** Returns the rows of a case: medians over the repetitions, and the longest of the waits. */
 export function summarize(runs) {
@@ -13,9 +12,9 @@ export function summarize(runs) {
   );
 }
 
-/** Returns ours ÷ peer in operations per second: the median over the repetitions. */
-export function ratiosOf(runs) {
-  const ours = runs.get(OURS);
+/** Returns a system ÷ each peer in operations per second: the median over the repetitions. */
+export function ratiosOf(runs, system) {
+  const ours = runs.get(system);
   const present = PEERS.filter((peer) => ours && runs.get(peer)?.some(Boolean));
   return Object.fromEntries(
     present.map((peer) => {

@@ -67,8 +67,10 @@ export class Systems {
   #running = new Set();
   #classes;
 
-  constructor(signal) {
+  /** @param count the number of ZooKeeper servers */
+  constructor(signal, count) {
     this.signal = signal;
+    this.count = count;
   }
 
   /** Returns the reason why a system cannot run here; undefined if it can. */
@@ -154,8 +156,10 @@ export class Systems {
 
   async #address(server) {
     this.signal.throwIfAborted();
-    if (!this.#servers.has(server)) this.#servers.set(server, SERVERS[server](this.signal));
-    return `127.0.0.1:${(await this.#servers.get(server)).port}`;
+    if (!this.#servers.has(server)) {
+      this.#servers.set(server, SERVERS[server](this.signal, this.count));
+    }
+    return (await this.#servers.get(server)).address;
   }
 }
 

@@ -12,8 +12,9 @@ const WIDTH = 18;
 
 export function printSetting({ processors, node, loadBefore, forceSync, fsync, leftOut, ...rest }) {
   console.log(`${processors}, Node ${node}, load ${loadBefore}.`);
+  const servers = rest.servers === 1 ? 'One ZooKeeper' : `${rest.servers} ZooKeepers`;
   console.log(
-    `ZooKeeper with forceSync=${forceSync}; an fdatasync takes ${fsync.p50} ms (p99 ${fsync.p99} ms). ` +
+    `${servers} with forceSync=${forceSync}; an fdatasync takes ${fsync.p50} ms (p99 ${fsync.p99} ms). ` +
       `Medians of ${rest.repetitions} × ${rest.seconds} s; waits in ms.`,
   );
   for (const [system, reason] of Object.entries(leftOut)) {
@@ -34,8 +35,10 @@ export function printCase({ name, title }, rows, ratios) {
     );
     for (const remark of remarksOf(row)) console.log(`${''.padEnd(WIDTH)}  ${remark}`);
   }
-  const factors = Object.entries(ratios).map(([peer, ratio]) => `${number(ratio)} × ${peer}`);
-  if (factors.length > 0) console.log(`ours: ${factors.join(', ')}`);
+  for (const [transport, of] of Object.entries(ratios)) {
+    const factors = Object.entries(of[name]).map(([peer, ratio]) => `${number(ratio)} × ${peer}`);
+    if (factors.length > 0) console.log(`ours (${transport}): ${factors.join(', ')}`);
+  }
 }
 
 /** Describes the results that only some rows have. */

@@ -89,6 +89,7 @@ public final class CuratorBench {
         int keys = Integer.parseInt(parameters.get("keys"));
         int sessions = Integer.parseInt(parameters.getOrDefault("sessions", "1"));
         double pace = Double.parseDouble(parameters.getOrDefault("pace", "0"));
+        double[] sums = sums(keys, Double.parseDouble(parameters.getOrDefault("zipf", "0")));
         Cycle cycle = cycle(parameters);
         long from = nanoseconds(parameters.get("from"));
         long until = nanoseconds(parameters.get("until"));
@@ -104,7 +105,7 @@ public final class CuratorBench {
                         Thread.sleep((long) (pace * (0.5 + ThreadLocalRandom.current().nextDouble())));
                     }
                     long asked = System.nanoTime();
-                    int key = (int) ((caller + (long) turn * callers) % keys);
+                    int key = sums == null ? (int) ((caller + (long) turn * callers) % keys) : draw(sums);
                     long granted = cycle.run(client, parameters.get("path") + "/" + key, turn);
                     times.add(asked, granted, System.nanoTime(), from, until);
                 }
@@ -120,6 +121,26 @@ public final class CuratorBench {
         }
         threads.shutdown();
         return all.toJson(shares);
+    }
+
+    /** Returns the sums of the weights of the keys by Zipf's law, as drive.mjs; null without an exponent. */
+    private static double[] sums(int keys, double exponent) {
+        if (exponent == 0) {
+            return null;
+        }
+        double[] sums = new double[keys];
+        double sum = 0;
+        for (int key = 0; key < keys; key++) {
+            sum += Math.pow(key + 1, -exponent);
+            sums[key] = sum;
+        }
+        return sums;
+    }
+
+    private static int draw(double[] sums) {
+        double drawn = ThreadLocalRandom.current().nextDouble() * sums[sums.length - 1];
+        int found = Arrays.binarySearch(sums, drawn);
+        return found < 0 ? -found - 1 : found + 1;
     }
 
     /** Uses one lock object per turn: threads that wait on a shared object wake at every release. */

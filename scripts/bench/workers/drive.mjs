@@ -5,9 +5,11 @@ import { Samples } from './samples.mjs';
 /**
  * Lets callers acquire and release locks in a loop until `until`. Cycles that end between `from` and
  * `until`, on the clock of clock.ts, count. `cycle(key, turn)` resolves after the release with the time of
- * the grant. With a `pace`, each caller pauses for about that many milliseconds before each request.
+ * the grant. With a `pace`, each caller pauses for about that many milliseconds before each request. With `zipf`, a
+ * caller draws each key by Zipf's law with that exponent; otherwise the callers take the keys in turn.
  */
-export async function drive(cycle, { callers, keys = 1, pace = 0, from, until }) {
+export async function drive(cycle, { callers, keys = 1, pace = 0, zipf = 0, from, until }) {
+  const draw = zipf > 0 ? zipfKeys(keys, zipf) : undefined;
   const cycles = new Samples();
   const waits = new Samples();
   let longestWait = 0;
@@ -17,7 +19,8 @@ export async function drive(cycle, { callers, keys = 1, pace = 0, from, until })
       if (pace > 0) await delay(pace * (0.5 + Math.random()));
       // Reading the clock is a part of the cost of a grant in memory, so it is read as rarely as possible.
       const asked = pace > 0 ? now() : done;
-      const granted = await cycle((caller + turn * callers) % keys, turn);
+      const key = draw ? draw() : (caller + turn * callers) % keys;
+      const granted = await cycle(key, turn);
       done = now();
       // The longest wait counts whenever it begins and ends.
       longestWait = Math.max(longestWait, granted - asked);
@@ -36,9 +39,25 @@ export async function drive(cycle, { callers, keys = 1, pace = 0, from, until })
   };
 }
 
+/** Returns a function that draws a key: key n with a probability in proportion to (n + 1) to the power of -exponent. */
+function zipfKeys(keys, exponent) {
+  let sum = 0;
+  const sums = Float64Array.from({ length: keys }, (_, key) => (sum += (key + 1) ** -exponent));
+  return () => {
+    const drawn = Math.random() * sum;
+    let [low, high] = [0, keys - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (sums[middle] > drawn) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+}
+
 /** Returns the numbers among the parameters of a request. */
 export function loadOf(parameters) {
-  const names = ['callers', 'keys', 'pace', 'from', 'until'];
+  const names = ['callers', 'keys', 'pace', 'zipf', 'from', 'until'];
   return Object.fromEntries(
     names.filter((name) => name in parameters).map((name) => [name, Number(parameters[name])]),
   );

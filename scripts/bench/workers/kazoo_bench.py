@@ -1,6 +1,8 @@
 """kazoo_bench.py <hosts>: kazoo's locks under load. Lines and answers are those of ../peer.mjs,
 parameters those of drive.mjs: a thread for each caller."""
 
+import bisect
+import itertools
 import json
 import math
 import random
@@ -83,15 +85,22 @@ def lock_for(kind, path, turn, permits):
     return client.WriteLock(path) if writing else client.ReadLock(path)
 
 
-def run(path, lock, callers, keys, until, times, pace=0, permits=0, **_):
+def zipf_keys(keys, exponent):
+    """Returns a function that draws a key by Zipf's law, as drive.mjs does."""
+    sums = list(itertools.accumulate((key + 1) ** -exponent for key in range(keys)))
+    return lambda: bisect.bisect_right(sums, random.random() * sums[-1])
+
+
+def run(path, lock, callers, keys, until, times, pace=0, permits=0, zipf=0, **_):
     callers, keys, pace, until = int(callers), int(keys), float(pace), float(until)
+    draw = zipf_keys(keys, float(zipf)) if zipf else None
 
     def call(caller):
         turn = 0
         while now() < until:
             if pace:
                 time.sleep(pace / 1000 * (0.5 + random.random()))
-            key = (caller + turn * callers) % keys
+            key = draw() if draw else (caller + turn * callers) % keys
             one = lock_for(lock, "%s/%d" % (path, key), turn, int(permits))
             asked = now()
             one.acquire()
