@@ -47,6 +47,28 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'repeats-creates-behind-failed-group',
+    bug: 'After a group of requests has failed, the client also repeats the creates that were sent behind it, although they were applied.',
+    edits: [
+      {
+        file: 'lib/client/transport/wire-connection.ts',
+        search: 'behind.filter(({ path }) => path === undefined)',
+        replace: 'behind',
+      },
+    ],
+  },
+  {
+    name: 'does-not-repeat-failed-group',
+    bug: 'If a group of requests fails, the client takes it for applied and repeats none of its requests.',
+    edits: [
+      {
+        file: 'lib/client/transport/wire-group.ts',
+        search: 'if (header.type === ERROR_RESULT) return undefined;',
+        replace: "if (header.type === ERROR_RESULT) return group.map(() => '/lost');",
+      },
+    ],
+  },
+  {
     name: 'reads-extend-deadline',
     bug: 'The answer to a read extends the session deadline, but a follower that has lost its leader answers reads while the leader expires the session.',
     edits: [
