@@ -19,7 +19,7 @@ const BUDGET = { packed: 400_000, unpacked: 2_200_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 480_000,
-  './recipes': 340_000,
+  './recipes': 350_000,
   './embedded': 40_000,
   './testing': 600_000,
   './teaching': 300_000,

@@ -84,7 +84,7 @@ export class WireConnection {
   /** What was sent and has no reply, in its order. */
   #pending: Pending[] = [];
   #group: Group | undefined;
-  #groups = true;
+  #knowsMulti = true;
   readonly #known = new KnownDirectories();
   #xid = 0;
   #connected = false;
@@ -176,7 +176,7 @@ export class WireConnection {
 
   #sendQueue(): void {
     if (this.#group || this.#queue.length === 0) return;
-    const taken = this.#groups ? takeGroup(this.#queue, this.#known) : undefined;
+    const taken = this.#knowsMulti ? takeGroup(this.#queue, this.#known) : undefined;
     if (taken) {
       const { group: requests, behind } = taken;
       const reads = new Set(behind.filter(({ path }) => path === undefined));
@@ -259,7 +259,7 @@ export class WireConnection {
     const results = code === ErrorCode.ok ? readGroup(requests, from) : undefined;
     this.#pending.shift();
     if (!results) {
-      if (code === ErrorCode.unimplemented) this.#groups = false;
+      if (code === ErrorCode.unimplemented) this.#knowsMulti = false;
       group.repeats = [...requests];
       if (group.reads.size === 0) this.#repeat(group.repeats);
       return;
