@@ -1,6 +1,8 @@
 import { ErrorCode } from '../protocol/index.js';
-import { BadOptionError } from './errors.js';
+import { BadOptionError, type CoordinationError } from './errors.js';
 import { ManagedSession } from './managed-session.js';
+import { rejectSoon } from './pending-requests.js';
+import { replyError } from './reply-errors.js';
 import type { Session } from './session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
@@ -15,7 +17,14 @@ import {
 
 type Content = { data: Buffer; stat: Stat };
 type Listing = { children: string[]; stat: Stat };
+type CreatedAndListed = (
+  error: CoordinationError | undefined,
+  path?: string,
+  listing?: Listing,
+) => void;
 type Existence = { stat: Stat | undefined; watch: Watch };
+
+const EPHEMERAL_SEQUENTIAL = checkMode('ephemeral-sequential');
 
 /** The operations of a session. They check the arguments, add and remove the chroot, and register watches. */
 export class LiveSession extends ManagedSession implements Session {
@@ -35,6 +44,40 @@ export class LiveSession extends ManagedSession implements Session {
       (transport, reply: Reply<string>) => transport.create(full, content, flags, undefined, reply),
       (created) => created.slice(this.chroot.length) || '/',
     );
+  }
+
+  /**
+   * Creates an ephemeral sequential znode, and lists its parent behind it, in one round trip. For a lock that is free,
+   * one callback costs less than the promises of two operations.
+   *
+   * @param name what precedes the sequence number
+   * @param done called once with the error of the create, or the path of the znode and the listing, if it succeeded
+   */
+  createAndList(parent: string, name: string, data: Uint8Array, done: CreatedAndListed): void {
+    const content = checkData(data);
+    const full = checkRequest(this.chroot, `${parent}/${name}`, content);
+    let replies = 0;
+    let failure: CoordinationError | undefined;
+    let created: string | undefined;
+    let listed: Listing | undefined;
+    const transport = this.begin('create', parent, done);
+    if (!transport) return;
+    const onReply = () => {
+      if (++replies === 2 && this.finish(done)) done(failure, created, listed);
+    };
+    const onCreated = this.deadline.extendedBy<string>((code, result) => {
+      if (code === ErrorCode.ok) created = result!.slice(this.chroot.length);
+      else failure = replyError(code, 'create', parent);
+      onReply();
+    });
+    const onListed: Reply<Listing> = (_, listing) => {
+      listed = listing;
+      onReply();
+    };
+    const isSent =
+      transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, onCreated) &&
+      transport.children(this.chroot + parent, false, onListed);
+    if (!isSent && this.finish(done)) rejectSoon('create', parent, done);
   }
 
   async delete(path: string, version = -1): Promise<void> {
@@ -95,6 +138,16 @@ export class LiveSession extends ManagedSession implements Session {
       (transport, full, watch, reply: Reply<Listing>) => transport.children(full, watch, reply),
       (listing, watch) => (watch ? { ...listing, watch } : listing),
     );
+  }
+
+  guaranteedDelete(path: string): Promise<void> {
+    let full: string;
+    try {
+      full = checkRequest(this.chroot, path);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.alive ? this.deletes.send(full, this.transport) : Promise.resolve();
   }
 
   async sync(path: string): Promise<void> {

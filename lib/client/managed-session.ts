@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
 import {
   ConnectionError,
@@ -12,6 +11,7 @@ import { GuaranteedDeletes } from './guaranteed-deletes.js';
 import { repliesWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
+import { type Done, PendingRequests, rejectSoon } from './pending-requests.js';
 import { replyError } from './reply-errors.js';
 import { type Instant, instant, SessionDeadline } from './session-deadline.js';
 import type {
@@ -21,7 +21,6 @@ import type {
   Transport,
   TransportListener,
 } from './transport/transport.js';
-import { checkRequest } from './validation.js';
 import { WatchRegistry } from './watch-registry.js';
 
 type SessionEnd = SessionExpiredError | ShuttingDownError;
@@ -49,11 +48,10 @@ export abstract class ManagedSession {
     transport: () => this.#transport,
     stalled: () => this.#destroyStalled(),
   });
-  readonly #deletes = new GuaranteedDeletes(this.deadline, (path, code) =>
+  protected readonly deletes = new GuaranteedDeletes(this.deadline, (path, code) =>
     this.observer.deleteRefused(path, code),
   );
-  /** Functions that reject the pending requests. */
-  readonly #pending = new Set<(reason: CoordinationError) => void>();
+  readonly #pending = new PendingRequests();
   readonly #lost = new Listeners<SessionEnd>();
   readonly #untrusted = new Listeners<CoordinationError>();
   #transport: Transport | undefined;
@@ -96,6 +94,10 @@ export abstract class ManagedSession {
     return this.#transport !== undefined;
   }
 
+  protected get transport(): Transport | undefined {
+    return this.#transport;
+  }
+
   get trusted(): boolean {
     return this.alive && (this.policy === 'session' || this.connected);
   }
@@ -112,11 +114,6 @@ export abstract class ManagedSession {
   onUntrusted(listener: (reason: CoordinationError) => void): () => void {
     const doubt = this.#doubt;
     return doubt ? this.#untrusted.soon(listener, doubt) : this.#untrusted.add(listener);
-  }
-
-  async guaranteedDelete(path: string): Promise<void> {
-    const full = checkRequest(this.chroot, path);
-    return this.alive ? this.#deletes.send(full, this.#transport) : undefined;
   }
 
   /** Returns the listener for one attempt to connect this session. */
@@ -214,25 +211,30 @@ export abstract class ManagedSession {
     convert: (result: T) => R = (result) => result as never,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
-      // No request is sent after the deadline.
-      if (!this.alive) return reject(this.#end);
-      const transport = this.#transport;
-      if (transport) {
-        this.#pending.add(reject);
-        const settle: Reply<T> = (code, result) => {
-          // If it is not pending any more, the end of the session has rejected it.
-          if (!this.#pending.delete(reject)) return;
-          if (code === ErrorCode.ok) resolve(convert(result));
-          else reject(replyError(code, operation, path));
-        };
-        const reply = answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle;
-        if (send(transport, reply) || !this.#pending.delete(reject)) return;
-      }
-      // Rejected in the next turn of the event loop. A caller that retries at once would otherwise keep
-      // that turn, in which the client learns of a broken connection, from ever running.
-      const error = new ConnectionError(`${operation} ${path}: not connected to any server`);
-      setImmediate(reject, error);
+      const transport = this.begin(operation, path, reject);
+      if (!transport) return;
+      const settle: Reply<T> = (code, result) => {
+        if (!this.finish(reject)) return;
+        if (code === ErrorCode.ok) resolve(convert(result!));
+        else reject(replyError(code, operation, path));
+      };
+      const reply = answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle;
+      if (!send(transport, reply) && this.finish(reject)) rejectSoon(operation, path, reject);
     });
+  }
+
+  /** Returns the connection for a request. Without one, `done` is called with the reason. */
+  protected begin(operation: string, path: string, done: Done): Transport | undefined {
+    // No request is sent after the deadline.
+    if (!this.alive) return void done(this.#end);
+    if (this.#transport) this.#pending.add(done);
+    else rejectSoon(operation, path, done);
+    return this.#transport;
+  }
+
+  /** Ends a request. Returns false if the end of the session or of its connection has already called `done`. */
+  protected finish(done: Done): boolean {
+    return this.#pending.delete(done);
   }
 
   #adopt(transport: Transport): void {
@@ -241,7 +243,7 @@ export abstract class ManagedSession {
     this.#keepAlive.start(transport.timeout);
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.
-    this.#deletes.sendAll(transport);
+    this.deletes.sendAll(transport);
     this.observer.attached();
     this.watches.fireAll();
   }
@@ -267,11 +269,10 @@ export abstract class ManagedSession {
     if (!transport) return;
     const problem = `gets no reply from ${transport.server}`;
     const silence = new ConnectionError(`session 0x${this.id} ${problem}`, { maybeApplied: true });
-    const pending = [...this.#pending];
-    this.#pending.clear();
+    const pending = this.#pending.takeAll();
     transport.destroy();
     this.#onDown('disconnected', problem);
-    for (const reject of pending) reject(silence);
+    for (const done of pending) done(silence);
   }
 
   #distrust(reason: CoordinationError): void {
@@ -290,10 +291,9 @@ export abstract class ManagedSession {
     const transport = this.#transport;
     this.#transport = undefined;
     transport?.destroy();
-    this.#deletes.clear();
-    const pending = [...this.#pending];
-    this.#pending.clear();
-    for (const reject of pending) reject(reason);
+    this.deletes.clear();
+    const pending = this.#pending.takeAll();
+    for (const done of pending) done(reason);
     this.observer.ended(reason, confirmed);
     this.watches.fireAll();
   }

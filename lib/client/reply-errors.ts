@@ -42,3 +42,16 @@ export function replyError(code: number, operation: string, path: string): Coord
     maybeApplied: true,
   });
 }
+
+/**
+ * Returns a ConnectionError for an error that a retry may overcome. For a caller of the client, the end of the
+ * session during a request means that the reply was lost: the server may have carried the request out.
+ */
+export function asConnectionError(error: unknown): ConnectionError | undefined {
+  if (error instanceof ConnectionError) return error;
+  if (!(error instanceof SessionExpiredError)) return undefined;
+  return new ConnectionError(`the reply was lost with its session: ${error.message}`, {
+    maybeApplied: true,
+    cause: error,
+  });
+}

@@ -71,9 +71,9 @@ export class SessionManager {
     return this.#stopping.signal;
   }
 
-  /** The id of the current session, connected or not; undefined if there is none. */
-  get sessionId(): string | undefined {
-    return this.#session?.alive ? this.#session.id : undefined;
+  /** The current session, connected or not; undefined if there is none. */
+  get current(): LiveSession | undefined {
+    return this.#session?.alive ? this.#session : undefined;
   }
 
   /** Resolves when the first session is connected. If the retry policy gives up, it rejects and leaves nothing running. */
@@ -92,8 +92,8 @@ export class SessionManager {
     for (let attempt = 1; ; attempt++) {
       this.#stopping.signal.throwIfAborted();
       if (signal?.aborted) throw cancelled(signal);
-      const session = this.#session;
-      if (session?.alive && session.connected) return session;
+      const { current } = this;
+      if (current?.connected) return current;
       const delay = this.#started && this.#options.retry(attempt, elapsed(since));
       if (delay === undefined) {
         const why = this.#started

@@ -43,6 +43,7 @@ export function checkPath(path: unknown, option = 'path'): string {
 export function checkData(data: unknown, option = 'data'): Buffer {
   if (data === undefined) return Buffer.alloc(0);
   if (typeof data === 'string') return Buffer.from(data);
+  if (Buffer.isBuffer(data) && data.length > 0) return data;
   if (!isUint8Array(data)) throw new BadOptionError(option, data, 'a string or a Uint8Array');
   if (data.byteLength === 0 && isDetached(data)) {
     throw new BadOptionError(option, data, 'a Uint8Array whose memory was not transferred away');

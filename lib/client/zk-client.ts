@@ -8,7 +8,6 @@ import {
   DELETE_REFUSED_CHANNEL,
   typedChannel,
 } from './diagnostics.js';
-import { ConnectionError, SessionExpiredError } from './errors.js';
 import { type RefusedDelete, RefusedDeletes } from './guaranteed-deletes.js';
 import type { LiveSession } from './live-session.js';
 import {
@@ -17,6 +16,7 @@ import {
   normalizeOptions,
   type ZkClientOptions,
 } from './options.js';
+import { asConnectionError } from './reply-errors.js';
 import { elapsed, instant } from './session-deadline.js';
 import { SessionManager } from './session-manager.js';
 import type { Session } from './session.js';
@@ -74,6 +74,9 @@ export interface ConnectFailedMessage extends ConnectFailure {
 
 export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
+/** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
+export let connectedSession: (client: ZkClient) => LiveSession | undefined;
+
 /**
  * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
  * session when the old one is over. Its operations are for applications; recipes use a Session.
@@ -95,6 +98,13 @@ export class ZkClient {
   readonly #sessions: SessionManager;
   readonly #containers: AclContainerCreator;
   #transport: ChosenTransport | undefined;
+
+  static {
+    connectedSession = (client) => {
+      const { current } = client.#sessions;
+      return current?.connected ? current : undefined;
+    };
+  }
 
   /**
    * @param connect replaces the transport that the options select
@@ -136,7 +146,7 @@ export class ZkClient {
 
   /** The id of the current session, hexadecimal, connected or suspended; undefined if there is none. */
   get sessionId(): string | undefined {
-    return this.#sessions.sessionId;
+    return this.#sessions.current?.id;
   }
 
   /** Whether the state is CONNECTED or RECONNECTED. */
@@ -280,17 +290,4 @@ export class ZkClient {
       }
     }
   }
-}
-
-/**
- * Returns a ConnectionError for an error that a retry may overcome. For a caller of the client, the end of the
- * session during a request means that the reply was lost: the server may have carried the request out.
- */
-function asConnectionError(error: unknown): ConnectionError | undefined {
-  if (error instanceof ConnectionError) return error;
-  if (!(error instanceof SessionExpiredError)) return undefined;
-  return new ConnectionError(`the reply was lost with its session: ${error.message}`, {
-    maybeApplied: true,
-    cause: error,
-  });
 }

@@ -150,8 +150,17 @@ export class Writer {
 
   /** Writes a frame: its length, then what `body` writes. */
   frame(body: (to: Writer) => void): void {
-    const at = this.#reserve(4);
+    const at = this.beginFrame();
     body(this);
+    this.endFrame(at);
+  }
+
+  /** Begins a frame. Returns what {@link endFrame} needs, which ends it. */
+  beginFrame(): number {
+    return this.#reserve(4);
+  }
+
+  endFrame(at: number): void {
     this.#buffer.writeInt32BE(this.#length - at - 4, at);
   }
 

@@ -212,8 +212,9 @@ export abstract class Candidate {
     for (;;) {
       const position = await waitInQueue(
         client,
-        { ...rank, marker, data, nodeAhead: lastBefore },
+        { ...rank, marker, nodeAhead: lastBefore },
         {
+          data,
           signal,
           onBlocked: (own) => {
             this.reported = undefined;

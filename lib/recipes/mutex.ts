@@ -3,7 +3,7 @@ import { reentrantGrant } from './internals/call-chain.js';
 import type { Grant } from './internals/grant.js';
 import { lastBefore } from './internals/node-names.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
-import { acquireQueued } from './internals/local-queue.js';
+import { acquireQueued } from './internals/queued-lock.js';
 import type { AcquireOptions } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 

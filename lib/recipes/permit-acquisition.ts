@@ -107,10 +107,11 @@ export class PermitAcquisition {
       waiter.blocked();
       signal.throwIfAborted();
     }
-    const names = { ...REQUESTS, parent, data };
+    const names = { ...REQUESTS, parent };
     // While permits are left, even a try waits for the mutex: the request ahead ends soon.
     const onBlocked = () => waiter?.blockedBriefly();
     const position = await waitInQueue(client, names, {
+      data,
       signal,
       onBlocked,
       onAhead: (...ahead) => reportDeadHolder(client, wanted, ...ahead),

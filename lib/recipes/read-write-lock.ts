@@ -9,7 +9,7 @@ import { lastBefore, type QueueNames, type QueueNode } from './internals/node-na
 import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
 import { protectedCreate } from './internals/protected-create.js';
-import { acquireQueued } from './internals/local-queue.js';
+import { acquireQueued } from './internals/queued-lock.js';
 import { retryRead } from './internals/session-retry.js';
 import type { AcquireOptions, Lease } from './lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';

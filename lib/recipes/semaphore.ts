@@ -200,7 +200,7 @@ export class Semaphore extends Lock<PermitOptions> {
     if (request.signal?.aborted) throw cancelled(this, request.signal);
     const endUse = limit.agree();
     const acquiring = new AbortController();
-    const waiter = new Waiter<Grant[]>(request, () => acquiring.abort(NO_WAITERS));
+    const waiter = new Waiter<Grant[]>(request, { leave: () => acquiring.abort(NO_WAITERS) });
     const { count, data } = request;
     const { signal } = acquiring;
     acquisition.acquire({ wanted: this, count, data, signal, waiter }).then(

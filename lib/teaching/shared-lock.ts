@@ -85,7 +85,7 @@ function acquire(
 async function waitInSession(
   session: Session,
   client: ZkClient,
-  spec: QueueSpec,
+  spec: QueueSpec & { readonly data: Uint8Array },
   { signal, onBlocked }: WaitContext,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker, data } = spec;

@@ -277,7 +277,7 @@ export async function waitFor<T>(
 ): Promise<T> {
   if (signal?.aborted) throw cancelled(wanted, signal);
   const end = new AbortController();
-  const waiter = new Waiter<T, WaitRequest>({ wanted, wait, signal }, () => end.abort());
+  const waiter = new Waiter<T, WaitRequest>({ wanted, wait, signal }, { leave: () => end.abort() });
   acquire({ signal: end.signal, onBlocked: () => waiter.blocked() }).then(
     (result) => {
       if (!waiter.resolve(result)) giveBack(result);

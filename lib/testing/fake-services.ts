@@ -141,7 +141,7 @@ export class FakeEnsemble {
     if (wait !== Infinity) throw wait === 0 ? busy(lock) : timedOut(lock, wait);
     const waiter: Waiter<Grant, WaitRequest> = new Waiter<Grant, WaitRequest>(
       { wanted: lock, wait, signal },
-      () => stop(),
+      { leave: () => stop() },
     );
     const stop = this.whenFree(lock.key, () => waiter.resolve(this.grant(lock, count)));
     return waiter.promise;

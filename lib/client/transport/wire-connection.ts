@@ -49,12 +49,10 @@ interface WireEvents {
   down(cause: Error | undefined): void;
 }
 
-/** A frame that was sent and has no reply. */
+/** A frame that was sent and has no reply: a request, or a group. */
 interface Pending {
   readonly xid: number;
-  /** The request, or the requests of a group. */
-  readonly requests: readonly WireRequest[];
-  readonly isGroup: boolean;
+  readonly sent: WireRequest | readonly WireRequest[];
 }
 
 /** The group under way, see wire-group.ts. */
@@ -181,24 +179,25 @@ export class WireConnection {
       const { group: requests, behind } = taken;
       const reads = new Set(behind.filter(({ path }) => path === undefined));
       this.#group = { requests, reads, repeats: undefined };
-      this.#send(OpCode.multi, requests, true);
-      for (const request of behind) this.#send(request.type, [request]);
+      this.#send(OpCode.multi, requests);
+      for (const request of behind) this.#send(request.type, request);
     } else {
       const queue = this.#queue;
       this.#queue = [];
-      for (const request of queue) this.#send(request.type, [request]);
+      for (const request of queue) this.#send(request.type, request);
     }
   }
 
-  #send(type: number, requests: readonly WireRequest[], isGroup = false): void {
+  #send(type: number, sent: WireRequest | readonly WireRequest[]): void {
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
-    this.#writer.frame((to) => {
-      to.int(xid);
-      to.int(type);
-      if (isGroup) writeGroup(requests, to);
-      else requests[0]!.write(to);
-    });
-    this.#pending.push({ xid, requests, isGroup });
+    const to = this.#writer;
+    const frame = to.beginFrame();
+    to.int(xid);
+    to.int(type);
+    if ('write' in sent) sent.write(to);
+    else writeGroup(sent, to);
+    to.endFrame(frame);
+    this.#pending.push({ xid, sent });
   }
 
   #onData(chunk: Buffer): void {
@@ -233,8 +232,9 @@ export class WireConnection {
     if (next?.xid !== xid) {
       throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
-    if (next.isGroup) this.#onGroupReply(next.requests, code, from);
-    else this.#onReply(next.requests[0]!, code, from);
+    const { sent } = next;
+    if ('write' in sent) this.#onReply(sent, code, from);
+    else this.#onGroupReply(sent, code, from);
   }
 
   #onReply(request: WireRequest, code: number, from: Reader): void {
@@ -272,13 +272,13 @@ export class WireConnection {
   /** Sends the requests of a group that failed, and the reads behind it, one by one. */
   #repeat(requests: readonly WireRequest[]): void {
     this.#group = undefined;
-    for (const request of requests) this.#send(request.type, [request]);
+    for (const request of requests) this.#send(request.type, request);
     this.#flushSoon();
   }
 
   #failPending(): void {
-    const sent = this.#pending.flatMap(({ requests }) => requests);
-    const requests = [...(this.#group?.repeats ?? []), ...sent, ...this.#queue];
+    const unanswered = this.#pending.flatMap(({ sent }) => sent);
+    const requests = [...(this.#group?.repeats ?? []), ...unanswered, ...this.#queue];
     this.#group = undefined;
     this.#pending = [];
     this.#queue = [];

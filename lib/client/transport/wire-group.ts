@@ -70,8 +70,8 @@ export class KnownDirectories {
   /** Takes note of the outcome of a create. */
   created(path: string, code: number): void {
     const directory = parentOf(path);
-    if (code === ErrorCode.ok || code === ErrorCode.noNode) this.#directories.delete(directory);
-    if (code !== ErrorCode.ok) return;
+    if (code === ErrorCode.noNode) this.#directories.delete(directory);
+    if (code !== ErrorCode.ok || this.#directories.has(directory)) return;
     this.#directories.add(directory);
     if (this.#directories.size <= MAX_DIRECTORIES) return;
     const [oldest] = this.#directories;
@@ -84,6 +84,7 @@ export function takeGroup(
   queue: WireRequest[],
   known: KnownDirectories,
 ): { group: WireRequest[]; behind: WireRequest[] } | undefined {
+  if (!hasTwo(queue)) return undefined;
   const group: WireRequest[] = [];
   const behind: WireRequest[] = [];
   let bytes = 0;
@@ -102,6 +103,13 @@ export function takeGroup(
   if (group.length < 2) return undefined;
   queue.splice(0, taken);
   return { group, behind };
+}
+
+/** Whether a queue has at least two creates and deletes. Most have not, and need no lists. */
+function hasTwo(queue: readonly WireRequest[]): boolean {
+  let count = 0;
+  for (const { path } of queue) if (path !== undefined && ++count === 2) return true;
+  return false;
 }
 
 export function writeGroup(group: readonly WireRequest[], to: Writer): void {

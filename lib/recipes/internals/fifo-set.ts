@@ -19,8 +19,12 @@ export class FifoSet<T extends object> {
 
   /** Adds an item that is not in the set. */
   add(item: T): void {
-    this.items.push(item);
-    this.size++;
+    // A list for one item is smaller than one that was made for more.
+    if (this.size++ > 0) this.items.push(item);
+    else {
+      this.items = [item];
+      this.head = 0;
+    }
   }
 
   /** Removes an item. Fast for items that were added first. */

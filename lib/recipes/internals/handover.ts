@@ -47,11 +47,15 @@ export interface HandoverSpec {
   hasContenders(children: readonly string[]): boolean;
 }
 
+/** The callers of this process: a LocalQueue. */
+interface HandoverQueue {
+  readonly waiters: FifoSet<Waiter<Grant>>;
+  /** Called once, when the state is `closed`. */
+  onClosed(): void;
+}
+
 export class Handover extends Ownership {
-  /** Resolves when the state is `closed`. */
-  readonly closed: Promise<void>;
   state: 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed' = 'held';
-  private markClosed!: () => void;
   /** When the lock was granted to this process. */
   private readonly since = performance.now();
   private budget: HandoverBudget | undefined;
@@ -84,20 +88,18 @@ export class Handover extends Ownership {
   constructor(
     private readonly spec: HandoverSpec,
     position: QueuePosition,
-    private readonly waiters: FifoSet<Waiter<Grant>>,
     request: Request,
+    private readonly queue: HandoverQueue,
   ) {
     super(spec.client, spec.recipe, spec.path, position);
-    this.closed = new Promise((resolve) => (this.markClosed = resolve));
     const { data, linger } = request;
     this.last = request;
     this.described = { data: position.written?.data ?? data, linger };
     this.lingerMarked = linger > 0;
     this.node = position.written;
-    if (!this.trusted) void this.close();
-    else
-      do waiters.first!.resolve(this.grantFor(waiters.first!.request));
-      while (spec.shared && waiters.first);
+    const { waiters } = queue;
+    do waiters.first!.resolve(this.grantFor(waiters.first!.request));
+    while (spec.shared && waiters.first);
   }
 
   /** Grants the lock to a caller that has just asked for it, if it need not wait at all. */
@@ -105,13 +107,14 @@ export class Handover extends Ownership {
     const open =
       this.state === 'lingering' ||
       (this.spec.shared && (this.state === 'held' || this.state === 'leaving'));
-    if (!open || this.waiters.size > 0 || this.obstacle()) return undefined;
+    if (!open || this.queue.waiters.size > 0 || this.obstacle()) return undefined;
     return this.grantFor(request);
   }
 
   /** Grants to as many queued waiters as the state allows. Runs when the lock is free, and after each enqueue. */
   override advance(): Promise<void> | void {
-    const { spec, waiters } = this;
+    const { spec } = this;
+    const { waiters } = this.queue;
     if (this.grants.size === 0 && (this.final || this.state === 'closed')) return this.end();
     while (this.state !== 'deferred' && this.state !== 'closed') {
       const busy = this.grants.size > 0;
@@ -132,11 +135,16 @@ export class Handover extends Ownership {
   }
 
   protected override onEnded(): void {
-    this.state = 'closed';
-    this.markClosed();
     clearTimeout(this.describeTimer);
     clearTimeout(this.lingerTimer);
     this.contenders?.stop();
+    this.enterClosed();
+  }
+
+  private enterClosed(): void {
+    if (this.state === 'closed') return;
+    this.state = 'closed';
+    this.queue.onClosed();
   }
 
   /** Returns what stands in the way of the next grant: nothing, something to wait for, or `'closed'`. */
@@ -254,8 +262,7 @@ export class Handover extends Ownership {
   /** Grants the lock to no further caller. Resolves when the lock can be granted to other processes. */
   private close(): Promise<void> | void {
     if (this.grants.size === 0) return this.end();
-    this.state = 'closed';
-    this.markClosed();
+    this.enterClosed();
   }
 
   /** Writes the details of the current holder into the znode: at once for the first holder, otherwise after a while. */

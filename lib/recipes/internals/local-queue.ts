@@ -1,15 +1,13 @@
 import type { Session, ZkClient } from '../../client/index.js';
-import type { AcquireOptions } from '../lease.js';
-import type { Recipe } from '../types.js';
 import { currentChain, runDetached } from './call-chain.js';
 import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from './fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
-import { DEFAULT_HOLDER_DATA, holderData, type NodeData, withLingerMark } from './node-data.js';
-import { type QueueNames, type QueueNode, queueOf } from './node-names.js';
-import { type BlockingNode, type QueuePosition, Tries, waitInQueue } from './queue.js';
+import type { NodeData } from './node-data.js';
+import type { QueueSpec } from './node-names.js';
+import { type BlockingNode, type Joined, joinQueue, type QueuePosition, Tries } from './queue.js';
 import {
   busy,
   cancelled,
@@ -18,7 +16,6 @@ import {
   returnController,
   takeController,
   Waiter,
-  type Wanted,
 } from './waiter.js';
 
 /*
@@ -38,6 +35,8 @@ import {
 export interface LocalQueueSpec extends HandoverSpec {
   /** Whether the callers hold permits, each by znodes of its own. */
   readonly servesPermits?: boolean;
+  /** The queue of znodes, if one znode is enough. Then {@link joinQueue} makes the first attempt. */
+  readonly queue?: QueueSpec;
   /** Acquires znodes for the first waiter. */
   acquire(first: Waiter<Grant>, options: AcquireContext): Promise<QueuePosition>;
   /** Called when the queue comes into use. Returns a function that is called when it is idle again. */
@@ -48,6 +47,7 @@ export interface AcquireContext {
   /** Aborts when the first waiter does not want this any more. */
   readonly signal: AbortSignal;
   readonly tries: Tries;
+  readonly joined: Joined | undefined;
   onBlocked(node: NodeData): void;
   onAhead(node: BlockingNode, session: Session): string | undefined;
 }
@@ -116,17 +116,13 @@ export class LocalQueue {
       this.used = true;
       this.inUse?.set(this.name, this);
     }
-    const waiter = new Waiter<Grant>(request, this.leave);
+    const waiter = new Waiter<Grant>(request, this);
     waiter.chain = currentChain();
     this.waiters.add(waiter);
     if (wait === 0) this.tries.add(waiter);
     else if (waiter.chain && !spec.servesPermits) watchForDeadlock(this);
     if (handover && handover.state !== 'closed' && !spec.servesPermits) void handover.advance();
-    else if (!this.serving) {
-      this.serving = true;
-      // The loop outlives this caller and must not count as a holder of the caller's locks.
-      runDetached(() => void this.serve());
-    }
+    else if (!this.serving) this.serve();
     return waiter.promise;
   }
 
@@ -138,62 +134,100 @@ export class LocalQueue {
     return !this.spec.servesPermits && (held || this.waiters.size > this.tries.size);
   }
 
-  private async serve(): Promise<void> {
-    for (let first; (first = this.waiters.first);) {
-      const acquiring = takeController();
-      const { signal } = (this.acquiring = acquiring);
-      const { count, wanted } = first.request;
-      this.acquiredCount = count;
-      try {
-        const position = await this.spec.acquire(first, {
-          signal,
-          tries: this.tries,
-          onBlocked: (node) => (this.blockedNode = node),
-          onAhead: (node, session) => reportDeadHolder(this.spec.client, wanted, node, session),
-        });
-        this.acquiring = undefined;
-        // The signal of a request for permits may still have dependent signals of AbortSignal.any().
-        if (!this.spec.servesPermits) returnController(acquiring);
-        const handover = this.handOut(position, first.request);
-        if (!this.spec.servesPermits) await handover?.closed;
-      } catch (error) {
-        // After an abort no caller waits for this acquisition any more. Later callers need another one.
-        if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
-      }
+  /** Acquires znodes for the first waiter; ends the use of the queue without one. */
+  private serve(): void {
+    const { first } = this.waiters;
+    this.serving = first !== undefined;
+    if (!first) return this.endIfIdle();
+    const { client, queue } = this.spec;
+    const { request } = first;
+    this.acquiredCount = request.count;
+    const joins =
+      queue &&
+      joinQueue(
+        client,
+        queue,
+        request.data,
+        this.tries.latest,
+        // Outlives its caller and must not count as a holder of the caller's locks, as in the other cases.
+        (position) => runDetached(() => this.handOut(position, request)),
+        (joined) => runDetached(() => void this.acquireNodes(first, joined)),
+      );
+    if (!joins) runDetached(() => void this.acquireNodes(first));
+  }
+
+  /** Acquires znodes, however long it takes. */
+  private async acquireNodes(first: Waiter<Grant>, joined?: Joined): Promise<void> {
+    const { spec, tries } = this;
+    const { wanted } = first.request;
+    const acquiring = takeController();
+    const { signal } = (this.acquiring = acquiring);
+    this.abortUnwanted();
+    try {
+      const position = await spec.acquire(first, {
+        signal,
+        tries,
+        joined,
+        onBlocked: (node) => (this.blockedNode = node),
+        onAhead: (node, session) => reportDeadHolder(spec.client, wanted, node, session),
+      });
+      this.acquiring = undefined;
+      // The signal of a request for permits may still have dependent signals of AbortSignal.any().
+      if (!spec.servesPermits) returnController(acquiring);
+      this.handOut(position, first.request);
+    } catch (error) {
+      this.acquiring = undefined;
+      // After an abort no caller waits for this acquisition any more. Later callers need another one.
+      if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
+      this.serve();
     }
-    this.serving = false;
-    this.endIfIdle();
   }
 
   /** Hands znodes to the first waiters, who may have changed meanwhile, and deletes what none of them can use. */
-  private handOut({ nodes, ...position }: QueuePosition, request: Request): Handover | undefined {
-    let rest = nodes;
-    for (let first; (first = this.waiters.first) && first.request.count <= rest.length;) {
-      const own = { ...position, nodes: rest.slice(0, first.request.count) };
-      rest = rest.slice(first.request.count);
+  private handOut(position: QueuePosition, request: Request): void {
+    const { spec, tries, waiters } = this;
+    const { session } = position;
+    let rest = position.nodes;
+    let isOpen = false;
+    for (
+      let first;
+      (first = waiters.first) && first.request.count <= rest.length && session.trusted;
+    ) {
+      const { count } = first.request;
+      const own =
+        count === position.nodes.length ? position : { ...position, nodes: rest.slice(0, count) };
+      rest = rest.slice(count);
       this.open++;
-      const handover = new Handover(this.spec, own, this.waiters, request);
-      this.handover = handover;
-      void handover.closed.then(() => {
-        this.open--;
-        this.endIfIdle();
-      });
-      if (this.tries.size > 0 && !this.spec.shared && !this.spec.servesPermits) {
-        for (const waiter of this.tries.upTo(Infinity)) waiter.blocked();
+      isOpen = true;
+      this.handover = new Handover(spec, own, request, this);
+      if (tries.size > 0 && !spec.shared && !spec.servesPermits) {
+        for (const waiter of tries.upTo(Infinity)) waiter.blocked();
       }
-      if (rest.length === 0) return handover;
     }
-    for (const node of rest) void position.session.guaranteedDelete(node);
-    return undefined;
+    for (const node of rest) void session.guaranteedDelete(node);
+    if (!isOpen || spec.servesPermits) this.serve();
   }
 
-  private readonly leave = (waiter: Waiter<Grant>): void => {
+  /** Called by a handover whose state is `closed`. */
+  onClosed(): void {
+    this.open--;
+    if (this.spec.servesPermits) this.endIfIdle();
+    else this.serve();
+  }
+
+  /** Called by a waiter whose wait has ended. */
+  leave(waiter: Waiter<Grant>): void {
     this.waiters.delete(waiter);
     if (waiter.request.wait === 0) this.tries.delete(waiter);
+    this.abortUnwanted();
+  }
+
+  /** Ends an acquisition whose znodes the first waiter cannot use. */
+  private abortUnwanted(): void {
     if (this.waiters.first?.request.count !== this.acquiredCount) {
       this.acquiring?.abort(NO_WAITERS);
     }
-  };
+  }
 
   private endIfIdle(): void {
     if (this.serving || this.open > 0 || this.waiters.size > 0) return;
@@ -201,55 +235,4 @@ export class LocalQueue {
     this.used = false;
     this.endUse?.();
   }
-}
-
-/** A lock whose callers wait in one queue of znodes: a mutex, a read lock or a write lock. */
-interface QueuedLock extends Wanted {
-  readonly client: ZkClient;
-  readonly path: string;
-  readonly recipe: Recipe;
-}
-
-/**
- * Acquires a lock through the queue of this process, or by a znode of its own if `fairness` is `'strict'`.
- *
- * @param isContender makes the lock shared: the callers of this process hold it together, and no more of them join while
- *   the queue has a znode for which this returns true. Default: one caller holds the lock at a time, and any znode
- *   besides our own is a contender
- */
-export function acquireQueued(
-  lock: QueuedLock,
-  names: QueueNames,
-  options: AcquireOptions,
-  isContender?: (node: QueueNode) => boolean,
-): Promise<Grant> | Grant {
-  const { wait = Infinity, signal, details, onDeadlock, fairness } = options;
-  const strict = fairness === 'strict';
-  const linger = strict ? 0 : (options.linger ?? 0);
-  const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
-  const data = linger > 0 ? withLingerMark(plain) : plain;
-  const queue = strict
-    ? new LocalQueue(specOf(lock, names, isContender))
-    : findLocalQueue(lock, () => specOf(lock, names, isContender));
-  return queue.acquire({ wanted: lock, wait, signal, data, linger, count: 1, onDeadlock });
-}
-
-function specOf(
-  { client, path, recipe }: QueuedLock,
-  names: QueueNames,
-  isContender: ((node: QueueNode) => boolean) | undefined,
-): LocalQueueSpec {
-  const own = { ...names, parent: path };
-  return {
-    client,
-    path,
-    recipe,
-    queueParent: path,
-    shared: isContender !== undefined,
-    hasContenders: (children) => {
-      const queue = queueOf(own, children);
-      return isContender ? queue.some(isContender) : queue.length > 1;
-    },
-    acquire: (first, options) => waitInQueue(client, { ...own, data: first.request.data }, options),
-  };
 }

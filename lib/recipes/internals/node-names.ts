@@ -17,10 +17,9 @@ export interface QueueNames {
   readonly nodeAhead: (queue: readonly QueueNode[], own: QueueNode) => QueueNode | undefined;
 }
 
-/** A queue of znodes, and the data of the znode that joins it. */
+/** A queue of znodes. */
 export interface QueueSpec extends QueueNames {
   readonly parent: string;
-  readonly data: Uint8Array;
 }
 
 const LAST_SEQUENCE = 2 ** 31 - 1;

@@ -1,9 +1,9 @@
-import { basename } from 'node:path/posix';
 import type { ZkClient } from '../../client/index.js';
 import { ProcessState } from '../../client/process-state.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';
 import type { GrantKind, Recipe } from '../types.js';
 import { FifoSet } from './fifo-set.js';
+import { DelayedWatches } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
 import { NodeWatch } from './node-watch.js';
 import type { QueuePosition } from './queue.js';
@@ -27,12 +27,16 @@ const GRANTS_PER_ZXID = 1024;
 /** Milliseconds. A shorter hold ends before a watch on its znodes could report anything. */
 const WATCH_AFTER = 50;
 
-/** What this process owns, by the names of the znodes. No two znodes have the same unique id in their names. */
-const owned = new ProcessState(() => new Map<string, Ownership>());
+/** What this process owns. */
+const owned = new ProcessState(() => ({
+  /** By the names of the znodes. No two znodes have the same unique id in their names. */
+  byNode: new Map<string, Ownership>(),
+  delayedWatches: new DelayedWatches(),
+}));
 
 /** Returns what this process owns by a znode; undefined for a znode that waits, or of another process. */
 export function ownershipBy(name: string): Ownership | undefined {
-  return owned.current.get(name);
+  return owned.current.byNode.get(name);
 }
 
 export class Ownership {
@@ -48,9 +52,9 @@ export class Ownership {
   private tokenZxid: number;
   private tokens = 0;
   private nodeWatch: NodeWatch | undefined;
-  private watchTimer: NodeJS.Timeout | undefined;
+  readonly watchAt = performance.now() + WATCH_AFTER;
   private unsubscribe: () => void;
-  private readonly registry = owned.current;
+  private readonly owned = owned.current;
 
   constructor(
     readonly client: ZkClient,
@@ -59,9 +63,9 @@ export class Ownership {
     readonly position: QueuePosition,
   ) {
     this.tokenZxid = position.pzxid;
-    for (const node of position.nodes) this.registry.set(basename(node), this);
+    for (const node of position.nodes) this.owned.byNode.set(nameOf(node), this);
     this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
-    this.watchTimer = setTimeout(() => this.watchNodes(), WATCH_AFTER).unref();
+    this.owned.delayedWatches.add(this);
   }
 
   get trusted(): boolean {
@@ -100,10 +104,10 @@ export class Ownership {
   end(): Promise<void> {
     if (this.ended) return this.ended;
     const { session, nodes } = this.position;
-    clearTimeout(this.watchTimer);
+    this.owned.delayedWatches.delete(this);
     this.nodeWatch?.stop();
     this.unsubscribe();
-    for (const node of nodes) this.registry.delete(basename(node));
+    for (const node of nodes) this.owned.byNode.delete(nameOf(node));
     // Sent in this turn, before the create with which the next waiter of this process queues up.
     this.ended =
       nodes.length === 1
@@ -115,7 +119,7 @@ export class Ownership {
 
   watchNodes(): void {
     if (this.nodeWatch || this.ended) return;
-    clearTimeout(this.watchTimer);
+    this.owned.delayedWatches.delete(this);
     this.nodeWatch = new NodeWatch(this.client, this.position, {
       deleted: (node) => this.lose(new Error(`a client deleted its znode ${node}`)),
       revoked: () => this.revoke(),
@@ -177,3 +181,5 @@ export class Ownership {
     for (const grant of lost) grant.notifyLoss();
   }
 }
+
+const nameOf = (node: string) => node.slice(node.lastIndexOf('/') + 1);

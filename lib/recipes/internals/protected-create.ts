@@ -14,6 +14,21 @@ export interface Listing {
   readonly stat: Stat;
 }
 
+/** A create that was sent, with the listing behind it. */
+export interface SentCreate {
+  readonly session: Session;
+  /** The beginning of the name. */
+  readonly id: string;
+  /** Resolves to the path. */
+  readonly created: Promise<string>;
+  readonly listing: Listing | undefined;
+}
+
+/** Returns the beginning of the name of a znode, which no other znode has. */
+export function uniqueId(): string {
+  return `_c_${randomUUID()}-`;
+}
+
 /** A znode to create. Its name is a unique id followed by `suffix`. */
 export interface NewNode {
   readonly parent: string;
@@ -24,6 +39,8 @@ export interface NewNode {
   readonly onNamed?: (prefix: string) => void;
   /** Ends a wait for the connection. A znode that may exist by then is deleted in the background. */
   readonly signal?: AbortSignal;
+  /** The first attempt, if it was made already. */
+  readonly sent?: SentCreate | undefined;
 }
 
 /**
@@ -44,11 +61,12 @@ export async function protectedCreate(
 export async function protectedCreates(
   client: ZkClient,
   session: Session,
-  { parent, suffix, data, mode, onNamed, signal }: NewNode,
+  { parent, suffix, data, mode, onNamed, signal, sent }: NewNode,
   count: number,
 ): Promise<{ names: string[]; listing: Listing | undefined }> {
-  const ids = Array.from({ length: count }, () => `_c_${randomUUID()}-`);
+  const ids = sent ? [sent.id] : Array.from({ length: count }, uniqueId);
   for (const id of ids) onNamed?.(id);
+  let first = sent;
   /** The names of the znodes that are known to exist, by id. */
   const names = new Map<string, string>();
   /** The ids of the creates of this round that may have been applied without a reply. */
@@ -57,9 +75,10 @@ export async function protectedCreates(
     for (; ; lost = []) {
       let [unsent, noParent, failure]: [boolean, boolean, unknown] = [false, false, undefined];
       const create = async (id: string) => {
-        const creating = session.create(`${parent}/${id}${suffix}`, data, { mode });
+        const path = `${parent}/${id}${suffix}`;
         try {
-          names.set(id, (await creating).slice(parent.length + 1));
+          const created = first ? first.created : session.create(path, data, { mode });
+          names.set(id, (await created).slice(parent.length + 1));
         } catch (error) {
           if (error instanceof ConnectionError && error.maybeApplied) lost.push(id);
           else if (error instanceof ConnectionError) unsent = true;
@@ -69,7 +88,8 @@ export async function protectedCreates(
       };
       const creates = ids.filter((id) => !names.has(id)).map(create);
       // The caller lists again, and gets the error then.
-      const listing = session.children(parent).catch(() => undefined);
+      const listing = first ? first.listing : session.children(parent).catch(() => undefined);
+      first = undefined;
       await Promise.all(creates);
       if (names.size === count) {
         return { names: ids.map((id) => names.get(id)!), listing: await listing };

@@ -6,9 +6,16 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import { abortable } from '../../client/sleep.js';
+import { connectedSession } from '../../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
-import { type Listing, type NewNode, protectedCreate } from './protected-create.js';
+import {
+  type Listing,
+  type NewNode,
+  protectedCreate,
+  type SentCreate,
+  uniqueId,
+} from './protected-create.js';
 import { assertSameSession, retryRead } from './session-retry.js';
 
 /*
@@ -36,23 +43,25 @@ interface Try {
 export class Tries {
   /** The number of the latest try. Read it before the queue is listed. */
   latest = 0;
-  size = 0;
-  private readonly numbers = new Map<Try, number>();
+  private numbered: { readonly waiter: Try; readonly number: number }[] = [];
   private onTry: (() => void) | undefined;
 
+  get size(): number {
+    return this.numbered.length;
+  }
+
   add(waiter: Try): void {
-    this.numbers.set(waiter, ++this.latest);
-    this.size++;
+    this.numbered.push({ waiter, number: ++this.latest });
     this.onTry?.();
   }
 
   delete(waiter: Try): void {
-    if (this.numbers.delete(waiter)) this.size--;
+    this.numbered = this.numbered.filter((each) => each.waiter !== waiter);
   }
 
   /** Returns the tries up to a number. */
   upTo(latest: number): Try[] {
-    return [...this.numbers].filter(([, number]) => number <= latest).map(([waiter]) => waiter);
+    return this.numbered.filter(({ number }) => number <= latest).map(({ waiter }) => waiter);
   }
 
   /** Resolves when a try with a higher number begins. */
@@ -74,6 +83,8 @@ export interface BlockingNode {
 }
 
 interface QueueOptions {
+  /** The data of the znode that joins the queue. */
+  data: Uint8Array;
   /** Aborts when no caller waits for the lock any more. */
   signal: AbortSignal;
   /** Called whenever another znode is ahead, with our own. */
@@ -84,6 +95,15 @@ interface QueueOptions {
   onNamed?: NewNode['onNamed'];
   /** The tries among the callers that wait for this znode. Default: none. */
   tries?: Tries;
+  /** The first attempt to join the queue, if {@link joinQueue} made it. */
+  joined?: Joined | undefined;
+}
+
+/** An attempt to join a queue that did not find it free. */
+export interface Joined {
+  readonly sent: SentCreate;
+  /** The latest try when it was made. */
+  readonly latestTry: number;
 }
 
 /** The znodes that give the right to a lock. The session that created them owns them. */
@@ -99,6 +119,46 @@ export interface QueuePosition {
 }
 
 /**
+ * Joins the queue, and grants the lock at once if it is free: the usual case, without a promise. Returns false without
+ * a connection.
+ *
+ * @param onOther called instead of `onGranted` in any other case; {@link waitInQueue} continues from there
+ */
+export function joinQueue(
+  client: ZkClient,
+  spec: QueueSpec,
+  data: Uint8Array,
+  latestTry: number,
+  onGranted: (position: QueuePosition) => void,
+  onOther: (joined: Joined) => void,
+): boolean {
+  const session = connectedSession(client);
+  if (!session) return false;
+  const id = uniqueId();
+  session.createAndList(spec.parent, id + spec.marker, data, (error, path, listing) => {
+    if (path && listing && isFree(session, spec, path, listing)) {
+      const { children, stat } = listing;
+      return onGranted({ session, nodes: [path], pzxid: stat.pzxid, children });
+    }
+    const created = error ? Promise.reject<string>(error) : Promise.resolve(path!);
+    onOther({ sent: { session, id, created, listing }, latestTry });
+  });
+  return true;
+}
+
+function isFree(session: Session, spec: QueueSpec, path: string, listing: Listing): boolean {
+  try {
+    const { children } = listing;
+    const own = freshNode(spec, path.slice(spec.parent.length + 1));
+    if (!children.includes(own.name) || !session.trusted) return false;
+    return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;
+  } catch {
+    // waitInQueue() finds the same error, and deletes the znode.
+    return false;
+  }
+}
+
+/**
  * Joins the queue and resolves when our znode is at its head. After the session has ended, or another process has
  * deleted the znode, it joins again at the end.
  *
@@ -109,24 +169,30 @@ export function waitInQueue(
   spec: QueueSpec,
   options: QueueOptions,
 ): Promise<QueuePosition> {
-  return retryAcrossSessions(client, options.signal, (session) =>
-    waitInSession(session, client, spec, options),
-  );
+  let { joined } = options;
+  const attempt = (session: Session) => {
+    const own = { ...options, joined };
+    joined = undefined;
+    return waitInSession(session, client, spec, own);
+  };
+  return retryAcrossSessions(client, options.signal, attempt, joined?.sent.session);
 }
 
 /**
  * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
  * after `undefined`.
  *
+ * @param firstSession where to begin; default: the current session
  * @throws what `signal` or `attempt` throws, other than SessionExpiredError
  */
 export async function retryAcrossSessions<T>(
   client: ZkClient,
   signal: AbortSignal,
   attempt: (session: Session) => Promise<T | undefined>,
+  firstSession?: Session,
 ): Promise<T> {
-  for (;;) {
-    const session = await client.session({ signal });
+  for (let next = firstSession; ; next = undefined) {
+    const session = next ?? (await client.session({ signal }));
     try {
       const result = await attempt(session);
       if (result !== undefined) return result;
@@ -141,12 +207,12 @@ async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { signal, onBlocked, onAhead, onNamed, tries }: QueueOptions,
+  { data, signal, onBlocked, onAhead, onNamed, tries, joined }: QueueOptions,
 ): Promise<QueuePosition | undefined> {
-  const { parent, marker: suffix, data } = spec;
-  let latestTry = tries?.latest ?? 0;
+  const { parent, marker: suffix } = spec;
+  let latestTry = joined?.latestTry ?? tries?.latest ?? 0;
   const mode = 'ephemeral-sequential';
-  const node = { parent, suffix, data, mode, onNamed, signal } as const;
+  const node = { parent, suffix, data, mode, onNamed, signal, sent: joined?.sent } as const;
   const created = await protectedCreate(client, session, node);
   const path = `${parent}/${created.name}`;
   let written: NodeData | undefined;

@@ -74,16 +74,18 @@ export class Waiter<T, R extends WaitRequest = Request> {
   /** Limits a try whose requests get no reply. */
   private replyTimer: NodeJS.Timeout | undefined;
   private replyDue = 0;
+  /** Removes the listener from the caller's signal. */
+  private leaveSignal: (() => void) | undefined;
 
   constructor(
     readonly request: R,
-    private readonly onEnd: (waiter: Waiter<T, R>) => void,
+    private readonly queue: { leave(waiter: Waiter<T, R>): void },
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
     const { wait, signal } = request;
     if (wait === 0) this.awaitReply();
-    else if (wait !== Infinity) this.timer = setTimeout(this.onTimeout, Math.min(wait, MAX_TIMER));
-    signal?.addEventListener('abort', this.onAbort);
+    else if (wait !== Infinity) this.startTimer(wait);
+    if (signal) this.followSignal(signal);
   }
 
   /**
@@ -122,32 +124,37 @@ export class Waiter<T, R extends WaitRequest = Request> {
     if (this.end()) this.settle.reject(error);
   }
 
-  private readonly onTimeout = (): void =>
-    this.reject(timedOut(this.request.wanted, this.request.wait));
+  private startTimer(wait: number): void {
+    const onTimeout = () => this.reject(timedOut(this.request.wanted, wait));
+    this.timer = setTimeout(onTimeout, Math.min(wait, MAX_TIMER));
+  }
+
+  private followSignal(signal: AbortSignal): void {
+    const onAbort = () => this.reject(cancelled(this.request.wanted, signal));
+    signal.addEventListener('abort', onAbort);
+    this.leaveSignal = () => signal.removeEventListener('abort', onAbort);
+  }
 
   private awaitReply(): void {
     this.replyDue = performance.now() + TRY_REPLY_LIMIT;
-    this.replyTimer = setTimeout(this.onReplyTimeout, TRY_REPLY_LIMIT);
+    this.replyTimer = setTimeout(() => this.onReplyTimeout(), TRY_REPLY_LIMIT);
   }
 
-  private readonly onReplyTimeout = (): void => {
+  private onReplyTimeout(): void {
     // If the event loop was blocked, the reply may wait in the socket.
     if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
     const { wanted } = this.request;
     this.reject(unanswered(wanted, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
-  };
-
-  private readonly onAbort = (): void =>
-    this.reject(cancelled(this.request.wanted, this.request.signal!));
+  }
 
   private end(): boolean {
     if (this.over) return false;
     this.over = true;
     clearTimeout(this.timer);
     clearTimeout(this.replyTimer);
-    this.request.signal?.removeEventListener('abort', this.onAbort);
+    this.leaveSignal?.();
     this.onOver?.();
-    this.onEnd(this);
+    this.queue.leave(this);
     return true;
   }
 }

@@ -20,8 +20,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'const creating = session.create(',
-        replace: 'const creating = (await client.session({ signal })).create(',
+        search: ': session.create(path, data, { mode });',
+        replace: ': (await client.session({ signal })).create(path, data, { mode });',
       },
       {
         file: 'lib/recipes/internals/protected-create.ts',
@@ -106,8 +106,42 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'pzxid: stat.pzxid,',
-        replace: 'pzxid: (created.listing ?? listing).stat.pzxid,',
+        search: 'pzxid: stat.pzxid, children, written };',
+        replace: 'pzxid: (created.listing ?? listing).stat.pzxid, children, written };',
+      },
+    ],
+  },
+  {
+    name: 'takes-any-lock-as-free',
+    bug: 'The first attempt to join the queue takes the lock without a look at the nodes ahead of its own.',
+    edits: [
+      {
+        file: 'lib/recipes/internals/queue.ts',
+        search:
+          'return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;',
+        replace: 'return true;',
+      },
+    ],
+  },
+  {
+    name: 'forgets-first-create',
+    bug: 'The create of the first attempt is forgotten if the lock was not free, so its node blocks the queue.',
+    edits: [
+      {
+        file: 'lib/recipes/internals/queue.ts',
+        search: 'const own = { ...options, joined };',
+        replace: 'const own = { ...options, joined: undefined };',
+      },
+    ],
+  },
+  {
+    name: 'keeps-node-without-waiters',
+    bug: 'A node that is granted after all its waiters have left is not deleted.',
+    edits: [
+      {
+        file: 'lib/recipes/internals/local-queue.ts',
+        search: 'for (const node of rest) void session.guaranteedDelete(node);',
+        replace: '',
       },
     ],
   },
@@ -128,8 +162,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/waiter.ts',
-        search: 'else if (wait !== Infinity) this.timer',
-        replace: 'else if (wait > MAX_TIMER && wait !== Infinity) this.timer',
+        search: 'else if (wait !== Infinity) this.startTimer',
+        replace: 'else if (wait > MAX_TIMER && wait !== Infinity) this.startTimer',
       },
     ],
   },

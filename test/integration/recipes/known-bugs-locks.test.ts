@@ -264,14 +264,17 @@ describe.each(exclusive.slice(0, 2))('$name', ({ make }) => {
   it('deletes its own node before it queues again, if a listing is too old to contain the node', async () => {
     const path = server.path('old-listing');
     const client = await connect();
-    const session = await client.session();
-    // As from a leader that was deposed, and does not know it yet.
+    const session = (await client.session()) as LiveSession;
+    const createAndList = session.createAndList.bind(session);
     await client.ensureContainers(path);
-    const { stat } = await client.children(path);
-    const listing = vi.spyOn(session, 'children').mockResolvedValueOnce({
-      children: [],
-      stat,
-    } as never);
+    const listing = vi
+      .spyOn(session, 'createAndList')
+      .mockImplementationOnce((parent, name, data, done) =>
+        createAndList(parent, name, data, (error, created, listed) => {
+          // As from a leader that was deposed, and does not know it yet.
+          done(error, created, { ...listed!, children: [] });
+        }),
+      );
     const lease = await make(client, path).acquire({ wait: 10_000 });
     expect(listing).toHaveBeenCalled();
     expect(await nodesUnder(client, path)).toHaveLength(1);
@@ -374,8 +377,15 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
   /** Acquires, and drops all replies from the first create of its node on. */
   async function acquireUnanswered(link: Link, client: ZkClient, other: ZkClient, path: string) {
     await other.ensureContainers(path + held);
-    const { create } = LiveSession.prototype;
+    const { create, createAndList } = LiveSession.prototype;
     let deafened = false;
+    const first = vi.spyOn(LiveSession.prototype, 'createAndList').mockImplementation(function (
+      this: LiveSession,
+      ...args: Parameters<typeof createAndList>
+    ) {
+      deafened = true;
+      void link.deafen().then(() => createAndList.apply(this, args));
+    });
     const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
       this: LiveSession,
       ...args: Parameters<typeof create>
@@ -389,6 +399,7 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     const controller = new AbortController();
     const acquiring = make(client, path).acquire({ signal: controller.signal });
     await untilNodes(other, path + held, nodes);
+    first.mockRestore();
     creating.mockRestore();
     return { acquiring, controller };
   }

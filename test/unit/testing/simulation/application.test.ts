@@ -127,8 +127,8 @@ describe('recipes in simulated processes', () => {
               }
               await client.close();
             });
-            // close() has scheduled callbacks for the next turn.
-            await world.sleep(1);
+            // close() has scheduled callbacks for the next turn, and a timer of 50 ms may serve later holders.
+            await world.sleep(51);
             expect([...process.timers]).toEqual([]);
           }),
         );
