@@ -1,11 +1,11 @@
-import { ALL_OURS, OURS } from './limits.mjs';
+import { ALL_OURS, OURS, RAW_WIRE } from './limits.mjs';
 
 /** The number of callers; there may be more keys than callers. */
 export const CALLERS = 64;
 const COUNTS = [1, 10, 100, 1_000, 10_000];
 const ZOOKEEPER_LOCKS = [...ALL_OURS, 'curator', 'kazoo'];
 const LOCKS = [...ZOOKEEPER_LOCKS, 'redlock'];
-const ALL = [...LOCKS, 'raw'];
+const ALL = [...LOCKS, 'raw', RAW_WIRE];
 
 /** A case in which many callers contend for one key, with a prober. */
 const hot = (name, title, callers, more) => ({

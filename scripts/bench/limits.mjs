@@ -1,5 +1,7 @@
 export const OURS = 'ours (native)';
 export const ALL_OURS = [OURS, 'ours (wire)', 'ours (embedded)'];
+/** The requests of a lock without the lock, over the wire transport. */
+export const RAW_WIRE = 'raw (wire)';
 /** The systems of this library that are compared with the peers, by their transport. */
 export const TRANSPORTS = { native: OURS, wire: 'ours (wire)' };
 

@@ -233,6 +233,9 @@ function combine(results, seconds, probes) {
       ) ?? null,
     p99: total === 0 ? null : worst('p99'),
     longestWait: worst('longestWait'),
+    ...(results.every(({ processor }) => processor !== undefined) && {
+      cpu: results.reduce((sum, { processor }) => sum + processor, 0) / total,
+    }),
     ...(shares.length > 1 && { shares: shares.map((share) => share / total) }),
     ...(probes && {
       prober: {

@@ -1,6 +1,8 @@
 import { percentile } from '../percentile.js';
+import { RAW_WIRE } from './limits.mjs';
+
 /** What the systems of this library are compared with. */
-export const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
+export const PEERS = ['curator', 'redlock', 'kazoo', 'raw', RAW_WIRE];
 
 /** Returns the rows of a case: medians over the repetitions, and the longest of the waits. */
 export function summarize(runs) {
@@ -44,7 +46,7 @@ function numbersOf(runs) {
   const column = (name) => runs.map((run) => run[name]).filter((value) => value !== null);
   const middle = (name) => rounded(median(column(name)));
   const [first] = runs;
-  const extra = ['bytesPerWaiter', 'withLock', 'overhead'].filter((name) => name in first);
+  const extra = ['bytesPerWaiter', 'withLock', 'overhead', 'cpu'].filter((name) => name in first);
   const speeds = column('opsPerSecond');
   return {
     opsPerSecond: middle('opsPerSecond'),

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
 import { CURATOR_JARS, missingJar } from '../faults/jars.mjs';
 import { hasReal } from '../faults/real-server.mjs';
-import { OURS } from './limits.mjs';
+import { OURS, RAW_WIRE } from './limits.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
 
@@ -56,6 +56,12 @@ const SYSTEMS = {
     prober: false,
     missing: withZooKeeper ? !withNative && 'no package zookeeper' : 'no ZooKeeper',
     command: (address) => node('raw.mjs', address),
+  },
+  [RAW_WIRE]: {
+    server: 'zookeeper',
+    prober: false,
+    missing: !withZooKeeper && 'no ZooKeeper',
+    command: (address) => node('raw-wire.mjs', address),
   },
 };
 

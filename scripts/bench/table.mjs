@@ -42,7 +42,7 @@ export function printCase({ name, title }, rows, ratios) {
 }
 
 /** Describes the results that only some rows have. */
-export function remarksOf({ shares, bytesPerWaiter, withLock, overhead, series = [] }) {
+export function remarksOf({ shares, bytesPerWaiter, withLock, overhead, cpu, series = [] }) {
   const remarks = series.map(
     ({ count, opsPerSecond, p50 }) =>
       `${number(count)}: ${number(opsPerSecond)}/s, ${number(1000 / opsPerSecond)} ms each, p50 ${number(p50)} ms`,
@@ -51,6 +51,7 @@ export function remarksOf({ shares, bytesPerWaiter, withLock, overhead, series =
     const percent = shares.map((share) => `${(100 * share).toFixed(1)} %`);
     remarks.push(`share of each process: ${percent.join(', ')}`);
   }
+  if (cpu !== undefined) remarks.push(`${number(cpu)} µs of processor time for a cycle`);
   if (bytesPerWaiter !== undefined) {
     remarks.push(`${number((10_000 * bytesPerWaiter) / 2 ** 20)} MB for 10,000 waiters`);
   }

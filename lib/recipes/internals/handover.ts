@@ -47,13 +47,6 @@ export interface HandoverSpec {
   hasContenders(children: readonly string[]): boolean;
 }
 
-/** The callers of this process: a LocalQueue. */
-interface HandoverQueue {
-  readonly waiters: FifoSet<Waiter<Grant>>;
-  /** Called once, when the state is `closed`. */
-  onClosed(): void;
-}
-
 export class Handover extends Ownership {
   state: 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed' = 'held';
   /** When the lock was granted to this process. */
@@ -84,12 +77,13 @@ export class Handover extends Ownership {
    * Grants the lock to the first waiter, and to all waiters if the lock is shared.
    *
    * @param request the request for which the znode was created
+   * @param queue a LocalQueue. Its `onClosed` is called once, when the state is `closed`
    */
   constructor(
     private readonly spec: HandoverSpec,
     position: QueuePosition,
     request: Request,
-    private readonly queue: HandoverQueue,
+    private readonly queue: { readonly waiters: FifoSet<Waiter<Grant>>; onClosed(): void },
   ) {
     super(spec.client, spec.recipe, spec.path, position);
     const { data, linger } = request;

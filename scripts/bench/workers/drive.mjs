@@ -10,6 +10,7 @@ import { Samples } from './samples.mjs';
  */
 export async function drive(cycle, { callers, keys = 1, pace = 0, zipf = 0, from, until }) {
   const draw = zipf > 0 ? zipfKeys(keys, zipf) : undefined;
+  const processorTime = measureProcessor(from, until);
   const cycles = new Samples();
   const waits = new Samples();
   let longestWait = 0;
@@ -32,11 +33,21 @@ export async function drive(cycle, { callers, keys = 1, pace = 0, zipf = 0, from
   await Promise.all(Array.from({ length: callers }, (_, caller) => call(caller)));
   return {
     shares: [cycles.length],
+    processor: await processorTime,
     p50: cycles.percentile(0.5),
     p99: cycles.percentile(0.99),
     waitP50: waits.percentile(0.5),
     longestWait,
   };
+}
+
+/** Resolves with the microseconds of processor time that this process uses between two times. */
+async function measureProcessor(from, until) {
+  await delay(Math.max(0, from - now()));
+  const before = process.cpuUsage();
+  await delay(until - now());
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
 }
 
 /** Returns a function that draws a key: key n with a probability in proportion to (n + 1) to the power of -exponent. */

@@ -1,0 +1,45 @@
+// raw-wire.mjs <connect string>: the requests of the fastest possible lock, sent by the wire transport of this library: a
+// create and a listing in one round trip, then a delete. It is no lock.
+import { randomUUID } from 'node:crypto';
+import { connectWire } from '../../../dist/client/transport/wire-transport.js';
+import { now } from '../clock.js';
+import { drive, loadOf } from './drive.mjs';
+import { serve } from './serve.mjs';
+
+const EPHEMERAL_SEQUENTIAL = 3;
+const NOTHING = Buffer.alloc(0);
+
+const [label] = process.argv.slice(2)[0].split(',');
+const [ip, port] = label.split(':');
+const transport = await connectWire()({
+  address: { ip, port: Number(port), label },
+  sessionTimeout: 30_000,
+  authInfo: [],
+  signal: new AbortController().signal,
+  listener: { onWatch() {}, onDown: (reason) => console.error(`the connection is ${reason}`) },
+});
+
+serve({
+  async run({ path, ...parameters }) {
+    const load = loadOf(parameters);
+    return drive(async (key) => {
+      const parent = `${path}/${key}`;
+      const [node] = await Promise.all([
+        answer((done) => {
+          const name = `${parent}/_c_${randomUUID()}-lock-`;
+          transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, done);
+        }),
+        answer((done) => transport.children(parent, false, done)),
+      ]);
+      const granted = now();
+      await answer((done) => transport.delete(node, -1, done));
+      return granted;
+    }, load);
+  },
+});
+
+function answer(send) {
+  return new Promise((resolve, reject) => {
+    send((code, result) => (code === 0 ? resolve(result) : reject(new Error(`error ${code}`))));
+  });
+}
