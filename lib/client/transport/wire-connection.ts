@@ -250,7 +250,7 @@ export class WireConnection {
     // with the connection.
     const result = code === ErrorCode.ok ? read?.(from) : undefined;
     this.#pending.shift();
-    if (type === OpCode.create && path !== undefined) this.#known.created(path, code);
+    if (path !== undefined && type !== OpCode.delete) this.#known.created(type, path, code);
     reply(code, result);
   }
 

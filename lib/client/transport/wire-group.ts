@@ -20,7 +20,7 @@ import type { Reply } from './transport.js';
  *                                                repeating ────────────────────┘
  *                                      the replies to the reads behind it have arrived
  *
- * Behind the group, in the same turn, follow reads, and creates in directories that may be missing. All other requests
+ * Behind the group, in the same turn, follow reads, and creates that may well fail. All other requests
  * wait while a group is under way, so that the order of a session's requests does not depend on whether a group fails.
  * A group that failed changed nothing: its requests, and then the reads behind it, are sent again one by one. A read
  * behind a create must see it.
@@ -41,7 +41,7 @@ export interface WireRequest {
   readonly write: (to: Writer) => void;
   /** Reads the body of a reply without an error; absent if its content is not needed. */
   readonly read: ((from: Reader) => unknown) | undefined;
-  /** The path of a create of a node, or of a delete; absent for other requests. */
+  /** The path of a create or a delete; absent for other requests. */
   readonly path?: string | undefined;
   /** The bytes of data of a create. */
   readonly bytes?: number;
@@ -57,8 +57,8 @@ const MAY_FOLLOW = new Set<number>([
 ]);
 
 /**
- * The directories in which this connection has created a node. A create in another directory travels alone: the
- * directory may be missing, which would fail the whole group.
+ * The directories that exist, as far as this connection knows. A create in another directory travels alone: the directory
+ * may be missing, which would fail the whole group. So does the create of a container, which often exists already.
  */
 export class KnownDirectories {
   readonly #directories = new Set<string>();
@@ -68,10 +68,16 @@ export class KnownDirectories {
   }
 
   /** Takes note of the outcome of a create. */
-  created(path: string, code: number): void {
+  created(type: number, path: string, code: number): void {
     const directory = parentOf(path);
+    const isContainer = type === OpCode.createContainer;
     if (code === ErrorCode.noNode) this.#directories.delete(directory);
-    if (code !== ErrorCode.ok || this.#directories.has(directory)) return;
+    else if (code === ErrorCode.ok) this.#add(isContainer ? path : directory);
+    else if (code === ErrorCode.nodeExists && isContainer) this.#add(path);
+  }
+
+  #add(directory: string): void {
+    if (this.#directories.has(directory)) return;
     this.#directories.add(directory);
     if (this.#directories.size <= MAX_DIRECTORIES) return;
     const [oldest] = this.#directories;
@@ -92,7 +98,9 @@ export function takeGroup(
   for (const request of queue) {
     const { type, path } = request;
     if (path === undefined ? !MAY_FOLLOW.has(type) : group.length === MAX_REQUESTS) break;
-    if (path === undefined || (type === OpCode.create && !known.has(path))) behind.push(request);
+    const mayFail =
+      type === OpCode.createContainer || (type === OpCode.create && !known.has(path!));
+    if (path === undefined || mayFail) behind.push(request);
     else {
       bytes += OVERHEAD + 3 * path.length + (request.bytes ?? 0);
       if (bytes > MAX_BYTES) break;

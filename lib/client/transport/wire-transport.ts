@@ -106,9 +106,8 @@ class WireTransport implements Transport {
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    const isContainer = flags === CreateFlag.container;
     return this.#connection.request({
-      type: isContainer ? OpCode.createContainer : OpCode.create,
+      type: flags === CreateFlag.container ? OpCode.createContainer : OpCode.create,
       reply: reply as Reply<unknown>,
       write: (to) => {
         to.text(path);
@@ -117,7 +116,7 @@ class WireTransport implements Transport {
         to.int(flags);
       },
       read: (from) => from.text(),
-      path: isContainer ? undefined : path,
+      path,
       bytes: data.length,
     });
   }
