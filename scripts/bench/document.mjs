@@ -86,7 +86,7 @@ function bodyOf({ cases, ratios, setting, remarks }, specs) {
       `![${name}](performance/${name}.svg)`,
       '',
     ]),
-    '## Ratios',
+    '### Ratios',
     '',
     "Operations per second of this library, over each transport, ÷ the peer's.",
     '',
@@ -123,7 +123,7 @@ function sectionOf({ name, title }, rows) {
     'Prober longest',
   ];
   return [
-    `## \`${name}\`: ${title}`,
+    `### \`${name}\`: ${title}`,
     '',
     ...tableOf(
       head,

@@ -1,18 +1,34 @@
 import { setImmediate } from 'node:timers/promises';
+import { ProcessState } from '../../client/process-state.js';
 
 /** The most grants, and the most milliseconds, for which a lock stays in one process while other processes wait. */
 const MAX_GRANTS = 512;
 const MAX_TIME = 10;
 
-/** Milliseconds for which a lock is handed over before it yields to the event loop, for timers and replies. */
+/** Milliseconds for which locks are handed over before the process yields to the event loop, for timers and replies. */
 const MAX_SLICE = 0.5;
+
+/** The time until the handovers of all locks of this process must yield to the event loop. */
+class Slice {
+  private end: number | undefined;
+  private yielding: Promise<void> | undefined;
+
+  /** Returns undefined while the time lasts; otherwise resolves after the event loop has run. */
+  untilYielded(): Promise<void> | undefined {
+    const now = performance.now();
+    if (this.end === undefined) {
+      this.end = now + MAX_SLICE;
+      this.yielding = setImmediate().then(() => (this.end = undefined));
+    }
+    return now < this.end ? undefined : this.yielding;
+  }
+}
+
+const slice = new ProcessState(() => new Slice());
 
 /** Limits how long the callers of one process hand a lock over to each other. */
 export class HandoverBudget {
   private grants = 0;
-  /** When the handovers must yield to the event loop. */
-  private sliceEnds: number | undefined;
-  private yielding: Promise<void> | undefined;
 
   /** @param since when the lock was granted, by `performance.now()` */
   constructor(private since: number) {}
@@ -24,12 +40,7 @@ export class HandoverBudget {
 
   /** Returns undefined while the lock may be handed over; otherwise resolves after the event loop has run. */
   untilYielded(): Promise<void> | undefined {
-    const now = performance.now();
-    if (this.sliceEnds === undefined) {
-      this.sliceEnds = now + MAX_SLICE;
-      this.yielding = setImmediate().then(() => (this.sliceEnds = undefined));
-    }
-    return now < this.sliceEnds ? undefined : this.yielding;
+    return slice.current.untilYielded();
   }
 
   count(): void {

@@ -7,7 +7,8 @@ import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import type { NodeData } from './node-data.js';
 import type { QueueSpec } from './node-names.js';
-import { type BlockingNode, type Joined, joinQueue, type QueuePosition, Tries } from './queue.js';
+import { type BlockingNode, type Joined, joinQueue, type QueuePosition } from './queue.js';
+import { Tries } from './tries.js';
 import {
   busy,
   cancelled,

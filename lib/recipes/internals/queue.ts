@@ -5,7 +5,6 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { abortable } from '../../client/sleep.js';
 import { connectedSession } from '../../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -17,6 +16,7 @@ import {
   uniqueId,
 } from './protected-create.js';
 import { assertSameSession, retryRead } from './session-retry.js';
+import type { Tries } from './tries.js';
 
 /*
  * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
@@ -28,50 +28,6 @@ import { assertSameSession, retryRead } from './session-retry.js';
  *
  * Whenever the wait ends in another way, the znode is deleted.
  */
-
-/** An acquire with `wait: 0`: a Waiter. */
-interface Try {
-  /** @param why a sentence about the holder */
-  blocked(why?: string): void;
-  blockedBriefly(): void;
-}
-
-/**
- * The tries (acquires with `wait: 0`) that wait for one znode of this process. A listing of the queue decides only about
- * tries that started before it was requested.
- */
-export class Tries {
-  /** The number of the latest try. Read it before the queue is listed. */
-  latest = 0;
-  private numbered: { readonly waiter: Try; readonly number: number }[] = [];
-  private onTry: (() => void) | undefined;
-
-  get size(): number {
-    return this.numbered.length;
-  }
-
-  add(waiter: Try): void {
-    this.numbered.push({ waiter, number: ++this.latest });
-    this.onTry?.();
-  }
-
-  delete(waiter: Try): void {
-    this.numbered = this.numbered.filter((each) => each.waiter !== waiter);
-  }
-
-  /** Returns the tries up to a number. */
-  upTo(latest: number): Try[] {
-    return this.numbered.filter(({ number }) => number <= latest).map(({ waiter }) => waiter);
-  }
-
-  /** Resolves when a try with a higher number begins. */
-  after(latest: number): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.latest > latest) resolve();
-      else this.onTry = resolve;
-    });
-  }
-}
 
 /** The znode just ahead of our own. */
 export interface BlockingNode {
@@ -222,7 +178,7 @@ async function waitInSession(
   };
   try {
     const own = freshNode(spec, created.name);
-    for (let listing: Listing = created.listing ?? (await list()); ; listing = await list()) {
+    for (let listing: Listing = created.listing ?? (await list()); ;) {
       signal.throwIfAborted();
       const { children, stat } = listing;
       // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
@@ -235,15 +191,17 @@ async function waitInSession(
         const aheadPath = `${parent}/${ahead.name}`;
         const isFirst = spec.nodeAhead(queue, ahead) === undefined;
         const blocker = { path: aheadPath, isFirst, client, session, signal, onAhead };
-        await untilChange(blocker, tries, latestTry);
+        listing = await listAfterChange(blocker, tries, latestTry, list);
       } else if (written?.pending) {
         // From here on only the holder writes the znode.
         await written.pending;
+        listing = await list();
       } else if (session.trusted) {
         return { session, nodes: [path], pzxid: stat.pzxid, children, written };
       } else {
         // A pause may have outlived the session after the reply.
         await assertSameSession(client, session, signal);
+        listing = await list();
       }
     }
   } catch (error) {
@@ -266,14 +224,15 @@ interface Blocker {
 }
 
 /**
- * Resolves when the znode ahead may be gone, or when a try begins after the listing. Refuses the tries that began
- * before the listing, unless the znode ahead may linger: then each of them waits for a short time.
+ * Lists the queue again when the znode ahead may be gone, or when a try begins after the last listing. Refuses the tries
+ * that began before it, unless the znode ahead may linger: then each of them waits for a short time.
  */
-async function untilChange(
+async function listAfterChange(
   { path, isFirst, client, session, signal, onAhead }: Blocker,
   tries: Tries | undefined,
   latestTry: number,
-): Promise<void> {
+  list: () => Promise<Listing>,
+): Promise<Listing> {
   try {
     const early = tries?.upTo(latestTry) ?? [];
     if (early.length > 0) {
@@ -292,12 +251,31 @@ async function untilChange(
     const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
       onAhead?.({ path, data, stat, isFirst }, session);
-      const changes = tries ? [watch.fired, tries.after(latestTry)] : [watch.fired];
-      await abortable(Promise.race(changes), signal);
+      await firstOf(tries ? [watch.fired, tries.after(latestTry)] : [watch.fired], signal);
     } finally {
       watch.remove();
     }
   } catch (error) {
     if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
   }
+  return list();
+}
+
+/**
+ * Resolves with the first of some promises that never reject. Takes fewer microtasks than `Promise.race`: the listing of
+ * the next holder must not be sent after the create with which the last holder queues again, or it waits for that write.
+ *
+ * @throws the reason of `signal`
+ */
+function firstOf(changes: readonly Promise<unknown>[], signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const onChange = () => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    };
+    for (const change of changes) void change.then(onChange);
+  });
 }

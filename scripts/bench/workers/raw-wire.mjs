@@ -8,16 +8,19 @@ import { serve } from './serve.mjs';
 
 const EPHEMERAL_SEQUENTIAL = 3;
 const NOTHING = Buffer.alloc(0);
+const SESSION_TIMEOUT = 30_000;
 
 const [label] = process.argv.slice(2)[0].split(',');
 const [ip, port] = label.split(':');
 const transport = await connectWire()({
   address: { ip, port: Number(port), label },
-  sessionTimeout: 30_000,
+  sessionTimeout: SESSION_TIMEOUT,
   authInfo: [],
   signal: new AbortController().signal,
   listener: { onWatch() {}, onDown: (reason) => console.error(`the connection is ${reason}`) },
 });
+// Other systems take their turns for longer than the session timeout.
+setInterval(() => transport.sync('/', () => {}), SESSION_TIMEOUT / 3);
 
 serve({
   async run({ path, ...parameters }) {
@@ -27,7 +30,7 @@ serve({
       const [node] = await Promise.all([
         answer((done) => {
           const name = `${parent}/_c_${randomUUID()}-lock-`;
-          transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, done);
+          return transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, done);
         }),
         answer((done) => transport.children(parent, false, done)),
       ]);
@@ -40,6 +43,10 @@ serve({
 
 function answer(send) {
   return new Promise((resolve, reject) => {
-    send((code, result) => (code === 0 ? resolve(result) : reject(new Error(`error ${code}`))));
+    const isSent = send((code, result) => {
+      if (code === 0) resolve(result);
+      else reject(new Error(`error ${code}`));
+    });
+    if (!isSent) reject(new Error('the connection is lost'));
   });
 }
