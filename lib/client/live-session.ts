@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
 import { BadOptionError, type CoordinationError } from './errors.js';
 import { ManagedSession } from './managed-session.js';
@@ -50,20 +51,26 @@ export class LiveSession extends ManagedSession implements Session {
    * Creates an ephemeral sequential znode, and lists its parent behind it, in one round trip. For a lock that is free,
    * one callback costs less than the promises of two operations.
    *
-   * @param name what precedes the sequence number
+   * @param name the name of the znode without its sequence number
    * @param done called once with the error of the create, or the path of the znode and the listing, if it succeeded
    */
   createAndList(parent: string, name: string, data: Uint8Array, done: CreatedAndListed): void {
-    const content = checkData(data);
-    const full = checkRequest(this.chroot, `${parent}/${name}`, content);
+    let content: Buffer;
+    let full: string;
+    try {
+      content = checkData(data);
+      full = checkRequest(this.chroot, `${parent}/${name}`, content);
+    } catch (error) {
+      return void setImmediate(done, error as BadOptionError);
+    }
     let replies = 0;
     let failure: CoordinationError | undefined;
     let created: string | undefined;
     let listed: Listing | undefined;
-    const transport = this.begin('create', parent, done);
+    const transport = this.addPending('create', parent, done);
     if (!transport) return;
     const onReply = () => {
-      if (++replies === 2 && this.finish(done)) done(failure, created, listed);
+      if (++replies === 2 && this.removePending(done)) done(failure, created, listed);
     };
     const onCreated = this.deadline.extendedBy<string>((code, result) => {
       if (code === ErrorCode.ok) created = result!.slice(this.chroot.length);
@@ -74,10 +81,10 @@ export class LiveSession extends ManagedSession implements Session {
       listed = listing;
       onReply();
     };
-    const isSent =
-      transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, onCreated) &&
-      transport.children(this.chroot + parent, false, onListed);
-    if (!isSent && this.finish(done)) rejectSoon('create', parent, done);
+    if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, onCreated)) {
+      // If the listing was not sent, the reply to the create still counts.
+      if (!transport.children(this.chroot + parent, false, onListed)) onReply();
+    } else if (this.removePending(done)) rejectSoon('create', parent, done);
   }
 
   async delete(path: string, version = -1): Promise<void> {

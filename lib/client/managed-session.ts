@@ -11,7 +11,7 @@ import { GuaranteedDeletes } from './guaranteed-deletes.js';
 import { repliesWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
-import { type Done, PendingRequests, rejectSoon } from './pending-requests.js';
+import { type OnFailure, PendingRequests, rejectSoon } from './pending-requests.js';
 import { replyError } from './reply-errors.js';
 import { type Instant, instant, SessionDeadline } from './session-deadline.js';
 import type {
@@ -211,20 +211,21 @@ export abstract class ManagedSession {
     convert: (result: T) => R = (result) => result as never,
   ): Promise<R> {
     return new Promise((resolve, reject) => {
-      const transport = this.begin(operation, path, reject);
+      const transport = this.addPending(operation, path, reject);
       if (!transport) return;
       const settle: Reply<T> = (code, result) => {
-        if (!this.finish(reject)) return;
+        if (!this.removePending(reject)) return;
         if (code === ErrorCode.ok) resolve(convert(result!));
         else reject(replyError(code, operation, path));
       };
       const reply = answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle;
-      if (!send(transport, reply) && this.finish(reject)) rejectSoon(operation, path, reject);
+      if (!send(transport, reply) && this.removePending(reject))
+        rejectSoon(operation, path, reject);
     });
   }
 
   /** Returns the connection for a request. Without one, `done` is called with the reason. */
-  protected begin(operation: string, path: string, done: Done): Transport | undefined {
+  protected addPending(operation: string, path: string, done: OnFailure): Transport | undefined {
     // No request is sent after the deadline.
     if (!this.alive) return void done(this.#end);
     if (this.#transport) this.#pending.add(done);
@@ -233,7 +234,7 @@ export abstract class ManagedSession {
   }
 
   /** Ends a request. Returns false if the end of the session or of its connection has already called `done`. */
-  protected finish(done: Done): boolean {
+  protected removePending(done: OnFailure): boolean {
     return this.#pending.delete(done);
   }
 

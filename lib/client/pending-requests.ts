@@ -1,23 +1,23 @@
 import { setImmediate } from 'node:timers';
 import { ConnectionError, type CoordinationError } from './errors.js';
 
-/** Called once if a request gets no reply. */
-export type Done = (reason: CoordinationError | undefined) => void;
+/** Rejects a request that will get no reply. */
+export type OnFailure = (reason: CoordinationError | undefined) => void;
 
 /** The requests of a session that have no reply. */
 export class PendingRequests {
-  readonly #callbacks = new Set<Done>();
+  readonly #callbacks = new Set<OnFailure>();
 
-  add(done: Done): void {
+  add(done: OnFailure): void {
     this.#callbacks.add(done);
   }
 
   /** Removes a request that has its reply. Returns false if `takeAll` has removed it before. */
-  delete(done: Done): boolean {
+  delete(done: OnFailure): boolean {
     return this.#callbacks.delete(done);
   }
 
-  takeAll(): Done[] {
+  takeAll(): OnFailure[] {
     const taken = [...this.#callbacks];
     this.#callbacks.clear();
     return taken;
@@ -28,6 +28,6 @@ export class PendingRequests {
  * Rejects a request that was not sent, in the next turn of the event loop. A caller that retries at once would otherwise
  * keep that turn, in which the client learns of a broken connection, from ever running.
  */
-export function rejectSoon(operation: string, path: string, done: Done): void {
+export function rejectSoon(operation: string, path: string, done: OnFailure): void {
   setImmediate(done, new ConnectionError(`${operation} ${path}: not connected to any server`));
 }

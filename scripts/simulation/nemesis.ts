@@ -76,6 +76,8 @@ export class Nemesis {
           this.#resume(member.name, process);
         };
       case 'block':
+        // A paused process would run it after the pause, later than the checks of the properties allow for.
+        if (process.paused) return noop;
         void process.run(() => {
           process.block(until - from);
           this.workload.checkHeldLeases(member);

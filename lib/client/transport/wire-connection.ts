@@ -14,13 +14,8 @@ import {
   Xid,
 } from '../../protocol/index.js';
 import type { NodeEvent } from './transport.js';
-import {
-  KnownDirectories,
-  readGroup,
-  takeGroup,
-  type WireRequest,
-  writeGroup,
-} from './wire-group.js';
+import { type Frame, RequestQueue } from './request-queue.js';
+import { Group, readGroup, type WireRequest, writeGroup } from './wire-group.js';
 import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
 
 /** Bytes. ZooKeeper does not limit the list of a znode's children; this limit protects the memory from a broken peer. */
@@ -28,6 +23,12 @@ const MAX_REPLY = 256 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;
 /** How long a server may take to confirm the end of a session, milliseconds. */
 const CLOSE_LIMIT = 1000;
+/**
+ * A session sends one more group for each millisecond of the round trip, at most {@link MAX_GROUPS}. Without latency, one
+ * group at a time is the fastest: meanwhile the next one becomes larger.
+ */
+const ROUND_TRIP_OF_GROUP = 1;
+const MAX_GROUPS = 64;
 
 /** A bidirectional stream of bytes: the part of a socket that the wire transport uses. */
 export interface ByteStream {
@@ -49,19 +50,13 @@ interface WireEvents {
   down(cause: Error | undefined): void;
 }
 
-/** A frame that was sent and has no reply: a request, or a group. */
-interface Pending {
+/** A frame that has no reply yet. */
+interface Pending extends Frame {
   readonly xid: number;
-  readonly sent: WireRequest | readonly WireRequest[];
-}
-
-/** The group under way, see wire-group.ts. */
-interface Group {
-  readonly requests: readonly WireRequest[];
-  /** The reads behind it, whose replies have not arrived. */
-  readonly reads: Set<WireRequest>;
-  /** If it failed: the requests that will be sent again. */
-  repeats: WireRequest[] | undefined;
+  /** When it was sent, by `performance.now()`. */
+  readonly sentAt: number;
+  /** Whether the group that it depends on has failed, so that it was sent again. */
+  isRepeated?: boolean;
 }
 
 /**
@@ -77,13 +72,11 @@ export class WireConnection {
   lastZxid = 0;
   readonly #splitter = new FrameSplitter(MAX_REPLY);
   readonly #writer = new Writer();
-  /** The requests that were not sent yet. */
-  #queue: WireRequest[] = [];
+  readonly #queue = new RequestQueue();
   /** What was sent and has no reply, in its order. */
   #pending: Pending[] = [];
-  #group: Group | undefined;
-  #knowsMulti = true;
-  readonly #known = new KnownDirectories();
+  /** The shortest time from a request to its reply, milliseconds. */
+  #roundTrip: number | undefined;
   #xid = 0;
   #connected = false;
   #state: 'open' | 'closing' | 'over' = 'open';
@@ -120,12 +113,17 @@ export class WireConnection {
   /** Sends a request. Returns false if it will never be sent; its `reply` is then never called. */
   request(request: WireRequest): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
-    this.#queue.push(request);
+    // It concerns no node, and keeps the session alive: it does not wait behind other requests.
+    if (request.type === OpCode.sync) this.#send({ sent: request });
+    else this.#queue.add(request);
     this.#flushSoon();
     return true;
   }
 
-  /** Closes the session, then the stream. Resolves to whether the server has confirmed it. */
+  /**
+   * Closes the session, then the stream. Requests that were not sent fail. Resolves to whether the server has confirmed
+   * it.
+   */
   async close(): Promise<boolean> {
     const confirmed = await new Promise<boolean>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_LIMIT, false);
@@ -133,10 +131,15 @@ export class WireConnection {
         clearTimeout(timer);
         resolve(code === ErrorCode.ok);
       };
-      const write = () => {};
-      if (!this.request({ type: OpCode.closeSession, reply: settle, write, read: undefined })) {
-        settle(ErrorCode.connectionLoss);
-      } else this.#state = 'closing';
+      if (this.#state !== 'open' || this.stream.destroyed) return settle(ErrorCode.connectionLoss);
+      this.#state = 'closing';
+      const request = { type: OpCode.closeSession, reply: settle, write() {}, read: undefined };
+      const unsent = this.#queue.takeAll();
+      this.#send({ sent: request });
+      this.#flushSoon();
+      setImmediate(() => {
+        for (const { reply } of unsent) reply(ErrorCode.connectionLoss, undefined);
+      });
     });
     this.drop();
     return confirmed;
@@ -173,31 +176,25 @@ export class WireConnection {
   }
 
   #sendQueue(): void {
-    if (this.#group || this.#queue.length === 0) return;
-    const taken = this.#knowsMulti ? takeGroup(this.#queue, this.#known) : undefined;
-    if (taken) {
-      const { group: requests, behind } = taken;
-      const reads = new Set(behind.filter(({ path }) => path === undefined));
-      this.#group = { requests, reads, repeats: undefined };
-      this.#send(OpCode.multi, requests);
-      for (const request of behind) this.#send(request.type, request);
-    } else {
-      const queue = this.#queue;
-      this.#queue = [];
-      for (const request of queue) this.#send(request.type, request);
-    }
+    if (this.#queue.isEmpty) return;
+    const latency = Math.floor((this.#roundTrip ?? 0) / ROUND_TRIP_OF_GROUP);
+    for (const frame of this.#queue.take(Math.min(1 + latency, MAX_GROUPS))) this.#send(frame);
   }
 
-  #send(type: number, sent: WireRequest | readonly WireRequest[]): void {
+  #send({ sent, dependsOn }: Frame): void {
     const xid = (this.#xid = this.#xid === LAST_XID ? 1 : this.#xid + 1);
     const to = this.#writer;
     const frame = to.beginFrame();
     to.int(xid);
-    to.int(type);
-    if ('write' in sent) sent.write(to);
-    else writeGroup(sent, to);
+    if (sent instanceof Group) {
+      to.int(OpCode.multi);
+      writeGroup(sent, to);
+    } else {
+      to.int(sent.type);
+      sent.write(to);
+    }
     to.endFrame(frame);
-    this.#pending.push({ xid, sent });
+    this.#pending.push({ xid, sent, dependsOn, sentAt: performance.now() });
   }
 
   #onData(chunk: Buffer): void {
@@ -232,56 +229,59 @@ export class WireConnection {
     if (next?.xid !== xid) {
       throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
+    const roundTrip = performance.now() - next.sentAt;
+    this.#roundTrip = Math.min(this.#roundTrip ?? roundTrip, roundTrip);
     const { sent } = next;
-    if ('write' in sent) this.#onReply(sent, code, from);
-    else this.#onGroupReply(sent, code, from);
+    if (next.isRepeated) this.#pending.shift();
+    else if (sent instanceof Group) this.#onGroupReply(sent, code, from);
+    else this.#onReply(sent, code, from);
   }
 
-  #onReply(request: WireRequest, code: number, from: Reader): void {
-    const { type, path, read, reply } = request;
-    const group = this.#group;
-    if (group?.repeats && group.reads.delete(request)) {
-      this.#pending.shift();
-      group.repeats.push(request);
-      if (group.reads.size === 0) this.#repeat(group.repeats);
-      return;
-    }
+  #onReply({ type, path, read, reply }: WireRequest, code: number, from: Reader): void {
     // Read before the request leaves the queue: if the reply is malformed, the request fails together
     // with the connection.
     const result = code === ErrorCode.ok ? read?.(from) : undefined;
     this.#pending.shift();
-    if (path !== undefined && type !== OpCode.delete) this.#known.created(type, path, code);
+    if (path !== undefined && (type === OpCode.create || type === OpCode.createContainer)) {
+      this.#queue.recordCreate(type, path, code);
+    }
     reply(code, result);
   }
 
-  #onGroupReply(requests: readonly WireRequest[], code: number, from: Reader): void {
-    const group = this.#group!;
-    const results = code === ErrorCode.ok ? readGroup(requests, from) : undefined;
+  #onGroupReply(group: Group, code: number, from: Reader): void {
+    const results = code === ErrorCode.ok ? readGroup(group, from) : undefined;
     this.#pending.shift();
-    if (!results) {
-      if (code === ErrorCode.unimplemented) this.#knowsMulti = false;
-      group.repeats = [...requests];
-      if (group.reads.size === 0) this.#repeat(group.repeats);
-      return;
+    this.#queue.ended(group);
+    if (!this.#queue.isEmpty) this.#flushSoon();
+    if (results) {
+      group.requests.forEach(({ reply }, i) => reply(ErrorCode.ok, results[i]));
+    } else {
+      if (code === ErrorCode.unimplemented) this.#queue.knowsMulti = false;
+      this.#repeat(group);
     }
-    this.#group = undefined;
-    if (this.#queue.length > 0) this.#flushSoon();
-    requests.forEach(({ reply }, i) => reply(ErrorCode.ok, results[i]));
   }
 
-  /** Sends the requests of a group that failed, and the reads behind it, one by one. */
-  #repeat(requests: readonly WireRequest[]): void {
-    this.#group = undefined;
-    for (const request of requests) this.#send(request.type, request);
-    this.#flushSoon();
+  /** Sends the requests of a group that failed, and the reads that depend on it, one by one. */
+  #repeat(group: Group): void {
+    const requests = [...group.requests];
+    for (const pending of this.#pending) {
+      if (pending.dependsOn !== group || pending.isRepeated) continue;
+      pending.isRepeated = true;
+      requests.push(pending.sent as WireRequest);
+    }
+    if (this.#state === 'open') {
+      for (const sent of requests) this.#send({ sent });
+      this.#flushSoon();
+    } else {
+      for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
+    }
   }
 
   #failPending(): void {
-    const unanswered = this.#pending.flatMap(({ sent }) => sent);
-    const requests = [...(this.#group?.repeats ?? []), ...unanswered, ...this.#queue];
-    this.#group = undefined;
+    const sent = this.#pending.filter(({ isRepeated }) => !isRepeated);
+    const unanswered = sent.flatMap(({ sent }) => (sent instanceof Group ? sent.requests : sent));
+    const requests = [...unanswered, ...this.#queue.takeAll()];
     this.#pending = [];
-    this.#queue = [];
     for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
   }
 }

@@ -11,24 +11,23 @@ import type { Reply } from './transport.js';
 
 /*
  * Group commit: creates and deletes that wait to be sent travel in one `multi`, which is one transaction and one
- * proposal to the quorum.
+ * proposal to the quorum. request-queue.ts decides which of them travel together.
  *
  *           two or more creates and deletes wait              it succeeded
  *     idle ───────────────────────────────────▶ under way ──────────────────▶ idle
- *                                                   │ it failed                ▲
- *                                                   ▼                          │
- *                                                repeating ────────────────────┘
- *                                      the replies to the reads behind it have arrived
+ *                                                   │                          ▲
+ *                                                   │ it failed                │
+ *                                                   └──────────────────────────┘
+ *                                                     its requests, and the reads that depend on it,
+ *                                                     are sent again one by one
  *
- * Behind the group, in the same turn, follow reads, and creates that may well fail. All other requests
- * wait while a group is under way, so that the order of a session's requests does not depend on whether a group fails.
- * A group that failed changed nothing: its requests, and then the reads behind it, are sent again one by one. A read
- * behind a create must see it.
+ * A failed `multi` changes nothing. The reads that follow a group are sent with it. If it fails, the client ignores their
+ * replies and sends them again after the requests of the group: a read must see every create requested before it.
  */
 
 /** The limits of one group. The server refuses a request above `jute.maxbuffer`, by default one mebibyte. */
 const MAX_REQUESTS = 128;
-const MAX_BYTES = 256 * 1024;
+const MAX_BYTES = 32 * 1024;
 /** A generous bound of the bytes of a request in addition to its path and data. */
 const OVERHEAD = 128;
 const MAX_DIRECTORIES = 10_000;
@@ -41,20 +40,30 @@ export interface WireRequest {
   readonly write: (to: Writer) => void;
   /** Reads the body of a reply without an error; absent if its content is not needed. */
   readonly read: ((from: Reader) => unknown) | undefined;
-  /** The path of a create or a delete; absent for other requests. */
+  /** The node that it reads, creates, changes or deletes; absent if it concerns none. */
   readonly path?: string | undefined;
   /** The bytes of data of a create. */
   readonly bytes?: number;
 }
 
-/** Requests that may be sent behind a group that contains later creates and deletes. */
-const MAY_FOLLOW = new Set<number>([
-  OpCode.getData,
-  OpCode.exists,
-  OpCode.getChildren2,
-  OpCode.sync,
-  OpCode.removeWatches,
-]);
+/** Creates and deletes that travel in one `multi`. */
+export class Group {
+  readonly requests: WireRequest[] = [];
+  /** The nodes that it creates or deletes, and their parents. */
+  readonly paths = new Set<string>();
+  #bytes = 0;
+
+  /** Returns false if the request would exceed the limits of a group. The first request never does. */
+  add(request: WireRequest, path: string): boolean {
+    const bytes = OVERHEAD + 3 * path.length + (request.bytes ?? 0);
+    const { length } = this.requests;
+    if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;
+    this.#bytes += bytes;
+    this.requests.push(request);
+    this.paths.add(path).add(parentOf(path));
+    return true;
+  }
+}
 
 /**
  * The directories that exist, as far as this connection knows. A create in another directory travels alone: the directory
@@ -67,8 +76,8 @@ export class KnownDirectories {
     return this.#directories.has(parentOf(path));
   }
 
-  /** Takes note of the outcome of a create. */
-  created(type: number, path: string, code: number): void {
+  /** Records the result code of a create. */
+  recordCreate(type: number, path: string, code: number): void {
     const directory = parentOf(path);
     const isContainer = type === OpCode.createContainer;
     if (code === ErrorCode.noNode) this.#directories.delete(directory);
@@ -85,43 +94,8 @@ export class KnownDirectories {
   }
 }
 
-/** Takes the requests of the next group from the queue, with those that follow it; undefined if there is no group. */
-export function takeGroup(
-  queue: WireRequest[],
-  known: KnownDirectories,
-): { group: WireRequest[]; behind: WireRequest[] } | undefined {
-  if (!hasTwo(queue)) return undefined;
-  const group: WireRequest[] = [];
-  const behind: WireRequest[] = [];
-  let bytes = 0;
-  let taken = 0;
-  for (const request of queue) {
-    const { type, path } = request;
-    if (path === undefined ? !MAY_FOLLOW.has(type) : group.length === MAX_REQUESTS) break;
-    const mayFail =
-      type === OpCode.createContainer || (type === OpCode.create && !known.has(path!));
-    if (path === undefined || mayFail) behind.push(request);
-    else {
-      bytes += OVERHEAD + 3 * path.length + (request.bytes ?? 0);
-      if (bytes > MAX_BYTES) break;
-      group.push(request);
-    }
-    taken++;
-  }
-  if (group.length < 2) return undefined;
-  queue.splice(0, taken);
-  return { group, behind };
-}
-
-/** Whether a queue has at least two creates and deletes. Most have not, and need no lists. */
-function hasTwo(queue: readonly WireRequest[]): boolean {
-  let count = 0;
-  for (const { path } of queue) if (path !== undefined && ++count === 2) return true;
-  return false;
-}
-
-export function writeGroup(group: readonly WireRequest[], to: Writer): void {
-  for (const { type, write } of group) {
+export function writeGroup({ requests }: Group, to: Writer): void {
+  for (const { type, write } of requests) {
     MultiHeader.write({ type, done: false, err: -1 }, to);
     write(to);
   }
@@ -129,9 +103,9 @@ export function writeGroup(group: readonly WireRequest[], to: Writer): void {
 }
 
 /** Returns the results of the requests; undefined if the group failed. */
-export function readGroup(group: readonly WireRequest[], from: Reader): unknown[] | undefined {
+export function readGroup({ requests }: Group, from: Reader): unknown[] | undefined {
   const results: unknown[] = [];
-  for (const { type, read } of group) {
+  for (const { type, read } of requests) {
     const header = MultiHeader.read(from);
     if (header.type === ERROR_RESULT) return undefined;
     if (header.type !== type) throw new ProtocolError(`a result of type ${header.type} in a multi`);
@@ -140,4 +114,6 @@ export function readGroup(group: readonly WireRequest[], from: Reader): unknown[
   return results;
 }
 
-const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'));
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/';
+}

@@ -145,6 +145,7 @@ class WireTransport implements Transport {
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
     return this.#request(
       OpCode.setData,
+      path,
       reply,
       (to) => {
         to.text(path);
@@ -171,11 +172,11 @@ class WireTransport implements Transport {
   }
 
   sync(path: string, reply: Reply<void>): boolean {
-    return this.#request(OpCode.sync, reply, (to) => to.text(path));
+    return this.#request(OpCode.sync, undefined, reply, (to) => to.text(path));
   }
 
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
-    return this.#request(OpCode.setACL, reply, (to) => {
+    return this.#request(OpCode.setACL, path, reply, (to) => {
       to.text(path);
       to.vector(acl.map(toRecord), writeAcl);
       to.int(version);
@@ -183,7 +184,7 @@ class WireTransport implements Transport {
   }
 
   removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
-    return this.#request(OpCode.removeWatches, reply, (to) => {
+    return this.#request(OpCode.removeWatches, path, reply, (to) => {
       to.text(path);
       to.int(WatcherType[kind]);
     });
@@ -203,11 +204,12 @@ class WireTransport implements Transport {
 
   #request<T>(
     type: number,
+    path: string | undefined,
     reply: Reply<T>,
     write: (to: Writer) => void,
     read?: (from: Reader) => T,
   ): boolean {
-    return this.#connection.request({ type, reply: reply as Reply<unknown>, write, read });
+    return this.#connection.request({ type, path, reply: reply as Reply<unknown>, write, read });
   }
 
   #read<T>(
@@ -219,6 +221,7 @@ class WireTransport implements Transport {
   ): boolean {
     return this.#request(
       type,
+      path,
       reply,
       (to) => {
         to.text(path);

@@ -13,7 +13,7 @@ class Slice {
   private end: number | undefined;
   private yielding: Promise<void> | undefined;
 
-  /** Returns undefined while the time lasts; otherwise resolves after the event loop has run. */
+  /** Returns undefined if time is left in this turn of the event loop; otherwise a promise that resolves in the next one. */
   untilYielded(): Promise<void> | undefined {
     const now = performance.now();
     if (this.end === undefined) {

@@ -7,7 +7,7 @@ import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import type { NodeData } from './node-data.js';
 import type { QueueSpec } from './node-names.js';
-import { type BlockingNode, type Joined, joinQueue, type QueuePosition } from './queue.js';
+import { type BlockingNode, type FirstAttempt, joinQueue, type QueuePosition } from './queue.js';
 import { Tries } from './tries.js';
 import {
   busy,
@@ -48,7 +48,7 @@ export interface AcquireContext {
   /** Aborts when the first waiter does not want this any more. */
   readonly signal: AbortSignal;
   readonly tries: Tries;
-  readonly joined: Joined | undefined;
+  readonly firstAttempt: FirstAttempt | undefined;
   onBlocked(node: NodeData): void;
   onAhead(node: BlockingNode, session: Session): string | undefined;
 }
@@ -150,15 +150,15 @@ export class LocalQueue {
         queue,
         request.data,
         this.tries.latest,
-        // Outlives its caller and must not count as a holder of the caller's locks, as in the other cases.
+        // The acquisition outlives its caller, so it must not inherit the leases of the caller's call chain.
         (position) => runDetached(() => this.handOut(position, request)),
-        (joined) => runDetached(() => void this.acquireNodes(first, joined)),
+        (firstAttempt) => runDetached(() => void this.acquireNodes(first, firstAttempt)),
       );
     if (!joins) runDetached(() => void this.acquireNodes(first));
   }
 
-  /** Acquires znodes, however long it takes. */
-  private async acquireNodes(first: Waiter<Grant>, joined?: Joined): Promise<void> {
+  /** Acquires znodes for `first`. Ends when they are granted, or when no waiter can use them. */
+  private async acquireNodes(first: Waiter<Grant>, firstAttempt?: FirstAttempt): Promise<void> {
     const { spec, tries } = this;
     const { wanted } = first.request;
     const acquiring = takeController();
@@ -168,7 +168,7 @@ export class LocalQueue {
       const position = await spec.acquire(first, {
         signal,
         tries,
-        joined,
+        firstAttempt,
         onBlocked: (node) => (this.blockedNode = node),
         onAhead: (node, session) => reportDeadHolder(spec.client, wanted, node, session),
       });

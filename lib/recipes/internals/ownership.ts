@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { ZkClient } from '../../client/index.js';
 import { ProcessState } from '../../client/process-state.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';

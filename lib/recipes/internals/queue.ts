@@ -52,11 +52,11 @@ interface QueueOptions {
   /** The tries among the callers that wait for this znode. Default: none. */
   tries?: Tries;
   /** The first attempt to join the queue, if {@link joinQueue} made it. */
-  joined?: Joined | undefined;
+  firstAttempt?: FirstAttempt | undefined;
 }
 
-/** An attempt to join a queue that did not find it free. */
-export interface Joined {
+/** The create and the listing of an attempt that did not grant the lock. */
+export interface FirstAttempt {
   readonly sent: SentCreate;
   /** The latest try when it was made. */
   readonly latestTry: number;
@@ -78,7 +78,7 @@ export interface QueuePosition {
  * Joins the queue, and grants the lock at once if it is free: the usual case, without a promise. Returns false without
  * a connection.
  *
- * @param onOther called instead of `onGranted` in any other case; {@link waitInQueue} continues from there
+ * @param onNotGranted called if the create failed, or if another znode is ahead; {@link waitInQueue} continues from there
  */
 export function joinQueue(
   client: ZkClient,
@@ -86,7 +86,7 @@ export function joinQueue(
   data: Uint8Array,
   latestTry: number,
   onGranted: (position: QueuePosition) => void,
-  onOther: (joined: Joined) => void,
+  onNotGranted: (firstAttempt: FirstAttempt) => void,
 ): boolean {
   const session = connectedSession(client);
   if (!session) return false;
@@ -97,7 +97,7 @@ export function joinQueue(
       return onGranted({ session, nodes: [path], pzxid: stat.pzxid, children });
     }
     const created = error ? Promise.reject<string>(error) : Promise.resolve(path!);
-    onOther({ sent: { session, id, created, listing }, latestTry });
+    onNotGranted({ sent: { session, id, created, listing }, latestTry });
   });
   return true;
 }
@@ -125,13 +125,13 @@ export function waitInQueue(
   spec: QueueSpec,
   options: QueueOptions,
 ): Promise<QueuePosition> {
-  let { joined } = options;
+  let { firstAttempt } = options;
   const attempt = (session: Session) => {
-    const own = { ...options, joined };
-    joined = undefined;
+    const own = { ...options, firstAttempt };
+    firstAttempt = undefined;
     return waitInSession(session, client, spec, own);
   };
-  return retryAcrossSessions(client, options.signal, attempt, joined?.sent.session);
+  return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
 }
 
 /**
@@ -163,12 +163,12 @@ async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { data, signal, onBlocked, onAhead, onNamed, tries, joined }: QueueOptions,
+  { data, signal, onBlocked, onAhead, onNamed, tries, firstAttempt }: QueueOptions,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker: suffix } = spec;
-  let latestTry = joined?.latestTry ?? tries?.latest ?? 0;
+  let latestTry = firstAttempt?.latestTry ?? tries?.latest ?? 0;
   const mode = 'ephemeral-sequential';
-  const node = { parent, suffix, data, mode, onNamed, signal, sent: joined?.sent } as const;
+  const node = { parent, suffix, data, mode, onNamed, signal, sent: firstAttempt?.sent } as const;
   const created = await protectedCreate(client, session, node);
   const path = `${parent}/${created.name}`;
   let written: NodeData | undefined;

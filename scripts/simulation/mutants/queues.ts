@@ -129,8 +129,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'const own = { ...options, joined };',
-        replace: 'const own = { ...options, joined: undefined };',
+        search: 'const own = { ...options, firstAttempt };',
+        replace: 'const own = { ...options, firstAttempt: undefined };',
       },
     ],
   },

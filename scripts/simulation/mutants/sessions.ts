@@ -51,9 +51,10 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a group of requests has failed, the client also repeats the creates that were sent behind it, although they were applied.',
     edits: [
       {
-        file: 'lib/client/transport/wire-connection.ts',
-        search: 'behind.filter(({ path }) => path === undefined)',
-        replace: 'behind',
+        file: 'lib/client/transport/request-queue.ts',
+        search: '        frames.push({ sent: request });\n      }\n      if (groupAt',
+        replace:
+          '        frames.push({ sent: request, dependsOn: groupAt < 0 ? undefined : group });\n      }\n      if (groupAt',
       },
     ],
   },
@@ -64,7 +65,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/client/transport/wire-group.ts',
         search: 'if (header.type === ERROR_RESULT) return undefined;',
-        replace: "if (header.type === ERROR_RESULT) return group.map(() => '/lost');",
+        replace: "if (header.type === ERROR_RESULT) return requests.map(() => '/lost');",
       },
     ],
   },

@@ -21,8 +21,12 @@ const request = {
   listener: { onWatch: () => {}, onDown: () => {} },
 };
 
-/** Returns a transport on a server in this process, the types of its requests in their order, and its streams. */
-async function attach() {
+/**
+ * Returns a transport on a server in this process, the types of its requests in their order, and its stream.
+ *
+ * @param latency milliseconds for which each request is delayed
+ */
+async function attach({ latency = 0 } = {}) {
   const server = new InProcessZooKeeper();
   const types: number[] = [];
   const splitter = new FrameSplitter(0x7fff_ffff);
@@ -35,7 +39,10 @@ async function attach() {
       if (!isFirst) types.push(frame.readInt32BE(4));
       isFirst = false;
     }
-    return write(bytes);
+    if (latency === 0) return write(bytes);
+    const copy = Buffer.from(bytes);
+    setTimeout(() => write(copy), latency);
+    return true;
   }) as typeof stream.write;
   const transport = await connectWire(() => stream)(request);
   cleanUps.push(async () => {
@@ -68,24 +75,77 @@ const list = async (transport: Transport, path: string) => {
 };
 
 describe('creates and deletes of one turn', () => {
-  test('travel in one multi, with the reads behind it', async () => {
+  test('travel in one multi, and the reads of the same nodes follow', async () => {
     const { transport, types } = await attach();
+    for (const path of ['/a/0', '/b/0']) await create(transport, path);
+    types.length = 0;
+    const outcomes = await Promise.all([
+      create(transport, '/a/1'),
+      list(transport, '/a'),
+      create(transport, '/b/1', Buffer.from('2')),
+      remove(transport, '/b/0'),
+      list(transport, '/b'),
+    ]);
+    expect(outcomes).toEqual([
+      { code: ok, result: '/a/1' },
+      ['0', '1'],
+      { code: ok, result: '/b/1' },
+      { code: ok, result: undefined },
+      ['1'],
+    ]);
+    expect(types).toEqual([OpCode.multi, OpCode.getChildren2, OpCode.getChildren2]);
+  });
+
+  test('pass no earlier request about the same node, its parent or its child', async () => {
+    const { transport, types } = await attach();
+    const get = (path: string) => outcome((reply) => transport.get(path, false, reply));
+    const exists = (path: string) => outcome((reply) => transport.exists(path, true, reply));
     const outcomes = await Promise.all([
       create(transport, '/one'),
       list(transport, '/'),
-      create(transport, '/two', Buffer.from('2')),
+      create(transport, '/two'),
+      get('/b'),
+      exists('/b'),
       remove(transport, '/a'),
+      remove(transport, '/b'),
       list(transport, '/'),
     ]);
-    const children = ['b', 'one', 'two', 'zookeeper'];
-    expect(outcomes).toEqual([
-      { code: ok, result: '/one' },
-      children,
-      { code: ok, result: '/two' },
-      { code: ok, result: undefined },
-      children,
+    expect(outcomes.map((one) => (Array.isArray(one) ? one : (one as Outcome).code))).toEqual([
+      ok,
+      ['a', 'b', 'one', 'zookeeper'],
+      ok,
+      ok,
+      ok,
+      ok,
+      ok,
+      ['one', 'two', 'zookeeper'],
     ]);
-    expect(types).toEqual([OpCode.multi, OpCode.getChildren2, OpCode.getChildren2]);
+    expect(types.filter((type) => type === OpCode.multi)).toHaveLength(1);
+
+    await create(transport, '/one/0');
+    const last = [
+      // The client does not know yet whether the directory /two exists.
+      create(transport, '/two/0'),
+      remove(transport, '/two/0'),
+      remove(transport, '/one/0'),
+    ];
+    expect((await Promise.all(last)).map(({ code }) => code)).toEqual([ok, ok, ok]);
+    expect(await list(transport, '/two')).toEqual([]);
+  });
+
+  test('travel in several groups at a time if the round trip is long', async () => {
+    const { transport, types, stream } = await attach({ latency: 20 });
+    for (const path of ['/a/0', '/b/0', '/c', '/c/0', '/d', '/d/0']) await create(transport, path);
+    types.length = 0;
+    const deletes: Promise<Outcome>[] = [];
+    for (const pair of ['ab', 'cd']) {
+      for (const name of pair) deletes.push(remove(transport, `/${name}/0`));
+      // In the next turn the group has been sent.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(types).toEqual([OpCode.multi, OpCode.multi]);
+    expect((await Promise.all(deletes)).map(({ code }) => code)).toEqual([ok, ok, ok, ok]);
+    stream.destroy();
   });
 
   test.each([0, 1, 2, 3, 4])(
@@ -162,15 +222,37 @@ describe('creates and deletes of one turn', () => {
     for (const { code } of await Promise.all(many)) expect(code).toBe(ok);
     expect(types).toEqual([OpCode.multi, OpCode.multi, OpCode.multi]);
     types.length = 0;
-    const large = Array.from({ length: 4 }, (_, i) =>
-      create(transport, `/l${i}`, Buffer.alloc(100_000)),
+    const large = Array.from({ length: 8 }, (_, i) =>
+      create(transport, `/l${i}`, Buffer.alloc(10_000)),
     );
     for (const { code } of await Promise.all(large)) expect(code).toBe(ok);
-    expect(types).toEqual([OpCode.multi, OpCode.multi]);
+    expect(types).toEqual([OpCode.multi, OpCode.multi, OpCode.multi]);
   });
 });
 
 describe('a request', () => {
+  test('that concerns no node does not wait', async () => {
+    const { transport, types } = await attach();
+    const group = [remove(transport, '/a'), remove(transport, '/b')];
+    await new Promise((resolve) => setImmediate(resolve));
+    const behind = [create(transport, '/a'), outcome((reply) => transport.sync('/', reply))];
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(types).toEqual([OpCode.multi, OpCode.sync]);
+    await Promise.all([...group, ...behind]);
+  });
+
+  test('that was not sent fails when the session is closed, and is not carried out', async () => {
+    const { transport, types } = await attach();
+    const group = [remove(transport, '/a'), remove(transport, '/none')];
+    await new Promise((resolve) => setImmediate(resolve));
+    const later = create(transport, '/a');
+    const closed = transport.close();
+    const codes = (await Promise.all([...group, later])).map(({ code }) => code);
+    expect(codes).toEqual([connectionLoss, connectionLoss, connectionLoss]);
+    expect(await closed).toBe(true);
+    expect(types).toEqual([OpCode.multi, OpCode.closeSession]);
+  });
+
   test('that is alone is sent as it is', async () => {
     const { transport, types } = await attach();
     await Promise.all([create(transport, '/1'), list(transport, '/')]);
