@@ -35,8 +35,8 @@ interface SessionObserver {
 }
 
 /**
- * The life cycle of a session: the connections that carry it one after the other, its deadline, whether it
- * can be trusted, and how a request is sent. LiveSession adds the operations.
+ * The life cycle of a session: the connections that carry it one after the other, its deadline, whether it can be
+ * trusted, and its pending requests. LiveSession adds the operations.
  */
 export abstract class ManagedSession {
   protected readonly watches = new WatchRegistry((kind, path) => {
@@ -224,18 +224,17 @@ export abstract class ManagedSession {
     });
   }
 
-  /** Returns the connection for a request. Without one, `done` is called with the reason. */
-  protected addPending(operation: string, path: string, done: OnFailure): Transport | undefined {
-    // No request is sent after the deadline.
-    if (!this.alive) return void done(this.#end);
-    if (this.#transport) this.#pending.add(done);
-    else rejectSoon(operation, path, done);
+  /** Returns the connection for a request. Without one, or after the deadline, `fail` is called with the reason. */
+  protected addPending(operation: string, path: string, fail: OnFailure): Transport | undefined {
+    if (!this.alive) return void fail(this.#end);
+    if (this.#transport) this.#pending.add(fail);
+    else rejectSoon(operation, path, fail);
     return this.#transport;
   }
 
-  /** Ends a request. Returns false if the end of the session or of its connection has already called `done`. */
-  protected removePending(done: OnFailure): boolean {
-    return this.#pending.delete(done);
+  /** Returns false if the end of the session or of its connection has called `fail` already. */
+  protected removePending(fail: OnFailure): boolean {
+    return this.#pending.delete(fail);
   }
 
   #adopt(transport: Transport): void {
@@ -273,7 +272,7 @@ export abstract class ManagedSession {
     const pending = this.#pending.takeAll();
     transport.destroy();
     this.#onDown('disconnected', problem);
-    for (const done of pending) done(silence);
+    for (const fail of pending) fail(silence);
   }
 
   #distrust(reason: CoordinationError): void {
@@ -294,7 +293,7 @@ export abstract class ManagedSession {
     transport?.destroy();
     this.deletes.clear();
     const pending = this.#pending.takeAll();
-    for (const done of pending) done(reason);
+    for (const fail of pending) fail(reason);
     this.observer.ended(reason, confirmed);
     this.watches.fireAll();
   }

@@ -8,13 +8,13 @@ export type OnFailure = (reason: CoordinationError | undefined) => void;
 export class PendingRequests {
   readonly #callbacks = new Set<OnFailure>();
 
-  add(done: OnFailure): void {
-    this.#callbacks.add(done);
+  add(fail: OnFailure): void {
+    this.#callbacks.add(fail);
   }
 
   /** Removes a request that has its reply. Returns false if `takeAll` has removed it before. */
-  delete(done: OnFailure): boolean {
-    return this.#callbacks.delete(done);
+  delete(fail: OnFailure): boolean {
+    return this.#callbacks.delete(fail);
   }
 
   takeAll(): OnFailure[] {
@@ -28,6 +28,6 @@ export class PendingRequests {
  * Rejects a request that was not sent, in the next turn of the event loop. A caller that retries at once would otherwise
  * keep that turn, in which the client learns of a broken connection, from ever running.
  */
-export function rejectSoon(operation: string, path: string, done: OnFailure): void {
-  setImmediate(done, new ConnectionError(`${operation} ${path}: not connected to any server`));
+export function rejectSoon(operation: string, path: string, fail: OnFailure): void {
+  setImmediate(fail, new ConnectionError(`${operation} ${path}: not connected to any server`));
 }

@@ -11,8 +11,8 @@ import type { Acl, CreateMode, Stat, Watch } from './types.js';
  * - BadOptionError: an argument is invalid; nothing was sent;
  * - ShuttingDownError: the client was closed.
  *
- * Requests are sent, and get their replies, in the order of the calls. So a create and the listing that is to
- * include the new znode can be sent together.
+ * Requests about one znode, or about a znode and its child, are carried out in the order of the calls. So a create and
+ * the listing that is to include the new znode can be sent together. Over the wire transport, others may pass each other.
  *
  * @publicApi
  */
