@@ -18,14 +18,14 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 const BUDGET = { packed: 400_000, unpacked: 2_200_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 480_000,
-  './recipes': 350_000,
+  '.': 500_000,
+  './recipes': 365_000,
   './embedded': 40_000,
-  './testing': 600_000,
-  './teaching': 300_000,
+  './testing': 625_000,
+  './teaching': 320_000,
   './opentelemetry': 32_000,
-  './terminus': 390_000,
-  './schedule': 440_000,
+  './terminus': 410_000,
+  './schedule': 465_000,
 };
 
 const failures = [];
