@@ -20,7 +20,7 @@ interface Report {
 }
 
 const OURS = { native: 'ours (native)', wire: 'ours (wire)' };
-const PEERS = ['curator', 'redlock', 'kazoo', 'raw'];
+const PEERS = ['curator', 'redlock', 'kazoo', 'raw', 'raw (wire)'];
 const BRIEFLY = ['--seconds', '1', '--repetitions', '1'];
 
 const start = (...args: string[]) => startCommand('dist-scripts/bench/main.mjs', args);
