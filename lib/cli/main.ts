@@ -1,60 +1,30 @@
 #!/usr/bin/env node
-import { BadOptionError, CoordinationError, ZkClient } from '../client/index.js';
-import { type Arguments, readArguments, USAGE, UsageError } from './arguments.js';
-import { Failure, leaders, locks, revokeLock, watch } from './commands.js';
+import { CommanderError } from 'commander';
+import { BadOptionError, CoordinationError } from '../client/index.js';
+import { ExitCode, Failure } from './exit-codes.js';
+import { makeProgram } from './program.js';
 
-const FAILED = 1;
-const USAGE_ERROR = 2;
-
-async function main(): Promise<void> {
-  const args = readArguments(process.argv.slice(2), process.env);
-  if (!args) return print(USAGE);
-  const interrupted = new AbortController();
-  const interrupt = () => interrupted.abort();
-  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
-  const client = new ZkClient(args.client);
-  interrupted.signal.addEventListener('abort', () => void client.close());
-  try {
-    await client.connect();
-    await run(client, args, interrupted.signal);
-  } catch (error) {
-    // Closing the client on a signal makes pending requests fail.
-    if (!interrupted.signal.aborted) throw error;
-  } finally {
-    await client.close();
-  }
-}
-
-function run(client: ZkClient, args: Arguments, signal: AbortSignal): Promise<void> {
-  switch (args.command) {
-    case 'locks':
-      return locks(client, args, print);
-    case 'leaders':
-      return leaders(client, args, print);
-    case 'watch':
-      return watch(client, args, print, { signal, terminal: process.stdout.isTTY });
-    case 'revoke':
-      return revokeLock(client, args, print);
-  }
-}
-
-function print(text: string): void {
-  process.stdout.write(text);
-}
+const program = makeProgram();
 
 // The reader closed the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? 0 : FAILED);
+  process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
 });
 
-main().catch((error: unknown) => {
-  if (error instanceof UsageError || error instanceof BadOptionError) {
-    process.stderr.write(`nestjs-zookeeper: ${error.message}\nTry nestjs-zookeeper --help\n`);
-    process.exitCode = USAGE_ERROR;
-    return;
-  }
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
+
+/** Prints an error. Returns the exit code. */
+function report(error: unknown): number {
+  // Commander has printed it already, with the help or a hint.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
+  const isUsage = error instanceof BadOptionError;
   const expected = error instanceof CoordinationError || error instanceof Failure;
   const message = expected ? error.message : error instanceof Error ? error.stack : String(error);
   process.stderr.write(`nestjs-zookeeper: ${message}\n`);
-  process.exitCode = FAILED;
-});
+  if (error instanceof Failure) return error.exitCode;
+  return isUsage ? ExitCode.usage : ExitCode.failed;
+}

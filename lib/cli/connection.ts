@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { type Auth, ConnectionError, type TlsOptions, ZkClient } from '../client/index.js';
+import { ExitCode, Failure, UsageError } from './exit-codes.js';
+
+/** The options of each command that talks to an ensemble. */
+export interface ConnectionOptions {
+  readonly zookeeper?: string;
+  readonly namespace?: string;
+  readonly auth?: string;
+  readonly tls?: boolean;
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** Adds these options to a command. */
+export function addConnectionOptions(command: Command): Command {
+  return command
+    .optionsGroup('Connection:')
+    .option(
+      '--zookeeper <servers>',
+      'the ensemble, host:port[,host:port…][/chroot]; default: the environment variable ZOOKEEPER',
+    )
+    .option('--namespace <name>', "as the application's option namespace")
+    .option(
+      '--auth <credentials>',
+      'digest:user:password. Other users of this machine can read the command line; the environment variable ZOOKEEPER_AUTH is safer',
+    )
+    .option('--tls', "encrypt the connection; trusts Node's certificate authorities")
+    .option('--ca <file>', 'PEM file of the authority; implies --tls')
+    .option('--cert <file>', 'PEM file of the certificate of this client; implies --tls')
+    .option('--key <file>', 'PEM file of the key of this client; implies --tls');
+}
+
+/** Returns a client for the options and the environment. It is not connected. */
+export function clientOf(options: ConnectionOptions): ZkClient {
+  const connectString = options.zookeeper ?? process.env.ZOOKEEPER;
+  if (!connectString) {
+    throw new UsageError(
+      '--zookeeper is missing: host:port[,host:port…], or the environment variable ZOOKEEPER',
+    );
+  }
+  const auth = options.auth ?? process.env.ZOOKEEPER_AUTH;
+  return new ZkClient({
+    connectString,
+    namespace: options.namespace,
+    auth: auth ? [readAuth(auth)] : undefined,
+    tls: readTls(options),
+    // The only transport with TLS. It needs no native code.
+    transport: 'wire',
+    retry: { type: 'fixed', delay: 500, maxRetries: 3 },
+  });
+}
+
+/** Connects a client. */
+export async function connect(client: ZkClient): Promise<void> {
+  try {
+    await client.connect();
+  } catch (error) {
+    if (!(error instanceof ConnectionError)) throw error;
+    throw new Failure(error.message, ExitCode.noConnection);
+  }
+}
+
+/** Reads `digest:user:password`. Errors do not contain the credentials, because errors go to logs. */
+function readAuth(auth: string): Auth {
+  const [, user, password] = /^digest:([^:]+):(.+)$/s.exec(auth) ?? [];
+  if (user === undefined || password === undefined) {
+    throw new UsageError('the credentials must be digest:user:password');
+  }
+  return { scheme: 'digest', user, password };
+}
+
+function readTls({ tls, ca, cert, key }: ConnectionOptions): TlsOptions | undefined {
+  const files = Object.entries({ ca, cert, key }).filter(([, file]) => file !== undefined);
+  if (!tls && files.length === 0) return undefined;
+  return Object.fromEntries(files.map(([name, file]) => [name, readPem(name, file!)]));
+}
+
+function readPem(option: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--${option}: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,37 @@
+/** What the command line exits with. `run` and `elect` otherwise exit with the code of their command. */
+export const ExitCode = {
+  ok: 0,
+  failed: 1,
+  /** The command line is invalid. */
+  usage: 2,
+  /** No server of the ensemble has replied. */
+  noConnection: 120,
+  /** The lock is held, and `--wait` is 0. */
+  busy: 121,
+  /** The lock was not granted within `--wait`. */
+  timedOut: 122,
+  /** The lock or the lead was lost while the command ran. */
+  lost: 123,
+  /** The command cannot be executed. */
+  notExecutable: 126,
+  notFound: 127,
+  /** 128 plus the number of the signal that ended the command. */
+  signal: 128,
+} as const;
+
+/** The command failed. The message says why; a stack trace would not help. */
+export class Failure extends Error {
+  constructor(
+    message: string,
+    readonly exitCode: number = ExitCode.failed,
+  ) {
+    super(message);
+  }
+}
+
+/** The command line is invalid, or a file that it names is not readable. */
+export class UsageError extends Failure {
+  constructor(message: string) {
+    super(message, ExitCode.usage);
+  }
+}

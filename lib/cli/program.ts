@@ -1,0 +1,18 @@
+import { Command } from 'commander';
+import { VERSION } from './version.js';
+
+/** Each file of commands adds its own to the program. */
+export type AddCommands = (program: Command) => void;
+
+/** Makes the program. Its commands throw {@link Failure} for expected failures, and CommanderError for a wrong command line. */
+export function makeProgram(...parts: readonly AddCommands[]): Command {
+  const program = new Command('nestjs-zookeeper')
+    .description('Locks for shell scripts, and who holds, waits and leads on a ZooKeeper ensemble.')
+    .version(VERSION)
+    .helpCommand('help [command]', 'show the help of a command')
+    .showSuggestionAfterError()
+    .exitOverride();
+  for (const add of parts) add(program);
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
