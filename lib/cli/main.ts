@@ -3,8 +3,9 @@ import { CommanderError } from 'commander';
 import { BadOptionError, CoordinationError } from '../client/index.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
+import { addServerCommands } from './server.js';
 
-const program = makeProgram();
+const program = makeProgram(addServerCommands);
 
 // The reader closed the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

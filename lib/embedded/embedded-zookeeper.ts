@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Faults, sessionOf } from './faults.js';
 import {
+  connectStringOf,
   type EmbeddedZooKeeperOptions,
   integer,
   parseSessionId,
@@ -57,9 +58,7 @@ export class EmbeddedZooKeeper implements AsyncDisposable {
 
   /** The connect string for clients on this machine. */
   get connectString(): string {
-    const { host, port } = this.options;
-    if (host === '0.0.0.0' || host === '::') return `127.0.0.1:${port}`;
-    return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+    return connectStringOf(this.options);
   }
 
   /** Closes every connection and ends the thread. Keeps the tree and the sessions for `restart()`. Idempotent. */

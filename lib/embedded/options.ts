@@ -114,6 +114,12 @@ export function integer(name: string, value: unknown, least: number, most: numbe
   }
 }
 
+/** Returns the connect string for clients on the machine of a server. */
+export function connectStringOf({ host, port }: Pick<ServerOptions, 'host' | 'port'>): string {
+  if (host === '0.0.0.0' || host === '::') return `127.0.0.1:${port}`;
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
 /** Parses a session id in hexadecimal, as clients and logs write it, into the number on the wire. */
 export function parseSessionId(id: string): bigint {
   const digits = typeof id === 'string' ? /^(?:0x)?([0-9a-f]{1,16})$/i.exec(id)?.[1] : undefined;

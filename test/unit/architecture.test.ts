@@ -25,7 +25,7 @@ const MAY_IMPORT = {
   module: ['tokens', 'decorators', 'services', 'recipes', 'diagnostics', 'client', 'embedded'],
   index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
   teaching: ['recipes', 'internals', 'vocabulary', 'client'],
-  cli: ['services', 'recipes', 'internals', 'vocabulary', 'client'],
+  cli: ['services', 'recipes', 'internals', 'vocabulary', 'client', 'embedded'],
   terminus: ['tokens', 'services', 'client'],
   schedule: ['decorators', 'client'],
   opentelemetry: ['diagnostics', 'client'],

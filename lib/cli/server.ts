@@ -1,0 +1,100 @@
+import { constants } from 'node:os';
+import { type Command, InvalidArgumentError } from 'commander';
+import { connectStringOf, resolveOptions } from '../embedded/options.js';
+import { ZooKeeperServer } from '../embedded/server.js';
+import { readDuration } from './durations.js';
+import { ExitCode, Failure } from './exit-codes.js';
+
+interface Options {
+  readonly port: number;
+  readonly host: string;
+  /** Milliseconds. */
+  readonly tickTime: number;
+  readonly json?: boolean;
+}
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Adds `server`. */
+export function addServerCommands(program: Command): void {
+  program
+    .command('server')
+    .summary('run a ZooKeeper server for development and CI')
+    .description(
+      'Runs a ZooKeeper server in this process, for development and CI without a JVM. ' +
+        'It is not for production: it has no replication.',
+    )
+    .option('--port <number>', 'the port; 0 chooses a free one', readPort, 2181)
+    .option(
+      '--host <address>',
+      'the address to listen on; with the default only this machine can connect',
+      readHost,
+      '127.0.0.1',
+    )
+    .option(
+      '--tick-time <duration>',
+      'sessions expire at whole ticks; the minimum session timeout is 2 ticks (default: 2s)',
+      readTickTime,
+    )
+    .option('--json', 'print one line of JSON: host, port, connectString')
+    .action(runServer);
+}
+
+/** Resolves when a signal has stopped the server. A second signal ends the process at once. */
+async function runServer({ json, port, host, tickTime = 2_000 }: Options): Promise<void> {
+  const server = new ZooKeeperServer(resolveOptions({ port, host, tickTime }));
+  const stopped = stopSignal();
+  const address = { host, port: await listen(server) };
+  const connectString = connectStringOf(address);
+  const started = json
+    ? JSON.stringify({ ...address, connectString })
+    : `ZooKeeper protocol on ${host}:${address.port} — connectString: '${connectString}'
+Its locks: npx nestjs-zookeeper locks --zookeeper ${connectString}
+Not for production: one process without replication. It loses its znodes when it stops.`;
+  process.stdout.write(`${started}\n`);
+  await stopped;
+  await server.close();
+}
+
+async function listen(server: ZooKeeperServer): Promise<number> {
+  const { host, port } = server.options;
+  try {
+    return await server.listen();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRINUSE') throw new Failure(`cannot listen on ${host}: ${message}`);
+    throw new Failure(
+      `port ${port} of ${host} is in use: choose another one with --port; 0 chooses a free one`,
+    );
+  }
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let isStopping = false;
+    for (const signal of STOP_SIGNALS) {
+      process.on(signal, () => {
+        if (isStopping) process.exit(ExitCode.signal + constants.signals[signal]);
+        isStopping = true;
+        resolve();
+      });
+    }
+  });
+}
+
+function readPort(text: string): number {
+  const port = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (!(port <= 65_535)) throw new InvalidArgumentError('It must be a port, from 0 to 65535.');
+  return port;
+}
+
+function readHost(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must be an address to listen on.');
+  return text;
+}
+
+function readTickTime(text: string): number {
+  const tickTime = readDuration(text);
+  if (Number.isInteger(tickTime) && tickTime >= 10 && tickTime <= 60_000) return tickTime;
+  throw new InvalidArgumentError('It must be whole milliseconds, from 10ms to 1m.');
+}

@@ -1,0 +1,95 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { ZkClient } from 'nestjs-zookeeper';
+import { Mutex } from 'nestjs-zookeeper/recipes';
+import { RawClient } from '../support/raw-client.js';
+import { useServerCommand } from '../support/server-command.js';
+
+const start = useServerCommand();
+
+describe('nestjs-zookeeper server', () => {
+  it('prints how to connect, and that it is not for production', async () => {
+    const server = start('--port', '0');
+    await once(server.child.stdout!, 'data');
+    server.child.kill('SIGTERM');
+    const { code, stdout, stderr } = await server.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const [, port] = /^ZooKeeper protocol on 127\.0\.0\.1:(\d+) — /.exec(stdout)!;
+    expect(stdout.split('\n')).toEqual([
+      `ZooKeeper protocol on 127.0.0.1:${port} — connectString: '127.0.0.1:${port}'`,
+      `Its locks: npx nestjs-zookeeper locks --zookeeper 127.0.0.1:${port}`,
+      'Not for production: one process without replication. It loses its znodes when it stops.',
+      '',
+    ]);
+  });
+
+  it('prints one line of JSON with --json, and serves locks', async () => {
+    const server = start('--port', '0', '--json');
+    const { port, ...address } = await server.started;
+    expect(address).toEqual({ host: '127.0.0.1', connectString: `127.0.0.1:${port}` });
+    const client = new ZkClient({ connectString: address.connectString, transport: 'wire' });
+    await client.connect();
+    await using lease = await new Mutex(client, '/locks/a').acquire();
+    expect(lease.held).toBe(true);
+    await lease.release();
+    await client.close();
+    server.child.kill('SIGINT');
+    expect(await server.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('has ticks of 2 seconds, or of --tick-time', async () => {
+    const servers = [
+      start('--port', '0', '--json'),
+      start('--port', '0', '--json', '--tick-time', '100ms'),
+    ];
+    const timeouts = servers.map(async ({ started }) => {
+      const client = await RawClient.connect({ port: (await started).port, timeout: 1 });
+      return client.session.timeout;
+    });
+    expect(await Promise.all(timeouts)).toEqual([4_000, 200]);
+  });
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    '%s closes the connections and ends it with exit code 0',
+    async (signal) => {
+      const server = start('--port', '0', '--json');
+      const client = await RawClient.connect({ port: (await server.started).port });
+      server.child.kill(signal);
+      expect(await server.ended).toMatchObject({ code: 0, signal: null, stderr: '' });
+      await client.closed;
+    },
+  );
+
+  it('reports a port that is in use in one line', async () => {
+    const other = net.createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as net.AddressInfo;
+    expect(await start('--port', String(port)).ended).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: `nestjs-zookeeper: port ${port} of 127.0.0.1 is in use: choose another one with --port; 0 chooses a free one\n`,
+    });
+    other.close();
+  });
+
+  it('reports an address on which it cannot listen', async () => {
+    const { code, stderr } = await start('--host', '192.0.2.1').ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^nestjs-zookeeper: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL.*\n$/,
+    );
+  });
+
+  it.each([
+    ['--port', '70000', 'a port, from 0 to 65535'],
+    ['--port', '2181x', 'a port, from 0 to 65535'],
+    ['--host', '', 'an address'],
+    ['--tick-time', '9ms', 'from 10ms to 1m'],
+    ['--tick-time', '20', 'a duration such as'],
+  ])('refuses %s %j', async (option, value, reason) => {
+    const { code, stdout, stderr } = await start(option, value).ended;
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    for (const part of [option, `'${value}'`, reason]) expect(stderr).toContain(part);
+  });
+});
