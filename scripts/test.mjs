@@ -52,6 +52,9 @@ add(['java', 'javac'], CURATOR_JARS, 'interop', 'the tests beside Apache Curator
 if (CHROMIUM) projects.push('browser');
 else
   leftOut.push('the tests of the live page (missing here: Chromium; CHROMIUM names its program)');
+if (!runs('zsh', '--version')) {
+  leftOut.push('the completion in zsh (missing here: zsh)');
+}
 if (process.env.CI && leftOut.length > 0) {
   console.error(`CI has to run everything, but would leave out ${leftOut.join('; ')}.`);
   process.exit(1);
@@ -126,9 +129,9 @@ function add(programs, jars, project, what) {
   } else leftOut.push(`${what} (missing here: ${missing.join(', ')})`);
 }
 
-function runs(program) {
+function runs(program, option = '-version') {
   try {
-    execFileSync(program, ['-version'], { stdio: 'ignore' });
+    execFileSync(program, [option], { stdio: 'ignore' });
     return true;
   } catch {
     return false;

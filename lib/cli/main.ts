@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
 import { BadOptionError, CoordinationError } from '../client/index.js';
+import { addCompletionCommand } from './completion.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
 import { addServerCommands } from './server.js';
 
-const program = makeProgram(addServerCommands);
+const program = makeProgram(addServerCommands, addCompletionCommand);
 
 // The reader closed the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

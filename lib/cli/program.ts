@@ -11,6 +11,9 @@ export function makeProgram(...parts: readonly AddCommands[]): Command {
     .version(VERSION)
     .helpCommand('help [command]', 'show the help of a command')
     .showSuggestionAfterError()
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, 'nestjs-zookeeper: ')),
+    })
     .exitOverride();
   for (const add of parts) add(program);
   for (const command of program.commands) command.exitOverride();
