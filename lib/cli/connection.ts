@@ -1,6 +1,12 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { type Auth, ConnectionError, type TlsOptions, ZkClient } from '../client/index.js';
+import {
+  type Auth,
+  ConnectionError,
+  type TlsOptions,
+  ZkClient,
+  type ZkClientOptions,
+} from '../client/index.js';
 import { ExitCode, Failure, UsageError } from './exit-codes.js';
 
 /** The options of each command that talks to an ensemble. */
@@ -34,7 +40,10 @@ export function addConnectionOptions(command: Command): Command {
 }
 
 /** Returns a client for the options and the environment. It is not connected. */
-export function clientOf(options: ConnectionOptions): ZkClient {
+export function clientOf(
+  options: ConnectionOptions,
+  more: Pick<ZkClientOptions, 'sessionTimeout' | 'retry'> = {},
+): ZkClient {
   const connectString = options.zookeeper ?? process.env.ZOOKEEPER;
   if (!connectString) {
     throw new UsageError(
@@ -50,6 +59,7 @@ export function clientOf(options: ConnectionOptions): ZkClient {
     // The only transport with TLS. It needs no native code.
     transport: 'wire',
     retry: { type: 'fixed', delay: 500, maxRetries: 3 },
+    ...more,
   });
 }
 

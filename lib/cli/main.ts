@@ -2,11 +2,18 @@
 import { CommanderError } from 'commander';
 import { BadOptionError, CoordinationError } from '../client/index.js';
 import { addCompletionCommand } from './completion.js';
+import { addElectCommand } from './elect.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
+import { addRunCommand } from './run.js';
 import { addServerCommands } from './server.js';
 
-const program = makeProgram(addServerCommands, addCompletionCommand);
+const program = makeProgram(
+  addRunCommand,
+  addElectCommand,
+  addServerCommands,
+  addCompletionCommand,
+);
 
 // The reader closed the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

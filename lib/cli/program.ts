@@ -14,6 +14,8 @@ export function makeProgram(...parts: readonly AddCommands[]): Command {
     .configureOutput({
       outputError: (text, write) => write(text.replace(/^error: /, 'nestjs-zookeeper: ')),
     })
+    // The options after the command of `run` are its own.
+    .enablePositionalOptions()
     .exitOverride();
   for (const add of parts) add(program);
   for (const command of program.commands) command.exitOverride();

@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, write } from 'node:fs';
+import { constants } from 'node:os';
+import { isRunning } from '../client/process-state.js';
+import { sleep } from '../client/sleep.js';
+import { ExitCode, Failure } from './exit-codes.js';
+
+/*
+ * Without a controlling terminal, as under cron, systemd or CI, a command gets its own process group, as under `timeout`.
+ * Signals are sent to the group, so that they reach the children of a shell too.
+ *
+ * At a terminal, the command stays in the process group of this process, as under `flock` and npm. In a group of its own
+ * it could not ask for a password, and Ctrl-Z would not stop it. The terminal itself sends the signals of its keys to
+ * every process of the group, so this process does not send them again. Signals reach the command, not its children.
+ */
+
+/** Exit code, or the signal that ended a command. */
+export type Ending = number | NodeJS.Signals;
+
+/** The signals that are passed on to a command. */
+export const PASSED_SIGNALS = [
+  'SIGINT',
+  'SIGTERM',
+  'SIGHUP',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGWINCH',
+] as const satisfies NodeJS.Signals[];
+
+/** The signals that a terminal sends to every process of the group in its foreground. */
+const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGWINCH'];
+
+/** Milliseconds between two checks whether a process group still runs. Only the kernel knows all of its processes. */
+const CHECK_INTERVAL = 50;
+
+/**
+ * Ends the command $1 when this process was killed. The kernel closes the pipe to the standard input then. $2 is the
+ * number of seconds between SIGTERM and SIGKILL.
+ */
+const WATCHDOG = `
+trap '' HUP INT QUIT TERM
+read -r _
+kill -s TERM -- "$1"
+while [ "$2" -gt 0 ] && kill -s 0 -- "$1"; do
+  sleep 1
+  set -- "$1" $(($2 - 1))
+done
+kill -s KILL -- "$1"
+`;
+
+/** A command that runs as a child process with the standard streams of this process. */
+export class ChildCommand {
+  /**
+   * Resolves when the command has ended. If a signal has ended it, this includes the rest of its process group.
+   * Rejects with a {@link Failure} if the command cannot be executed.
+   */
+  readonly ended: Promise<Ending>;
+  private readonly ownGroup = process.platform !== 'win32' && !hasTerminal();
+  private readonly child: ChildProcess;
+  private exited = false;
+  private stopping: Promise<void> | undefined;
+
+  /**
+   * @param env added to the environment of this process
+   * @param grace milliseconds between SIGTERM and SIGKILL
+   */
+  constructor(
+    [file, ...args]: readonly string[],
+    env: Readonly<Record<string, string>>,
+    private readonly grace: number,
+  ) {
+    this.child = spawn(file!, args, {
+      stdio: 'inherit',
+      detached: this.ownGroup,
+      env: { ...process.env, ...env },
+    });
+    this.ended = this.untilEnded(file!);
+  }
+
+  /** Passes a signal on that this process has received. */
+  pass(signal: NodeJS.Signals): void {
+    if (this.ownGroup || !TERMINAL_SIGNALS.includes(signal)) this.send(signal);
+  }
+
+  /** Sends SIGTERM, and SIGKILL to what still runs after the grace. Resolves when SIGKILL was sent or nothing runs. */
+  stop(): Promise<void> {
+    return (this.stopping ??= this.terminate());
+  }
+
+  private async untilEnded(file: string): Promise<Ending> {
+    const exit = once(this.child, 'exit');
+    const watchdog = this.child.pid ? this.startWatchdog() : undefined;
+    try {
+      const [code, signal] = (await exit) as [number, null] | [null, NodeJS.Signals];
+      this.exited = true;
+      // A shell that a signal has ended did not wait for its children.
+      if (signal !== null || this.stopping) await this.stop();
+      return signal ?? code;
+    } catch (error) {
+      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      throw missing
+        ? new Failure(`${file}: command not found`, ExitCode.notFound)
+        : new Failure(
+            `${file} cannot be executed: ${(error as Error).message}`,
+            ExitCode.notExecutable,
+          );
+    } finally {
+      watchdog?.kill('SIGKILL');
+    }
+  }
+
+  private async terminate(): Promise<void> {
+    this.send('SIGTERM');
+    const deadline = performance.now() + this.grace;
+    while (this.runs && performance.now() < deadline) await sleep(CHECK_INTERVAL, { ref: true });
+    this.send('SIGKILL');
+  }
+
+  /** The process id, negative for a process group. */
+  private get target(): number {
+    return this.ownGroup ? -this.child.pid! : this.child.pid!;
+  }
+
+  private get runs(): boolean {
+    // Another process may have the id of a process that has ended. The id of a group is in use until the group is empty.
+    return (this.ownGroup || !this.exited) && isRunning(this.target);
+  }
+
+  private send(signal: NodeJS.Signals): void {
+    if (!this.runs) return;
+    try {
+      process.kill(this.target, signal);
+    } catch {
+      // It has ended, or it runs under another user. Then this process can only wait for it.
+    }
+  }
+
+  private startWatchdog(): ChildProcess {
+    const seconds = String(Math.ceil(this.grace / 1000));
+    const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', String(this.target), seconds], {
+      cwd: '/',
+      // What kills the process group of this process does not reach the watchdog.
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    // On a machine without a shell, the command outlives a kill of this process.
+    watchdog.on('error', () => {});
+    watchdog.stdin!.on('error', () => {});
+    return watchdog;
+  }
+}
+
+/**
+ * Writes a line to the standard error. It does not use `process.stderr`: that would make a pipe non-blocking for the
+ * command too, and a full pipe would block the event loop, so that the session ends.
+ */
+export function note(text: string): void {
+  // The terminal may be closed.
+  write(2, `nestjs-zookeeper: ${text}\n`, () => {});
+}
+
+/** Makes this process exit as its command did. */
+export function exitAs(ending: Ending): void {
+  if (typeof ending === 'number') {
+    process.exitCode = ending;
+    return;
+  }
+  process.exitCode = ExitCode.signal + constants.signals[ending];
+  // A shell ends its script at Ctrl-C only if the signal has ended the program in the foreground.
+  if (ending === 'SIGINT') process.kill(process.pid, ending);
+}
+
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}

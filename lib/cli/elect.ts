@@ -1,0 +1,83 @@
+import type { Command } from 'commander';
+import type { ZkClient } from '../client/index.js';
+import { sleep } from '../client/sleep.js';
+import { checkPath } from '../client/validation.js';
+import { LeaderLatch } from '../recipes/index.js';
+import { checkKey, electionPath } from '../services/keys.js';
+import { exitAs, type Ending, note } from './child-process.js';
+import { addConnectionOptions } from './connection.js';
+import { showDuration } from './durations.js';
+import {
+  addCommandOptions,
+  type CommandOptions,
+  supervise,
+  type Supervisor,
+} from './supervisor.js';
+
+interface ElectOptions extends CommandOptions {
+  readonly election: string;
+  readonly id?: string;
+  readonly restart?: boolean;
+}
+
+/** The bounds of the pause before a restart, milliseconds. A command that has run for longer than the upper one resets the pause. */
+const MIN_PAUSE = 1000;
+const MAX_PAUSE = 30_000;
+
+/** Adds the command `elect`. */
+export function addElectCommand(program: Command): void {
+  const command = program
+    .command('elect')
+    .description('run a command while this process leads an election')
+    .argument('<command...>', 'the command and its arguments, after --')
+    .requiredOption(
+      '--election <name>',
+      'the election: a name, or a znode if it starts with a slash',
+    )
+    .option('--id <id>', 'the name of this participant (default: host name and process id)')
+    .option('--restart', 'restart a command that has ended, after 1s to 30s')
+    .passThroughOptions()
+    .action(async (argv: string[], options: ElectOptions) => {
+      exitAs(await supervise(options, (...parts) => runLeading(argv, options, ...parts)));
+    });
+  addConnectionOptions(addCommandOptions(command));
+}
+
+async function runLeading(
+  argv: readonly string[],
+  options: ElectOptions,
+  client: ZkClient,
+  supervisor: Supervisor,
+): Promise<Ending> {
+  const { election: key, id, restart } = options;
+  checkKey(key, '--election');
+  const path = key.startsWith('/')
+    ? checkPath(key, '--election')
+    : electionPath(client.namespace, key);
+  const onError = (error: unknown) => note((error as Error).message);
+  const latch = new LeaderLatch(client, path, { key, id, onError });
+  latch.start();
+  try {
+    for (let pause = MIN_PAUSE; ;) {
+      const term = await latch.await({ signal: supervisor.cancelled });
+      if (supervisor.ending) return supervisor.ending;
+      const env = {
+        ZK_FENCING_TOKEN: String(term.fencingToken),
+        ZK_ELECTION: key,
+        ZK_LEADER_PATH: path,
+      };
+      const since = performance.now();
+      const ending = await supervisor.run(argv, env, term);
+      if (ending === undefined) continue;
+      if (!restart || supervisor.ending) return ending;
+      if (performance.now() - since > MAX_PAUSE) pause = MIN_PAUSE;
+      note(`the command has ended with ${ending}; it starts again in ${showDuration(pause)}`);
+      const signals = [supervisor.cancelled, term.signal];
+      // The next wait for the lead checks both signals.
+      await sleep(pause, { signals, ref: true }).catch(() => {});
+      pause = Math.min(2 * pause, MAX_PAUSE);
+    }
+  } finally {
+    await latch.close();
+  }
+}

@@ -1,0 +1,142 @@
+import { basename } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { ConnectionError, type ZkClient } from '../client/index.js';
+import { sleep } from '../client/sleep.js';
+import { checkPath } from '../client/validation.js';
+import {
+  type Lease,
+  type Lock,
+  LockBusyError,
+  LockTimeoutError,
+  Mutex,
+  ReadLock,
+  Semaphore,
+  WriteLock,
+} from '../recipes/index.js';
+import { checkKey, lockPath, semaphorePath } from '../services/keys.js';
+import { exitAs, type Ending } from './child-process.js';
+import { addConnectionOptions } from './connection.js';
+import { readDuration } from './durations.js';
+import { ExitCode, Failure } from './exit-codes.js';
+import {
+  addCommandOptions,
+  type CommandOptions,
+  supervise,
+  type Supervisor,
+} from './supervisor.js';
+
+interface RunOptions extends CommandOptions {
+  readonly lock: string;
+  readonly wait?: number;
+  readonly semaphore?: number;
+  readonly read?: boolean;
+  readonly write?: boolean;
+  readonly holdAtLeast?: number;
+  readonly holdAtMost?: number;
+}
+
+/** Adds the command `run`. */
+export function addRunCommand(program: Command): void {
+  const command = program
+    .command('run')
+    .description('run a command while holding a lock')
+    .argument('<command...>', 'the command and its arguments, after --')
+    .requiredOption('--lock <key>', 'the lock: a key, or a znode if it starts with a slash')
+    .option(
+      '--wait <duration>',
+      'wait at most this long; 0 does not wait (default: no limit)',
+      readDuration,
+    )
+    .addOption(
+      new Option('--semaphore <permits>', 'acquire one of this number of permits')
+        .argParser(readPermits)
+        .conflicts(['read', 'write']),
+    )
+    .addOption(new Option('--read', 'share the lock with other readers').conflicts('write'))
+    .option('--write', 'exclude readers and writers')
+    .option(
+      '--hold-at-least <duration>',
+      'keep the lock for this long, even if the command ends earlier',
+      readDuration,
+    )
+    .option('--hold-at-most <duration>', 'stop the command after this time', readDuration)
+    .passThroughOptions()
+    .action(async (argv: string[], options: RunOptions) => {
+      exitAs(await supervise(options, (...parts) => runLocked(argv, options, ...parts)));
+    });
+  addConnectionOptions(addCommandOptions(command));
+}
+
+function readPermits(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
+  return Number(text);
+}
+
+async function runLocked(
+  argv: readonly string[],
+  options: RunOptions,
+  client: ZkClient,
+  supervisor: Supervisor,
+): Promise<Ending> {
+  const lock = lockOf(client, options);
+  const lease = await acquire(lock, options, {
+    signal: supervisor.cancelled,
+    details: { name: basename(argv[0]!) },
+  });
+  if (supervisor.ending) return supervisor.ending;
+  const { holdAtLeast = 0, holdAtMost } = options;
+  const since = performance.now();
+  // With its own option, the library would release the lock at this time, before the command has ended.
+  const limit = new AbortController();
+  const onLimit = () => limit.abort(new Failure(`${nameOf(lock)} was held for --hold-at-most`));
+  const timer = holdAtMost === undefined ? undefined : setTimeout(onLimit, holdAtMost);
+  try {
+    const env = {
+      ZK_FENCING_TOKEN: String(lease.fencingToken),
+      ZK_LOCK_KEY: lock.key,
+      ZK_LOCK_PATH: lock.path,
+    };
+    const ending = await supervisor.run(argv, env, lease, limit);
+    if (ending === undefined) return ExitCode.lost;
+    const left = holdAtLeast - (performance.now() - since);
+    const signals = [supervisor.cancelled, lease.signal];
+    // It rejects only by the signals, which end the hold.
+    if (left > 0) await sleep(left, { signals, ref: true }).catch(() => {});
+    return ending;
+  } finally {
+    clearTimeout(timer);
+    await lease.release();
+  }
+}
+
+function lockOf(client: ZkClient, { lock: key, semaphore, read, write }: RunOptions): Lock {
+  checkKey(key, '--lock');
+  const pathOf = semaphore === undefined ? lockPath : semaphorePath;
+  const path = key.startsWith('/') ? checkPath(key, '--lock') : pathOf(client.namespace, key);
+  if (semaphore !== undefined) return new Semaphore(client, path, { key, permits: semaphore });
+  const Recipe = read ? ReadLock : write ? WriteLock : Mutex;
+  return new Recipe(client, path, { key });
+}
+
+async function acquire(
+  lock: Lock,
+  { wait }: RunOptions,
+  options: { signal: AbortSignal; details: { name: string } },
+): Promise<Lease> {
+  try {
+    return await lock.acquire({ wait, ...options });
+  } catch (error) {
+    if (error instanceof LockBusyError) {
+      throw new Failure(`${nameOf(lock)} is held by others, and --wait is 0`, ExitCode.busy);
+    }
+    if (error instanceof LockTimeoutError) {
+      throw new Failure(`${nameOf(lock)} was not granted within --wait`, ExitCode.timedOut);
+    }
+    if (error instanceof ConnectionError) throw new Failure(error.message, ExitCode.noConnection);
+    throw error;
+  }
+}
+
+function nameOf({ noun, key }: Lock): string {
+  return `${noun} ${JSON.stringify(key)}`;
+}

@@ -1,0 +1,345 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
+import { PROGRAM, useCli } from '../../support/cli.js';
+import { useClients } from '../../support/clients.js';
+import { useLinks } from '../../support/link.js';
+import { running } from '../../support/processes.js';
+import { failureOf, untilNodes } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+const link = useLinks(server);
+const start = useCli(server);
+
+/** Runs a script of the shell under a lock. */
+const run = (lock: string, script: string, ...options: string[]) =>
+  start(['run', '--lock', lock, ...options, '--', 'sh', '-c', script]);
+
+/** The processes of a script that prints `pids` and their ids. */
+const pidsIn = (out: string) => /^pids (.*)$/m.exec(out)![1]!.split(' ').map(Number);
+
+/** Returns the state letter of a process. */
+const stateOf = (pid: number) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]![0];
+
+async function untilGone(pids: readonly number[]): Promise<void> {
+  await expect.poll(() => running(pids), { interval: 10 }).toEqual([]);
+}
+
+describe('the command of run', () => {
+  it.each([
+    ['exit 0', 0],
+    ['exit 7', 7],
+    ['kill -TERM $$', 143],
+    ['kill -KILL $$', 137],
+  ])('%s: the exit code is %i, and the lock is free', async (script, code) => {
+    const lock = server.path('exit-code');
+    expect(await run(lock, script).ended).toEqual({ code, out: '', err: '' });
+    const lease = await new Mutex(await connect(), lock).tryAcquire();
+    expect(lease?.held).toBe(true);
+  });
+
+  it.each([
+    ['nowhere', 127, 'nowhere: command not found'],
+    ['/', 126, '/ cannot be executed: spawn / EACCES'],
+  ])('%s: the exit code is %i', async (file, code, message) => {
+    const lock = server.path('not-found');
+    const err = `nestjs-zookeeper: ${message}\n`;
+    expect(await start(['run', '--lock', lock, file]).ended).toEqual({ code, out: '', err });
+    await untilNodes(await connect(), lock, 0);
+  });
+
+  it('gets its standard input, its arguments, and the lock as environment variables', async () => {
+    const namespace = server.path('env');
+    const print = 'echo $ZK_LOCK_KEY $ZK_LOCK_PATH $ZK_FENCING_TOKEN "$@"; cat; echo bad >&2';
+    const args = ['run', '--namespace', namespace, '--lock', 'a/b', 'sh', '-c', print, 'sh'];
+    const tokens: bigint[] = [];
+    for (const option of ['--wait', '--lock']) {
+      const { child, ended } = start([...args, option, '--', '1 2']);
+      child.stdin!.end('input\n');
+      const { code, out, err } = await ended;
+      expect([code, err]).toEqual([0, 'bad\n']);
+      const [, token] = /^a\/b \S+\/locks\/a%2Fb (\d+) (--\w+) -- 1 2\ninput\n$/.exec(out)!;
+      tokens.push(BigInt(token!));
+    }
+    expect(tokens[1]).toBeGreaterThan(tokens[0]!);
+  });
+
+  it('is named in the details of the holder', async () => {
+    const lock = server.path('named');
+    const { child, until, ended } = run(lock, 'echo started; read _');
+    await until('started');
+    const holders = await new Mutex(await connect(), lock).participants();
+    expect(holders).toMatchObject([{ state: 'holding', pid: child.pid, details: { name: 'sh' } }]);
+    child.stdin!.end();
+    await ended;
+  });
+
+  it('may write more than a pipe takes while nobody reads', async () => {
+    const lock = server.path('full-pipe');
+    const script = 'yes | head -c 1000000; yes | head -c 1000000 >&2';
+    const args = ['run', '--lock', lock, '--session-timeout', '1s', '--', 'sh', '-c', script];
+    const { child, ended, output } = start(args, { reads: false });
+    const client = await connect();
+    await untilNodes(client, lock, 1);
+    // Longer than the session could live without heartbeats.
+    const refusal = await failureOf(new Mutex(client, lock).acquire({ wait: 3000 }));
+    expect(refusal).toMatchObject({ code: 'TIMEOUT' });
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name]!.on('data', (data: Buffer) => (output.out += data.toString()));
+    }
+    expect((await ended).code).toBe(0);
+    expect(output.out).toHaveLength(2_000_000);
+  });
+});
+
+describe('the lock of run', () => {
+  it('is exclusive, and a try is refused', async () => {
+    const lock = server.path('busy');
+    const client = await connect();
+    const lease = await new Mutex(client, lock).acquire();
+    const name = `nestjs-zookeeper: lock "${lock}"`;
+    expect(await run(lock, 'echo no', '--wait', '0').ended).toEqual({
+      code: 121,
+      out: '',
+      err: `${name} is held by others, and --wait is 0\n`,
+    });
+    expect(await run(lock, 'echo no', '--wait', '50ms').ended).toEqual({
+      code: 122,
+      out: '',
+      err: `${name} was not granted within --wait\n`,
+    });
+    await untilNodes(client, lock, 1);
+    const waiting = run(lock, 'echo granted');
+    await untilNodes(client, lock, 2);
+    await lease.release();
+    expect(await waiting.ended).toMatchObject({ code: 0, out: 'granted\n' });
+  });
+
+  it('is shared by readers, and not with a writer', async () => {
+    const lock = server.path('shared');
+    await new ReadWriteLock(await connect(), lock).read.acquire();
+    expect((await run(lock, '', '--read', '--wait', '0').ended).code).toBe(0);
+    expect((await run(lock, '', '--write', '--wait', '0').ended).code).toBe(121);
+  });
+
+  it('is one permit with --semaphore', async () => {
+    const namespace = server.path('permits');
+    const path = `${namespace}/semaphores/a`;
+    const semaphore = new Semaphore(await connect(), path, { permits: 2 });
+    const one = await semaphore.acquire();
+    const options = ['--semaphore', '2', '--wait', '0', '--namespace', namespace];
+    expect(await run('a', 'echo $ZK_LOCK_PATH', ...options).ended).toMatchObject({
+      code: 0,
+      out: `${path}\n`,
+    });
+    await semaphore.acquire();
+    expect((await run('a', '', ...options).ended).code).toBe(121);
+    await one.release();
+    expect((await run('a', '', ...options).ended).code).toBe(0);
+  });
+
+  it('is kept for --hold-at-least, unless a signal ends the process', async () => {
+    const lock = server.path('at-least');
+    const { child, until, ended, output } = run(lock, 'echo pids $$', '--hold-at-least', '1h');
+    await until('\n');
+    await untilGone(pidsIn(output.out));
+    const mutex = new Mutex(await connect(), lock);
+    expect(await mutex.tryAcquire()).toBeUndefined();
+    child.kill('SIGTERM');
+    expect((await ended).code).toBe(0);
+    expect(await mutex.tryAcquire()).toBeDefined();
+  });
+});
+
+describe('a signal to run', () => {
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+    ['SIGUSR1', 138],
+  ] as const)('%s ends its wait and leaves no znode', async (signal, code) => {
+    const lock = server.path('waits');
+    const client = await connect();
+    await new Mutex(client, lock).acquire();
+    const { child, ended } = run(lock, 'echo no');
+    await untilNodes(client, lock, 2);
+    child.kill(signal);
+    expect(await ended).toEqual({ code, out: '', err: '' });
+    await untilNodes(client, lock, 1);
+  });
+
+  it('ends the attempt to connect', async () => {
+    const silent = await link();
+    await silent.silence();
+    const { child, ended } = start([
+      'run',
+      '--lock',
+      'a',
+      '--zookeeper',
+      silent.connectString,
+      'ls',
+    ]);
+    await expect.poll(() => silent.accepted()).toBe(1);
+    child.kill('SIGTERM');
+    expect(await ended).toEqual({ code: 143, out: '', err: '' });
+  });
+
+  it('is passed on, and the exit code is that of the command', async () => {
+    const lock = server.path('passed');
+    const script = `
+      trap 'echo usr1' USR1
+      trap 'echo term; exit 5' TERM
+      echo started
+      while :; do sleep 0.05; done`;
+    const { child, until, ended } = run(lock, script);
+    await until('started');
+    child.kill('SIGUSR1');
+    await until('usr1');
+    child.kill('SIGTERM');
+    expect(await ended).toMatchObject({ code: 5, out: 'started\nusr1\nterm\n' });
+    await untilNodes(await connect(), lock, 0);
+  });
+
+  it('reaches the children of a shell, and the lock is held until they have ended', async () => {
+    const lock = server.path('children');
+    const client = await connect();
+    const child = `sh -c 'trap "echo term; read _; exit" TERM; echo pids $PPID $$; while :; do sleep 0.05; done'`;
+    const { child: parent, until, ended, output } = run(lock, `${child}; exit`);
+    await until('\n');
+    const [shell] = pidsIn(output.out);
+    parent.kill('SIGTERM');
+    await until('term');
+    await untilGone([shell!]);
+    expect(await new Mutex(client, lock).tryAcquire()).toBeUndefined();
+    parent.stdin!.end();
+    expect((await ended).code).toBe(143);
+    await untilNodes(client, lock, 0);
+  });
+});
+
+describe('a kill -9', () => {
+  const script = 'sleep 1000 & echo pids $$ $!; wait';
+
+  it('of the command ends its children, and then releases the lock', async () => {
+    const lock = server.path('killed-child');
+    const { until, ended, output } = run(lock, script);
+    await until('\n');
+    const pids = pidsIn(output.out);
+    process.kill(pids[0]!, 'SIGKILL');
+    expect((await ended).code).toBe(137);
+    expect(running(pids)).toEqual([]);
+    await untilNodes(await connect(), lock, 0);
+  });
+
+  it('of run itself ends the command, and the lock is free when the session has timed out', async () => {
+    const lock = server.path('killed-parent');
+    const ignores = `trap '' TERM; ${script}`;
+    const client = await connect();
+    const options = ['--session-timeout', '2s', '--grace', '1s'];
+    const { child, until, output } = run(lock, ignores, ...options);
+    await until('\n');
+    child.kill('SIGKILL');
+    await untilGone(pidsIn(output.out));
+    expect((await new Mutex(client, lock).acquire()).held).toBe(true);
+  });
+});
+
+describe('a lost session', () => {
+  it('stops the command with SIGTERM', async () => {
+    const lock = server.path('lost');
+    const network = await link();
+    const script = `trap 'echo term; exit 5' TERM; echo started; while :; do sleep 0.05; done`;
+    const options = ['--session-timeout', '1s', '--zookeeper', network.connectString];
+    const { until, ended } = run(lock, script, ...options);
+    await until('started');
+    await network.down();
+    const { code, out, err } = await ended;
+    expect([code, out]).toEqual([123, 'started\nterm\n']);
+    expect(err).toMatch(
+      /^nestjs-zookeeper: the lease on \/test-.* was lost: .*; the command is stopped$/m,
+    );
+    await untilNodes(await connect(), lock, 0);
+  });
+
+  it('ends a command that ignores SIGTERM, and its children, with SIGKILL, while nobody reads the output', async () => {
+    const lock = server.path('killed');
+    const network = await link();
+    const script = `trap '' TERM; yes >&2 & echo pids $$ $!; wait`;
+    const options = [
+      '--session-timeout',
+      '1s',
+      '--grace',
+      '100ms',
+      '--zookeeper',
+      network.connectString,
+    ];
+    const args = ['run', '--lock', lock, ...options, '--', 'sh', '-c', script];
+    const { child, ended, output } = start(args, { reads: false });
+    child.stdout!.on('data', (data: Buffer) => (output.out += data.toString()));
+    await expect.poll(() => output.out).toContain('\n');
+    await network.down();
+    await untilGone(pidsIn(output.out));
+    child.stderr!.resume();
+    expect((await ended).code).toBe(123);
+  });
+
+  it('is noticed after a pause of run in which the command ended', async () => {
+    const lock = server.path('paused');
+    const client = await connect();
+    const { child, until, ended, output } = run(
+      lock,
+      'echo pids $$; read _',
+      '--session-timeout',
+      '1s',
+    );
+    await until('\n');
+    child.kill('SIGSTOP');
+    await new Mutex(client, lock).acquire();
+    child.stdin!.end();
+    const [pid] = pidsIn(output.out);
+    // The paused process has not reaped it.
+    await expect.poll(() => stateOf(pid!)).toBe('Z');
+    child.kill('SIGCONT');
+    expect(await ended).toMatchObject({ code: 123, err: expect.stringContaining('was lost') });
+  });
+});
+
+describe('on a terminal', () => {
+  const terminal = (lock: string, program: string) =>
+    start.program('script', [
+      '-qefc',
+      `exec '${process.execPath}' '${PROGRAM}' run --lock ${lock} -- node -e '${program}'`,
+      '/dev/null',
+    ]);
+
+  it('Ctrl-C reaches the command once', async () => {
+    const lock = server.path('ctrl-c');
+    const program = `
+      process.on("SIGINT", () => console.log("interrupted"));
+      process.stdin.on("data", () => process.exit(4));
+      console.log("started");`;
+    const { child, until, ended } = terminal(lock, program);
+    await until('started');
+    child.stdin!.write('\x03');
+    await until('interrupted');
+    child.stdin!.write('go\n');
+    const { code, out } = await ended;
+    expect(code).toBe(4);
+    expect(out.match(/interrupted/g)).toHaveLength(1);
+    await untilNodes(await connect(), lock, 0);
+  });
+
+  it('a closed terminal ends the command, and the lock is free', async () => {
+    const lock = server.path('closed');
+    const { child, until, output } = terminal(
+      lock,
+      'console.log("pids " + process.pid + " " + process.ppid); setInterval(() => {}, 1000)',
+    );
+    await until('\n');
+    child.kill('SIGKILL');
+    await untilGone(pidsIn(output.out.replaceAll('\r', '')));
+    await untilNodes(await connect(), lock, 0);
+  });
+});
