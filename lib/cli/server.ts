@@ -1,5 +1,7 @@
 import { constants } from 'node:os';
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
+import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
 import { connectStringOf, resolveOptions } from '../embedded/options.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
@@ -10,6 +12,7 @@ interface Options {
   readonly host: string;
   /** Milliseconds. */
   readonly tickTime: number;
+  readonly data?: string;
   readonly json?: boolean;
 }
 
@@ -36,24 +39,61 @@ export function addServerCommands(program: Command): void {
       'sessions expire at whole ticks; the minimum session timeout is 2 ticks (default: 2s)',
       readTickTime,
     )
-    .option('--json', 'print one line of JSON: host, port, connectString')
+    .option(
+      '--data <directory>',
+      'keep the znodes and sessions here; default: they are lost when the server stops',
+    )
+    .option('--json', 'print one line of JSON: host, port, connectString, data')
     .action(runServer);
 }
 
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
-async function runServer({ json, port, host, tickTime = 2_000 }: Options): Promise<void> {
-  const server = new ZooKeeperServer(resolveOptions({ port, host, tickTime }));
+async function runServer(options: Options): Promise<void> {
+  const { json, host, tickTime = 2_000 } = options;
+  const settings = resolveOptions({ port: options.port, host, tickTime });
   const stopped = stopSignal();
-  const address = { host, port: await listen(server) };
-  const connectString = connectStringOf(address);
-  const started = json
-    ? JSON.stringify({ ...address, connectString })
-    : `ZooKeeper protocol on ${host}:${address.port} — connectString: '${connectString}'
+  const path = options.data === undefined ? null : resolve(options.data);
+  const data = path === null ? undefined : await openData(path);
+  try {
+    const server = new ZooKeeperServer(settings, data?.saved, data);
+    const port = await listen(server);
+    const connectString = connectStringOf({ host, port });
+    const started = json
+      ? JSON.stringify({ host, port, connectString, data: path })
+      : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
 Its locks: npx nestjs-zookeeper locks --zookeeper ${connectString}
-Not for production: one process without replication. It loses its znodes when it stops.`;
-  process.stdout.write(`${started}\n`);
-  await stopped;
-  await server.close();
+Not for production: one process without replication. ${guarantee(path)}`;
+    process.stdout.write(`${started}\n`);
+    await stopped;
+    await server.close();
+  } finally {
+    await data?.close();
+  }
+}
+
+function guarantee(path: string | null): string {
+  if (path === null) return 'It loses its znodes when it stops.';
+  return `${path} keeps each confirmed write, also after kill -9; a crash of the machine may lose those of the last seconds.`;
+}
+
+async function openData(path: string): Promise<DataDirectory> {
+  try {
+    const data = await DataDirectory.open(path, (error) => {
+      warn(error.message);
+      process.exit(ExitCode.failed);
+    });
+    if (data.ignored > 0) {
+      warn(`ignored the last ${data.ignored} bytes of ${path}/log: an incomplete record`);
+    }
+    return data;
+  } catch (error) {
+    if (error instanceof DataDirectoryError) throw new Failure(error.message);
+    throw error;
+  }
+}
+
+function warn(message: string): void {
+  process.stderr.write(`nestjs-zookeeper: ${message}\n`);
 }
 
 async function listen(server: ZooKeeperServer): Promise<number> {
@@ -70,13 +110,13 @@ async function listen(server: ZooKeeperServer): Promise<number> {
 }
 
 function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
+  return new Promise((done) => {
     let isStopping = false;
     for (const signal of STOP_SIGNALS) {
       process.on(signal, () => {
         if (isStopping) process.exit(ExitCode.signal + constants.signals[signal]);
         isStopping = true;
-        resolve();
+        done();
       });
     }
   });

@@ -65,7 +65,7 @@ export function isAllowed(
   const admits = (entry: Acl) =>
     (entry.perms & permissions) !== 0 &&
     (entry.scheme === 'world' || caller.some((identity) => matches(identity, entry)));
-  return acl.some(admits) || caller.includes(SUPER);
+  return acl.some(admits) || caller.some(({ scheme }) => scheme === SUPER.scheme);
 }
 
 /** Returns the ACL for a reader without admin permission, who may see the users but not their hashes. */

@@ -249,11 +249,12 @@ export class Connection implements Watcher {
     if (request.type === OpCode.ping) request.xid = Xid.ping;
     let reply: Reply | undefined;
     let error: number = ErrorCode.ok;
+    const logged = { frame: body.frame, caller: call.caller };
     try {
       if (operation === multi) refuseNullPaths(body);
       reply =
         operation.kind === 'write'
-          ? store.write((tree, at) => operation.parse(body.fork())({ ...call, tree }, at))
+          ? store.write((tree, at) => operation.parse(body.fork())({ ...call, tree }, at), logged)
           : operation.parse(body)(call);
     } catch (thrown) {
       if (thrown instanceof KeeperError) ({ code: error, body: reply } = thrown);

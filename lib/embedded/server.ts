@@ -7,7 +7,7 @@ import { fourLetterWord, INITIAL_TRACE_MASK } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
 import type { ClientStream } from './outbox.js';
 import { toHex } from './sessions.js';
-import { type SavedStore, Store } from './store.js';
+import { type SavedStore, Store, type TransactionLog } from './store.js';
 
 /** A store, its timers, and the connections to it. */
 export class ZooKeeperServer implements ConnectionHost {
@@ -25,9 +25,10 @@ export class ZooKeeperServer implements ConnectionHost {
   constructor(
     readonly options: ServerOptions,
     saved?: SavedStore,
+    log?: TransactionLog,
   ) {
     this.superDigest = options.superDigest;
-    this.store = new Store(options.tickTime, saved);
+    this.store = new Store(options.tickTime, saved, log);
     this.#listener = createServer((socket) => this.accept(socket));
   }
 

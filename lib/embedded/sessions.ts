@@ -64,7 +64,7 @@ export class Sessions {
   }
 
   save(): SavedSession[] {
-    return this.list().map(({ id, password, timeout }) => ({ id, password, timeout }));
+    return this.list().map(savedSession);
   }
 
   #add(saved: SavedSession, now: number): Session {
@@ -73,6 +73,10 @@ export class Sessions {
     this.#byId.set(session.id, session);
     return session;
   }
+}
+
+export function savedSession({ id, password, timeout }: Session): SavedSession {
+  return { id, password, timeout };
 }
 
 /** Returns the id of a session in hexadecimal, as clients and logs write it. */

@@ -1,7 +1,7 @@
 // Fake timers of test runners replace the global `performance`: time that a test skips must not end a session.
 import { performance } from 'node:perf_hooks';
-import { DataTree, type Transaction } from './data-tree.js';
-import { type SavedSession, type Session, Sessions } from './sessions.js';
+import { type Caller, DataTree, type Transaction } from './data-tree.js';
+import { type SavedSession, savedSession, type Session, Sessions } from './sessions.js';
 import type { Znode } from './znode.js';
 
 /** The server's time, which tests may advance. */
@@ -29,6 +29,19 @@ export interface SavedStore {
   readonly skipped: number;
 }
 
+/** A write as data: a request of a client, or an event of the server itself. */
+export type LoggedWrite =
+  | { readonly frame: Uint8Array; readonly caller: Caller }
+  | { readonly opened: SavedSession }
+  | { readonly closed: bigint }
+  | { readonly reaped: string };
+
+/** Keeps the writes of a store, so that a later store can start with them. */
+export interface TransactionLog {
+  /** Keeps a write, which the store applies afterwards. `save` returns the state before it. */
+  append(at: Transaction, write: LoggedWrite, save: () => SavedStore): void;
+}
+
 /** A write. It may be applied to several copies of the tree. */
 export type Change<T> = (tree: DataTree, at: Transaction) => T;
 
@@ -43,7 +56,11 @@ export class Store {
   readonly clock: Clock;
   lastZxid: number;
 
-  constructor(tickTime: number, saved?: SavedStore) {
+  constructor(
+    tickTime: number,
+    saved?: SavedStore,
+    private readonly log?: TransactionLog,
+  ) {
     this.tree = new DataTree(saved?.nodes);
     this.clock = new Clock(saved?.skipped);
     this.sessions = new Sessions(tickTime, this.clock.now(), saved?.sessions);
@@ -51,9 +68,16 @@ export class Store {
     this.lastZxid = saved?.lastZxid ?? Date.now() * 1024;
   }
 
-  /** Applies a change in its own transaction. A failed change takes a zxid too. */
-  write<T>(change: Change<T>): T {
-    return change(this.tree, { zxid: ++this.lastZxid, time: this.clock.time() });
+  /**
+   * Applies a change in its own transaction. A failed change takes a zxid too.
+   *
+   * @param logged the change as data; only a store without a log can do without it
+   */
+  write<T>(change: Change<T>, logged?: LoggedWrite): T {
+    const at = { zxid: this.lastZxid + 1, time: this.clock.time() };
+    if (logged) this.log?.append(at, logged, () => this.save());
+    this.lastZxid = at.zxid;
+    return change(this.tree, at);
   }
 
   /** Applies the writes that other servers have committed; there are none. */
@@ -61,8 +85,9 @@ export class Store {
 
   /** @param timeout milliseconds, as negotiated */
   openSession(timeout: number): Session {
-    this.write(() => {});
-    return this.sessions.open(timeout, this.clock.now());
+    const session = this.sessions.open(timeout, this.clock.now());
+    this.write(() => {}, { opened: savedSession(session) });
+    return session;
   }
 
   /** @param timeout milliseconds, as negotiated for the current connection of the session */
@@ -71,13 +96,13 @@ export class Store {
   }
 
   closeSession(id: bigint): void {
+    this.write((tree, at) => tree.removeEphemerals(id, at), { closed: id });
     this.sessions.remove(id);
-    this.write((tree, at) => tree.removeEphemerals(id, at));
   }
 
   reap(): void {
     for (const path of this.tree.expiredPaths(this.clock.time())) {
-      this.write((tree, at) => tree.reap(path, at));
+      this.write((tree, at) => tree.reap(path, at), { reaped: path });
     }
   }
 

@@ -27,7 +27,11 @@ describe('nestjs-zookeeper server', () => {
   it('prints one line of JSON with --json, and serves locks', async () => {
     const server = start('--port', '0', '--json');
     const { port, ...address } = await server.started;
-    expect(address).toEqual({ host: '127.0.0.1', connectString: `127.0.0.1:${port}` });
+    expect(address).toEqual({
+      host: '127.0.0.1',
+      connectString: `127.0.0.1:${port}`,
+      data: null,
+    });
     const client = new ZkClient({ connectString: address.connectString, transport: 'wire' });
     await client.connect();
     await using lease = await new Mutex(client, '/locks/a').acquire();

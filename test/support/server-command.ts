@@ -8,8 +8,15 @@ const PROGRAM = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url)
 /** The process of a `nestjs-zookeeper server`. */
 export interface ServerProcess {
   readonly child: ChildProcess;
+  /** What the process has written so far. */
+  readonly output: { readonly stdout: string; readonly stderr: string };
   /** The line that `--json` prints, once clients can connect. Rejects with the standard error if the server does not start. */
-  readonly started: Promise<{ host: string; port: number; connectString: string; data?: string }>;
+  readonly started: Promise<{
+    host: string;
+    port: number;
+    connectString: string;
+    data: string | null;
+  }>;
   /** Resolves when the process has ended. */
   readonly ended: Promise<{
     code: number | null;
@@ -19,15 +26,21 @@ export interface ServerProcess {
   }>;
 }
 
-/** Returns a function that starts servers. Those that still run after a test are killed. */
-export function useServerCommand(): (...args: string[]) => ServerProcess {
+/**
+ * Returns a function that starts servers. Those that still run after a test are killed.
+ *
+ * @param limit a command of the shell before the server's, such as `ulimit -f 1`
+ */
+export function useServerCommand(limit = ''): (...args: string[]) => ServerProcess {
   const running = new Set<ChildProcess>();
   afterEach(async () => {
     await Promise.all([...running].map((child) => kill(child)));
     running.clear();
   });
   return (...args) => {
-    const child = spawn(process.execPath, [PROGRAM, 'server', ...args], {
+    const command = [process.execPath, PROGRAM, 'server', ...args];
+    const script = `${limit}\nexec "$@"`;
+    const child = spawn('sh', ['-c', script, 'sh', ...command], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     running.add(child);
@@ -45,7 +58,7 @@ export function useServerCommand(): (...args: string[]) => ServerProcess {
     });
     // A test that expects the end does not look at the start.
     started.catch(() => {});
-    return { child, started, ended };
+    return { child, output, started, ended };
   };
 }
 

@@ -1,0 +1,234 @@
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import { crc32 } from 'node:zlib';
+import { ProtocolError, Reader, RequestHeader } from '../protocol/index.js';
+import { DataTree, type Transaction } from './data-tree.js';
+import { lockDirectory } from './directory-lock.js';
+import { requests } from './multi.js';
+import type { LoggedWrite, SavedStore, TransactionLog } from './store.js';
+import { KeeperError } from './znode.js';
+
+/** The first bytes of a snapshot: the format of both files. */
+const FORMAT = Buffer.from('nestjs-zookeeper data 1\n');
+/** Bytes of the log after which a snapshot is written and the log is emptied. */
+const MAX_LOG = 64 << 20;
+/** Bytes. A record has at most one frame. */
+const MAX_RECORD = 2 << 20;
+/** Bytes of the length and the checksum of a record. */
+const HEADER = 8;
+/** Milliseconds after a write until the log is flushed to the disk. */
+const FLUSH_DELAY = 1_000;
+/** More zxids than the log can lose in a crash of the machine. No zxid is used twice. */
+const ZXID_RESERVE = 2 ** 20;
+
+type LogRecord = readonly [at: Transaction, write: LoggedWrite];
+
+/** The data directory cannot be used. The message names the file and the reason. */
+export class DataDirectoryError extends Error {}
+
+/**
+ * The data directory of a server. The file `snapshot` has the state after one transaction, the file `log` the writes since
+ * then. Each write is in the log before it is applied and confirmed: a server that is killed loses none. A crash of the
+ * machine may lose the writes that the log was not yet flushed for. Each start writes a snapshot and empties the log.
+ */
+export class DataDirectory implements TransactionLog {
+  /** The state that the server starts with. */
+  readonly saved: SavedStore;
+  /** The number of bytes at the end of the log that were ignored, because their write was interrupted. */
+  readonly ignored: number;
+  #size = 0;
+  #flushTimer: NodeJS.Timeout | undefined;
+  #flushed: Promise<void> = Promise.resolve();
+
+  private constructor(
+    private readonly path: string,
+    private readonly log: FileHandle,
+    private readonly onFailure: (error: Error) => never,
+    private readonly unlock: () => void,
+  ) {
+    const snapshot = this.#readSnapshot();
+    const tree = new DataTree(snapshot?.nodes);
+    const sessions = new Map((snapshot?.sessions ?? []).map((each) => [each.id, each]));
+    let lastZxid = snapshot?.lastZxid ?? 0;
+    this.ignored = this.#readLog(([at, write]) => {
+      // The server has stopped between writing the snapshot and emptying the log.
+      if (at.zxid <= lastZxid) return;
+      lastZxid = at.zxid;
+      if ('opened' in write) sessions.set(write.opened.id, write.opened);
+      if ('closed' in write) sessions.delete(write.closed);
+      apply(tree, at, write);
+    });
+    this.saved = {
+      nodes: tree.nodes,
+      sessions: [...sessions.values()],
+      // Of an earlier server with another directory, or without one, the zxids are lower too, because they begin with the time.
+      lastZxid: Math.max(lastZxid + ZXID_RESERVE, Date.now() * 1024),
+      skipped: 0,
+    };
+    this.#snapshot(this.saved);
+  }
+
+  /**
+   * Locks and reads the directory, or creates it.
+   *
+   * @param onFailure called when a write cannot be logged; must end the process, so that no such write is confirmed
+   * @throws DataDirectoryError
+   */
+  static async open(path: string, onFailure: (error: Error) => never): Promise<DataDirectory> {
+    try {
+      mkdirSync(path, { recursive: true, mode: 0o700 });
+      const unlock = lockDirectory(path);
+      try {
+        if (existsSync(join(path, 'log')) && !existsSync(join(path, 'snapshot'))) {
+          throw new Error('the file snapshot is missing');
+        }
+        const log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
+        return new DataDirectory(path, log, onFailure, unlock);
+      } catch (error) {
+        unlock();
+        throw error;
+      }
+    } catch (cause) {
+      const { message } = cause as Error;
+      throw new DataDirectoryError(`cannot use the data directory ${path}: ${message}`, { cause });
+    }
+  }
+
+  append(at: Transaction, write: LoggedWrite, save: () => SavedStore): void {
+    try {
+      if (this.#size > MAX_LOG) this.#snapshot(save());
+      const payload = serialize([at, write] satisfies LogRecord);
+      const record = Buffer.allocUnsafe(HEADER + payload.length);
+      record.writeUInt32BE(payload.length, 0);
+      record.writeUInt32BE(crc32(payload), 4);
+      record.set(payload, HEADER);
+      for (let written = 0; written < record.length;) {
+        const length = writeSync(this.log.fd, record, written, record.length - written, this.#size);
+        written += length;
+        this.#size += length;
+      }
+      this.#flushTimer ??= setTimeout(() => this.#flush(), FLUSH_DELAY).unref();
+    } catch (error) {
+      this.#fail(error as Error);
+    }
+  }
+
+  /** Flushes the log, and unlocks the directory. */
+  async close(): Promise<void> {
+    clearTimeout(this.#flushTimer);
+    await this.#flushed;
+    await this.log.sync();
+    await this.log.close();
+    this.unlock();
+  }
+
+  #flush(): void {
+    this.#flushTimer = undefined;
+    this.#flushed = this.#flushed
+      .then(() => this.log.datasync())
+      .catch((error: Error) => this.#fail(error));
+  }
+
+  #fail({ message }: Error): never {
+    return this.onFailure(
+      new DataDirectoryError(`cannot write to the data directory ${this.path}: ${message}`),
+    );
+  }
+
+  #readSnapshot(): SavedStore | undefined {
+    const file = join(this.path, 'snapshot');
+    if (!existsSync(file)) return undefined;
+    const content = readFileSync(file);
+    const payload = content.subarray(FORMAT.length + 4);
+    const isWhole =
+      content.length > FORMAT.length + 4 &&
+      content.subarray(0, FORMAT.length).equals(FORMAT) &&
+      content.readUInt32BE(FORMAT.length) === crc32(payload);
+    if (!isWhole) throw new Error(`${file} is corrupt`);
+    return deserialize(payload) as SavedStore;
+  }
+
+  /** Passes each record to `replay`. Returns the number of bytes of an incomplete record at the end. */
+  #readLog(replay: (record: LogRecord) => void): number {
+    const file = join(this.path, 'log');
+    const log = readFileSync(file);
+    for (let at = 0; at < log.length;) {
+      const rest = log.subarray(at);
+      const length = rest.length < HEADER ? 0 : rest.readUInt32BE(0);
+      const payload = rest.subarray(HEADER, HEADER + length);
+      const isWhole = length > 0 && payload.length === length;
+      if (isWhole && crc32(payload) === rest.readUInt32BE(4)) {
+        replay(deserialize(payload) as LogRecord);
+        at += HEADER + length;
+      } else if (isInterrupted(rest, length)) {
+        return rest.length;
+      } else {
+        throw new Error(`${file} is corrupt at byte ${at}`);
+      }
+    }
+    return 0;
+  }
+
+  /** Writes the state to the snapshot, and empties the log. */
+  #snapshot(state: SavedStore): void {
+    const file = join(this.path, 'snapshot');
+    const payload = serialize(state);
+    const checksum = Buffer.alloc(4);
+    checksum.writeUInt32BE(crc32(payload));
+    const content = Buffer.concat([FORMAT, checksum, payload]);
+    writeFileSync(`${file}.new`, content, { flush: true, mode: 0o600 });
+    renameSync(`${file}.new`, file);
+    flushDirectory(this.path);
+    ftruncateSync(this.log.fd, 0);
+    this.#size = 0;
+  }
+}
+
+/** Returns whether the end of the log is a record whose write was interrupted. After a crash of the machine, it may be zeros. */
+function isInterrupted(rest: Buffer, length: number): boolean {
+  if (length > MAX_RECORD) return false;
+  return rest.length <= HEADER + length || rest.every((byte) => byte === 0);
+}
+
+/** Applies a write again. */
+function apply(tree: DataTree, at: Transaction, write: LoggedWrite): void {
+  if ('closed' in write) tree.removeEphemerals(write.closed, at);
+  if ('reaped' in write) tree.reap(write.reaped, at);
+  if (!('frame' in write)) return;
+  const { frame, caller } = write;
+  const body = new Reader(Buffer.from(frame));
+  const operation = requests[RequestHeader.read(body).type];
+  try {
+    // The caller has no watches any more.
+    const watcher = { notify() {} };
+    if (operation?.kind === 'write') operation.parse(body)({ tree, caller, watcher }, at);
+  } catch (error) {
+    // The request failed the first time too, and changed nothing.
+    if (!(error instanceof KeeperError || error instanceof ProtocolError)) throw error;
+  }
+}
+
+/** Makes the rename of a file in the directory permanent. Windows has no such operation. */
+function flushDirectory(path: string): void {
+  if (process.platform === 'win32') return;
+  const directory = openSync(path, 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}

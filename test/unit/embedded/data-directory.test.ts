@@ -1,0 +1,257 @@
+import { spawnSync } from 'node:child_process';
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DataDirectory } from '../../../lib/embedded/data-directory.js';
+import { resolveOptions } from '../../../lib/embedded/options.js';
+import { ZooKeeperServer } from '../../../lib/embedded/server.js';
+import type { SavedStore } from '../../../lib/embedded/store.js';
+import { CreateFlag, CreateRequest, OpCode, SetDataRequest } from '../../../lib/protocol/index.js';
+import { RawClient } from '../../support/raw-client.js';
+import { create, OPEN } from '../../support/raw-requests.js';
+import { Recorder } from '../../support/server-recorder.js';
+import { randomOperations } from '../../support/server-script-random.js';
+
+let root: string;
+let copies = 0;
+let closing: (() => Promise<unknown>)[] = [];
+beforeEach(() => (root = mkdtempSync(join(tmpdir(), 'data-'))));
+afterEach(async () => {
+  for (const close of closing.toReversed()) await close();
+  closing = [];
+  rmSync(root, { recursive: true });
+});
+
+async function open(path = join(root, 'data')): Promise<DataDirectory> {
+  const data = await DataDirectory.open(path, (error) => {
+    throw error;
+  });
+  closing.push(() => data.close());
+  return data;
+}
+
+async function serve(data: DataDirectory): Promise<ZooKeeperServer> {
+  const options = resolveOptions({ tickTime: 100, containerCheckInterval: 0x7fff_ffff });
+  const server = new ZooKeeperServer(options, data.saved, data);
+  await server.listen();
+  closing.push(() => server.close());
+  return server;
+}
+
+/** Copies the files as a server leaves them that is killed now. */
+function copy(): string {
+  const path = join(root, `copy-${++copies}`);
+  cpSync(join(root, 'data'), path, { recursive: true });
+  rmSync(join(path, 'lock'), { force: true });
+  return path;
+}
+
+/** Returns the state that a server starts with that finds the files of a killed server. */
+async function recovered(): Promise<SavedStore> {
+  return (await open(copy())).saved;
+}
+
+async function expectRecovery(server: ZooKeeperServer): Promise<void> {
+  const { nodes, sessions, lastZxid } = server.store.save();
+  const path = copy();
+  // The first start reads the log. It leaves a snapshot, which the second start reads.
+  for (let start = 1; start <= 2; start++) {
+    const data = await open(path);
+    expect({ nodes: data.saved.nodes, sessions: data.saved.sessions }).toEqual({ nodes, sessions });
+    expect(data.saved.lastZxid).toBeGreaterThan(lastZxid);
+    await data.close();
+    closing.pop();
+  }
+}
+
+describe('The data directory of a server', () => {
+  it.each([1, 2, 3, 4, 5])('has the state after 600 random operations of seed %i', async (seed) => {
+    const server = await serve(await open());
+    const recorder = new Recorder(server.port, () => Promise.reject());
+    await randomOperations(recorder, seed, 600);
+    await expectRecovery(server);
+  });
+
+  it('has no ephemerals of closed and expired sessions, and no reaped nodes', async () => {
+    const server = await serve(await open());
+    const [closed, expired] = await Promise.all(
+      [1, 2].map(() => RawClient.connect({ port: server.port, timeout: 1_000 })),
+    );
+    await create(closed!, '/closed', CreateFlag.ephemeral);
+    await create(expired!, '/expired', CreateFlag.ephemeral);
+    await create(expired!, '/kept');
+    const container = { path: '/container', data: null, acl: OPEN, flags: CreateFlag.container };
+    await expired!.request(OpCode.createContainer, CreateRequest, container);
+    await create(closed!, '/container/child', CreateFlag.ephemeral);
+    expect([...(await recovered()).nodes.keys()]).toContain('/container/child');
+    await closed!.closeSession();
+    server.skipClock(2_000);
+    await expired!.closed;
+    await expectRecovery(server);
+    const { nodes, sessions } = await recovered();
+    expect(sessions).toEqual([]);
+    expect([...nodes.keys()].filter((path) => !/^(\/|\/zookeeper.*)?$/.test(path))).toEqual([
+      '/kept',
+    ]);
+  });
+
+  it('writes a snapshot and empties the log when the log is large', async () => {
+    const server = await serve(await open());
+    const client = await RawClient.connect({ port: server.port });
+    await create(client, '/a');
+    const data = Buffer.alloc(1_000_000);
+    for (let i = 0; i < 70; i++) {
+      data[0] = i;
+      await client.request(OpCode.setData, SetDataRequest, { path: '/a', data, version: i });
+    }
+    expect(statSync(join(root, 'data/log')).size).toBeLessThan(64 << 20);
+    expect(server.store.tree.nodes.get('/a')).toMatchObject({ version: 70 });
+    await expectRecovery(server);
+  });
+
+  it('can be read when the server was killed between the snapshot and the emptying of the log', async () => {
+    const data = await open();
+    const server = await serve(data);
+    const client = await RawClient.connect({ port: server.port });
+    await create(client, '/a-', CreateFlag.sequential);
+    const before = copy();
+    const after = copy();
+    await (await open(after)).close();
+    closing.pop();
+    cpSync(join(before, 'log'), join(after, 'log'));
+    expect(statSync(join(after, 'log')).size).toBeGreaterThan(0);
+    expect((await open(after)).saved.nodes).toEqual(server.store.tree.nodes);
+  });
+
+  describe('with a log of three records', () => {
+    let path: string;
+    let sizes: number[];
+    beforeEach(async () => {
+      const server = await serve(await open());
+      const client = await RawClient.connect({ port: server.port });
+      const size = () => statSync(join(root, 'data/log')).size;
+      sizes = [size()];
+      for (const name of ['/a', '/b']) {
+        await create(client, name);
+        sizes.push(size());
+      }
+      path = copy();
+    });
+
+    it('ignores a record at the end whose write was interrupted, wherever it was', async () => {
+      const [, oneCreate, bothCreates] = sizes;
+      const whole = readFileSync(join(path, 'log'));
+      for (let length = oneCreate!; length < bothCreates!; length++) {
+        const cut = join(root, 'cut');
+        cpSync(path, cut, { recursive: true });
+        truncateSync(join(cut, 'log'), length);
+        const data = await open(cut);
+        expect([...data.saved.nodes.keys()]).toContain('/a');
+        expect([...data.saved.nodes.keys()]).not.toContain('/b');
+        expect(data.ignored).toBe(length - oneCreate!);
+        await data.close();
+        closing.pop();
+        rmSync(cut, { recursive: true });
+      }
+      expect(whole.length).toBe(bothCreates);
+    });
+
+    it('ignores zeros and a wrong last record', async () => {
+      const log = join(path, 'log');
+      const whole = readFileSync(log);
+      appendFileSync(log, Buffer.alloc(5_000));
+      const zeros = await open(path);
+      expect(zeros.ignored).toBe(5_000);
+      expect([...zeros.saved.nodes.keys()]).toContain('/b');
+
+      const other = copy();
+      whole[whole.length - 1]! ^= 1;
+      writeFileSync(join(other, 'log'), whole);
+      const { saved, ignored } = await open(other);
+      expect(ignored).toBe(sizes[2]! - sizes[1]!);
+      expect([...saved.nodes.keys()]).not.toContain('/b');
+    });
+
+    it('rejects a record that is corrupt before others', async () => {
+      const [opened, oneCreate] = sizes;
+      const log = readFileSync(join(path, 'log'));
+      // The first byte of the length, the checksum, and some of the record.
+      for (const at of [opened!, opened! + 4, opened! + 20, oneCreate! - 1]) {
+        const wrong = Buffer.from(log);
+        wrong[at]! ^= 0x40;
+        writeFileSync(join(path, 'log'), wrong);
+        await expect(open(path)).rejects.toThrow(
+          `cannot use the data directory ${path}: ${path}/log is corrupt at byte ${opened}`,
+        );
+      }
+    });
+
+    it('rejects a corrupt snapshot, and a log without a snapshot', async () => {
+      const file = join(path, 'snapshot');
+      const snapshot = readFileSync(file);
+      for (const at of [0, 20, 25, 40, snapshot.length - 1]) {
+        const wrong = Buffer.from(snapshot);
+        wrong[at]! ^= 1;
+        writeFileSync(file, wrong);
+        await expect(open(path)).rejects.toThrow(`${file} is corrupt`);
+      }
+      rmSync(file);
+      await expect(open(path)).rejects.toThrow('the file snapshot is missing');
+      expect(readFileSync(join(path, 'log')).length).toBe(sizes[2]);
+    });
+  });
+
+  it('never repeats a zxid, even if the clock goes back', async () => {
+    const first = await open();
+    await first.close();
+    closing.pop();
+    vi.setSystemTime(Date.now() - 3_600_000);
+    try {
+      const second = await open();
+      expect(second.saved.lastZxid).toBeGreaterThan(first.saved.lastZxid);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('leaves no other files, and no lock, when it is closed', async () => {
+    await (await open()).close();
+    closing.pop();
+    expect(readdirSync(join(root, 'data')).sort()).toEqual(['log', 'snapshot']);
+  });
+
+  describe('that another server uses', () => {
+    const lock = () => join(root, 'data/lock');
+
+    it('is refused', async () => {
+      await open();
+      await expect(open()).rejects.toThrow(
+        `cannot use the data directory ${root}/data: the server with process id ${process.pid} uses it`,
+      );
+    });
+
+    it('is used if that process has ended, or its id belongs to another one', async () => {
+      await (await open()).close();
+      closing.pop();
+      const { pid } = spawnSync('true');
+      for (const stale of [{ pid }, { pid: process.pid, start: '1' }]) {
+        writeFileSync(lock(), JSON.stringify(stale));
+        await (await open()).close();
+        closing.pop();
+      }
+      writeFileSync(lock(), '');
+      await expect(open()).rejects.toThrow(`${lock()} does not name a process: remove it`);
+    });
+  });
+});
