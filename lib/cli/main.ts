@@ -7,10 +7,12 @@ import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
 import { addRunCommand } from './run.js';
 import { addServerCommands } from './server.js';
+import { addShowCommands } from './show.js';
 
 const program = makeProgram(
   addRunCommand,
   addElectCommand,
+  addShowCommands,
   addServerCommands,
   addCompletionCommand,
 );

@@ -1,118 +1,295 @@
-import type { ZkClient } from '../client/index.js';
+import { NodeError, NotAuthorizedError, type ZkClient } from '../client/index.js';
 import {
-  RecipeConflictError,
-  type LeaderParticipant,
   type Lock,
   Mutex,
   type Participant,
   ReadWriteLock,
+  RecipeConflictError,
   Semaphore,
 } from '../recipes/index.js';
 import { childrenOf, readCandidates } from '../recipes/internals/participants.js';
 
-/** Used for each semaphore, because its znodes do not contain its number of permits. */
-const PERMITS = 2 ** 31 - 1;
+/*
+ * A scan walks the tree of znodes and recognizes locks and elections by the names of their children. With --namespace it
+ * starts at the znodes that the namespace has for locks and elections, with --path at that znode, otherwise at the root.
+ */
 
-export interface LockSnapshot {
+/** The greatest number of znodes that a scan lists, unless a namespace limits it. */
+const MAX_ZNODES = 20_000;
+/** The greatest number of levels below the start. */
+const MAX_DEPTH = 12;
+/** The number of requests that are sent together. */
+const BATCH = 100;
+/** Used for a semaphore if its znodes do not contain the number of its permits. */
+const UNKNOWN_PERMITS = 2 ** 31 - 1;
+
+/** A znode of a lock or an election, and what it says about its owner. */
+export type Member = Pick<Participant, 'path' | 'session' | 'since'> &
+  Partial<Omit<Participant, 'state'>> & {
+    /** The id of the candidate. Only in elections. */
+    readonly id?: string;
+  };
+
+/**
+ * A lock, a semaphore or an election that has a holder or a waiter. `locks --json` and `leaders --json` print one per
+ * line, with the dates in ISO 8601. A field that is unknown is absent.
+ */
+export interface Snapshot {
+  /** The namespace, `''` for none. Absent if the parent of the znode is not `locks`, `semaphores` or `elections`. */
+  readonly namespace?: string;
+  /** The key of the lock or the name of the election. Without a namespace, the name of the znode. */
   readonly key: string;
+  /** The znode. With a chroot in `--zookeeper`, the path is relative to it. */
   readonly path: string;
-  readonly recipe: 'mutex' | 'read/write' | 'semaphore';
-  readonly participants: readonly Participant[];
-  /** Why the participants are unknown, for example because two recipes use one path. */
+  readonly recipe: 'mutex' | 'read/write' | 'semaphore' | 'election';
+  /** The holders, or the leader. A holder with `mayLinger` holds the lock or lingers. */
+  readonly holders: readonly Member[];
+  /** In the order of the queue. */
+  readonly waiters: readonly Member[];
+  /** Why the holders are unknown, for example because two recipes use one path. */
   readonly problem?: string;
 }
 
-export interface ElectionSnapshot {
-  readonly election: string;
-  readonly path: string;
-  readonly participants: readonly LeaderParticipant[];
+/** What a scan looks for, and where. */
+export interface ScanOptions {
+  readonly kinds: readonly ('lock' | 'election')[];
+  /** Whether only the namespace of the client is scanned. */
+  readonly inNamespace: boolean;
+  /** The only znode that is scanned, with those below. */
+  readonly path?: string;
 }
 
-/**
- * Resolves to the locks and semaphores that have holders or waiters.
- *
- * @param path a lock or a parent of locks; default: the parents of the namespace
- */
-export async function scanLocks(client: ZkClient, path?: string): Promise<LockSnapshot[]> {
-  const parents = path
-    ? [path]
-    : ['locks', 'semaphores'].map((name) => `${client.namespace}/${name}`);
-  const paths = (await Promise.all(parents.map((each) => lockPaths(client, each)))).flat();
-  const seen = await Promise.all(paths.map((each) => lockSnapshot(client, each)));
-  return seen.filter((lock) => lock !== undefined);
+/** Lists the children of a znode. Rejects with NodeError if it does not exist. */
+export type ListChildren = (path: string) => Promise<readonly string[]>;
+
+export interface Scan {
+  readonly snapshots: readonly Snapshot[];
+  /** The znodes where the scan started. */
+  readonly roots: readonly string[];
+  /** Those of the roots that do not exist. */
+  readonly missing: readonly string[];
+  /** The znodes that an ACL forbids to read. */
+  readonly unreadable: readonly string[];
+  /** Whether there are more znodes than the scan lists. */
+  readonly truncated: boolean;
 }
 
-async function lockSnapshot(client: ZkClient, path: string): Promise<LockSnapshot | undefined> {
-  const found = await lockAt(client, path);
-  if (!found) return undefined;
-  const seen = { key: keyOf(path), path, recipe: found.recipe };
+/** Returns the znodes where a scan starts. */
+export function rootsOf({ namespace }: ZkClient, options: ScanOptions): string[] {
+  const { kinds, inNamespace, path } = options;
+  if (path !== undefined) return [path];
+  if (!inNamespace) return ['/'];
+  const names = kinds.flatMap((kind) =>
+    kind === 'lock' ? ['locks', 'semaphores'] : ['elections'],
+  );
+  return names.map((name) => `${namespace}/${name}`);
+}
+
+/** Reads the locks and elections that have holders or waiters, in the order of their paths. */
+export async function scan(
+  client: ZkClient,
+  options: ScanOptions,
+  list: ListChildren = async (path) => (await client.children(path)).children,
+): Promise<Scan> {
+  // The server may be behind the others.
+  await client.sync('/');
+  const roots = rootsOf(client, options);
+  const limit = options.inNamespace ? Infinity : MAX_ZNODES;
+  const { listings, unreadable, truncated } = await walk(list, roots, limit);
+  const found = [...listings].flatMap(([path, children]) => {
+    const recipe = recipeOf(path, children, options);
+    return recipe ? [{ path, recipe }] : [];
+  });
+  const semaphores = new Set(found.filter((each) => each.recipe === 'semaphore').map(pathOf));
+  const wanted = found
+    // The queue of a semaphore looks like a mutex.
+    .filter(({ path }) => !(path.endsWith('/locks') && semaphores.has(parentOf(path))))
+    .filter(({ recipe }) => options.kinds.includes(recipe === 'election' ? 'election' : 'lock'))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+  const snapshots = await inBatches(wanted, (each) => readSnapshot(client, each, unreadable));
+  return {
+    snapshots: snapshots.filter((each) => each !== undefined),
+    roots,
+    missing: roots.filter((root) => !listings.has(root) && !unreadable.includes(root)),
+    unreadable,
+    truncated,
+  };
+}
+
+/** Lists the znodes below `roots`, level by level. Leaves out the znodes of locks and those of ZooKeeper itself. */
+async function walk(list: ListChildren, roots: readonly string[], limit: number) {
+  const listings = new Map<string, readonly string[]>();
+  const unreadable: string[] = [];
+  let count = 0;
+  let level = [...roots];
+  for (let depth = 0; depth <= MAX_DEPTH && level.length > 0 && count < limit; depth++) {
+    const read = level.slice(0, limit - count);
+    count += read.length;
+    level = level.slice(read.length);
+    const children = await inBatches(read, (path) => listOrSkip(list, path, unreadable));
+    for (const [index, names] of children.entries()) {
+      const path = read[index]!;
+      if (!names) continue;
+      listings.set(path, names);
+      if (path === '/zookeeper' && names.includes('quota')) continue;
+      for (const name of names) {
+        if (!isParticipant(name)) level.push(path === '/' ? `/${name}` : `${path}/${name}`);
+      }
+    }
+  }
+  return { listings, unreadable, truncated: level.length > 0 };
+}
+
+/** Resolves to undefined for a znode that has vanished or that an ACL forbids to read. */
+async function listOrSkip(list: ListChildren, path: string, unreadable: string[]) {
   try {
-    const participants = await found.lock.participants();
-    return participants.length > 0 ? { ...seen, participants } : undefined;
+    return await list(path);
   } catch (error) {
-    if (!(error instanceof RecipeConflictError)) throw error;
-    return { ...seen, participants: [], problem: error.message };
+    if (error instanceof NotAuthorizedError) unreadable.push(path);
+    else if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
+    return undefined;
   }
 }
 
-/**
- * Resolves to the elections that have participants.
- *
- * @param path an election or the parent of elections; default: the parent of the namespace
- */
-export async function scanElections(client: ZkClient, path?: string): Promise<ElectionSnapshot[]> {
-  const parent = path ?? `${client.namespace}/elections`;
-  const children = await childrenOf(client, parent);
-  const paths = children.some((name) => /-(?:latch|lock)-\d+$/.test(name))
-    ? [parent]
-    : children.toSorted().map((name) => `${parent}/${name}`);
-  const seen = await Promise.all(
-    paths.map(async (each) => ({
-      election: keyOf(each),
-      path: each,
-      participants: await readCandidates(client, each),
-    })),
-  );
-  return seen.filter(({ participants }) => participants.length > 0);
+async function readSnapshot(
+  client: ZkClient,
+  { path, recipe }: Pick<Snapshot, 'path' | 'recipe'>,
+  unreadable: string[],
+): Promise<Snapshot | undefined> {
+  const seen = { ...locationOf(path), path, recipe };
+  try {
+    const [holders, waiters] = await readMembers(client, path, recipe);
+    return holders.length + waiters.length > 0 ? { ...seen, holders, waiters } : undefined;
+  } catch (error) {
+    if (error instanceof NotAuthorizedError) unreadable.push(path);
+    else if (!(error instanceof RecipeConflictError)) throw error;
+    return { ...seen, holders: [], waiters: [], problem: error.message };
+  }
 }
 
-/** Resolves to the lock at a path, recognized by its children; undefined if none of them belongs to a lock. */
-export async function lockAt(
+/** Resolves to the holders and the waiters. */
+async function readMembers(
   client: ZkClient,
   path: string,
-): Promise<{ recipe: LockSnapshot['recipe']; lock: Lock } | undefined> {
-  const recipe = recipeOf(await childrenOf(client, path));
-  switch (recipe) {
-    case 'mutex':
-      return { recipe, lock: new Mutex(client, path) };
-    case 'read/write':
-      return { recipe, lock: new ReadWriteLock(client, path).read };
-    case 'semaphore':
-      return { recipe, lock: new Semaphore(client, path, { permits: PERMITS }) };
-    case undefined:
-      return undefined;
+  recipe: Snapshot['recipe'],
+): Promise<[Member[], Member[]]> {
+  if (recipe === 'election') {
+    const candidates = await readCandidates(client, path);
+    const members = candidates.map(({ id, path, since, session }) => ({
+      id,
+      path,
+      since,
+      session,
+    }));
+    return [members.slice(0, 1), members.slice(1)];
+  }
+  const participants = await (await lockAt(client, path, recipe)).participants();
+  const holders: Member[] = [];
+  const waiters: Member[] = [];
+  for (const { state, ...member } of participants) {
+    (state === 'waiting' ? waiters : holders).push(member);
+  }
+  return [holders, waiters];
+}
+
+async function lockAt(
+  client: ZkClient,
+  path: string,
+  recipe: 'mutex' | 'read/write' | 'semaphore',
+): Promise<Lock> {
+  if (recipe === 'mutex') return new Mutex(client, path);
+  if (recipe === 'read/write') return new ReadWriteLock(client, path).read;
+  return new Semaphore(client, path, { permits: await readPermits(client, path) });
+}
+
+/** Reads the number of permits of a semaphore from the first of its permits that contains it. */
+async function readPermits(client: ZkClient, path: string): Promise<number> {
+  const [first] = await childrenOf(client, `${path}/leases`);
+  if (first === undefined) return UNKNOWN_PERMITS;
+  try {
+    const { data } = await client.get(`${path}/leases/${first}`);
+    const { permits } = JSON.parse(data.toString()) as { permits?: unknown };
+    return Number.isInteger(permits) && (permits as number) > 0
+      ? (permits as number)
+      : UNKNOWN_PERMITS;
+  } catch (error) {
+    // The znode has vanished, or belongs to another library.
+    if (error instanceof NodeError || error instanceof SyntaxError) return UNKNOWN_PERMITS;
+    throw error;
   }
 }
 
-/** Resolves to `path` if it is a lock, else with its children. */
-async function lockPaths(client: ZkClient, path: string): Promise<string[]> {
-  const children = await childrenOf(client, path);
-  return recipeOf(children) ? [path] : children.toSorted().map((name) => `${path}/${name}`);
+const READ_OR_WRITE = /__(?:READ|WRIT)__\d{10}$/;
+const CANDIDATE = /(?:^|-)latch-\d{10}$/;
+/** The last part is kazoo's, whose locks do not exclude ours. */
+const LOCK = /(?:(?:^|-)lock-|__r?lock__)\d{10}$/;
+const PERMIT = /(?:^|-)lease-\d{10}$/;
+
+/** Whether a znode holds a lock or waits for it. Such a znode is ephemeral and has no children. */
+function isParticipant(name: string): boolean {
+  return [READ_OR_WRITE, CANDIDATE, LOCK, PERMIT].some((pattern) => pattern.test(name));
 }
 
-function recipeOf(children: readonly string[]): LockSnapshot['recipe'] | undefined {
-  if (children.some((name) => /__(?:READ|WRIT)__\d+$/.test(name))) return 'read/write';
-  if (children.some((name) => /-lock-\d+$/.test(name))) return 'mutex';
-  if (children.includes('leases') || children.includes('locks')) return 'semaphore';
+/** Recognizes a lock or an election by its children. */
+function recipeOf(
+  path: string,
+  children: readonly string[],
+  { kinds, path: given }: ScanOptions,
+): Snapshot['recipe'] | undefined {
+  const has = (pattern: RegExp) => children.some((name) => pattern.test(name));
+  const parent = nameOf(parentOf(path));
+  if (has(READ_OR_WRITE)) return 'read/write';
+  if (has(CANDIDATE)) return 'election';
+  if (has(LOCK)) {
+    // The candidates of a LeaderSelector have the names of a mutex.
+    const isElection = parent === 'elections' || (path === given && !kinds.includes('lock'));
+    return isElection ? 'election' : 'mutex';
+  }
+  // Elsewhere, `locks` is also the parent of the locks of a namespace, which may have the key `leases`.
+  const isKey = parent === 'locks' || parent === 'semaphores';
+  if (isKey ? has(/^(?:locks|leases)$/) : has(/^leases$/) && !isContainer(nameOf(path))) {
+    return 'semaphore';
+  }
   return undefined;
 }
 
-/** Returns the key or the name of the election that a path was made of. */
-function keyOf(path: string): string {
-  const name = path.slice(path.lastIndexOf('/') + 1);
+/** Returns the namespace and the key that a path was made of. */
+function locationOf(path: string): Pick<Snapshot, 'namespace' | 'key'> {
+  const [name, parent] = [nameOf(path), parentOf(path)];
+  if (!isContainer(nameOf(parent))) return { key: name };
+  return { namespace: parentOf(parent), key: decode(name) };
+}
+
+/** Whether a namespace has a znode of this name. Its children are locks or elections. */
+function isContainer(name: string): boolean {
+  return ['locks', 'semaphores', 'elections'].includes(name);
+}
+
+function decode(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {
     return name;
   }
+}
+
+function pathOf({ path }: { readonly path: string }): string {
+  return path;
+}
+
+/** Returns the path of the parent, `''` for the root. */
+export function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+async function inBatches<T, R>(items: readonly T[], fn: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (let start = 0; start < items.length; start += BATCH) {
+    results.push(...(await Promise.all(items.slice(start, start + BATCH).map(fn))));
+  }
+  return results;
 }

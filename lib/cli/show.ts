@@ -1,0 +1,239 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { ConnectionError, type ZkClient } from '../client/index.js';
+import { revoke } from '../recipes/index.js';
+import { addConnectionOptions, clientOf, connect, type ConnectionOptions } from './connection.js';
+import { readDuration } from './durations.js';
+import { ExitCode, Failure } from './exit-codes.js';
+import { type Scan, scan, type ScanOptions, type Snapshot } from './scan.js';
+import { plain, tree } from './tree.js';
+import { watch } from './watch.js';
+
+type Kind = ScanOptions['kinds'][number];
+
+interface ShowOptions extends ConnectionOptions {
+  readonly path?: string;
+  readonly json?: boolean;
+}
+
+interface RevokeOptions extends ConnectionOptions {
+  readonly participant?: string;
+  readonly json?: boolean;
+}
+
+const END_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Milliseconds. */
+const MIN_EVERY = 100;
+/** The greatest number of paths in a message. */
+const MAX_PATHS = 5;
+
+/** Adds `locks`, `leaders`, `watch` and `revoke`. */
+export function addShowCommands(program: Command): void {
+  const everywhere = 'in all namespaces, unless --namespace or --path is given';
+  const locks = program
+    .command('locks')
+    .summary('list the holders and waiters of locks and semaphores')
+    .description(`Lists the holders and waiters of each lock and semaphore, ${everywhere}.`)
+    .addOption(pathOption('only the lock at this znode and the locks below it'))
+    .option('--json', 'print one line of JSON for each lock')
+    .action((options: ShowOptions) => list(options, 'lock'));
+  const leaders = program
+    .command('leaders')
+    .summary('list the leader and the candidates of elections')
+    .description(`Lists the leader and the candidates of each election, ${everywhere}.`)
+    .addOption(
+      pathOption(
+        "only the election at this znode and the elections below it. Outside of a namespace, a LeaderSelector's election is found only at this znode: below it, it looks like a mutex",
+      ),
+    )
+    .option('--json', 'print one line of JSON for each election')
+    .action((options: ShowOptions) => list(options, 'election'));
+  const watching = program
+    .command('watch')
+    .summary('show locks and elections, and what changes')
+    .description(
+      `Shows the locks and elections on a terminal until Ctrl-C, ${everywhere}. A pipe gets a line for each event: granted, released, lost, waiting, gave-up, elected, resigned. A hold that begins and ends between two reads is not seen.`,
+    )
+    .addOption(pathOption('only the locks and elections at this znode and below it'))
+    .option('--json', 'print one line of JSON for each event')
+    .option('--every <duration>', 'the time between two reads, at least 100ms', readEvery)
+    .action(watchAll);
+  const revoking = program
+    .command('revoke')
+    .summary('ask the holders of a lock to release it')
+    .description('Asks the holders of a lock to release it. A holder may ignore the request.')
+    .argument('<key|path>', 'the key, or the znode of the lock if it starts with a slash', readKey)
+    .option('--participant <znode>', 'only this holder or waiter, as in locks --json', readPath)
+    .option('--json', 'print the znodes of the holders as JSON')
+    .action(revokeLock);
+  for (const command of [locks, leaders, watching, revoking]) addConnectionOptions(command);
+}
+
+/** Prints the locks or elections. */
+async function list(options: ShowOptions, kind: Kind): Promise<void> {
+  await withClient(options, async (client) => {
+    const read = await scan(client, scanOptions(options, [kind]));
+    const { snapshots } = read;
+    await checkExists(client, read, options);
+    const count = snapshots.length;
+    if (options.json) {
+      process.stdout.write(snapshots.map((each) => `${JSON.stringify(each)}\n`).join(''));
+      if (count === 0) process.stderr.write(`nestjs-zookeeper: ${noneIn(read, kind)}\n`);
+    } else if (count === 0) {
+      process.stdout.write(`${noneIn(read, kind)}\n`);
+    } else {
+      const columns = process.stdout.isTTY ? process.stdout.columns || 80 : Infinity;
+      const total = `${count} ${kind}${count === 1 ? '' : 's'} under ${whereOf(read)}`;
+      process.stdout.write(`${[...tree(snapshots, columns), total].join('\n')}\n`);
+    }
+    const gaps = gapsOf(read);
+    if (gaps) throw new Failure(gaps);
+  });
+}
+
+async function watchAll(options: ShowOptions & { readonly every?: number }): Promise<void> {
+  const { json = false, every = 1000 } = options;
+  const ending = new AbortController();
+  await withClient(options, async (client) => {
+    // A second signal ends the process at once.
+    for (const signal of END_SIGNALS) process.once(signal, () => ending.abort());
+    const watchOptions = { ...scanOptions(options, ['lock', 'election']), every, json };
+    await watch(client, watchOptions, ending.signal, (read) =>
+      [`locks and elections under ${whereOf(read)}`, gapsOf(read)].filter(Boolean).join('; '),
+    );
+  });
+}
+
+async function revokeLock(subject: string, options: RevokeOptions): Promise<void> {
+  const { participant, json } = options;
+  await withClient(options, async (client) => {
+    const lock = await findLock(client, subject, options);
+    if (lock.problem) throw new Failure(plain(lock.problem));
+    const members = participant ? [...lock.holders, ...lock.waiters] : lock.holders;
+    const asked = members.filter(({ path }) => !participant || path === participant);
+    if (asked.length === 0) {
+      throw new Failure(
+        participant
+          ? `--participant: ${participant} does not hold or wait for ${lock.path}`
+          : `nobody holds ${lock.path}`,
+      );
+    }
+    await Promise.all(asked.map((each) => revoke(client, each)));
+    const paths = asked.map(({ path }) => path);
+    const text = json ? JSON.stringify(paths) : paths.map((path) => `asked ${path}`).join('\n');
+    process.stdout.write(`${text}\n`);
+  });
+}
+
+/** Resolves to the lock with a path, or the only lock with a key. */
+async function findLock(
+  client: ZkClient,
+  subject: string,
+  options: RevokeOptions,
+): Promise<Snapshot> {
+  const path = subject.startsWith('/') ? subject : undefined;
+  const read = await scan(client, scanOptions(path ? { path } : options, ['lock']));
+  const found = read.snapshots.filter((lock) =>
+    path ? lock.path === path : lock.key === subject && lock.namespace !== undefined,
+  );
+  const gaps = gapsOf(read);
+  if (!path && gaps) throw new Failure(`${gaps}, so other locks may have the key ${subject}`);
+  await checkExists(client, read, path ? { path } : options);
+  const [lock] = found;
+  if (!lock) throw new Failure(`nobody holds ${subject} under ${whereOf(read)}`);
+  if (found.length > 1) {
+    const paths = pathList(found.map((each) => each.path));
+    throw new Failure(
+      `${found.length} locks have the key ${subject}: ${paths}. Name one with --namespace, or give its path in place of the key`,
+    );
+  }
+  return lock;
+}
+
+async function withClient(
+  options: ConnectionOptions,
+  use: (client: ZkClient) => Promise<void>,
+): Promise<void> {
+  const client = clientOf(options);
+  try {
+    await connect(client);
+    await use(client);
+  } catch (error) {
+    if (!(error instanceof ConnectionError)) throw error;
+    throw new Failure(error.message, ExitCode.noConnection);
+  } finally {
+    await client.close();
+  }
+}
+
+function scanOptions({ namespace, path }: ShowOptions, kinds: readonly Kind[]): ScanOptions {
+  return { kinds, path, inNamespace: namespace !== undefined && path === undefined };
+}
+
+/** @throws Failure if the znode of an option does not exist */
+async function checkExists(client: ZkClient, read: Scan, options: ShowOptions): Promise<void> {
+  if (read.missing.length < read.roots.length) return;
+  const { namespace, path } = options;
+  if (path !== undefined) throw new Failure(`the znode ${path} does not exist`);
+  if (namespace === undefined) throw new Failure('the chroot of --zookeeper does not exist');
+  if (await client.exists(client.namespace || '/')) return;
+  throw new Failure(
+    `--namespace ${namespace}: the znode ${client.namespace} does not exist. ZooKeeper deletes it while it is not used`,
+  );
+}
+
+function noneIn(read: Scan, kind: Kind): string {
+  const what = kind === 'lock' ? 'lock has a holder or a waiter' : 'election has a candidate';
+  return `no ${what} under ${whereOf(read)}`;
+}
+
+/** Returns the znodes where a scan started, and which of them do not exist. */
+function whereOf({ roots, missing }: Scan): string {
+  const parts = roots.map((root) =>
+    missing.includes(root) ? `${root}, which does not exist` : root,
+  );
+  return plain(parts.join(', and '));
+}
+
+/** Returns what a scan has left out, or undefined. */
+function gapsOf(read: Scan): string | undefined {
+  const { unreadable, truncated } = read;
+  const gaps = [
+    ...(unreadable.length > 0
+      ? [`an ACL forbids to read ${pathList(unreadable)} (credentials: --auth)`]
+      : []),
+    ...(truncated
+      ? [
+          `only a part of the znodes under ${whereOf(read)} was read (limit it: --namespace, --path)`,
+        ]
+      : []),
+  ];
+  return gaps.length > 0 ? gaps.join('; ') : undefined;
+}
+
+function pathList(paths: readonly string[]): string {
+  const shown = paths.slice(0, MAX_PATHS).join(', ');
+  const more = paths.length - MAX_PATHS;
+  return plain(more > 0 ? `${shown} and ${more} more` : shown);
+}
+
+function pathOption(description: string): Option {
+  return new Option('--path <znode>', description).argParser(readPath).conflicts('namespace');
+}
+
+function readPath(text: string): string {
+  if (!/^\/./.test(text)) {
+    throw new InvalidArgumentError('It must be the path of a znode below the root.');
+  }
+  return text;
+}
+
+function readKey(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must be a key or a path.');
+  return text.startsWith('/') ? readPath(text) : text;
+}
+
+function readEvery(text: string): number {
+  const every = readDuration(text);
+  if (every < MIN_EVERY) throw new InvalidArgumentError('It must be at least 100ms.');
+  return every;
+}

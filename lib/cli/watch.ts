@@ -1,0 +1,146 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ConnectionError, type ZkClient } from '../client/index.js';
+import { EventLog, eventLine } from './events.js';
+import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js';
+import { tree, wrap } from './tree.js';
+
+/** Options of `watch`. */
+export interface WatchOptions extends ScanOptions {
+  /** Milliseconds between two reads. */
+  readonly every: number;
+  readonly json: boolean;
+}
+
+/** Shows the reads of a watch. */
+interface Screen {
+  show(read: Scan): Promise<void> | void;
+  /** Shows whether the ensemble is reachable. */
+  status(text: string): void;
+}
+
+/**
+ * Reads the locks and elections again and again until the signal aborts. A terminal shows them all, a pipe gets the
+ * events. A lock that is held or waited for is read each time; the rest of the tree is listed again only after a watch
+ * has fired.
+ *
+ * @param describe returns a sentence about what was scanned
+ */
+export async function watch(
+  client: ZkClient,
+  options: WatchOptions,
+  signal: AbortSignal,
+  describe: (read: Scan) => string,
+): Promise<void> {
+  const screen =
+    process.stdout.isTTY && !options.json
+      ? new Terminal(describe)
+      : new Stream(client, options.json, describe);
+  let reachable = true;
+  const unsubscribe = client.onState(() => {
+    if (client.connected === reachable || signal.aborted) return;
+    reachable = client.connected;
+    screen.status(reachable ? 'connection back' : 'connection lost');
+  });
+  // Rejects the requests that are pending.
+  signal.addEventListener('abort', () => void client.close(), { once: true });
+  const list = cachedLists(client);
+  try {
+    while (!signal.aborted) {
+      try {
+        await screen.show(await scan(client, options, list));
+      } catch (error) {
+        if (signal.aborted) return;
+        // The ensemble may be reachable at the next read.
+        if (!(error instanceof ConnectionError)) throw error;
+      }
+      // It rejects only by the signal.
+      await pause(options.every, undefined, { signal }).catch(() => {});
+    }
+  } finally {
+    unsubscribe();
+    if (screen instanceof Terminal) screen.close();
+  }
+}
+
+/** Returns a function that lists children from a cache, in which a watch keeps each list until it changes. */
+function cachedLists(client: ZkClient): ListChildren {
+  const cache = new Map<string, readonly string[]>();
+  return async (path) => {
+    const cached = cache.get(path);
+    if (cached) return cached;
+    const { children, watch } = await client.watchChildren(path);
+    cache.set(path, children);
+    void watch.fired.then(() => cache.delete(path));
+    return children;
+  };
+}
+
+/** Draws each read over the last one. */
+class Terminal implements Screen {
+  private last: Scan | undefined;
+  private state = '';
+  private readonly draw = () => this.redraw();
+
+  constructor(private readonly describe: (read: Scan) => string) {
+    process.stdout.on('resize', this.draw);
+  }
+
+  show(read: Scan): void {
+    this.last = read;
+    this.redraw();
+  }
+
+  status(text: string): void {
+    this.state = text === 'connection back' ? '' : text;
+    this.redraw();
+  }
+
+  close(): void {
+    process.stdout.off('resize', this.draw);
+  }
+
+  /** Writes a frame at once, and erases only what is behind the end of a line, so that the terminal does not flicker. */
+  private redraw(): void {
+    // A terminal of unknown size has 0.
+    const [columns, rows] = [process.stdout.columns || 80, process.stdout.rows || 24];
+    const { last } = this;
+    const lines = [
+      [new Date().toLocaleTimeString(), this.state].join('  ').trimEnd(),
+      ...(last ? wrap(this.describe(last), columns) : []),
+      '',
+      ...(last?.snapshots.length ? tree(last.snapshots, columns) : []),
+    ];
+    const more = lines.length - (rows - 1);
+    if (more > 0) lines.splice(rows - 2, Infinity, `… ${more + 1} more lines`);
+    process.stdout.write(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
+  }
+}
+
+/** Prints the events. */
+class Stream implements Screen {
+  private readonly log: EventLog;
+  private gaps = '';
+
+  constructor(
+    client: ZkClient,
+    private readonly json: boolean,
+    private readonly describe: (read: Scan) => string,
+  ) {
+    this.log = new EventLog(client);
+  }
+
+  async show(read: Scan): Promise<void> {
+    const events = await this.log.update(read.snapshots);
+    // The start of the tree appears and vanishes as locks are used. Only gaps are worth a message.
+    const gaps = JSON.stringify([read.unreadable, read.truncated]);
+    if (gaps !== this.gaps) this.status(this.describe(read));
+    this.gaps = gaps;
+    for (const event of events) {
+      process.stdout.write(`${this.json ? JSON.stringify(event) : eventLine(event)}\n`);
+    }
+  }
+
+  status(text: string): void {
+    process.stderr.write(`nestjs-zookeeper: ${text}\n`);
+  }
+}
