@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, write } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, write } from 'node:fs';
 import { constants } from 'node:os';
 import { isRunning } from '../client/process-state.js';
 import { sleep } from '../client/sleep.js';
@@ -124,8 +124,7 @@ export class ChildCommand {
   }
 
   private get runs(): boolean {
-    // Another process may have the id of a process that has ended. The id of a group is in use until the group is empty.
-    return (this.ownGroup || !this.exited) && isRunning(this.target);
+    return !this.exited || (this.ownGroup && groupRuns(this.child.pid!));
   }
 
   private send(signal: NodeJS.Signals): void {
@@ -170,6 +169,32 @@ export function exitAs(ending: Ending): void {
   process.exitCode = ExitCode.signal + constants.signals[ending];
   // A shell ends its script at Ctrl-C only if the signal has ended the program in the foreground.
   if (ending === 'SIGINT') process.kill(process.pid, ending);
+}
+
+/** Returns whether a process group has a process that has not ended. */
+function groupRuns(group: number): boolean {
+  if (!isRunning(-group)) return false;
+  try {
+    return readdirSync('/proc').some((pid) => /^\d+$/.test(pid) && runsIn(group, pid));
+  } catch {
+    // Only Linux has this folder.
+    return true;
+  }
+}
+
+/** Ignores a zombie. In a container, process 1 may be a program that does not reap the children of others. */
+function runsIn(group: number, pid: string): boolean {
+  try {
+    // pid (name) state ppid pgrp …; the name may contain any character.
+    const [state, , pgrp] = readFileSync(`/proc/${pid}/stat`, 'latin1')
+      .split(') ')
+      .at(-1)!
+      .split(' ');
+    return Number(pgrp) === group && state !== 'Z';
+  } catch {
+    // It has ended.
+    return false;
+  }
 }
 
 function hasTerminal(): boolean {

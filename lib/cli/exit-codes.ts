@@ -10,7 +10,7 @@ export const ExitCode = {
   busy: 121,
   /** The lock was not granted within `--wait`. */
   timedOut: 122,
-  /** The lock or the lead was lost while the command ran. */
+  /** The lock was lost while the command ran, or was held for `--hold-at-most`. */
   lost: 123,
   /** The command cannot be executed. */
   notExecutable: 126,

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
 import { PROGRAM, useCli } from '../../support/cli.js';
@@ -19,9 +18,6 @@ const run = (lock: string, script: string, ...options: string[]) =>
 
 /** The processes of a script that prints `pids` and their ids. */
 const pidsIn = (out: string) => /^pids (.*)$/m.exec(out)![1]!.split(' ').map(Number);
-
-/** Returns the state letter of a process. */
-const stateOf = (pid: number) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]![0];
 
 async function untilGone(pids: readonly number[]): Promise<void> {
   await expect.poll(() => running(pids), { interval: 10 }).toEqual([]);
@@ -298,9 +294,7 @@ describe('a lost session', () => {
     child.kill('SIGSTOP');
     await new Mutex(client, lock).acquire();
     child.stdin!.end();
-    const [pid] = pidsIn(output.out);
-    // The paused process has not reaped it.
-    await expect.poll(() => stateOf(pid!)).toBe('Z');
+    await untilGone(pidsIn(output.out));
     child.kill('SIGCONT');
     expect(await ended).toMatchObject({ code: 123, err: expect.stringContaining('was lost') });
   });

@@ -103,7 +103,9 @@ describe.each(['bash', 'zsh'] as const)('completion in %s', (shell) => {
     expect(commands).toContain('completion');
     for (const command of commands.filter((each) => each !== 'help')) {
       const { stdout: help } = await cli('help', command);
-      const options = [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, option]) => option!);
+      const options = [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(
+        ([, option]) => option!,
+      );
       expect(shells[shell](real, `${command} --`).sort(), command).toEqual(options.sort());
     }
   });
