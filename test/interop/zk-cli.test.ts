@@ -1,28 +1,21 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { useServer } from '../support/servers.js';
+import { ZK_CLI } from './programs.js';
 
-const PROGRAM = '/usr/share/zookeeper/bin/zkCli.sh';
 /** Lines about events of the connection, which may appear anywhere in the output. */
 const GREETING =
   /^(SLF4J.*|log4j.*|Connecting to .*|Welcome to ZooKeeper!|JLine support is .*|WATCHER::|WatchedEvent state:(SyncConnected type:None|Closed).*|)$/;
-const missing =
-  !existsSync(PROGRAM) || spawnSync('java', ['-version']).status !== 0
-    ? 'no Java, or no Debian package "zookeeper"'
-    : undefined;
-if (missing) console.log(`Left out: the interop tests with zkCli.sh (${missing}).`);
-
-describe.skipIf(missing)('ZooKeeper’s own command line', () => {
+describe.skipIf(!ZK_CLI)('ZooKeeper’s own command line', () => {
   // Uses its own server, because it lists the root.
   const server = useServer({ own: true });
 
   /** Returns the output of these commands, without zxids, times, greetings and empty lines. */
   async function say(...commands: string[]): Promise<string[]> {
     // Half of the output goes to stdout, half to stderr.
-    const child = spawn('sh', ['-c', `${PROGRAM} -server ${server.connectString} 2>&1`], {
+    const child = spawn('sh', ['-c', `${ZK_CLI} -server ${server.connectString} 2>&1`], {
       timeout: 100_000,
     });
     child.stdin.end([...commands, 'quit', ''].join('\n'));

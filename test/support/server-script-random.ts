@@ -9,7 +9,17 @@ import { type MultiStep, steps } from './multi-records.js';
 import type { RecordedClient } from './recorded-client.js';
 import type { Recorder } from './server-recorder.js';
 
-const PATHS = ['/r', '/r/a', '/r/b', '/r/a/x', '/r/a/y', '/r/b/x', '/q', '/q/a', '/r/a/x/deep'];
+export const PATHS = [
+  '/r',
+  '/r/a',
+  '/r/b',
+  '/r/a/x',
+  '/r/a/y',
+  '/r/b/x',
+  '/q',
+  '/q/a',
+  '/r/a/x/deep',
+];
 /** Only read, because a change by one seed would be visible to the next. */
 const EVERYWHERE = [...PATHS, '/', '', '/zookeeper', '/zookeeper/config', '/none/at/all'];
 const VERSIONS = [-1, -1, -1, 0, 1, 2];

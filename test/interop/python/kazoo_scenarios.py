@@ -339,6 +339,34 @@ def lost_session():
     assert zk.client_id[0] != old[0]
 
 
+def restart():
+    """The caller restarts the server between the two lines of output, and then writes a line."""
+    zk = connect()
+    lost = threading.Event()
+    zk.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
+    zk.add_auth("digest", "ben:secret")
+    zk.ensure_path("/kazoo")
+    stat = zk.create("/kazoo/kept", b"kept", acl=CREATOR_ALL_ACL, include_data=True)[1]
+    zk.create("/kazoo/mine", ephemeral=True)
+    lock = zk.Lock("/kazoo/lock", "me")
+    lock.acquire()
+    session = zk.client_id[0]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    other = connect()
+    assert zk.retry(zk.get, "/kazoo/kept") == (b"kept", stat)
+    assert zk.client_id[0] == session and not lost.is_set()
+    assert other.exists("/kazoo/mine").ephemeralOwner == session
+    assert not other.Lock("/kazoo/lock", "other").acquire(blocking=False)
+    try:
+        other.get("/kazoo/kept")
+        raise AssertionError("read without a right to")
+    except exceptions.NoAuthError:
+        pass
+    assert other.create("/kazoo/later", include_data=True)[1].czxid > stat.czxid
+    lock.release()
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.CRITICAL)
     globals()[sys.argv[2]]()
