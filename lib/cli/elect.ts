@@ -28,7 +28,10 @@ const MAX_PAUSE = 30_000;
 export function addElectCommand(program: Command): void {
   const command = program
     .command('elect')
-    .description('run a command while this process leads an election')
+    .summary('run a command while leading an election')
+    .description(
+      'Takes part in an election, and runs a command while it leads. It stops the command when it loses the lead.',
+    )
     .argument('<command...>', 'the command and its arguments, after --')
     .requiredOption(
       '--election <name>',

@@ -39,7 +39,8 @@ interface RunOptions extends CommandOptions {
 export function addRunCommand(program: Command): void {
   const command = program
     .command('run')
-    .description('run a command while holding a lock')
+    .summary('run a command while holding a lock')
+    .description('Acquires a lock, runs a command, and releases the lock.')
     .argument('<command...>', 'the command and its arguments, after --')
     .requiredOption('--lock <key>', 'the lock: a key, or a znode if it starts with a slash')
     .option(
@@ -60,6 +61,17 @@ export function addRunCommand(program: Command): void {
       readDuration,
     )
     .option('--hold-at-most <duration>', 'stop the command after this time', readDuration)
+    .addHelpText(
+      'after',
+      `
+Example: nestjs-zookeeper run --lock nightly --wait 30s -- ./nightly.sh
+
+Exit codes: that of the command, or
+  ${ExitCode.noConnection}  no server has replied
+  ${ExitCode.busy}  the lock is held, and --wait is 0
+  ${ExitCode.timedOut}  the lock was not granted within --wait
+  ${ExitCode.lost}  the lock was lost, or held for --hold-at-most; the command was stopped`,
+    )
     .passThroughOptions()
     .action(async (argv: string[], options: RunOptions) => {
       exitAs(await supervise(options, (...parts) => runLocked(argv, options, ...parts)));

@@ -55,7 +55,11 @@ export function addShowCommands(program: Command): void {
     )
     .addOption(pathOption('only the locks and elections at this znode and below it'))
     .option('--json', 'print one line of JSON for each event')
-    .option('--every <duration>', 'the time between two reads, at least 100ms', readEvery)
+    .option(
+      '--every <duration>',
+      'the time between two reads, at least 100ms (default: 1s)',
+      readEvery,
+    )
     .action(watchAll);
   const revoking = program
     .command('revoke')
@@ -136,14 +140,16 @@ async function findLock(
     path ? lock.path === path : lock.key === subject && lock.namespace !== undefined,
   );
   const gaps = gapsOf(read);
-  if (!path && gaps) throw new Failure(`${gaps}, so other locks may have the key ${subject}`);
+  if (!path && gaps)
+    throw new Failure(`${gaps}, so other locks may have the key ${JSON.stringify(subject)}`);
   await checkExists(client, read, path ? { path } : options);
   const [lock] = found;
-  if (!lock) throw new Failure(`nobody holds ${subject} under ${whereOf(read)}`);
+  if (!lock)
+    throw new Failure(`nobody holds ${path ?? JSON.stringify(subject)} under ${whereOf(read)}`);
   if (found.length > 1) {
     const paths = pathList(found.map((each) => each.path));
     throw new Failure(
-      `${found.length} locks have the key ${subject}: ${paths}. Name one with --namespace, or give its path in place of the key`,
+      `${found.length} locks have the key ${JSON.stringify(subject)}: ${paths}. Name one with --namespace, or give its path in place of the key`,
     );
   }
   return lock;

@@ -14,7 +14,12 @@ export interface CommandOptions extends ConnectionOptions {
 }
 
 /** Milliseconds. */
-const DEFAULT_GRACE = 10_000;
+const DEFAULT_SESSION_TIMEOUT = 30_000;
+/**
+ * The default of the grace, as a part of the session timeout. A client counts its session as lost after three quarters of the
+ * timeout. The command has ended then before the servers grant the lock to another process.
+ */
+const GRACE_PART = 1 / 6;
 /** For the first connection: the number of attempts, and the milliseconds between them. */
 const ATTEMPTS = 4;
 const ATTEMPT_INTERVAL = 500;
@@ -24,7 +29,7 @@ export function addCommandOptions(command: Command): Command {
   return command
     .option(
       '--grace <duration>',
-      'the time between SIGTERM and SIGKILL for a command that must stop (default: 10s)',
+      'the time between SIGTERM and SIGKILL for a command that must stop (default: a sixth of the session timeout)',
       readDuration,
     )
     .option(
@@ -39,13 +44,14 @@ export async function supervise(
   options: CommandOptions,
   fn: (client: ZkClient, supervisor: Supervisor) => Promise<Ending>,
 ): Promise<Ending> {
+  const { sessionTimeout = DEFAULT_SESSION_TIMEOUT } = options;
   let connected = false;
   const client = clientOf(options, {
-    sessionTimeout: options.sessionTimeout,
+    sessionTimeout,
     // Once connected, a wait outlives a restart of the ensemble.
     retry: (attempt) => (connected || attempt < ATTEMPTS ? ATTEMPT_INTERVAL : undefined),
   });
-  const supervisor = new Supervisor(options.grace);
+  const supervisor = new Supervisor(options.grace ?? sessionTimeout * GRACE_PART);
   try {
     await abortable(connect(client), supervisor.cancelled);
     connected = true;
@@ -72,7 +78,7 @@ export class Supervisor {
   private readonly passed = new Set<NodeJS.Signals>();
 
   /** @param grace milliseconds between SIGTERM and SIGKILL for a command that must stop */
-  constructor(private readonly grace = DEFAULT_GRACE) {
+  constructor(private readonly grace: number) {
     for (const signal of PASSED_SIGNALS) process.on(signal, this.receive);
   }
 

@@ -36,7 +36,7 @@ describe('revoke', () => {
     const { code, out, err } = await run('revoke', 'gold');
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain(
-      `2 locks have the key gold: ${one}/locks/gold, ${two}/locks/gold. Name one with --namespace`,
+      `2 locks have the key "gold": ${one}/locks/gold, ${two}/locks/gold. Name one with --namespace`,
     );
     expect((await run('revoke', 'gold', '--namespace', two)).code).toBe(0);
     await aborted(revocations[1]!);
@@ -92,7 +92,7 @@ describe('revoke', () => {
     expect(await run('revoke', 'nobody')).toEqual({
       code: 1,
       out: '',
-      err: 'nestjs-zookeeper: nobody holds nobody under /\n',
+      err: 'nestjs-zookeeper: nobody holds "nobody" under /\n',
     });
     const missing = await run('revoke', path);
     expect(missing).toMatchObject({ code: 1, err: expect.stringContaining('does not exist') });

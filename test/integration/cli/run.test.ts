@@ -247,7 +247,8 @@ describe('a lost session', () => {
     const lock = server.path('lost');
     const network = await link();
     const script = `trap 'echo term; exit 5' TERM; echo started; while :; do sleep 0.05; done`;
-    const options = ['--session-timeout', '1s', '--zookeeper', network.connectString];
+    const timeouts = ['--session-timeout', '1s', '--grace', '10s'];
+    const options = [...timeouts, '--zookeeper', network.connectString];
     const { until, ended } = run(lock, script, ...options);
     await until('started');
     await network.down();

@@ -12,8 +12,8 @@ describe('nestjs-zookeeper', () => {
   it.each([[['help']], [['--help']], [['-h']]])('lists its commands with %j', async (args) => {
     const { code, stdout, stderr } = await cli(...args);
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toMatch(/^ {2}server .+ {2}run a ZooKeeper server/m);
-    expect(stdout).toMatch(/^ {2}completion <shell> {2}print a completion script/m);
+    expect(stdout).toMatch(/^ {2}server .+ run a ZooKeeper server/m);
+    expect(stdout).toMatch(/^ {2}completion <shell> +print a completion script/m);
   });
 
   it('lists its commands without arguments, as an error', async () => {
