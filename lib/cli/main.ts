@@ -6,14 +6,14 @@ import { addElectCommand } from './elect.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
 import { addRunCommand } from './run.js';
-import { addServerCommands } from './server.js';
+import { addServerCommand } from './server.js';
 import { addShowCommands } from './show.js';
 
 const program = makeProgram(
   addRunCommand,
   addElectCommand,
   addShowCommands,
-  addServerCommands,
+  addServerCommand,
   addCompletionCommand,
 );
 

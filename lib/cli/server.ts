@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
 import { connectStringOf, resolveOptions } from '../embedded/options.js';
 import { ZooKeeperServer } from '../embedded/server.js';
@@ -19,7 +19,7 @@ interface Options {
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Adds `server`. */
-export function addServerCommands(program: Command): void {
+export function addServerCommand(program: Command): void {
   program
     .command('server')
     .summary('run a ZooKeeper server for development and CI')
@@ -34,14 +34,17 @@ export function addServerCommands(program: Command): void {
       readHost,
       '127.0.0.1',
     )
-    .option(
-      '--tick-time <duration>',
-      'sessions expire at whole ticks; the minimum session timeout is 2 ticks (default: 2s)',
-      readTickTime,
+    .addOption(
+      new Option(
+        '--tick-time <duration>',
+        'sessions expire at whole ticks; the minimum session timeout is 2 ticks',
+      )
+        .default(2_000, '2s')
+        .argParser(readTickTime),
     )
     .option(
       '--data <directory>',
-      'keep the znodes and sessions here; default: they are lost when the server stops',
+      'keep the znodes and sessions in this directory; without it, they are lost when the server stops',
     )
     .option('--json', 'print one line of JSON: host, port, connectString, data')
     .action(runServer);
@@ -49,7 +52,7 @@ export function addServerCommands(program: Command): void {
 
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
 async function runServer(options: Options): Promise<void> {
-  const { json, host, tickTime = 2_000 } = options;
+  const { json, host, tickTime } = options;
   const settings = resolveOptions({ port: options.port, host, tickTime });
   const stopped = stopSignal();
   const path = options.data === undefined ? null : resolve(options.data);
