@@ -5,6 +5,7 @@ import { GOODS, UNLOCKED_GOODS } from './live/sales.js';
 import { startLive } from './live/start-live.js';
 import { prepareDatabase, temporaryDatabase } from './shop/database.js';
 import { defaults, type ShopSettings } from './shop/settings.js';
+import { watchCommand } from './watch-command.js';
 
 /** Session timeout in milliseconds: long enough to see on the page that a dead instance keeps the lock. */
 const SESSION_TIMEOUT = 6_000;
@@ -42,7 +43,7 @@ async function checkAddress(host: string, port: number): Promise<void> {
   await once(server, 'close');
 }
 
-const { app, url } = await start().catch(({ message }: Error) => {
+const { app, url, zookeeper } = await start().catch(({ message }: Error) => {
   console.error(`The shop did not start: ${message}`);
   process.exit(1);
 });
@@ -62,6 +63,10 @@ There are 5 watches, and the camera is not on sale. An order that is not paid in
   curl -X POST ${url}/orders/1/pay
   curl ${url}/leader
   curl ${url}/metrics
+
+ZooKeeper listens on ${zookeeper}. The holders and waiters of the locks, in another terminal:
+
+  ${watchCommand(zookeeper)}
 
 The whole flash sale: npm run seckill
 `);

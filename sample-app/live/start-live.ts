@@ -17,7 +17,7 @@ const POLICY = "default-src 'self'; frame-ancestors 'none'";
 export async function startLive(
   settings: ShopSettings,
   { instances, host, port, logLevels }: ListenOptions & { instances: number; host: string },
-): Promise<{ app: NestExpressApplication; url: string }> {
+): Promise<{ app: NestExpressApplication; url: string; zookeeper: string }> {
   // The server's thread ends with this process.
   const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const zookeeper = settings.zookeeper ?? server!.connectString;
@@ -33,7 +33,7 @@ export async function startLive(
     response.setHeader('Content-Security-Policy', POLICY);
   app.useStaticAssets(PAGE, { setHeaders });
   await app.listen(port, host);
-  return { app, url: (await app.getUrl()).replace('[::1]', 'localhost') };
+  return { app, url: (await app.getUrl()).replace('[::1]', 'localhost'), zookeeper };
 }
 
 /** Rejects with the failure of each server if none can be used. Each instance would report the address of its proxy. */

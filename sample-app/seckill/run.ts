@@ -3,6 +3,7 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { prepareDatabase, removeGoods, temporaryDatabase } from '../shop/database.js';
 import { PURCHASE_WAIT } from '../shop/goods-stock.controller.js';
 import { defaults, type ShopSettings } from '../shop/settings.js';
+import { watchCommand } from '../watch-command.js';
 import { Instances } from './instances.js';
 import { sendBuyers } from './load.js';
 import type { SeckillOptions } from './options.js';
@@ -16,6 +17,7 @@ export async function seckill(
   signal: AbortSignal,
 ): Promise<SeckillResult> {
   await using embedded = options.zookeeper ? undefined : await EmbeddedZooKeeper.start();
+  if (embedded) progress.line(`to see the locks: ${watchCommand(embedded.connectString)}`);
   const settings: ShopSettings = {
     ...defaults,
     delay: options.delay,

@@ -24,7 +24,10 @@ describe('the shop of npm start', () => {
     let log = '';
     for await (const chunk of shop.stdout!.iterator({ destroyOnReturn: false })) {
       log += chunk;
-      const url = /The shop is open at (\S+)\. Try:[^]*npm run seckill/.exec(log)?.[1];
+      const url =
+        /The shop is open at (\S+)\. Try:[^]*ZooKeeper listens on (127\.0\.0\.1:\d+)[^]* watch --zookeeper \2\n[^]*npm run seckill/.exec(
+          log,
+        )?.[1];
       if (url) {
         http = request(url);
         break;
