@@ -183,5 +183,5 @@ function eventOf(
 ): LockEvent {
   const [waited, held] = [details.waited, details.held].map((ms) => ms && Math.round(ms));
   const lock = { namespace, key, path, recipe };
-  return { ...details, time: new Date(), ...lock, participant: member, waited, held };
+  return { time: new Date(), ...details, ...lock, participant: member, waited, held };
 }
