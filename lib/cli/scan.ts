@@ -208,10 +208,8 @@ async function readPermits(client: ZkClient, path: string): Promise<number> {
   if (first === undefined) return UNKNOWN_PERMITS;
   try {
     const { data } = await client.get(`${path}/leases/${first}`);
-    const { permits } = JSON.parse(data.toString()) as { permits?: unknown };
-    return Number.isInteger(permits) && (permits as number) > 0
-      ? (permits as number)
-      : UNKNOWN_PERMITS;
+    const permits = (JSON.parse(data.toString()) as { permits?: number } | null)?.permits;
+    return Number.isInteger(permits) && permits! > 0 ? permits! : UNKNOWN_PERMITS;
   } catch (error) {
     // The znode has vanished, or belongs to another library.
     if (error instanceof NodeError || error instanceof SyntaxError) return UNKNOWN_PERMITS;

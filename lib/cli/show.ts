@@ -105,6 +105,8 @@ async function watchAll(options: ShowOptions & { readonly every?: number }): Pro
       [`locks and elections under ${whereOf(read)}`, gapsOf(read)].filter(Boolean).join('; '),
     );
   });
+  // A reader that has stopped to read would keep the process alive.
+  if (process.stdout.writableNeedDrain) process.exit(ExitCode.ok);
 }
 
 async function revokeLock(subject: string, options: RevokeOptions): Promise<void> {
@@ -189,7 +191,7 @@ async function checkExists(client: ZkClient, read: Scan, options: ShowOptions): 
 
 function noneIn(read: Scan, kind: Kind): string {
   const what = kind === 'lock' ? 'lock has a holder or a waiter' : 'election has a candidate';
-  return `no ${what} under ${whereOf(read)}`;
+  return `no ${what} under ${whereOf(read)}${gapsOf(read) ? ', as far as it was read' : ''}`;
 }
 
 /** Returns the znodes where a scan started, and which of them do not exist. */

@@ -108,7 +108,8 @@ function stateOf({ mayLinger, mode, revoked }: Member, verb: string): string {
 /** The znodes of other clients, such as Curator, have no host and process id, but perhaps an address as text. */
 function identityOf({ id, details, host, pid, text, session }: Member): string {
   const process = host === undefined ? undefined : `${host} pid ${pid}`;
-  return id || details?.name || process || text || `session 0x${session}`;
+  // The name of another library may have any type.
+  return String(id || details?.name || process || text || `session 0x${session}`);
 }
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ConnectionError, type ZkClient } from '../client/index.js';
 import { EventLog, eventLine } from './events.js';
@@ -13,7 +14,7 @@ export interface WatchOptions extends ScanOptions {
 
 /** Shows the reads of a watch. */
 interface Screen {
-  show(read: Scan): Promise<void> | void;
+  show(read: Scan, signal: AbortSignal): Promise<void> | void;
   /** Shows whether the ensemble is reachable. */
   status(text: string): void;
 }
@@ -47,7 +48,7 @@ export async function watch(
   try {
     while (!signal.aborted) {
       try {
-        await screen.show(await scan(client, options, list));
+        await screen.show(await scan(client, options, list), signal);
       } catch (error) {
         if (signal.aborted) return;
         // The ensemble may be reachable at the next read.
@@ -108,7 +109,7 @@ class Terminal implements Screen {
       [new Date().toLocaleTimeString(), this.state].join('  ').trimEnd(),
       ...(last ? wrap(this.describe(last), columns) : []),
       '',
-      ...(last?.snapshots.length ? tree(last.snapshots, columns) : []),
+      ...(last?.snapshots.length ? tree(last.snapshots, columns) : ['no holder, waiter or leader']),
     ];
     const more = lines.length - (rows - 1);
     if (more > 0) lines.splice(rows - 2, Infinity, `… ${more + 1} more lines`);
@@ -129,14 +130,16 @@ class Stream implements Screen {
     this.log = new EventLog(client);
   }
 
-  async show(read: Scan): Promise<void> {
+  async show(read: Scan, signal: AbortSignal): Promise<void> {
     const events = await this.log.update(read.snapshots);
     // The start of the tree appears and vanishes as locks are used. Only gaps are worth a message.
     const gaps = JSON.stringify([read.unreadable, read.truncated]);
     if (gaps !== this.gaps) this.status(this.describe(read));
     this.gaps = gaps;
-    for (const event of events) {
-      process.stdout.write(`${this.json ? JSON.stringify(event) : eventLine(event)}\n`);
+    const lines = events.map((event) => (this.json ? JSON.stringify(event) : eventLine(event)));
+    // A slow reader delays the next read.
+    if (lines.length > 0 && !process.stdout.write(`${lines.join('\n')}\n`)) {
+      await once(process.stdout, 'drain', { signal });
     }
   }
 

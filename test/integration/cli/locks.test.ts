@@ -147,6 +147,7 @@ describe('locks', () => {
     await lock('6a2b1a52-1f9f-4c57-9a52-0d8e2c0a9b01', '10.0.0.7');
     await lock('6a2b1a52-1f9f-4c57-9a52-0d8e2c0a9b02', 'evil\x1b[2J\nrow');
     await lock('6a2b1a52-1f9f-4c57-9a52-0d8e2c0a9b03', '');
+    await lock('6a2b1a52-1f9f-4c57-9a52-0d8e2c0a9b04', '{"host":"h","pid":1,"name":[5]}');
     // Without a namespace or a path too.
     for (const args of [[], ['--path', path]]) {
       const { out } = await run('locks', ...args);
@@ -156,7 +157,8 @@ describe('locks', () => {
         `└─ ${path.slice(1)} (mutex)`,
         '   ├─ holds  10.0.0.7  0s',
         '   ├─ waits  evil?[2J?row  0s',
-        `   └─ waits  session 0x${session.id}  0s`,
+        `   ├─ waits  session 0x${session.id}  0s`,
+        '   └─ waits  5 (h pid 1)  0s',
         `1 lock under ${args[1] ?? '/'}`,
       ]);
     }

@@ -3,6 +3,8 @@ import { LeaderLatch, Mutex } from 'nestjs-zookeeper/recipes';
 import type { LockEvent } from '../../../lib/cli/events.js';
 import { PROGRAM, useCli } from '../../support/cli.js';
 import { useClients } from '../../support/clients.js';
+import { childrenOf, running } from '../../support/processes.js';
+import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 // The tests stop the server and count its watches.
@@ -126,6 +128,39 @@ describe('watch', () => {
     const { code, out, err } = await ended;
     expect([code, out.split('\n').length]).toEqual([0, 2]);
     expect(err).not.toContain('EPIPE');
+  });
+
+  it('ends although its reader has stopped to read', async () => {
+    const namespace = server.path('full');
+    const path = `${namespace}/locks/gold`;
+    const [client, other] = await Promise.all([connect(), connect()]);
+    await new Mutex(client, path).acquire();
+    const details = { text: 'x'.repeat(3000) };
+    for (let i = 0; i < 100; i++) {
+      new Mutex(other, path).acquire({ fairness: 'strict', details }).catch(() => {});
+    }
+    await untilNodes(client, path, 101);
+    const watching = `${process.execPath} ${PROGRAM} watch --json --namespace ${namespace}`;
+    const line = `(${watching} & echo "pid $!." >&2; wait $!; echo "code $?" >&2) | (read -r line; echo read >&2; exec sleep 1000)`;
+    const { child, output } = cli.program('bash', ['-c', line]);
+    const err = () => output.err;
+    await expect.poll(err, { interval: 5 }).toContain('locks and elections');
+    // More events than the pipe has room for.
+    await other.close();
+    await expect.poll(err, { interval: 5 }).toContain('read\n');
+    process.kill(Number(/pid (\d+)\./.exec(err())![1]), 'SIGTERM');
+    await expect.poll(err, { interval: 5 }).toContain('code 0');
+    process.kill(-child.pid!, 'SIGKILL');
+  });
+
+  it('ends when its terminal is closed', async () => {
+    const namespace = server.path('closed');
+    const line = `exec ${process.execPath} ${PROGRAM} watch --namespace ${namespace}`;
+    const { child, until } = cli.program('script', ['-qec', line, '/dev/null']);
+    await until('not exist');
+    const [pid] = childrenOf(child.pid!);
+    child.kill('SIGKILL');
+    await expect.poll(() => running([pid!]), { interval: 5 }).toEqual([]);
   });
 
   it('redraws a terminal within its size, until Ctrl-C', async () => {
