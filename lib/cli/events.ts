@@ -114,7 +114,6 @@ export class EventLog {
     }
     const lost = new Set<string>();
     for (const [session, paths] of parents) {
-      if (paths.size < 2) continue;
       const stats = await Promise.all([...paths].map((path) => this.client.exists(path)));
       const changes = stats.filter((stat): stat is Stat => stat !== undefined);
       if (new Set(changes.map(({ pzxid }) => pzxid)).size < changes.length) lost.add(session);

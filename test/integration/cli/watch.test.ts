@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LeaderLatch, Mutex } from 'nestjs-zookeeper/recipes';
+import { ConnectionError } from '../../../lib/client/index.js';
 import type { LockEvent } from '../../../lib/cli/events.js';
 import { PROGRAM, useCli } from '../../support/cli.js';
 import { useClients } from '../../support/clients.js';
@@ -86,20 +87,23 @@ describe('watch', () => {
 
   it('continues after a restart of the server, and leaves no watch behind', async () => {
     const namespace = server.path('restart');
-    const client = await connect();
+    const retry = { type: 'fixed', delay: 500, maxRetries: 3 } as const;
+    const [client, probe] = await Promise.all([connect(), connect({ transport: 'wire', retry })]);
     await client.ensureContainers(`${namespace}/locks/gold`);
     const { child, output, until, ended } = await start(namespace);
     const lease = await new Mutex(client, `${namespace}/locks/gold`).acquire();
     await until('granted');
     await server.stop();
     await expect.poll(() => output.err, { interval: 5 }).toContain('connection lost');
+    // The reads of the command fail too: the probe retries as often.
+    for (let i = 0; i < 2; i++) await expect(probe.exists('/')).rejects.toThrow(ConnectionError);
     await server.start();
     await expect.poll(() => output.err, { interval: 5 }).toContain('connection back');
     await lease.release();
     await until('released');
     await new Mutex(client, `${namespace}/locks/silver`).acquire();
     await until('silver');
-    await client.close();
+    await Promise.all([client.close(), probe.close()]);
     child.kill('SIGINT');
     expect((await ended).code).toBe(0);
     await expect.poll(() => server.watchCount()).toBe(0);
@@ -120,11 +124,12 @@ describe('watch', () => {
     const client = await connect();
     const command = `watch --namespace ${namespace} --every 100ms`;
     const line = `set -o pipefail; ${process.execPath} ${PROGRAM} ${command} | head -1`;
-    const { output, ended, until } = cli.program('bash', ['-c', line]);
+    const { output, ended } = cli.program('bash', ['-c', line]);
     await expect.poll(() => output.err, { interval: 5 }).toContain('locks and elections');
-    const lease = await new Mutex(client, `${namespace}/locks/gold`).acquire();
-    await until('granted');
-    await lease.release();
+    let isRunning = true;
+    void ended.then(() => (isRunning = false));
+    // The reader may end some events after it has printed the first one.
+    for (let i = 0; isRunning; i++) await new Mutex(client, `${namespace}/locks/${i}`).acquire();
     const { code, out, err } = await ended;
     expect([code, out.split('\n').length]).toEqual([0, 2]);
     expect(err).not.toContain('EPIPE');
