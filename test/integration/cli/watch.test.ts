@@ -91,19 +91,19 @@ describe('watch', () => {
     const [client, probe] = await Promise.all([connect(), connect({ transport: 'wire', retry })]);
     await client.ensureContainers(`${namespace}/locks/gold`);
     const { child, output, until, ended } = await start(namespace);
-    const lease = await new Mutex(client, `${namespace}/locks/gold`).acquire();
-    await until('granted');
     await server.stop();
     await expect.poll(() => output.err, { interval: 5 }).toContain('connection lost');
     // The reads of the command fail too: the probe retries as often.
     for (let i = 0; i < 2; i++) await expect(probe.exists('/')).rejects.toThrow(ConnectionError);
+    await Promise.all([client.close(), probe.close()]);
     await server.start();
     await expect.poll(() => output.err, { interval: 5 }).toContain('connection back');
+    const later = await connect();
+    const lease = await new Mutex(later, `${namespace}/locks/gold`).acquire();
+    await until('granted');
     await lease.release();
     await until('released');
-    await new Mutex(client, `${namespace}/locks/silver`).acquire();
-    await until('silver');
-    await Promise.all([client.close(), probe.close()]);
+    await later.close();
     child.kill('SIGINT');
     expect((await ended).code).toBe(0);
     await expect.poll(() => server.watchCount()).toBe(0);
