@@ -32,7 +32,7 @@ const MAX_RECORD = 2 << 20;
 const HEADER = 8;
 /** Milliseconds after a write until the log is flushed to the disk. */
 const FLUSH_DELAY = 1_000;
-/** More zxids than the log can lose in a crash of the machine. No zxid is used twice. */
+/** More zxids than a crash of the machine can remove from the log: a start skips them, so that no zxid is used twice. */
 const ZXID_RESERVE = 2 ** 20;
 
 type LogRecord = readonly [at: Transaction, write: LoggedWrite];
@@ -42,14 +42,16 @@ export class DataDirectoryError extends Error {}
 
 /**
  * The data directory of a server. The file `snapshot` has the state after one transaction, the file `log` the writes since
- * then. Each write is in the log before it is applied and confirmed: a server that is killed loses none. A crash of the
- * machine may lose the writes that the log was not yet flushed for. Each start writes a snapshot and empties the log.
+ * then. Each write is in the log before it is applied and confirmed, so a server that is killed loses none. A crash of the
+ * machine may lose the writes after the last flush of the log. Each start writes a snapshot and empties the log.
  */
 export class DataDirectory implements TransactionLog {
   /** The state that the server starts with. */
   readonly saved: SavedStore;
   /** The number of bytes at the end of the log that were ignored, because their write was interrupted. */
   readonly ignored: number;
+  readonly #snapshotFile: string;
+  /** Bytes of the log. */
   #size = 0;
   #flushTimer: NodeJS.Timeout | undefined;
   #flushed: Promise<void> = Promise.resolve();
@@ -60,6 +62,7 @@ export class DataDirectory implements TransactionLog {
     private readonly onFailure: (error: Error) => never,
     private readonly unlock: () => void,
   ) {
+    this.#snapshotFile = join(path, 'snapshot');
     const snapshot = this.#readSnapshot();
     const tree = new DataTree(snapshot?.nodes);
     const sessions = new Map((snapshot?.sessions ?? []).map((each) => [each.id, each]));
@@ -75,7 +78,7 @@ export class DataDirectory implements TransactionLog {
     this.saved = {
       nodes: tree.nodes,
       sessions: [...sessions.values()],
-      // Of an earlier server with another directory, or without one, the zxids are lower too, because they begin with the time.
+      // The time keeps the zxids above those of a directory that was removed.
       lastZxid: Math.max(lastZxid + ZXID_RESERVE, Date.now() * 1024),
       skipped: 0,
     };
@@ -89,20 +92,16 @@ export class DataDirectory implements TransactionLog {
    * @throws DataDirectoryError
    */
   static async open(path: string, onFailure: (error: Error) => never): Promise<DataDirectory> {
+    let unlock: (() => void) | undefined;
+    let log: FileHandle | undefined;
     try {
       mkdirSync(path, { recursive: true, mode: 0o700 });
-      const unlock = lockDirectory(path);
-      try {
-        if (existsSync(join(path, 'log')) && !existsSync(join(path, 'snapshot'))) {
-          throw new Error('the file snapshot is missing');
-        }
-        const log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
-        return new DataDirectory(path, log, onFailure, unlock);
-      } catch (error) {
-        unlock();
-        throw error;
-      }
+      unlock = lockDirectory(path);
+      log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
+      return new DataDirectory(path, log, onFailure, unlock);
     } catch (cause) {
+      await log?.close();
+      unlock?.();
       const { message } = cause as Error;
       throw new DataDirectoryError(`cannot use the data directory ${path}: ${message}`, { cause });
     }
@@ -131,7 +130,7 @@ export class DataDirectory implements TransactionLog {
   async close(): Promise<void> {
     clearTimeout(this.#flushTimer);
     await this.#flushed;
-    await this.log.sync();
+    await this.log.sync().catch((error: Error) => this.#fail(error));
     await this.log.close();
     this.unlock();
   }
@@ -150,15 +149,14 @@ export class DataDirectory implements TransactionLog {
   }
 
   #readSnapshot(): SavedStore | undefined {
-    const file = join(this.path, 'snapshot');
-    if (!existsSync(file)) return undefined;
-    const content = readFileSync(file);
+    if (!existsSync(this.#snapshotFile)) return undefined;
+    const content = readFileSync(this.#snapshotFile);
     const payload = content.subarray(FORMAT.length + 4);
     const isWhole =
       content.length > FORMAT.length + 4 &&
       content.subarray(0, FORMAT.length).equals(FORMAT) &&
       content.readUInt32BE(FORMAT.length) === crc32(payload);
-    if (!isWhole) throw new Error(`${file} is corrupt`);
+    if (!isWhole) throw new Error(`${this.#snapshotFile} is corrupt`);
     return deserialize(payload) as SavedStore;
   }
 
@@ -166,6 +164,9 @@ export class DataDirectory implements TransactionLog {
   #readLog(replay: (record: LogRecord) => void): number {
     const file = join(this.path, 'log');
     const log = readFileSync(file);
+    if (log.length > 0 && !existsSync(this.#snapshotFile)) {
+      throw new Error(`${this.#snapshotFile} is missing`);
+    }
     for (let at = 0; at < log.length;) {
       const rest = log.subarray(at);
       const length = rest.length < HEADER ? 0 : rest.readUInt32BE(0);
@@ -185,13 +186,13 @@ export class DataDirectory implements TransactionLog {
 
   /** Writes the state to the snapshot, and empties the log. */
   #snapshot(state: SavedStore): void {
-    const file = join(this.path, 'snapshot');
+    const file = `${this.#snapshotFile}.new`;
     const payload = serialize(state);
     const checksum = Buffer.alloc(4);
     checksum.writeUInt32BE(crc32(payload));
     const content = Buffer.concat([FORMAT, checksum, payload]);
-    writeFileSync(`${file}.new`, content, { flush: true, mode: 0o600 });
-    renameSync(`${file}.new`, file);
+    writeFileSync(file, content, { flush: true, mode: 0o600 });
+    renameSync(file, this.#snapshotFile);
     flushDirectory(this.path);
     ftruncateSync(this.log.fd, 0);
     this.#size = 0;

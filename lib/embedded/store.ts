@@ -97,6 +97,7 @@ export class Store {
 
   closeSession(id: bigint): void {
     this.write((tree, at) => tree.removeEphemerals(id, at), { closed: id });
+    // After the write: the log may save the state before it, in which the ephemerals need their session.
     this.sessions.remove(id);
   }
 
