@@ -64,7 +64,7 @@ async function runServer(options: Options): Promise<void> {
     const started = json
       ? JSON.stringify({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
-Its locks: npx nestjs-zookeeper locks --zookeeper ${connectString}
+To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}
 Not for production: one process without replication. ${guarantee(path)}`;
     process.stdout.write(`${started}\n`);
     await stopped;

@@ -17,7 +17,7 @@ export async function seckill(
   signal: AbortSignal,
 ): Promise<SeckillResult> {
   await using embedded = options.zookeeper ? undefined : await EmbeddedZooKeeper.start();
-  if (embedded) progress.line(`to see the locks: ${watchCommand(embedded.connectString)}`);
+  if (embedded) progress.line(`to show the locks: ${watchCommand(embedded.connectString)}`);
   const settings: ShopSettings = {
     ...defaults,
     delay: options.delay,

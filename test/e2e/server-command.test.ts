@@ -18,7 +18,7 @@ describe('nestjs-zookeeper server', () => {
     const [, port] = /^ZooKeeper protocol on 127\.0\.0\.1:(\d+) — /.exec(stdout)!;
     expect(stdout.split('\n')).toEqual([
       `ZooKeeper protocol on 127.0.0.1:${port} — connectString: '127.0.0.1:${port}'`,
-      `Its locks: npx nestjs-zookeeper locks --zookeeper 127.0.0.1:${port}`,
+      `To list the locks: npx nestjs-zookeeper locks --zookeeper 127.0.0.1:${port}`,
       'Not for production: one process without replication. It loses its znodes when it stops.',
       '',
     ]);

@@ -1,6 +1,7 @@
 import {
   appendFileSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -49,7 +50,7 @@ async function* writes(client: RawClient): AsyncGenerator<{ path: string; zxid: 
 }
 
 describe('nestjs-zookeeper server --data', () => {
-  it('prints its directory, and what it guarantees', async () => {
+  it('prints its directory and what it guarantees, and unlocks the directory when it ends', async () => {
     const first = serve();
     expect(await first.started).toMatchObject({ data });
     await stop(first, 'SIGTERM');
@@ -59,6 +60,7 @@ describe('nestjs-zookeeper server --data', () => {
     expect((await ended).stdout).toContain(
       `${data} keeps each confirmed write, also after kill -9`,
     );
+    expect(readdirSync(data).sort()).toEqual(['log', 'snapshot']);
   });
 
   it('has each confirmed write after each kill -9, and never repeats a zxid', async () => {
