@@ -97,7 +97,7 @@ export async function scan(
   const limit = options.inNamespace ? Infinity : MAX_ZNODES;
   const { listings, unreadable, truncated } = await walk(list, roots, limit);
   const found = [...listings].flatMap(([path, children]) => {
-    const recipe = recipeOf(path, children, options);
+    const recipe = recipeOf(path, children, listings, options);
     return recipe ? [{ path, recipe }] : [];
   });
   const semaphores = new Set(found.filter((each) => each.recipe === 'semaphore').map(pathOf));
@@ -228,13 +228,16 @@ function isParticipant(name: string): boolean {
   return [READ_OR_WRITE, CANDIDATE, LOCK, PERMIT].some((pattern) => pattern.test(name));
 }
 
-/** Recognizes a lock or an election by its children. */
+/** Recognizes a lock or an election by the names of its children, a semaphore by theirs. */
 function recipeOf(
   path: string,
   children: readonly string[],
+  listings: ReadonlyMap<string, readonly string[]>,
   { kinds, path: given }: ScanOptions,
 ): Snapshot['recipe'] | undefined {
-  const has = (pattern: RegExp) => children.some((name) => pattern.test(name));
+  // The root cannot be a lock.
+  if (path === '/') return undefined;
+  const has = (pattern: RegExp, names = children) => names.some((name) => pattern.test(name));
   const parent = nameOf(parentOf(path));
   if (has(READ_OR_WRITE)) return 'read/write';
   if (has(CANDIDATE)) return 'election';
@@ -243,11 +246,10 @@ function recipeOf(
     const isElection = parent === 'elections' || (path === given && !kinds.includes('lock'));
     return isElection ? 'election' : 'mutex';
   }
-  // Elsewhere, `locks` is also the parent of the locks of a namespace, which may have the key `leases`.
+  if (has(PERMIT, listings.get(`${path}/leases`) ?? [])) return 'semaphore';
+  // Elsewhere, `locks` may be the parent of the locks of a namespace.
   const isKey = parent === 'locks' || parent === 'semaphores';
-  if (isKey ? has(/^(?:locks|leases)$/) : has(/^leases$/) && !isContainer(nameOf(path))) {
-    return 'semaphore';
-  }
+  if (isKey && has(LOCK, listings.get(`${path}/locks`) ?? [])) return 'semaphore';
   return undefined;
 }
 

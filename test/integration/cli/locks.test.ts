@@ -187,6 +187,9 @@ describe('the znodes that are scanned', () => {
     await new Mutex(client, `${one}/locks/gold`).acquire();
     await new Mutex(client, `${two}/deep/locks/gold`).acquire();
     await new Mutex(client, '/locks/gold').acquire();
+    // The root looks like a lock.
+    const session = await client.session();
+    await session.create('/x-lock-', '', { mode: 'ephemeral-sequential' });
     const latch = new LeaderLatch(client, `${two}/elections/nightly`, { id: 'n0' });
     latch.start();
     await untilNodes(client, `${two}/elections/nightly`, 1);
