@@ -71,6 +71,9 @@ export class ChildCommand {
     env: Readonly<Record<string, string>>,
     private readonly grace: number,
   ) {
+    // Node opens these streams at the latest when it closes a socket. That makes a pipe non-blocking for the command too,
+    // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
+    void [process.stdout, process.stderr];
     this.child = spawn(file!, args, {
       stdio: 'inherit',
       detached: this.ownGroup,
@@ -151,10 +154,7 @@ export class ChildCommand {
   }
 }
 
-/**
- * Writes a line to the standard error. It does not use `process.stderr`: that would make a pipe non-blocking for the
- * command too, and a full pipe would block the event loop, so that the session ends.
- */
+/** Writes a line to the standard error, which may be a full pipe: `process.stderr` would block the event loop then. */
 export function note(text: string): void {
   // The terminal may be closed.
   write(2, `nestjs-zookeeper: ${text}\n`, () => {});
