@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect } from 'vitest';
+import { running } from './processes.js';
 import type { TestServer } from './servers.js';
 
 /** The command line's program. */
@@ -30,9 +31,9 @@ const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 130, SIGKILL: 137 };
  * Its processes are killed after each test.
  */
 export function useCli(server: TestServer) {
-  const running: ChildProcess[] = [];
+  const started: ChildProcess[] = [];
   afterEach(() => {
-    for (const child of running.splice(0)) child.kill('SIGKILL');
+    for (const child of started.splice(0)) child.kill('SIGKILL');
   });
   const program = (
     file: string,
@@ -43,7 +44,7 @@ export function useCli(server: TestServer) {
       detached: true,
       env: { ...process.env, ZOOKEEPER: server.connectString, ...env },
     });
-    running.push(child);
+    started.push(child);
     const output = { out: '', err: '' };
     if (reads) {
       child.stdout.on('data', (data: Buffer) => (output.out += data.toString()));
@@ -61,4 +62,12 @@ export function useCli(server: TestServer) {
   const cli = (args: readonly string[], options?: Options) =>
     program(process.execPath, [PROGRAM, ...args], options);
   return Object.assign(cli, { program });
+}
+
+/** The processes of a script that prints `pids` and their ids. */
+export const pidsIn = (out: string) => /^pids (.*)$/m.exec(out)![1]!.trim().split(' ').map(Number);
+
+/** Resolves when none of the processes runs. */
+export async function untilGone(pids: readonly number[]): Promise<void> {
+  await expect.poll(() => running(pids), { interval: 10 }).toEqual([]);
 }

@@ -64,7 +64,7 @@ describe('the command of elect', () => {
 
   it('ends with a leader that is killed, and another process starts it', async () => {
     const election = server.path('killed');
-    const options = ['--session-timeout', '2s'];
+    const options = ['--session-timeout', '2s', '--grace', '10s'];
     const leader = elect(election, LEADS, ...options);
     await leader.until('leads');
     const next = elect(election, LEADS, ...options);
@@ -79,7 +79,8 @@ describe('the command of elect', () => {
   it('is stopped when the lead is lost, and starts again when this process leads again', async () => {
     const election = server.path('lost');
     const network = await link();
-    const options = ['--session-timeout', '1s', '--zookeeper', network.connectString];
+    const timeouts = ['--session-timeout', '1s', '--grace', '10s'];
+    const options = [...timeouts, '--zookeeper', network.connectString];
     const { child, until, output, ended } = elect(election, LEADS, ...options);
     await until('leads');
     const [first] = tokensIn(output.out, 'leads');

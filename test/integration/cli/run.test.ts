@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
-import { PROGRAM, useCli } from '../../support/cli.js';
+import { pidsIn, untilGone, useCli } from '../../support/cli.js';
 import { useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
-import { running } from '../../support/processes.js';
 import { failureOf, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -15,13 +14,6 @@ const start = useCli(server);
 /** Runs a script of the shell under a lock. */
 const run = (lock: string, script: string, ...options: string[]) =>
   start(['run', '--lock', lock, ...options, '--', 'sh', '-c', script]);
-
-/** The processes of a script that prints `pids` and their ids. */
-const pidsIn = (out: string) => /^pids (.*)$/m.exec(out)![1]!.trim().split(' ').map(Number);
-
-async function untilGone(pids: readonly number[]): Promise<void> {
-  await expect.poll(() => running(pids), { interval: 10 }).toEqual([]);
-}
 
 describe('the command of run', () => {
   it.each([
@@ -90,6 +82,29 @@ describe('the command of run', () => {
   });
 });
 
+describe('the command line of run', () => {
+  it.each([
+    [['run', 'true'], "required option '--lock <key>' not specified"],
+    [['run', '--lock', 'a'], "missing required argument 'command'"],
+    [['run', '--lock', '', 'true'], '--lock must be a non-empty string'],
+    [['run', '--lock', '/a/', 'true'], '--lock must be a znode path without a slash at its end'],
+    [['run', '--lock', 'a', '--wait', '3', 'true'], "'--wait <duration>' argument '3' is invalid"],
+    [['run', '--lock', 'a', '--semaphore', '0', 'true'], "argument '0' is invalid"],
+    [['run', '--lock', 'a', '--read', '--write', 'true'], "'--read' cannot be used with option"],
+    [['elect', 'true'], "required option '--election <name>' not specified"],
+    [['elect', '--election', '/', 'true'], 'but is "/"'],
+  ])('rejects %j', async (args, message) => {
+    const { code, out, err } = await start(args).ended;
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(message);
+  });
+
+  it('fails without a server', async () => {
+    const { code, err } = await run('a', 'true', '--zookeeper', '127.0.0.1:1').ended;
+    expect([code, err]).toEqual([120, expect.stringContaining('127.0.0.1:1')]);
+  });
+});
+
 describe('the lock of run', () => {
   it('is exclusive, and a try is refused', async () => {
     const lock = server.path('busy');
@@ -136,6 +151,23 @@ describe('the lock of run', () => {
     expect((await run('a', '', ...options).ended).code).toBe(0);
   });
 
+  it('is kept until a command has ended that exceeds --hold-at-most', async () => {
+    const lock = server.path('at-most');
+    const script = `trap 'echo term; read _; exit' TERM; echo started; while :; do sleep 0.05; done`;
+    const options = ['--hold-at-most', '2s', '--grace', '1h'];
+    const { child, until, ended } = run(lock, script, ...options);
+    await until('term');
+    const mutex = new Mutex(await connect(), lock);
+    expect(await mutex.tryAcquire()).toBeUndefined();
+    child.stdin!.end();
+    const { code, err } = await ended;
+    expect(code).toBe(123);
+    expect(err).toContain(
+      `nestjs-zookeeper: lock "${lock}" was held for --hold-at-most; the command is stopped\n`,
+    );
+    expect(await mutex.tryAcquire()).toBeDefined();
+  });
+
   it('is kept for --hold-at-least, unless a signal ends the process', async () => {
     const lock = server.path('at-least');
     const { child, until, ended, output } = run(lock, 'echo pids $$', '--hold-at-least', '1h');
@@ -149,204 +181,23 @@ describe('the lock of run', () => {
   });
 });
 
-describe('a signal to run', () => {
-  it.each([
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGHUP', 129],
-    ['SIGUSR1', 138],
-  ] as const)('%s ends its wait and leaves no znode', async (signal, code) => {
-    const lock = server.path('waits');
+describe('the wait of run', () => {
+  it('outlives a session that is lost', async () => {
+    const lock = server.path('reconnects');
     const client = await connect();
-    await new Mutex(client, lock).acquire();
-    const { child, ended } = run(lock, 'echo no');
-    await untilNodes(client, lock, 2);
-    child.kill(signal);
-    expect(await ended).toEqual({ code, out: '', err: '' });
-    await untilNodes(client, lock, 1);
-  });
-
-  it('ends the attempt to connect', async () => {
-    const silent = await link();
-    await silent.silence();
-    const { child, ended } = start([
-      'run',
-      '--lock',
-      'a',
-      '--zookeeper',
-      silent.connectString,
-      'ls',
-    ]);
-    await expect.poll(() => silent.accepted()).toBe(1);
-    child.kill('SIGTERM');
-    expect(await ended).toEqual({ code: 143, out: '', err: '' });
-  });
-
-  it('is passed on, and the exit code is that of the command', async () => {
-    const lock = server.path('passed');
-    const script = `
-      trap 'echo usr1' USR1
-      trap 'echo term; exit 5' TERM
-      echo started
-      while :; do sleep 0.05; done`;
-    const { child, until, ended } = run(lock, script);
-    await until('started');
-    child.kill('SIGUSR1');
-    await until('usr1');
-    child.kill('SIGTERM');
-    expect(await ended).toMatchObject({ code: 5, out: 'started\nusr1\nterm\n' });
-    await untilNodes(await connect(), lock, 0);
-  });
-
-  it('reaches the children of a shell, and the lock is held until they have ended', async () => {
-    const lock = server.path('children');
-    const client = await connect();
-    const child = `sh -c 'trap "echo term; read _; exit" TERM; echo pids $PPID $$; while :; do sleep 0.05; done'`;
-    const { child: parent, until, ended, output } = run(lock, `${child}; exit`);
-    await until('\n');
-    const [shell] = pidsIn(output.out);
-    parent.kill('SIGTERM');
-    await until('term');
-    await untilGone([shell!]);
-    expect(await new Mutex(client, lock).tryAcquire()).toBeUndefined();
-    parent.stdin!.end();
-    expect((await ended).code).toBe(143);
-    await untilNodes(client, lock, 0);
-  });
-});
-
-describe('a kill -9', () => {
-  const script = 'sleep 1000 & echo pids $$ $!; wait';
-
-  it('of the command ends its children, and then releases the lock', async () => {
-    const lock = server.path('killed-child');
-    const { until, ended, output } = run(lock, script);
-    await until('\n');
-    const pids = pidsIn(output.out);
-    process.kill(pids[0]!, 'SIGKILL');
-    expect((await ended).code).toBe(137);
-    expect(running(pids)).toEqual([]);
-    await untilNodes(await connect(), lock, 0);
-  });
-
-  it('of run itself ends the command, and the lock is free when the session has timed out', async () => {
-    const lock = server.path('killed-parent');
-    const ignores = `trap '' TERM; ${script}`;
-    const client = await connect();
-    const options = ['--session-timeout', '2s', '--grace', '1s'];
-    const { child, until, output } = run(lock, ignores, ...options);
-    await until('\n');
-    child.kill('SIGKILL');
-    await untilGone(pidsIn(output.out));
-    expect((await new Mutex(client, lock).acquire()).held).toBe(true);
-  });
-});
-
-describe('a lost session', () => {
-  it('stops the command with SIGTERM', async () => {
-    const lock = server.path('lost');
+    const lease = await new Mutex(client, lock).acquire();
     const network = await link();
-    const script = `trap 'echo term; exit 5' TERM; echo started; while :; do sleep 0.05; done`;
-    const timeouts = ['--session-timeout', '1s', '--grace', '10s'];
-    const options = [...timeouts, '--zookeeper', network.connectString];
-    const { until, ended } = run(lock, script, ...options);
-    await until('started');
-    await network.down();
-    const { code, out, err } = await ended;
-    expect([code, out]).toEqual([123, 'started\nterm\n']);
-    expect(err).toMatch(
-      /^nestjs-zookeeper: the lease on \/test-.* was lost: .*; the command is stopped$/m,
-    );
-    await untilNodes(await connect(), lock, 0);
-  });
-
-  it('ends a command that ignores SIGTERM, and its children, with SIGKILL, while nobody reads the output', async () => {
-    const lock = server.path('killed');
-    const network = await link();
-    const script = `trap '' TERM; yes >&2 & echo pids $$ $!; wait`;
-    const options = [
-      '--session-timeout',
-      '1s',
-      '--grace',
-      '100ms',
-      '--zookeeper',
-      network.connectString,
-    ];
-    const args = ['run', '--lock', lock, ...options, '--', 'sh', '-c', script];
-    const { child, ended, output } = start(args, { reads: false });
-    child.stdout!.on('data', (data: Buffer) => (output.out += data.toString()));
-    await expect.poll(() => output.out).toContain('\n');
-    await network.down();
-    await untilGone(pidsIn(output.out));
-    child.stderr!.resume();
-    expect((await ended).code).toBe(123);
-  });
-
-  it('does not make the standard error of the command non-blocking', async () => {
-    const lock = server.path('blocking');
-    const network = await link();
-    const script = `trap 'echo term; yes | head -c 1000000 >&2; exit' TERM; echo started; while :; do sleep 0.05; done`;
     const options = ['--session-timeout', '1s', '--zookeeper', network.connectString];
-    const args = ['run', '--lock', lock, ...options, '--', 'sh', '-c', script];
-    const { child, ended, output } = start(args, { reads: false });
-    child.stdout!.on('data', (data: Buffer) => (output.out += data.toString()));
-    await expect.poll(() => output.out).toContain('started');
+    const { ended } = run(lock, 'echo granted', ...options);
+    await untilNodes(client, lock, 2);
     await network.down();
-    await expect.poll(() => output.out).toContain('term');
-    await new Mutex(await connect(), lock).acquire();
-    child.stderr!.on('data', (data: Buffer) => (output.err += data.toString()));
-    await ended;
-    expect(output.err.match(/y\n/g)).toHaveLength(500_000);
-  });
-
-  it('is noticed after a pause of run in which the command ended', async () => {
-    const lock = server.path('paused');
-    const client = await connect();
-    const { child, until, ended, output } = run(
-      lock,
-      'echo pids $$; read _',
-      '--session-timeout',
-      '1s',
-    );
-    await until('\n');
-    child.kill('SIGSTOP');
-    await new Mutex(client, lock).acquire();
-    child.stdin!.end();
-    await untilGone(pidsIn(output.out));
-    child.kill('SIGCONT');
-    expect(await ended).toMatchObject({ code: 123, err: expect.stringContaining('was lost') });
-  });
-});
-
-describe('on a terminal', () => {
-  const onTerminal = (lock: string, script: string) =>
-    start.program('script', [
-      '-qefc',
-      `exec '${process.execPath}' '${PROGRAM}' run --lock ${lock} -- sh -c '${script}'`,
-      '/dev/null',
-    ]);
-
-  it('Ctrl-C reaches the command once', async () => {
-    const lock = server.path('ctrl-c');
-    // A shell is faster than `run`: the kernel delivers two signals as one while the first is pending.
-    const script = 'trap "echo interrupted" INT; echo started; until read line; do :; done; exit 4';
-    const { child, until, ended } = onTerminal(lock, script);
-    await until('started');
-    child.stdin!.write('\x03');
-    await until('interrupted');
-    child.stdin!.write('go\n');
-    const { code, out } = await ended;
-    expect(code).toBe(4);
-    expect(out.match(/interrupted/g)).toHaveLength(1);
-    await untilNodes(await connect(), lock, 0);
-  });
-
-  it('a closed terminal ends the command, and the lock is free', async () => {
-    const lock = server.path('closed');
-    const { child, until, output } = onTerminal(lock, 'echo pids $$ $PPID; exec sleep 1000');
-    await until('\n');
-    child.kill('SIGKILL');
-    await untilGone(pidsIn(output.out));
-    await untilNodes(await connect(), lock, 0);
+    await untilNodes(client, lock, 1);
+    // Longer than the first connection may take.
+    const refusal = await failureOf(new Mutex(await connect(), lock).acquire({ wait: 3000 }));
+    expect(refusal).toMatchObject({ code: 'TIMEOUT' });
+    await network.up();
+    await untilNodes(client, lock, 2);
+    await lease.release();
+    expect(await ended).toEqual({ code: 0, out: 'granted\n', err: '' });
   });
 });
