@@ -36,18 +36,19 @@ const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGWI
 const CHECK_INTERVAL = 50;
 
 /**
- * Ends the command $1 when this process was killed. The kernel closes the pipe to the standard input then. $2 is the
- * number of seconds between SIGTERM and SIGKILL.
+ * Ends a command when this process was killed: the kernel then closes the pipe to the standard input. The first line is the
+ * process id of the command, negative for its group. $1 is the number of seconds between SIGTERM and SIGKILL.
  */
 const WATCHDOG = `
 trap '' HUP INT QUIT TERM
+read -r target || exit
 read -r _
-kill -s TERM -- "$1"
-while [ "$2" -gt 0 ] && kill -s 0 -- "$1"; do
+kill -s TERM -- "$target"
+while [ "$1" -gt 0 ] && kill -s 0 -- "$target"; do
   sleep 1
-  set -- "$1" $(($2 - 1))
+  set -- $(($1 - 1))
 done
-kill -s KILL -- "$1"
+kill -s KILL -- "$target"
 `;
 
 /** A command that runs as a child process with the standard streams of this process. */
@@ -74,12 +75,14 @@ export class ChildCommand {
     // Node opens these streams at the latest when it closes a socket. That makes a pipe non-blocking for the command too,
     // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
     void [process.stdout, process.stderr];
+    const watchdog = startWatchdog(grace);
     this.child = spawn(file!, args, {
       stdio: 'inherit',
       detached: this.ownGroup,
       env: { ...process.env, ...env },
     });
-    this.ended = this.untilEnded(file!);
+    if (this.child.pid) watchdog.stdin?.write(`${this.target}\n`);
+    this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
   }
 
   /** Passes a signal on that this process has received. */
@@ -93,11 +96,9 @@ export class ChildCommand {
   }
 
   private async untilEnded(file: string): Promise<Ending> {
-    const exit = once(this.child, 'exit');
-    const watchdog = this.child.pid ? this.startWatchdog() : undefined;
+    const exit = once(this.child, 'exit') as Promise<[number, null] | [null, NodeJS.Signals]>;
     try {
-      const [code, signal] = (await exit) as [number, null] | [null, NodeJS.Signals];
-      this.exited = true;
+      const [code, signal] = await exit.finally(() => (this.exited = true));
       // A shell that a signal has ended did not wait for its children.
       if (signal !== null || this.stopping) await this.stop();
       return signal ?? code;
@@ -109,8 +110,6 @@ export class ChildCommand {
             `${file} cannot be executed: ${(error as Error).message}`,
             ExitCode.notExecutable,
           );
-    } finally {
-      watchdog?.kill('SIGKILL');
     }
   }
 
@@ -138,20 +137,20 @@ export class ChildCommand {
       // It has ended, or it runs under another user. Then this process can only wait for it.
     }
   }
+}
 
-  private startWatchdog(): ChildProcess {
-    const seconds = String(Math.ceil(this.grace / 1000));
-    const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', String(this.target), seconds], {
-      cwd: '/',
-      // What kills the process group of this process does not reach the watchdog.
-      detached: true,
-      stdio: ['pipe', 'ignore', 'ignore'],
-    });
-    // On a machine without a shell, the command outlives a kill of this process.
-    watchdog.on('error', () => {});
-    watchdog.stdin!.on('error', () => {});
-    return watchdog;
-  }
+function startWatchdog(grace: number): ChildProcess {
+  const seconds = String(Math.ceil(grace / 1000));
+  const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', seconds], {
+    cwd: '/',
+    // What kills the process group of this process does not reach the watchdog.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  // On a machine without a shell, the command outlives a kill of this process.
+  watchdog.on('error', () => {});
+  watchdog.stdin?.on('error', () => {});
+  return watchdog;
 }
 
 /** Writes a line to the standard error, which may be a full pipe: `process.stderr` would block the event loop then. */

@@ -85,11 +85,9 @@ describe('a signal to run', () => {
 });
 
 describe('a kill -9', () => {
-  const script = 'sleep 1000 & echo pids $$ $!; wait';
-
   it('of the command ends its children, and then releases the lock', async () => {
     const lock = server.path('killed-child');
-    const { until, ended, output } = run(lock, script);
+    const { until, ended, output } = run(lock, 'sleep 1000 & echo pids $$ $!; wait');
     await until('\n');
     const pids = pidsIn(output.out);
     process.kill(pids[0]!, 'SIGKILL');
@@ -100,13 +98,23 @@ describe('a kill -9', () => {
 
   it('of run itself ends the command, and the lock is free when the session has timed out', async () => {
     const lock = server.path('killed-parent');
-    const ignores = `trap '' TERM; ${script}`;
+    const ignores = `
+      trap '' TERM USR1
+      sleep 1000 &
+      trap 'echo usr1' USR1
+      echo pids $$ $!
+      while :; do wait; done`;
     const client = await connect();
     const options = ['--session-timeout', '2s', '--grace', '1s'];
     const { child, until, output } = run(lock, ignores, ...options);
     await until('\n');
+    // `run` handles a signal when it has completely started the command.
+    child.kill('SIGUSR1');
+    await until('usr1');
+    const pids = pidsIn(output.out);
+    expect(running(pids)).toEqual(pids);
     child.kill('SIGKILL');
-    await untilGone(pidsIn(output.out));
+    await untilGone(pids);
     expect((await new Mutex(client, lock).acquire()).held).toBe(true);
   });
 });
