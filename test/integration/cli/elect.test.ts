@@ -74,6 +74,8 @@ describe('the command of elect', () => {
     await next.until('leads');
     const pid = Number(/(\d+)\n/.exec(leader.output.out)![1]);
     expect(running([pid])).toEqual([]);
+    next.child.kill('SIGTERM');
+    expect((await next.ended).code).toBe(5);
   });
 
   it('is stopped when the lead is lost, and starts again when this process leads again', async () => {
