@@ -76,6 +76,8 @@ describe('the events between two reads', () => {
   it('are a loss if the znodes of a session are deleted together', async () => {
     const root = server.path('lost');
     const [client, other, read] = await Promise.all([connect(), connect(), readerOf(root)]);
+    // The server deletes containers that are empty, and with them the transaction of their last change.
+    for (const path of ['', '/gold', '/silver']) await other.create(`${root}/locks${path}`);
     await new Mutex(client, `${root}/locks/gold`).acquire();
     await new ReadWriteLock(client, `${root}/locks/silver`).read.acquire();
     const latch = new LeaderLatch(other, `${root}/elections/nightly`, { id: 'n0' });
