@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readdirSync, readFileSync, write } from 'node:fs';
+import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { isRunning } from '../client/process-state.js';
 import { sleep } from '../client/sleep.js';
@@ -66,6 +67,7 @@ export class ChildCommand {
   /**
    * @param env added to the environment of this process
    * @param grace milliseconds between SIGTERM and SIGKILL
+   * @throws Failure if the command cannot be executed; some of these errors reject `ended` instead
    */
   constructor(
     [file, ...args]: readonly string[],
@@ -76,11 +78,16 @@ export class ChildCommand {
     // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
     void [process.stdout, process.stderr];
     const watchdog = startWatchdog(grace);
-    this.child = spawn(file!, args, {
-      stdio: 'inherit',
-      detached: this.ownGroup,
-      env: { ...process.env, ...env },
-    });
+    try {
+      this.child = spawn(file!, args, {
+        stdio: 'inherit',
+        detached: this.ownGroup,
+        env: { ...process.env, ...env },
+      });
+    } catch (error) {
+      watchdog.kill('SIGKILL');
+      throw notExecutable(file!, error as Error);
+    }
     if (this.child.pid) watchdog.stdin?.write(`${this.target}\n`);
     this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
   }
@@ -104,12 +111,8 @@ export class ChildCommand {
       return signal ?? code;
     } catch (error) {
       const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      throw missing
-        ? new Failure(`${file}: command not found`, ExitCode.notFound)
-        : new Failure(
-            `${file} cannot be executed: ${(error as Error).message}`,
-            ExitCode.notExecutable,
-          );
+      if (missing) throw new Failure(`${file}: command not found`, ExitCode.notFound);
+      throw notExecutable(file, error as Error);
     }
   }
 
@@ -139,17 +142,24 @@ export class ChildCommand {
   }
 }
 
+function notExecutable(file: string, { message }: Error): Failure {
+  return new Failure(`${file} cannot be executed: ${message}`, ExitCode.notExecutable);
+}
+
 function startWatchdog(grace: number): ChildProcess {
   const seconds = String(Math.ceil(grace / 1000));
   const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', seconds], {
     cwd: '/',
-    // What kills the process group of this process does not reach the watchdog.
+    // A signal to the process group of `run` does not reach the watchdog.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   // On a machine without a shell, the command outlives a kill of this process.
   watchdog.on('error', () => {});
   watchdog.stdin?.on('error', () => {});
+  // The watchdog ends with this process.
+  watchdog.unref();
+  (watchdog.stdin as Socket | null)?.unref();
   return watchdog;
 }
 

@@ -1,14 +1,14 @@
 import type { Command } from 'commander';
 import type { ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
-import { checkPath } from '../client/validation.js';
 import { LeaderLatch } from '../recipes/index.js';
-import { checkKey, electionPath } from '../services/keys.js';
+import { electionPath } from '../services/keys.js';
 import { exitAs, type Ending, note } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { showDuration } from './durations.js';
 import {
   addCommandOptions,
+  checkArguments,
   type CommandOptions,
   supervise,
   type Supervisor,
@@ -41,6 +41,7 @@ export function addElectCommand(program: Command): void {
     .option('--restart', 'restart a command that has ended, after 1s to 30s')
     .passThroughOptions()
     .action(async (argv: string[], options: ElectOptions) => {
+      checkArguments(argv, options.election, '--election');
       exitAs(await supervise(options, (...parts) => runLeading(argv, options, ...parts)));
     });
   addConnectionOptions(addCommandOptions(command));
@@ -53,10 +54,7 @@ async function runLeading(
   supervisor: Supervisor,
 ): Promise<Ending> {
   const { election: key, id, restart } = options;
-  checkKey(key, '--election');
-  const path = key.startsWith('/')
-    ? checkPath(key, '--election')
-    : electionPath(client.namespace, key);
+  const path = key.startsWith('/') ? key : electionPath(client.namespace, key);
   const onError = (error: unknown) => note((error as Error).message);
   const latch = new LeaderLatch(client, path, { key, id, onError });
   latch.start();

@@ -2,7 +2,6 @@ import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ConnectionError, type ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
-import { checkPath } from '../client/validation.js';
 import {
   type Lease,
   type Lock,
@@ -13,13 +12,14 @@ import {
   Semaphore,
   WriteLock,
 } from '../recipes/index.js';
-import { checkKey, lockPath, semaphorePath } from '../services/keys.js';
+import { lockPath, semaphorePath } from '../services/keys.js';
 import { exitAs, type Ending } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import {
   addCommandOptions,
+  checkArguments,
   type CommandOptions,
   supervise,
   type Supervisor,
@@ -74,6 +74,7 @@ Exit codes: that of the command, or
     )
     .passThroughOptions()
     .action(async (argv: string[], options: RunOptions) => {
+      checkArguments(argv, options.lock, '--lock');
       exitAs(await supervise(options, (...parts) => runLocked(argv, options, ...parts)));
     });
   addConnectionOptions(addCommandOptions(command));
@@ -122,9 +123,8 @@ async function runLocked(
 }
 
 function lockOf(client: ZkClient, { lock: key, semaphore, read, write }: RunOptions): Lock {
-  checkKey(key, '--lock');
   const pathOf = semaphore === undefined ? lockPath : semaphorePath;
-  const path = key.startsWith('/') ? checkPath(key, '--lock') : pathOf(client.namespace, key);
+  const path = key.startsWith('/') ? key : pathOf(client.namespace, key);
   if (semaphore !== undefined) return new Semaphore(client, path, { key, permits: semaphore });
   const Recipe = read ? ReadLock : write ? WriteLock : Mutex;
   return new Recipe(client, path, { key });

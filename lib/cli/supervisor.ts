@@ -1,9 +1,12 @@
 import { type Command } from 'commander';
 import type { ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
+import { checkPath } from '../client/validation.js';
+import { checkKey } from '../services/keys.js';
 import { clientOf, connect, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
 import { ChildCommand, type Ending, note, PASSED_SIGNALS } from './child-process.js';
+import { UsageError } from './exit-codes.js';
 
 /** The options of each command that runs another one. */
 export interface CommandOptions extends ConnectionOptions {
@@ -37,6 +40,18 @@ export function addCommandOptions(command: Command): Command {
       'how long others wait after a crash of this process (default: 30s)',
       readDuration,
     );
+}
+
+/**
+ * Checks arguments before a connection is made.
+ *
+ * @param key a key, or a path if it starts with a slash
+ * @param option the option of the key
+ */
+export function checkArguments([file]: readonly string[], key: string, option: string): void {
+  if (file === '') throw new UsageError('the command is an empty string');
+  checkKey(key, option);
+  if (key.startsWith('/')) checkPath(key, option);
 }
 
 /** Calls `fn` with a connected client. Resolves to its result, or to the signal that has cancelled it. */

@@ -31,6 +31,7 @@ describe('the command of run', () => {
   it.each([
     ['nowhere', 127, 'nowhere: command not found'],
     ['/', 126, '/ cannot be executed: spawn / EACCES'],
+    ['/dev/null/a', 126, '/dev/null/a cannot be executed: spawn ENOTDIR'],
   ])('%s: the exit code is %i', async (file, code, message) => {
     const lock = server.path('not-found');
     const err = `nestjs-zookeeper: ${message}\n`;
@@ -91,6 +92,8 @@ describe('the command line of run', () => {
     [['run', '--lock', 'a', '--wait', '3', 'true'], "'--wait <duration>' argument '3' is invalid"],
     [['run', '--lock', 'a', '--semaphore', '0', 'true'], "argument '0' is invalid"],
     [['run', '--lock', 'a', '--read', '--write', 'true'], "'--read' cannot be used with option"],
+    [['run', '--lock', 'a', ''], 'the command is an empty string'],
+    [['run', '--lock', '/a/', '--zookeeper', '127.0.0.1:1', 'true'], '--lock must be a znode path'],
     [['elect', 'true'], "required option '--election <name>' not specified"],
     [['elect', '--election', '/', 'true'], 'but is "/"'],
   ])('rejects %j', async (args, message) => {
