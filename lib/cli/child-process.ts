@@ -17,10 +17,10 @@ import { ExitCode, Failure } from './exit-codes.js';
  */
 
 /** Exit code, or the signal that ended a command. */
-export type Ending = number | NodeJS.Signals;
+export type ExitStatus = number | NodeJS.Signals;
 
-/** The signals that are passed on to a command. */
-export const PASSED_SIGNALS = [
+/** The signals that are forwarded to a command. */
+export const FORWARDED_SIGNALS = [
   'SIGINT',
   'SIGTERM',
   'SIGHUP',
@@ -58,7 +58,7 @@ export class ChildCommand {
    * Resolves when the command has ended. If a signal has ended it, this includes the rest of its process group.
    * Rejects with a {@link Failure} if the command cannot be executed.
    */
-  readonly ended: Promise<Ending>;
+  readonly ended: Promise<ExitStatus>;
   private readonly ownGroup = process.platform !== 'win32' && !hasTerminal();
   private readonly child: ChildProcess;
   private exited = false;
@@ -92,8 +92,8 @@ export class ChildCommand {
     this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
   }
 
-  /** Passes a signal on that this process has received. */
-  pass(signal: NodeJS.Signals): void {
+  /** Forwards a signal that this process has received. */
+  forward(signal: NodeJS.Signals): void {
     if (this.ownGroup || !TERMINAL_SIGNALS.includes(signal)) this.send(signal);
   }
 
@@ -102,7 +102,7 @@ export class ChildCommand {
     return (this.stopping ??= this.terminate());
   }
 
-  private async untilEnded(file: string): Promise<Ending> {
+  private async untilEnded(file: string): Promise<ExitStatus> {
     const exit = once(this.child, 'exit') as Promise<[number, null] | [null, NodeJS.Signals]>;
     try {
       const [code, signal] = await exit.finally(() => (this.exited = true));
@@ -170,14 +170,14 @@ export function note(text: string): void {
 }
 
 /** Makes this process exit as its command did. */
-export function exitAs(ending: Ending): void {
-  if (typeof ending === 'number') {
-    process.exitCode = ending;
+export function exitAs(status: ExitStatus): void {
+  if (typeof status === 'number') {
+    process.exitCode = status;
     return;
   }
-  process.exitCode = ExitCode.signal + constants.signals[ending];
+  process.exitCode = ExitCode.signal + constants.signals[status];
   // A shell ends its script at Ctrl-C only if the signal has ended the program in the foreground.
-  if (ending === 'SIGINT') process.kill(process.pid, ending);
+  if (status === 'SIGINT') process.kill(process.pid, status);
 }
 
 /** Returns whether a process group has a process that has not ended. */

@@ -3,7 +3,7 @@ import type { ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
 import { LeaderLatch } from '../recipes/index.js';
 import { electionPath } from '../services/keys.js';
-import { exitAs, type Ending, note } from './child-process.js';
+import { exitAs, type ExitStatus, note } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { showDuration } from './durations.js';
 import {
@@ -52,7 +52,7 @@ async function runLeading(
   options: ElectOptions,
   client: ZkClient,
   supervisor: Supervisor,
-): Promise<Ending> {
+): Promise<ExitStatus> {
   const { election: key, id, restart } = options;
   const path = key.startsWith('/') ? key : electionPath(client.namespace, key);
   const onError = (error: unknown) => note((error as Error).message);
@@ -61,18 +61,18 @@ async function runLeading(
   try {
     for (let pause = MIN_PAUSE; ;) {
       const term = await latch.await({ signal: supervisor.cancelled });
-      if (supervisor.ending) return supervisor.ending;
+      if (supervisor.stopSignal) return supervisor.stopSignal;
       const env = {
         ZK_FENCING_TOKEN: String(term.fencingToken),
         ZK_ELECTION: key,
         ZK_LEADER_PATH: path,
       };
       const since = performance.now();
-      const ending = await supervisor.run(argv, env, term);
-      if (ending === undefined) continue;
-      if (!restart || supervisor.ending) return ending;
+      const status = await supervisor.run(argv, env, term);
+      if (status === undefined) continue;
+      if (!restart || supervisor.stopSignal) return status;
       if (performance.now() - since > MAX_PAUSE) pause = MIN_PAUSE;
-      note(`the command has ended with ${ending}; it starts again in ${showDuration(pause)}`);
+      note(`the command has ended with ${status}; it starts again in ${showDuration(pause)}`);
       const signals = [supervisor.cancelled, term.signal];
       // The next wait for the lead checks both signals.
       await sleep(pause, { signals, ref: true }).catch(() => {});

@@ -13,7 +13,7 @@ import {
   WriteLock,
 } from '../recipes/index.js';
 import { lockPath, semaphorePath } from '../services/keys.js';
-import { exitAs, type Ending } from './child-process.js';
+import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
@@ -90,13 +90,13 @@ async function runLocked(
   options: RunOptions,
   client: ZkClient,
   supervisor: Supervisor,
-): Promise<Ending> {
+): Promise<ExitStatus> {
   const lock = lockOf(client, options);
   const lease = await acquire(lock, options, {
     signal: supervisor.cancelled,
     details: { name: basename(argv[0]!) },
   });
-  if (supervisor.ending) return supervisor.ending;
+  if (supervisor.stopSignal) return supervisor.stopSignal;
   const { holdAtLeast = 0, holdAtMost } = options;
   const since = performance.now();
   // With its own option, the library would release the lock at this time, before the command has ended.
@@ -109,13 +109,13 @@ async function runLocked(
       ZK_LOCK_KEY: lock.key,
       ZK_LOCK_PATH: lock.path,
     };
-    const ending = await supervisor.run(argv, env, lease, limit);
-    if (ending === undefined) return ExitCode.lost;
+    const status = await supervisor.run(argv, env, lease, limit);
+    if (status === undefined) return ExitCode.lost;
     const left = holdAtLeast - (performance.now() - since);
     const signals = [supervisor.cancelled, lease.signal];
     // It rejects only by the signals, which end the hold.
     if (left > 0) await sleep(left, { signals, ref: true }).catch(() => {});
-    return ending;
+    return status;
   } finally {
     clearTimeout(timer);
     await lease.release();

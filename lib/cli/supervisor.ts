@@ -5,7 +5,7 @@ import { checkPath } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { clientOf, connect, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
-import { ChildCommand, type Ending, note, PASSED_SIGNALS } from './child-process.js';
+import { ChildCommand, type ExitStatus, note, FORWARDED_SIGNALS } from './child-process.js';
 import { UsageError } from './exit-codes.js';
 
 /** The options of each command that runs another one. */
@@ -19,10 +19,11 @@ export interface CommandOptions extends ConnectionOptions {
 /** Milliseconds. */
 const DEFAULT_SESSION_TIMEOUT = 30_000;
 /**
- * The default of the grace, as a part of the session timeout. A client counts its session as lost after three quarters of the
- * timeout. The command has ended then before the servers grant the lock to another process.
+ * The default of the grace and its safe limit, as parts of the session timeout. A client counts its session as lost after three
+ * quarters of the timeout. The servers grant the lock to another process at the earliest a quarter of the timeout later.
  */
 const GRACE_PART = 1 / 6;
+const MAX_GRACE_PART = 1 / 4;
 /** For the first connection: the number of attempts, and the milliseconds between them. */
 const ATTEMPTS = 4;
 const ATTEMPT_INTERVAL = 500;
@@ -32,7 +33,7 @@ export function addCommandOptions(command: Command): Command {
   return command
     .option(
       '--grace <duration>',
-      'the time between SIGTERM and SIGKILL for a command that must stop (default: a sixth of the session timeout)',
+      'the time between SIGTERM and SIGKILL for a command that must stop (default: a sixth of the session timeout that the server grants)',
       readDuration,
     )
     .option(
@@ -57,8 +58,8 @@ export function checkArguments([file]: readonly string[], key: string, option: s
 /** Calls `fn` with a connected client. Resolves to its result, or to the signal that has cancelled it. */
 export async function supervise(
   options: CommandOptions,
-  fn: (client: ZkClient, supervisor: Supervisor) => Promise<Ending>,
-): Promise<Ending> {
+  fn: (client: ZkClient, supervisor: Supervisor) => Promise<ExitStatus>,
+): Promise<ExitStatus> {
   const { sessionTimeout = DEFAULT_SESSION_TIMEOUT } = options;
   let connected = false;
   const client = clientOf(options, {
@@ -66,14 +67,16 @@ export async function supervise(
     // Once connected, a wait outlives a restart of the ensemble.
     retry: (attempt) => (connected || attempt < ATTEMPTS ? ATTEMPT_INTERVAL : undefined),
   });
-  const supervisor = new Supervisor(options.grace ?? sessionTimeout * GRACE_PART);
+  const supervisor = new Supervisor();
   try {
     await abortable(connect(client), supervisor.cancelled);
     connected = true;
+    const { timeout } = await client.session({ signal: supervisor.cancelled });
+    supervisor.grace = graceFor(timeout, options);
     return await fn(client, supervisor);
   } catch (error) {
     // The signal has caused the error.
-    if (supervisor.ending) return supervisor.ending;
+    if (supervisor.stopSignal) return supervisor.stopSignal;
     throw error;
   } finally {
     await client.close();
@@ -81,20 +84,36 @@ export async function supervise(
   }
 }
 
-/** These end the process, and not only a command that handles others in its own way. */
-const ENDING_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
+/**
+ * Returns the grace for the session timeout that the server granted. Prints a note if the server granted less than was
+ * requested, or if the grace is too long.
+ */
+function graceFor(timeout: number, { grace, sessionTimeout = 0 }: CommandOptions): number {
+  const granted = `the session timeout that the server granted, ${timeout / 1000}s`;
+  if (timeout < sessionTimeout) note(`${granted}, is shorter than --session-timeout`);
+  if (grace !== undefined && grace > timeout * MAX_GRACE_PART) {
+    note(
+      `--grace is longer than a quarter of ${granted}: after a loss, another process may get the lock before the command has ended`,
+    );
+  }
+  return grace ?? timeout * GRACE_PART;
+}
 
-/** Runs commands one after the other, and passes the signals of this process on to them. */
+/** These signals end `run` itself. A command may handle the other signals and continue. */
+const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
+
+/** Runs commands one after the other, and forwards the signals of this process to them. */
 export class Supervisor {
   /** The signal that has ended a wait or a command, if one has. This process ends then, too. */
-  ending: NodeJS.Signals | undefined;
+  stopSignal: NodeJS.Signals | undefined;
   private readonly cancelling = new AbortController();
+  /** Milliseconds between SIGTERM and SIGKILL for a command that must stop. */
+  grace = 0;
   private child: ChildCommand | undefined;
-  private readonly passed = new Set<NodeJS.Signals>();
+  private readonly forwarded = new Set<NodeJS.Signals>();
 
-  /** @param grace milliseconds between SIGTERM and SIGKILL for a command that must stop */
-  constructor(private readonly grace: number) {
-    for (const signal of PASSED_SIGNALS) process.on(signal, this.receive);
+  constructor() {
+    for (const signal of FORWARDED_SIGNALS) process.on(signal, this.receive);
   }
 
   /** Aborts when this process receives a signal that ends it. */
@@ -103,52 +122,57 @@ export class Supervisor {
   }
 
   /**
-   * Runs a command, and stops it when one of the rights is lost. Resolves to undefined then, otherwise to the ending of
-   * the command.
+   * Runs a command, and stops it when one of the leases is lost. Resolves to undefined then, otherwise to the exit status of
+   * the command. Does not start the command if a lease is lost already.
    */
   async run(
     command: readonly string[],
     env: Readonly<Record<string, string>>,
-    ...rights: readonly { readonly signal: AbortSignal }[]
-  ): Promise<Ending | undefined> {
+    ...leases: readonly { readonly signal: AbortSignal }[]
+  ): Promise<ExitStatus | undefined> {
+    // Reading the signal of a lease reads the clock. This process may have been paused.
+    const signals = leases.map(({ signal }) => signal);
+    const messageOf = ({ reason }: AbortSignal) => (reason as Error).message;
+    const lost = signals.find(({ aborted }) => aborted);
+    if (lost) {
+      note(`${messageOf(lost)}; the command is not started`);
+      return undefined;
+    }
+    this.forwarded.clear();
     const child = (this.child = new ChildCommand(command, env, this.grace));
-    const signals = rights.map(({ signal }) => signal);
-    let lost: AbortSignal | undefined;
-    const stopIfLost = () => {
-      if (lost || !(lost = signals.find(({ aborted }) => aborted))) return;
-      note(`${(lost.reason as Error).message}; the command is stopped`);
+    const stop = ({ currentTarget }: Event) => {
+      note(`${messageOf(currentTarget as AbortSignal)}; the command is stopped`);
       void child.stop();
     };
-    for (const signal of signals) signal.addEventListener('abort', stopIfLost);
+    for (const signal of signals) signal.addEventListener('abort', stop);
     try {
-      stopIfLost();
-      const ending = await child.ended;
-      // Reading the signal of a lease reads the clock. The command may have run while this process was paused.
-      if (rights.some(({ signal }) => signal.aborted)) {
+      const status = await child.ended;
+      // Read again, for the clock.
+      if (leases.some(({ signal }) => signal.aborted)) {
         await child.stop();
         return undefined;
       }
-      if (typeof ending === 'string' && this.passed.has(ending)) this.end(ending);
-      return ending;
+      if (typeof status === 'string' && this.forwarded.has(status)) this.end(status);
+      return status;
     } finally {
-      for (const signal of signals) signal.removeEventListener('abort', stopIfLost);
+      for (const signal of signals) signal.removeEventListener('abort', stop);
       this.child = undefined;
     }
   }
 
   /** Gives the signals their default effect again. */
   stopListening(): void {
-    for (const signal of PASSED_SIGNALS) process.off(signal, this.receive);
+    for (const signal of FORWARDED_SIGNALS) process.off(signal, this.receive);
   }
 
   private readonly receive = (signal: NodeJS.Signals): void => {
-    this.passed.add(signal);
-    this.child?.pass(signal);
-    if (this.child ? ENDING_SIGNALS.includes(signal) : signal !== 'SIGWINCH') this.end(signal);
+    this.forwarded.add(signal);
+    this.child?.forward(signal);
+    if (this.child ? STOP_SIGNALS.includes(signal) : signal !== 'SIGWINCH') this.end(signal);
   };
 
   private end(signal: NodeJS.Signals): void {
-    this.ending ??= signal;
+    this.stopSignal ??= signal;
     this.cancelling.abort();
   }
 }

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { pidsIn, PROGRAM, untilGone, useCli } from '../../support/cli.js';
 import { useClients } from '../../support/clients.js';
-import { useLinks } from '../../support/link.js';
+import { Link, useLinks } from '../../support/link.js';
 import { running } from '../../support/processes.js';
 import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
@@ -135,6 +136,34 @@ describe('a lost session', () => {
       /^nestjs-zookeeper: the lease on \/test-.* was lost: .*; the command is stopped$/m,
     );
     await untilNodes(await connect(), lock, 0);
+  });
+
+  it('ends the command before another process gets the lock, also if the server granted a shorter session timeout', async () => {
+    await using strict = await EmbeddedZooKeeper.start({ maxSessionTimeout: 2000 });
+    await using network = await Link.to(strict.port);
+    const client = await connect({ connectString: strict.connectString });
+    const script = `trap '' TERM; sleep 1000 & echo pids $$ $!; wait`;
+    const options = ['--zookeeper', network.connectString, '--session-timeout', '30s'];
+    const { until, output, ended } = run('/a', script, ...options);
+    await until('\n');
+    await network.down();
+    await new Mutex(client, '/a').acquire();
+    expect(running(pidsIn(output.out))).toEqual([]);
+    const { code, err } = await ended;
+    expect(code).toBe(123);
+    expect(err).toContain(
+      'nestjs-zookeeper: the session timeout that the server granted, 2s, is shorter than --session-timeout\n',
+    );
+    await client.close();
+  });
+
+  it('is the reason for a note about a grace that is too long', async () => {
+    const options = ['--session-timeout', '4s', '--grace', '1001ms'];
+    const { code, err } = await run(server.path('grace'), '', ...options).ended;
+    expect(code).toBe(0);
+    expect(err).toMatch(
+      /^nestjs-zookeeper: --grace is longer than a quarter of the session timeout that the server granted, 4s: /,
+    );
   });
 
   it('ends a command that ignores SIGTERM, and its children, with SIGKILL, while nobody reads the output', async () => {
