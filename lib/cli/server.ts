@@ -85,9 +85,7 @@ async function openData(path: string): Promise<DataDirectory> {
       warn(error.message);
       process.exit(ExitCode.failed);
     });
-    if (data.ignored > 0) {
-      warn(`ignored the last ${data.ignored} bytes of ${path}/log: an incomplete record`);
-    }
+    for (const warning of data.warnings) warn(warning);
     return data;
   } catch (error) {
     if (error instanceof DataDirectoryError) throw new Failure(error.message);

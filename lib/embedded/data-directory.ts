@@ -48,8 +48,8 @@ export class DataDirectoryError extends Error {}
 export class DataDirectory implements TransactionLog {
   /** The state that the server starts with. */
   readonly saved: SavedStore;
-  /** The number of bytes at the end of the log that were ignored, because their write was interrupted. */
-  readonly ignored: number;
+  /** What a start has left out of the log: the end, if its write was interrupted, and writes that cannot be applied. */
+  readonly warnings: string[] = [];
   readonly #snapshotFile: string;
   /** Bytes of the log. */
   #size = 0;
@@ -67,13 +67,19 @@ export class DataDirectory implements TransactionLog {
     const tree = new DataTree(snapshot?.nodes);
     const sessions = new Map((snapshot?.sessions ?? []).map((each) => [each.id, each]));
     let lastZxid = snapshot?.lastZxid ?? 0;
-    this.ignored = this.#readLog(([at, write]) => {
+    this.#readLog(([at, write]) => {
       // The server has stopped between writing the snapshot and emptying the log.
       if (at.zxid <= lastZxid) return;
       lastZxid = at.zxid;
       if ('opened' in write) sessions.set(write.opened.id, write.opened);
       if ('closed' in write) sessions.delete(write.closed);
-      apply(tree, at, write);
+      try {
+        apply(tree, at, write);
+      } catch (error) {
+        // The write failed the first time too.
+        const { message } = error as Error;
+        this.warnings.push(`cannot apply the write 0x${at.zxid.toString(16)} again: ${message}`);
+      }
     });
     this.saved = {
       nodes: tree.nodes,
@@ -160,8 +166,8 @@ export class DataDirectory implements TransactionLog {
     return deserialize(payload) as SavedStore;
   }
 
-  /** Passes each record to `replay`. Returns the number of bytes of an incomplete record at the end. */
-  #readLog(replay: (record: LogRecord) => void): number {
+  /** Passes each record to `replay`. Moves an incomplete record at the end to another file. */
+  #readLog(replay: (record: LogRecord) => void): void {
     const file = join(this.path, 'log');
     const log = readFileSync(file);
     if (log.length > 0 && !existsSync(this.#snapshotFile)) {
@@ -176,12 +182,16 @@ export class DataDirectory implements TransactionLog {
         replay(deserialize(payload) as LogRecord);
         at += HEADER + length;
       } else if (isInterrupted(rest, length)) {
-        return rest.length;
+        const damaged = `${file}.damaged-${Date.now()}`;
+        writeFileSync(damaged, rest, { flush: true, mode: 0o600 });
+        this.warnings.push(
+          `ignored the last ${rest.length} bytes of ${file}, an incomplete record: they are in ${damaged}`,
+        );
+        return;
       } else {
         throw new Error(`${file} is corrupt at byte ${at}`);
       }
     }
-    return 0;
   }
 
   /** Writes the state to the snapshot, and empties the log. */
@@ -199,10 +209,12 @@ export class DataDirectory implements TransactionLog {
   }
 }
 
-/** Returns whether the end of the log is a record whose write was interrupted. After a crash of the machine, it may be zeros. */
+/**
+ * Returns whether the rest of the log, which does not begin with a whole record, is one record whose write was interrupted.
+ * After a crash of the machine, its end may be zeros, and zeros may follow it.
+ */
 function isInterrupted(rest: Buffer, length: number): boolean {
-  if (length > MAX_RECORD) return false;
-  return rest.length <= HEADER + length || rest.every((byte) => byte === 0);
+  return length <= MAX_RECORD && rest.subarray(HEADER + length).every((byte) => byte === 0);
 }
 
 /** Applies a write again. */

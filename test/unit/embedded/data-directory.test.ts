@@ -13,11 +13,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import { crc32 } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectory } from '../../../lib/embedded/data-directory.js';
 import { resolveOptions } from '../../../lib/embedded/options.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
-import type { SavedStore } from '../../../lib/embedded/store.js';
+import type { Transaction } from '../../../lib/embedded/data-tree.js';
+import type { LoggedWrite, SavedStore } from '../../../lib/embedded/store.js';
 import { CreateFlag, CreateRequest, OpCode, SetDataRequest } from '../../../lib/protocol/index.js';
 import { RawClient } from '../../support/raw-client.js';
 import { create, OPEN } from '../../support/raw-requests.js';
@@ -61,6 +64,20 @@ function copy(): string {
 /** Returns the state that a server starts with that finds the files of a killed server. */
 async function recovered(): Promise<SavedStore> {
   return (await open(copy())).saved;
+}
+
+/** Returns the number of bytes that a start has left out at the end of the log. */
+function ignoredBytes({ warnings }: DataDirectory): number {
+  const found = /^ignored the last (\d+) bytes/.exec(warnings.join('\n'));
+  return Number(found?.[1] ?? 0);
+}
+
+function recordOf(content: [Transaction, LoggedWrite]): Buffer {
+  const payload = serialize(content);
+  const header = Buffer.alloc(8);
+  header.writeUInt32BE(payload.length, 0);
+  header.writeUInt32BE(crc32(payload), 4);
+  return Buffer.concat([header, payload]);
 }
 
 async function expectRecovery(server: ZooKeeperServer): Promise<void> {
@@ -160,7 +177,7 @@ describe('The data directory of a server', () => {
         const data = await open(cut);
         expect([...data.saved.nodes.keys()]).toContain('/a');
         expect([...data.saved.nodes.keys()]).not.toContain('/b');
-        expect(data.ignored).toBe(length - oneCreate!);
+        expect(ignoredBytes(data)).toBe(length - oneCreate!);
         await data.close();
         closing.pop();
         rmSync(cut, { recursive: true });
@@ -173,15 +190,55 @@ describe('The data directory of a server', () => {
       const whole = readFileSync(log);
       appendFileSync(log, Buffer.alloc(5_000));
       const zeros = await open(path);
-      expect(zeros.ignored).toBe(5_000);
+      expect(ignoredBytes(zeros)).toBe(5_000);
       expect([...zeros.saved.nodes.keys()]).toContain('/b');
 
       const other = copy();
       whole[whole.length - 1]! ^= 1;
       writeFileSync(join(other, 'log'), whole);
-      const { saved, ignored } = await open(other);
-      expect(ignored).toBe(sizes[2]! - sizes[1]!);
+      const wrong = await open(other);
+      expect(ignoredBytes(wrong)).toBe(sizes[2]! - sizes[1]!);
+      expect([...wrong.saved.nodes.keys()]).not.toContain('/b');
+    });
+
+    it('ignores a record of which a crash of the machine has left zeros, and keeps its bytes', async () => {
+      const [, start, end] = sizes;
+      const log = Buffer.concat([readFileSync(join(path, 'log')), Buffer.alloc(5_000)]);
+      for (let at = end! - 1; at >= start!; at -= 7) {
+        const torn = join(root, 'torn');
+        cpSync(path, torn, { recursive: true });
+        log.fill(0, at);
+        writeFileSync(join(torn, 'log'), log);
+        const data = await open(torn);
+        expect([...data.saved.nodes.keys()]).toContain('/a');
+        expect([...data.saved.nodes.keys()]).not.toContain('/b');
+        expect(ignoredBytes(data)).toBe(log.length - start!);
+        await data.close();
+        closing.pop();
+        const damaged = readdirSync(torn).filter((name) => name.startsWith('log.damaged-'));
+        expect(damaged.map((name) => readFileSync(join(torn, name)))).toEqual([
+          log.subarray(start),
+        ]);
+        rmSync(torn, { recursive: true });
+      }
+    });
+
+    it('warns about a write that cannot be applied, and applies the others', async () => {
+      const log = readFileSync(join(path, 'log'));
+      const [, start, end] = sizes;
+      const last = deserialize(log.subarray(start! + 8)) as [Transaction, LoggedWrite];
+      const zxid = last[0].zxid + 1;
+      const records = [
+        log,
+        recordOf([{ zxid, time: 0 }, { reaped: '/missing' }]),
+        recordOf([{ zxid: zxid + 1, time: 0 }, { reaped: '/b' }]),
+      ];
+      writeFileSync(join(path, 'log'), Buffer.concat(records));
+      const { saved, warnings } = await open(path);
+      expect(warnings).toEqual([expect.stringContaining(`write 0x${zxid.toString(16)} again: `)]);
+      expect([...saved.nodes.keys()]).toContain('/a');
       expect([...saved.nodes.keys()]).not.toContain('/b');
+      expect(log.length).toBe(end);
     });
 
     it('rejects a record that is corrupt before others', async () => {
