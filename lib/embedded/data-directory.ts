@@ -17,7 +17,7 @@ import { deserialize, serialize } from 'node:v8';
 import { crc32 } from 'node:zlib';
 import { ProtocolError, Reader, RequestHeader } from '../protocol/index.js';
 import { DataTree, type Transaction } from './data-tree.js';
-import { lockDirectory } from './directory-lock.js';
+import { type DirectoryLock, lockDirectory } from './directory-lock.js';
 import { requests } from './multi.js';
 import type { LoggedWrite, SavedStore, TransactionLog } from './store.js';
 import { KeeperError } from './znode.js';
@@ -60,7 +60,7 @@ export class DataDirectory implements TransactionLog {
     private readonly path: string,
     private readonly log: FileHandle,
     private readonly onFailure: (error: Error) => never,
-    private readonly unlock: () => void,
+    private readonly lock: DirectoryLock,
   ) {
     this.#snapshotFile = join(path, 'snapshot');
     const snapshot = this.#readSnapshot();
@@ -98,16 +98,16 @@ export class DataDirectory implements TransactionLog {
    * @throws DataDirectoryError
    */
   static async open(path: string, onFailure: (error: Error) => never): Promise<DataDirectory> {
-    let unlock: (() => void) | undefined;
+    let lock: DirectoryLock | undefined;
     let log: FileHandle | undefined;
     try {
       mkdirSync(path, { recursive: true, mode: 0o700 });
-      unlock = lockDirectory(path);
+      lock = lockDirectory(path);
       log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
-      return new DataDirectory(path, log, onFailure, unlock);
+      return new DataDirectory(path, log, onFailure, lock);
     } catch (cause) {
       await log?.close();
-      unlock?.();
+      lock?.unlock();
       const { message } = cause as Error;
       throw new DataDirectoryError(`cannot use the data directory ${path}: ${message}`, { cause });
     }
@@ -138,13 +138,16 @@ export class DataDirectory implements TransactionLog {
     await this.#flushed;
     await this.log.sync().catch((error: Error) => this.#fail(error));
     await this.log.close();
-    this.unlock();
+    this.lock.unlock();
   }
 
   #flush(): void {
     this.#flushTimer = undefined;
     this.#flushed = this.#flushed
-      .then(() => this.log.datasync())
+      .then(() => {
+        this.lock.check();
+        return this.log.datasync();
+      })
       .catch((error: Error) => this.#fail(error));
   }
 
@@ -196,6 +199,7 @@ export class DataDirectory implements TransactionLog {
 
   /** Writes the state to the snapshot, and empties the log. */
   #snapshot(state: SavedStore): void {
+    this.lock.check();
     const file = `${this.#snapshotFile}.new`;
     const payload = serialize(state);
     const checksum = Buffer.alloc(4);

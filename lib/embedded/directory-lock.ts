@@ -1,54 +1,99 @@
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The process that uses a directory. */
+/** The process that uses a directory. The strings are undefined where there is no /proc. */
 interface Owner {
   readonly pid: number;
-  /** When the process began, as Linux counts it; another process may have the same id later. */
+  /** When the process began, in clock ticks since the boot; another process may have the same id later. */
   readonly start?: string | undefined;
+  readonly boot?: string | undefined;
+  /** The process ids of another namespace, such as that of a container, are not visible. */
+  readonly namespace?: string | undefined;
+}
+
+/** A directory that only this process uses. */
+export interface DirectoryLock {
+  /** @throws Error if the lock was removed or belongs to another process */
+  check(): void;
+  /** Removes the lock, unless it belongs to another process. */
+  unlock(): void;
 }
 
 /**
- * Locks a directory for this process. Returns the function that unlocks it. A lock whose process has ended does not count.
- * The lock does not work between containers, because they do not see each other's processes.
+ * Locks a directory for this process. A lock whose process has ended does not count.
  *
- * @throws Error if another server of this machine has locked it
+ * @throws Error if another server has locked the directory, or if that is unknown
  */
-export function lockDirectory(directory: string): () => void {
+export function lockDirectory(directory: string): DirectoryLock {
   const file = join(directory, 'lock');
   const own = `${file}.${process.pid}`;
-  const self: Owner = { pid: process.pid, start: startOf(process.pid) };
-  writeFileSync(own, JSON.stringify(self), { flush: true });
+  const self: Owner = {
+    pid: process.pid,
+    start: startOf(process.pid),
+    boot: orUndefined(() => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()),
+    namespace: orUndefined(() => readlinkSync('/proc/self/ns/pid')),
+  };
+  const text = JSON.stringify(self);
+  writeFileSync(own, text, { flush: true });
   try {
     // A link appears with its content. A file that is created first and written then could be read while it is empty.
-    while (!succeeds('EEXIST', () => linkSync(own, file))) removeStale(file);
+    while (!succeeds('EEXIST', () => linkSync(own, file))) {
+      checkStale(file, self);
+      removeStale(file, own, self);
+    }
   } finally {
     rmSync(own);
   }
-  return () => rmSync(file, { force: true });
+  const isOwn = () => orUndefined(() => readFileSync(file, 'utf8')) === text;
+  return {
+    check() {
+      if (!isOwn()) throw new Error(`${file} was removed or belongs to another server`);
+    },
+    unlock() {
+      if (isOwn()) rmSync(file);
+    },
+  };
 }
 
-/** @throws Error if the process of the lock runs */
-function removeStale(file: string): void {
+/**
+ * Removes a stale lock. Only one process at a time may do so: another one could remove the lock of the next owner.
+ *
+ * @throws Error if another process removes it, or if the lock has a new owner
+ */
+function removeStale(file: string, own: string, self: Owner): void {
+  const guard = `${file}.break`;
+  if (!succeeds('EEXIST', () => linkSync(own, guard))) {
+    throw new Error(`another server starts to use it: remove ${guard} if no server starts`);
+  }
+  try {
+    checkStale(file, self);
+    rmSync(file, { force: true });
+  } finally {
+    rmSync(guard, { force: true });
+  }
+}
+
+/** @throws Error if the process of the lock runs, or if this is unknown */
+function checkStale(file: string, self: Owner): void {
   let text = '';
   if (!succeeds('ENOENT', () => (text = readFileSync(file, 'utf8')))) return;
-  const { pid, start } = parse(file, text);
-  if (isRunning(pid) && (start === undefined || start === startOf(pid))) {
-    throw new Error(`the server with process id ${pid} uses it`);
+  const remove = `remove ${file} if no server uses the directory`;
+  const owner = parse(text);
+  if (!owner) throw new Error(`${file} does not name a process: ${remove}`);
+  const { pid, start, boot, namespace } = owner;
+  if (boot !== self.boot || namespace !== self.namespace) {
+    throw new Error(
+      `it was locked in another container, on another machine or before the machine was restarted: ${remove}`,
+    );
   }
-  const moved = `${file}.stale.${process.pid}`;
-  if (!succeeds('ENOENT', () => renameSync(file, moved))) return;
-  // Another server may have replaced the stale lock after it was read.
-  if (readFileSync(moved, 'utf8') !== text) linkSync(moved, file);
-  rmSync(moved);
+  if (!isRunning(pid)) return;
+  if (start === undefined) throw new Error(`the process with id ${pid} uses it: ${remove}`);
+  if (start === startOf(pid)) throw new Error(`the server with process id ${pid} uses it`);
 }
 
-function parse(file: string, text: string): Owner {
-  try {
-    const owner = JSON.parse(text) as Partial<Owner> | null;
-    if (Number.isInteger(owner?.pid)) return owner as Owner;
-  } catch {}
-  throw new Error(`${file} does not name a process: remove it if no server uses the directory`);
+function parse(text: string): Owner | undefined {
+  const owner = orUndefined(() => JSON.parse(text) as Partial<Owner> | null);
+  return Number.isInteger(owner?.pid) ? (owner as Owner) : undefined;
 }
 
 function isRunning(pid: number): boolean {
@@ -61,10 +106,14 @@ function isRunning(pid: number): boolean {
 
 /** Returns the start time of a process in clock ticks since the boot; undefined where there is no /proc. */
 function startOf(pid: number): string | undefined {
+  // The name of the program, in parentheses, may contain spaces.
+  const stat = orUndefined(() => readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+}
+
+function orUndefined<T>(read: () => T): T | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name of the program, in parentheses, may contain spaces.
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+    return read();
   } catch {
     return undefined;
   }

@@ -307,16 +307,71 @@ describe('The data directory of a server', () => {
     });
 
     it('is used if that process has ended, or its id belongs to another one', async () => {
-      await (await open()).close();
-      closing.pop();
+      const own = await ownLock();
       const { pid } = spawnSync('true');
-      for (const stale of [{ pid }, { pid: process.pid, start: '1' }]) {
-        writeFileSync(lock(), JSON.stringify(stale));
+      for (const stale of [{ pid }, { start: '1' }]) {
+        writeFileSync(lock(), JSON.stringify({ ...own, ...stale }));
         await (await open()).close();
         closing.pop();
       }
       writeFileSync(lock(), '');
-      await expect(open()).rejects.toThrow(`${lock()} does not name a process: remove it`);
+      await expect(open()).rejects.toThrow(`${lock()} does not name a process: remove ${lock()}`);
     });
+
+    it('is refused if that process is not visible', async () => {
+      const own = await ownLock();
+      const { pid } = spawnSync('true');
+      for (const other of [{ boot: 'x' }, { namespace: 'pid:[1]' }]) {
+        writeFileSync(lock(), JSON.stringify({ ...own, pid, ...other }));
+        await expect(open()).rejects.toThrow(
+          `it was locked in another container, on another machine or before the machine was restarted: remove ${lock()} if no server uses the directory`,
+        );
+      }
+    });
+
+    it('is refused if the start time of that process is unknown', async () => {
+      const own = await ownLock();
+      writeFileSync(lock(), JSON.stringify({ ...own, start: undefined }));
+      await expect(open()).rejects.toThrow(
+        `the process with id ${process.pid} uses it: remove ${lock()} if no server uses the directory`,
+      );
+    });
+
+    it('is refused while another server removes the stale lock', async () => {
+      const own = await ownLock();
+      const { pid } = spawnSync('true');
+      writeFileSync(lock(), JSON.stringify({ ...own, pid }));
+      writeFileSync(`${lock()}.break`, '');
+      await expect(open()).rejects.toThrow(`remove ${lock()}.break if no server starts`);
+      rmSync(`${lock()}.break`);
+      await open();
+      expect(readdirSync(join(root, 'data')).sort()).toEqual(['lock', 'log', 'snapshot']);
+    });
+
+    it('fails at the next flush, and keeps the lock of the other server', async () => {
+      let onFailure!: (error: Error) => void;
+      const failure = new Promise<Error>((resolve) => (onFailure = resolve));
+      const data = await DataDirectory.open(join(root, 'data'), onFailure as () => never);
+      closing.push(() => data.close());
+      writeFileSync(lock(), '{}');
+      const server = await serve(data);
+      await RawClient.connect({ port: server.port });
+      expect((await failure).message).toBe(
+        `cannot write to the data directory ${root}/data: ${lock()} was removed or belongs to another server`,
+      );
+      await server.close();
+      await data.close();
+      closing = [];
+      expect(readFileSync(lock(), 'utf8')).toBe('{}');
+    });
+
+    /** Returns what a server of this process writes to its lock, and leaves the directory without a lock. */
+    async function ownLock(): Promise<object> {
+      const data = await open();
+      const own = JSON.parse(readFileSync(lock(), 'utf8')) as object;
+      await data.close();
+      closing.pop();
+      return own;
+    }
   });
 });
