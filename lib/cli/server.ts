@@ -64,9 +64,11 @@ async function runServer(options: Options): Promise<void> {
     const started = json
       ? JSON.stringify({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
-To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}
-Not for production: one process without replication. ${guarantee(path)}`;
+To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}`;
     process.stdout.write(`${started}\n`);
+    process.stderr.write(
+      `Not for production: one process without replication. ${guarantee(path)}\n`,
+    );
     await stopped;
     await server.close();
   } finally {
