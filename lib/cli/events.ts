@@ -1,6 +1,6 @@
 import type { Stat, ZkClient } from '../client/index.js';
 import { showDuration } from './durations.js';
-import { type Member, parentOf, type Snapshot } from './scan.js';
+import { type LockState, type Member, parentOf } from './scan.js';
 import { describeMember, headingOf, plain } from './tree.js';
 
 /*
@@ -17,7 +17,7 @@ import { describeMember, headingOf, plain } from './tree.js';
  * A line of `watch --json`: a change between two reads. `lost` means that the session of a holder or leader has ended;
  * `gave-up`, that a waiter left the queue.
  */
-export interface LockEvent extends Pick<Snapshot, 'namespace' | 'key' | 'path' | 'recipe'> {
+export interface LockEvent extends Pick<LockState, 'namespace' | 'key' | 'path' | 'recipe'> {
   readonly event: 'granted' | 'released' | 'lost' | 'waiting' | 'gave-up' | 'elected' | 'resigned';
   /** When the change was read, by the clock of this machine. */
   readonly time: Date;
@@ -31,7 +31,7 @@ export interface LockEvent extends Pick<Snapshot, 'namespace' | 'key' | 'path' |
 }
 
 interface Seen {
-  readonly lock: Snapshot;
+  readonly lock: LockState;
   readonly member: Member;
   readonly holds: boolean;
   /** When it began to wait or to hold, by `performance.now()`. */
@@ -45,20 +45,22 @@ export class EventLog {
   constructor(private readonly client: ZkClient) {}
 
   /** Resolves to the events since the last call; none at the first call. */
-  async update(snapshots: readonly Snapshot[]): Promise<LockEvent[]> {
+  async update(states: readonly LockState[]): Promise<LockEvent[]> {
     const before = this.seen;
-    const now = new Map(snapshots.flatMap((lock) => entriesOf(lock)));
+    const now = new Map(states.flatMap((lock) => entriesOf(lock)));
     if (!before) {
       this.seen = now;
       return [];
     }
     const added = [...now].filter(([id]) => !before.has(id));
-    const admitted = new Set(
+    const grantedRequests = new Set(
       added.flatMap(([, { lock, member, holds }]) => (holds ? [requestId(lock, member)] : [])),
     );
-    const left = [...before].filter(([id]) => !now.has(id) && !admitted.has(id));
-    // A scan misses a znode below one that an ACL forbids to read.
-    const stats = await Promise.all(left.map(([, was]) => this.client.exists(was.member.path)));
+    const left = [...before].filter(([id]) => !now.has(id) && !grantedRequests.has(id));
+    // A scan misses a znode below one whose ACL denies read access.
+    const stats = await Promise.all(
+      left.map(([, previous]) => this.client.exists(previous.member.path)),
+    );
     for (const [index, entry] of left.entries()) if (stats[index]) now.set(...entry);
     const ended = await this.endings(
       left.filter((_, index) => !stats[index]),
@@ -66,16 +68,18 @@ export class EventLog {
       now,
     );
     const begun: LockEvent[] = [];
-    for (const [id, is] of now) {
-      const was = before.get(id);
-      if (!was) {
-        const request = before.get(requestId(is.lock, is.member));
-        begun.push(is.holds ? granted(is, request) : eventOf(is, { event: 'waiting' }));
-      } else if (is.holds && !was.holds) {
-        begun.push(granted(is, was));
-        now.set(id, { ...is, since: performance.now() });
+    for (const [id, current] of now) {
+      const previous = before.get(id);
+      if (!previous) {
+        const request = before.get(requestId(current.lock, current.member));
+        begun.push(
+          current.holds ? granted(current, request) : eventOf(current, { event: 'waiting' }),
+        );
+      } else if (current.holds && !previous.holds) {
+        begun.push(granted(current, previous));
+        now.set(id, { ...current, since: performance.now() });
       } else {
-        now.set(id, { ...is, since: was.since });
+        now.set(id, { ...current, since: previous.since });
       }
     }
     this.seen = now;
@@ -90,19 +94,19 @@ export class EventLog {
     const present = new Set([...now.values()].map(({ member }) => member.session));
     const members = gone.map(([, { member }]) => member);
     const lost = await this.lostSessions(members.filter(({ session }) => !present.has(session)));
-    return gone.map(([, was]) => {
-      const { lock, member, holds } = was;
-      const duration = performance.now() - was.since;
+    return gone.map(([, previous]) => {
+      const { lock, member, holds } = previous;
+      const duration = performance.now() - previous.since;
       const event = lock.recipe === 'election' ? 'resigned' : 'released';
       if (!holds) {
-        if (!mayHaveHeld(was, before, now)) {
-          return eventOf(was, { event: 'gave-up', waited: duration });
+        if (!mayHaveHeld(previous, before, now)) {
+          return eventOf(previous, { event: 'gave-up', waited: duration });
         }
-        return eventOf(was, { event, note: 'held between two reads, or gave up' });
+        return eventOf(previous, { event, note: 'held between two reads, or gave up' });
       }
-      if (lost.has(member.session)) return eventOf(was, { event: 'lost', held: duration });
+      if (lost.has(member.session)) return eventOf(previous, { event: 'lost', held: duration });
       const note = present.has(member.session) ? undefined : 'or its session has ended';
-      return eventOf(was, { event, held: duration, note });
+      return eventOf(previous, { event, held: duration, note });
     });
   }
 
@@ -136,7 +140,7 @@ export function eventLine(event: LockEvent): string {
 }
 
 /** Returns the members of a lock by an identity that a wait keeps when it becomes a hold, except in a semaphore. */
-function entriesOf(lock: Snapshot): [string, Seen][] {
+function entriesOf(lock: LockState): [string, Seen][] {
   const entry = (member: Member, holds: boolean): [string, Seen] => {
     const since = performance.now() - Math.max(0, Date.now() - member.since.getTime());
     const isRequest = lock.recipe === 'semaphore' && !holds;
@@ -149,31 +153,31 @@ function entriesOf(lock: Snapshot): [string, Seen][] {
 }
 
 /** A request for permits has another znode than the permits. They have the session in common. */
-function requestId({ path }: Snapshot, { session }: Member): string {
+function requestId({ path }: LockState, { session }: Member): string {
   return `${path} ${session}`;
 }
 
 /** Whether a waiter that has left may have held the lock since the last read. */
 function mayHaveHeld(
-  was: Seen,
+  previous: Seen,
   before: ReadonlyMap<string, Seen>,
   now: ReadonlyMap<string, Seen>,
 ): boolean {
-  const ofLock = [...before].filter(([, { lock }]) => lock.path === was.lock.path);
+  const ofLock = [...before].filter(([, { lock }]) => lock.path === previous.lock.path);
   const isPresent = ([id]: [string, Seen]) => now.has(id);
   if (ofLock.filter(([, { holds }]) => holds).every(isPresent)) return false;
-  if (was.lock.recipe === 'semaphore' || was.lock.recipe === 'read/write') return true;
+  if (previous.lock.recipe === 'semaphore' || previous.lock.recipe === 'read/write') return true;
   return !ofLock
     .slice(
       0,
-      ofLock.findIndex(([, each]) => each === was),
+      ofLock.findIndex(([, each]) => each === previous),
     )
     .some(isPresent);
 }
 
-function granted(is: Seen, was: Seen | undefined): LockEvent {
-  const event = is.lock.recipe === 'election' ? 'elected' : 'granted';
-  return eventOf(is, { event, waited: was && performance.now() - was.since });
+function granted(current: Seen, previous: Seen | undefined): LockEvent {
+  const event = current.lock.recipe === 'election' ? 'elected' : 'granted';
+  return eventOf(current, { event, waited: previous && performance.now() - previous.since });
 }
 
 function eventOf(

@@ -7,12 +7,12 @@ import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
 import { addRunCommand } from './run.js';
 import { addServerCommand } from './server.js';
-import { addShowCommands } from './show.js';
+import { addInspectCommands } from './inspect.js';
 
 const program = makeProgram(
   addRunCommand,
   addElectCommand,
-  addShowCommands,
+  addInspectCommands,
   addServerCommand,
   addCompletionCommand,
 );

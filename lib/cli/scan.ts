@@ -34,7 +34,7 @@ export type Member = Pick<Participant, 'path' | 'session' | 'since'> &
  * A lock, a semaphore or an election that has a holder or a waiter. `locks --json` and `leaders --json` print one per
  * line, with the dates in ISO 8601. A field that is unknown is absent.
  */
-export interface Snapshot {
+export interface LockState {
   /** The namespace, `''` for none. Absent if the parent of the znode is not `locks`, `semaphores` or `elections`. */
   readonly namespace?: string;
   /** The key of the lock or the name of the election. Without a namespace, the name of the znode. */
@@ -63,12 +63,12 @@ export interface ScanOptions {
 export type ListChildren = (path: string) => Promise<readonly string[]>;
 
 export interface Scan {
-  readonly snapshots: readonly Snapshot[];
+  readonly states: readonly LockState[];
   /** The znodes where the scan started. */
   readonly roots: readonly string[];
   /** Those of the roots that do not exist. */
   readonly missing: readonly string[];
-  /** The znodes that an ACL forbids to read. */
+  /** The znodes whose ACL denies read access. */
   readonly unreadable: readonly string[];
   /** Whether there are more znodes than the scan lists. */
   readonly truncated: boolean;
@@ -106,9 +106,9 @@ export async function scan(
     .filter(({ path }) => !(path.endsWith('/locks') && semaphores.has(parentOf(path))))
     .filter(({ recipe }) => options.kinds.includes(recipe === 'election' ? 'election' : 'lock'))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
-  const snapshots = await inBatches(wanted, (each) => readSnapshot(client, each, unreadable));
+  const states = await inBatches(wanted, (each) => readState(client, each, unreadable));
   return {
-    snapshots: snapshots.filter((each) => each !== undefined),
+    states: states.filter((each) => each !== undefined),
     roots,
     missing: roots.filter((root) => !listings.has(root) && !unreadable.includes(root)),
     unreadable,
@@ -140,7 +140,7 @@ async function walk(list: ListChildren, roots: readonly string[], limit: number)
   return { listings, unreadable, truncated: level.length > 0 };
 }
 
-/** Resolves to undefined for a znode that has vanished or that an ACL forbids to read. */
+/** Resolves to undefined for a znode that has vanished or whose ACL denies read access. */
 async function listOrSkip(list: ListChildren, path: string, unreadable: string[]) {
   try {
     return await list(path);
@@ -151,11 +151,11 @@ async function listOrSkip(list: ListChildren, path: string, unreadable: string[]
   }
 }
 
-async function readSnapshot(
+async function readState(
   client: ZkClient,
-  { path, recipe }: Pick<Snapshot, 'path' | 'recipe'>,
+  { path, recipe }: Pick<LockState, 'path' | 'recipe'>,
   unreadable: string[],
-): Promise<Snapshot | undefined> {
+): Promise<LockState | undefined> {
   const seen = { ...locationOf(path), path, recipe };
   try {
     const [holders, waiters] = await readMembers(client, path, recipe);
@@ -171,7 +171,7 @@ async function readSnapshot(
 async function readMembers(
   client: ZkClient,
   path: string,
-  recipe: Snapshot['recipe'],
+  recipe: LockState['recipe'],
 ): Promise<[Member[], Member[]]> {
   if (recipe === 'election') {
     const candidates = await readCandidates(client, path);
@@ -234,7 +234,7 @@ function recipeOf(
   children: readonly string[],
   listings: ReadonlyMap<string, readonly string[]>,
   { kinds, path: given }: ScanOptions,
-): Snapshot['recipe'] | undefined {
+): LockState['recipe'] | undefined {
   // The root cannot be a lock.
   if (path === '/') return undefined;
   const has = (pattern: RegExp, names = children) => names.some((name) => pattern.test(name));
@@ -254,7 +254,7 @@ function recipeOf(
 }
 
 /** Returns the namespace and the key that a path was made of. */
-function locationOf(path: string): Pick<Snapshot, 'namespace' | 'key'> {
+function locationOf(path: string): Pick<LockState, 'namespace' | 'key'> {
   const [name, parent] = [nameOf(path), parentOf(path)];
   if (!isContainer(nameOf(parent))) return { key: name };
   return { namespace: parentOf(parent), key: decode(name) };

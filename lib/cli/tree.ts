@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { showDuration } from './durations.js';
-import { type Member, parentOf, type Snapshot } from './scan.js';
+import { type LockState, type Member, parentOf } from './scan.js';
 
 /** The greatest number of groups of waiters that are shown of one lock. */
 const MAX_GROUPS = 10;
@@ -21,11 +21,11 @@ interface Row {
  *
  * @param columns the width to which the lines are cut
  */
-export function tree(snapshots: readonly Snapshot[], columns = Infinity): string[] {
-  const groups = groupBy(snapshots, headingOf);
+export function tree(states: readonly LockState[], columns = Infinity): string[] {
+  const groups = groupBy(states, headingOf);
   const rows = [...groups].flatMap(([heading, members]) => [
     { branch: '', text: heading, style: 'bold' as const },
-    ...members.flatMap((snapshot, index) => rowsOf(snapshot, index === members.length - 1)),
+    ...members.flatMap((state, index) => rowsOf(state, index === members.length - 1)),
   ]);
   return layOut(
     [{ branch: '', text: '', style: 'dim', age: 'AGE', waited: 'WAITED' }, ...rows],
@@ -47,16 +47,18 @@ export function plain(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }
 
-/** Returns the namespace of a snapshot for people. */
-export function headingOf({ namespace, path }: Pick<Snapshot, 'namespace' | 'path'>): string {
+/** Returns the heading of a lock or an election: its namespace, or the path of its parent. */
+export function headingOf({ namespace, path }: Pick<LockState, 'namespace' | 'path'>): string {
   if (namespace === '') return 'no namespace';
   return plain(namespace === undefined ? parentOf(path) || '/' : `namespace ${namespace}`);
 }
 
-function rowsOf({ key, recipe, holders, waiters, problem }: Snapshot, isLast: boolean): Row[] {
+function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: boolean): Row[] {
   const now = Date.now();
   const age = (members: readonly Member[]) =>
-    showDuration(now - Math.min(...members.map(({ since }) => since.getTime())));
+    showDuration(
+      members.reduce((longest, { since }) => Math.max(longest, now - since.getTime()), 0),
+    );
   const held = groupsOf(holders, recipe === 'election' ? 'leads' : 'holds');
   const waiting = groupsOf(waiters, 'waits');
   const shown = waiting.slice(0, MAX_GROUPS);
@@ -123,7 +125,8 @@ function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
 }
 
 function layOut(rows: readonly Row[], columns: number): string[] {
-  const widthOf = (cells: readonly string[]) => Math.max(...cells.map(displayWidth));
+  const widthOf = (cells: readonly string[]) =>
+    cells.reduce((widest, cell) => Math.max(widest, displayWidth(cell)), 0);
   const age = widthOf(rows.map((row) => row.age ?? ''));
   const waited = widthOf(rows.map((row) => row.waited ?? ''));
   const widest = widthOf(rows.map(({ branch, text }) => branch + text));

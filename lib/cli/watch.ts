@@ -109,7 +109,7 @@ class Terminal implements Screen {
       [new Date().toLocaleTimeString(), this.state].join('  ').trimEnd(),
       ...(last ? wrap(this.describe(last), columns) : []),
       '',
-      ...(last?.snapshots.length ? tree(last.snapshots, columns) : ['no holder, waiter or leader']),
+      ...(last?.states.length ? tree(last.states, columns) : ['no holder, waiter or leader']),
     ];
     const more = lines.length - (rows - 1);
     if (more > 0) lines.splice(rows - 2, Infinity, `… ${more + 1} more lines`);
@@ -120,7 +120,7 @@ class Terminal implements Screen {
 /** Prints the events. */
 class Stream implements Screen {
   private readonly log: EventLog;
-  private gaps = '';
+  private omissions = '';
 
   constructor(
     client: ZkClient,
@@ -131,11 +131,11 @@ class Stream implements Screen {
   }
 
   async show(read: Scan, signal: AbortSignal): Promise<void> {
-    const events = await this.log.update(read.snapshots);
-    // The start of the tree appears and vanishes as locks are used. Only gaps are worth a message.
-    const gaps = JSON.stringify([read.unreadable, read.truncated]);
-    if (gaps !== this.gaps) this.status(this.describe(read));
-    this.gaps = gaps;
+    const events = await this.log.update(read.states);
+    // The start of the tree appears and vanishes as locks are used. Only omissions are worth a message.
+    const omissions = JSON.stringify([read.unreadable, read.truncated]);
+    if (omissions !== this.omissions) this.status(this.describe(read));
+    this.omissions = omissions;
     const lines = events.map((event) => (this.json ? JSON.stringify(event) : eventLine(event)));
     // A slow reader delays the next read.
     if (lines.length > 0 && !process.stdout.write(`${lines.join('\n')}\n`)) {

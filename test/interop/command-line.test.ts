@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Snapshot } from '../../lib/cli/scan.js';
+import type { LockState } from '../../lib/cli/scan.js';
 import { useCli } from '../support/cli.js';
 import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
@@ -30,7 +30,7 @@ describe.skipIf(missing)('the command line beside Apache Curator', () => {
     const seen = out
       .trimEnd()
       .split('\n')
-      .map((line) => JSON.parse(line) as Snapshot);
+      .map((line) => JSON.parse(line) as LockState);
     expect(seen.map(({ path, recipe, holders }) => [path, recipe, holders.length])).toEqual([
       [`${root}/deep/table`, 'read/write', 1],
       [`${root}/locks`, 'semaphore', 1],

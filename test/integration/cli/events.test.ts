@@ -17,7 +17,7 @@ async function readerOf(path: string): Promise<() => Promise<string[]>> {
   const log = new EventLog(client);
   const read = async () => {
     const options = { kinds: ['lock', 'election'] as const, inNamespace: false, path };
-    const events = await log.update((await scan(client, options)).snapshots);
+    const events = await log.update((await scan(client, options)).states);
     return events.map(({ event, key, note }) => [event, key, ...(note ? [note] : [])].join(' '));
   };
   expect(await read()).toEqual([]);

@@ -259,7 +259,7 @@ describe('the znodes that are scanned', () => {
       expect(code).toBe(1);
       expect(out).toContain('public');
       expect(err).toContain(
-        `nestjs-zookeeper: an ACL forbids to read ${path} (credentials: --auth)`,
+        `nestjs-zookeeper: an ACL denies read access to ${path}; pass credentials with ZOOKEEPER_AUTH`,
       );
     }
     const allowed = await cli(['locks', '--path', path], {
@@ -281,7 +281,7 @@ describe('the znodes that are scanned', () => {
       if (path === `${namespace}/locks`) await client.delete(`${namespace}/locks/gone`);
       return children;
     });
-    expect(read.snapshots.map(({ key }) => key)).toEqual(['held']);
+    expect(read.states.map(({ key }) => key)).toEqual(['held']);
     expect(read).toMatchObject({ missing: [], unreadable: [], truncated: false });
   });
 });

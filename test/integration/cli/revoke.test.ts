@@ -53,7 +53,7 @@ describe('revoke', () => {
     await new Mutex(open, `${namespace}/locks/gold`).acquire();
     const { code, out, err } = await run('revoke', 'gold');
     expect([code, out]).toEqual([1, '']);
-    expect(err).toContain(`an ACL forbids to read ${hidden}`);
+    expect(err).toContain(`an ACL denies read access to ${hidden}`);
     expect((await run('revoke', 'gold', '--namespace', namespace)).code).toBe(0);
     await client.delete(`${hidden}/locks`);
     await client.delete(hidden);

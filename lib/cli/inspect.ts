@@ -4,13 +4,13 @@ import { revoke } from '../recipes/index.js';
 import { addConnectionOptions, clientOf, connect, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
-import { type Scan, scan, type ScanOptions, type Snapshot } from './scan.js';
+import { type LockState, type Scan, scan, type ScanOptions } from './scan.js';
 import { plain, tree } from './tree.js';
 import { watch } from './watch.js';
 
 type Kind = ScanOptions['kinds'][number];
 
-interface ShowOptions extends ConnectionOptions {
+interface InspectOptions extends ConnectionOptions {
   readonly path?: string;
   readonly json?: boolean;
 }
@@ -20,14 +20,14 @@ interface RevokeOptions extends ConnectionOptions {
   readonly json?: boolean;
 }
 
-const END_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Milliseconds. */
 const MIN_EVERY = 100;
 /** The greatest number of paths in a message. */
 const MAX_PATHS = 5;
 
 /** Adds `locks`, `leaders`, `watch` and `revoke`. */
-export function addShowCommands(program: Command): void {
+export function addInspectCommands(program: Command): void {
   const everywhere = 'in all namespaces, unless --namespace or --path is given';
   const locks = program
     .command('locks')
@@ -35,7 +35,7 @@ export function addShowCommands(program: Command): void {
     .description(`Lists the holders and waiters of each lock and semaphore, ${everywhere}.`)
     .addOption(pathOption('only the lock at this znode and the locks below it'))
     .option('--json', 'print one line of JSON for each lock')
-    .action((options: ShowOptions) => list(options, 'lock'));
+    .action((options: InspectOptions) => list(options, 'lock'));
   const leaders = program
     .command('leaders')
     .summary('list the leader and the candidates of elections')
@@ -46,7 +46,7 @@ export function addShowCommands(program: Command): void {
       ),
     )
     .option('--json', 'print one line of JSON for each election')
-    .action((options: ShowOptions) => list(options, 'election'));
+    .action((options: InspectOptions) => list(options, 'election'));
   const watching = program
     .command('watch')
     .summary('show locks and elections, and what changes')
@@ -73,36 +73,38 @@ export function addShowCommands(program: Command): void {
 }
 
 /** Prints the locks or elections. */
-async function list(options: ShowOptions, kind: Kind): Promise<void> {
+async function list(options: InspectOptions, kind: Kind): Promise<void> {
   await withClient(options, async (client) => {
     const read = await scan(client, scanOptions(options, [kind]));
-    const { snapshots } = read;
+    const { states } = read;
     await checkExists(client, read, options);
-    const count = snapshots.length;
+    const count = states.length;
     if (options.json) {
-      process.stdout.write(snapshots.map((each) => `${JSON.stringify(each)}\n`).join(''));
+      process.stdout.write(states.map((each) => `${JSON.stringify(each)}\n`).join(''));
       if (count === 0) process.stderr.write(`nestjs-zookeeper: ${noneIn(read, kind)}\n`);
     } else if (count === 0) {
       process.stdout.write(`${noneIn(read, kind)}\n`);
     } else {
       const columns = process.stdout.isTTY ? process.stdout.columns || 80 : Infinity;
-      const total = `${count} ${kind}${count === 1 ? '' : 's'} under ${whereOf(read)}`;
-      process.stdout.write(`${[...tree(snapshots, columns), total].join('\n')}\n`);
+      const total = `${count} ${kind}${count === 1 ? '' : 's'} under ${describeRoots(read)}`;
+      process.stdout.write(`${[...tree(states, columns), total].join('\n')}\n`);
     }
-    const gaps = gapsOf(read);
-    if (gaps) throw new Failure(gaps);
+    const omissions = describeOmissions(read);
+    if (omissions) throw new Failure(omissions);
   });
 }
 
-async function watchAll(options: ShowOptions & { readonly every?: number }): Promise<void> {
+async function watchAll(options: InspectOptions & { readonly every?: number }): Promise<void> {
   const { json = false, every = 1000 } = options;
-  const ending = new AbortController();
+  const stopping = new AbortController();
   await withClient(options, async (client) => {
     // A second signal ends the process at once.
-    for (const signal of END_SIGNALS) process.once(signal, () => ending.abort());
+    for (const signal of STOP_SIGNALS) process.once(signal, () => stopping.abort());
     const watchOptions = { ...scanOptions(options, ['lock', 'election']), every, json };
-    await watch(client, watchOptions, ending.signal, (read) =>
-      [`locks and elections under ${whereOf(read)}`, gapsOf(read)].filter(Boolean).join('; '),
+    await watch(client, watchOptions, stopping.signal, (read) =>
+      [`locks and elections under ${describeRoots(read)}`, describeOmissions(read)]
+        .filter(Boolean)
+        .join('; '),
     );
   });
   // A reader that has stopped to read would keep the process alive.
@@ -135,19 +137,21 @@ async function findLock(
   client: ZkClient,
   subject: string,
   options: RevokeOptions,
-): Promise<Snapshot> {
+): Promise<LockState> {
   const path = subject.startsWith('/') ? subject : undefined;
   const read = await scan(client, scanOptions(path ? { path } : options, ['lock']));
-  const found = read.snapshots.filter((lock) =>
+  const found = read.states.filter((lock) =>
     path ? lock.path === path : lock.key === subject && lock.namespace !== undefined,
   );
-  const gaps = gapsOf(read);
-  if (!path && gaps)
-    throw new Failure(`${gaps}, so other locks may have the key ${JSON.stringify(subject)}`);
+  const omissions = describeOmissions(read);
+  if (!path && omissions)
+    throw new Failure(`${omissions}, so other locks may have the key ${JSON.stringify(subject)}`);
   await checkExists(client, read, path ? { path } : options);
   const [lock] = found;
   if (!lock)
-    throw new Failure(`nobody holds ${path ?? JSON.stringify(subject)} under ${whereOf(read)}`);
+    throw new Failure(
+      `nobody holds ${path ?? JSON.stringify(subject)} under ${describeRoots(read)}`,
+    );
   if (found.length > 1) {
     const paths = pathList(found.map((each) => each.path));
     throw new Failure(
@@ -173,12 +177,12 @@ async function withClient(
   }
 }
 
-function scanOptions({ namespace, path }: ShowOptions, kinds: readonly Kind[]): ScanOptions {
+function scanOptions({ namespace, path }: InspectOptions, kinds: readonly Kind[]): ScanOptions {
   return { kinds, path, inNamespace: namespace !== undefined && path === undefined };
 }
 
 /** @throws Failure if the znode of an option does not exist */
-async function checkExists(client: ZkClient, read: Scan, options: ShowOptions): Promise<void> {
+async function checkExists(client: ZkClient, read: Scan, options: InspectOptions): Promise<void> {
   if (read.missing.length < read.roots.length) return;
   const { namespace, path } = options;
   if (path !== undefined) throw new Failure(`the znode ${path} does not exist`);
@@ -191,11 +195,11 @@ async function checkExists(client: ZkClient, read: Scan, options: ShowOptions): 
 
 function noneIn(read: Scan, kind: Kind): string {
   const what = kind === 'lock' ? 'lock has a holder or a waiter' : 'election has a candidate';
-  return `no ${what} under ${whereOf(read)}${gapsOf(read) ? ', as far as it was read' : ''}`;
+  return `no ${what} under ${describeRoots(read)}${describeOmissions(read) ? ', as far as it was read' : ''}`;
 }
 
 /** Returns the znodes where a scan started, and which of them do not exist. */
-function whereOf({ roots, missing }: Scan): string {
+function describeRoots({ roots, missing }: Scan): string {
   const parts = roots.map((root) =>
     missing.includes(root) ? `${root}, which does not exist` : root,
   );
@@ -203,19 +207,21 @@ function whereOf({ roots, missing }: Scan): string {
 }
 
 /** Returns what a scan has left out, or undefined. */
-function gapsOf(read: Scan): string | undefined {
+function describeOmissions(read: Scan): string | undefined {
   const { unreadable, truncated } = read;
-  const gaps = [
+  const omissions = [
     ...(unreadable.length > 0
-      ? [`an ACL forbids to read ${pathList(unreadable)} (credentials: --auth)`]
+      ? [
+          `an ACL denies read access to ${pathList(unreadable)}; pass credentials with ZOOKEEPER_AUTH`,
+        ]
       : []),
     ...(truncated
       ? [
-          `only a part of the znodes under ${whereOf(read)} was read (limit it: --namespace, --path)`,
+          `only a part of the znodes under ${describeRoots(read)} was read (limit it: --namespace, --path)`,
         ]
       : []),
   ];
-  return gaps.length > 0 ? gaps.join('; ') : undefined;
+  return omissions.length > 0 ? omissions.join('; ') : undefined;
 }
 
 function pathList(paths: readonly string[]): string {
