@@ -132,16 +132,17 @@ export class Supervisor {
   ): Promise<ExitStatus | undefined> {
     // Reading the signal of a lease reads the clock. This process may have been paused.
     const signals = leases.map(({ signal }) => signal);
-    const messageOf = ({ reason }: AbortSignal) => (reason as Error).message;
     const lost = signals.find(({ aborted }) => aborted);
     if (lost) {
-      note(`${messageOf(lost)}; the command is not started`);
+      note(`${(lost.reason as Error).message}; the command is not started`);
       return undefined;
     }
     this.forwarded.clear();
     const child = (this.child = new ChildCommand(command, env, this.grace));
-    const stop = ({ currentTarget }: Event) => {
-      note(`${messageOf(currentTarget as AbortSignal)}; the command is stopped`);
+    const stop = () => {
+      // Not the `currentTarget` of the event: in Node 20 it is null after the first listener.
+      const { reason } = signals.find(({ aborted }) => aborted)!;
+      note(`${(reason as Error).message}; the command is stopped`);
       void child.stop();
     };
     for (const signal of signals) signal.addEventListener('abort', stop);
