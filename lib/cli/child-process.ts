@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync, write } from 'node:fs';
+import { closeSync, openSync, write } from 'node:fs';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { isRunning } from '../client/process-state.js';
 import { sleep } from '../client/sleep.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { descendantsOf, listProcesses, type Process } from './processes.js';
 
 /*
  * Without a controlling terminal, as under cron, systemd or CI, a command gets its own process group, as under `timeout`.
@@ -13,7 +14,8 @@ import { ExitCode, Failure } from './exit-codes.js';
  *
  * At a terminal, the command stays in the process group of this process, as under `flock` and npm. In a group of its own
  * it could not ask for a password, and Ctrl-Z would not stop it. The terminal itself sends the signals of its keys to
- * every process of the group, so this process does not send them again. Signals reach the command, not its children.
+ * every process of the group, so this process does not send them again. It sends other signals to the command and its
+ * descendants.
  */
 
 /** Exit code, or the signal that ended a command. */
@@ -33,8 +35,10 @@ export const FORWARDED_SIGNALS = [
 /** The signals that a terminal sends to every process of the group in its foreground. */
 const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGWINCH'];
 
-/** Milliseconds between two checks whether a process group still runs. Only the kernel knows all of its processes. */
+/** Milliseconds between two checks whether a process of the command still runs. Only the kernel knows all of them. */
 const CHECK_INTERVAL = 50;
+/** Milliseconds. A process in an uninterruptible system call, or of another user, may not end. */
+const KILL_LIMIT = 5000;
 
 /**
  * Ends a command when this process was killed: the kernel then closes the pipe to the standard input. The first line is the
@@ -63,6 +67,8 @@ export class ChildCommand {
   private readonly child: ChildProcess;
   private exited = false;
   private stopping: Promise<void> | undefined;
+  /** At a terminal: the processes of the command at the last signal. When their parent ends, they get another one. */
+  private members: readonly Process[] = [];
 
   /**
    * @param env added to the environment of this process
@@ -88,16 +94,19 @@ export class ChildCommand {
       watchdog.kill('SIGKILL');
       throw notExecutable(file!, error as Error);
     }
-    if (this.child.pid) watchdog.stdin?.write(`${this.target}\n`);
+    const { pid } = this.child;
+    if (pid) watchdog.stdin?.write(`${this.ownGroup ? -pid : pid}\n`);
     this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
   }
 
   /** Forwards a signal that this process has received. */
   forward(signal: NodeJS.Signals): void {
     if (this.ownGroup || !TERMINAL_SIGNALS.includes(signal)) this.send(signal);
+    // The rest is stopped when the signal ends a shell.
+    else this.findTargets();
   }
 
-  /** Sends SIGTERM, and SIGKILL to what still runs after the grace. Resolves when SIGKILL was sent or nothing runs. */
+  /** Sends SIGTERM, and SIGKILL to the processes that still run after the grace. Resolves when none of them runs. */
   stop(): Promise<void> {
     return (this.stopping ??= this.terminate());
   }
@@ -118,26 +127,41 @@ export class ChildCommand {
 
   private async terminate(): Promise<void> {
     this.send('SIGTERM');
-    const deadline = performance.now() + this.grace;
-    while (this.runs && performance.now() < deadline) await sleep(CHECK_INTERVAL, { ref: true });
+    await this.untilEmpty(this.grace);
     this.send('SIGKILL');
+    await this.untilEmpty(KILL_LIMIT);
   }
 
-  /** The process id, negative for a process group. */
-  private get target(): number {
-    return this.ownGroup ? -this.child.pid! : this.child.pid!;
+  private async untilEmpty(limit: number): Promise<void> {
+    const deadline = performance.now() + limit;
+    while (this.runs && performance.now() < deadline) await sleep(CHECK_INTERVAL, { ref: true });
   }
 
   private get runs(): boolean {
-    return !this.exited || (this.ownGroup && groupRuns(this.child.pid!));
+    return this.findTargets().length > 0;
+  }
+
+  /** Returns the ids of the processes of the command that run, or the negative id of their group. */
+  private findTargets(): number[] {
+    const pid = this.child.pid!;
+    const processes = listProcesses();
+    if (this.ownGroup) {
+      const runs = isRunning(-pid) && (processes?.some(({ group }) => group === pid) ?? true);
+      return runs ? [-pid] : [];
+    }
+    if (!processes) return this.exited ? [] : [pid];
+    // After the exit, the kernel may give the id to another process.
+    this.members = descendantsOf(this.exited ? undefined : pid, this.members, processes);
+    return this.members.map((each) => each.pid);
   }
 
   private send(signal: NodeJS.Signals): void {
-    if (!this.runs) return;
-    try {
-      process.kill(this.target, signal);
-    } catch {
-      // It has ended, or it runs under another user. Then this process can only wait for it.
+    for (const target of this.findTargets()) {
+      try {
+        process.kill(target, signal);
+      } catch {
+        // It has ended, or it runs under another user. Then this process can only wait for it.
+      }
     }
   }
 }
@@ -178,32 +202,6 @@ export function exitAs(status: ExitStatus): void {
   process.exitCode = ExitCode.signal + constants.signals[status];
   // A shell ends its script at Ctrl-C only if the signal has ended the program in the foreground.
   if (status === 'SIGINT') process.kill(process.pid, status);
-}
-
-/** Returns whether a process group has a process that has not ended. */
-function groupRuns(group: number): boolean {
-  if (!isRunning(-group)) return false;
-  try {
-    return readdirSync('/proc').some((pid) => /^\d+$/.test(pid) && runsIn(group, pid));
-  } catch {
-    // Only Linux has this folder.
-    return true;
-  }
-}
-
-/** Ignores a zombie. In a container, process 1 may be a program that does not reap the children of others. */
-function runsIn(group: number, pid: string): boolean {
-  try {
-    // pid (name) state ppid pgrp …; the name may contain any character.
-    const [state, , pgrp] = readFileSync(`/proc/${pid}/stat`, 'latin1')
-      .split(') ')
-      .at(-1)!
-      .split(' ');
-    return Number(pgrp) === group && state !== 'Z';
-  } catch {
-    // It has ended.
-    return false;
-  }
 }
 
 function hasTerminal(): boolean {

@@ -253,6 +253,24 @@ describe('on a terminal', () => {
     await untilNodes(await connect(), lock, 0);
   });
 
+  it('SIGTERM to run reaches the children of a shell, and the lock is held until they have ended', async () => {
+    const lock = server.path('terminal-children');
+    const client = await connect();
+    const script = `
+      sh -c "trap \\"echo term; read _; exit\\" TERM; echo pids \\$\\$ \\$PPID $PPID; while :; do sleep 0.05; done"
+      exit`;
+    const { child, until, output, ended } = onTerminal(lock, script);
+    await until('\n');
+    const [, shell, parent] = pidsIn(output.out);
+    process.kill(parent!, 'SIGTERM');
+    await until('term');
+    await untilGone([shell!]);
+    expect(await new Mutex(client, lock).tryAcquire()).toBeUndefined();
+    child.stdin!.write('\n');
+    expect((await ended).code).toBe(143);
+    await untilNodes(client, lock, 0);
+  });
+
   it('a closed terminal ends the command, and the lock is free', async () => {
     const lock = server.path('closed');
     const { child, until, output } = onTerminal(lock, 'echo pids $$ $PPID; exec sleep 1000');
