@@ -5,7 +5,13 @@ import { checkPath } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { clientOf, connect, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
-import { ChildCommand, type ExitStatus, note, FORWARDED_SIGNALS } from './child-process.js';
+import {
+  ChildCommand,
+  type ExitStatus,
+  FORWARDED_SIGNALS,
+  note,
+  notesWritten,
+} from './child-process.js';
 import { UsageError } from './exit-codes.js';
 
 /** The options of each command that runs another one. */
@@ -80,6 +86,7 @@ export async function supervise(
     throw error;
   } finally {
     await client.close();
+    await notesWritten();
     supervisor.stopListening();
   }
 }
