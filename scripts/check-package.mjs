@@ -15,11 +15,13 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 400_000, unpacked: 2_200_000 };
+const BUDGET = { packed: 520_000, unpacked: 3_000_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 500_000,
   './recipes': 365_000,
+  './coordination': 600_000,
+  './coordination/recipes': 450_000,
   './embedded': 40_000,
   './testing': 625_000,
   './teaching': 320_000,

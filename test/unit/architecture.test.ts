@@ -22,6 +22,17 @@ const MAY_IMPORT = {
   tokens: ['services', 'client'],
   decorators: ['tokens', 'services', 'recipes', 'vocabulary', 'client'],
   embedded: ['protocol'],
+  'coordination recipes': ['recipes', 'internals', 'diagnostics', 'vocabulary', 'client'],
+  coordination: [
+    'coordination recipes',
+    'tokens',
+    'decorators',
+    'services',
+    'recipes',
+    'diagnostics',
+    'vocabulary',
+    'client',
+  ],
   module: ['tokens', 'decorators', 'services', 'recipes', 'diagnostics', 'client', 'embedded'],
   index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
   teaching: ['recipes', 'internals', 'vocabulary', 'client'],
@@ -50,10 +61,10 @@ const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
-const MAX_FILES = 172;
-// 20,000, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
+const MAX_FILES = 220;
+// 20,000, and 4,500 for the coordination recipes, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
 // for the group commit of the wire transport, and 2,200 for the command line.
-const MAX_LINES = 22_900;
+const MAX_LINES = 28_000;
 
 const MAX_LINES_OF_FILE = 300;
 
@@ -63,6 +74,7 @@ function partOf(file: string): Part {
   if (/^zk\.\w+\.ts$/.test(file)) return 'module';
   if (VOCABULARY.test(file)) return 'vocabulary';
   if (file.startsWith('recipes/internals/')) return 'internals';
+  if (file.startsWith('coordination/recipes/')) return 'coordination recipes';
   if (/^recipes\/diagnostics[./]/.test(file)) return 'diagnostics';
   const folder = file.split('/')[0]!;
   if (!(folder in MAY_IMPORT)) throw new Error(`lib/${file}: name its folder in MAY_IMPORT`);
