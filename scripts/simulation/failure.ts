@@ -1,7 +1,7 @@
-import { DEFAULT_LIB } from './options.js';
+import { DEFAULT_LIB, DEFAULT_WORKLOAD } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import type { Shrunk } from './shrink.js';
-import type { Fault } from './types.js';
+import type { Fault, WorkloadName } from './types.js';
 
 /** The first violation of a seed, with the command that replays it. */
 export interface Failure {
@@ -21,12 +21,16 @@ export interface Failure {
  * @param lib the build of the library that was tested
  * @param shrunk the faults that reproduce the violation; default: all faults of the seed
  */
-export function toFailure({ seed, ...report }: SeedReport, lib: string, shrunk?: Shrunk): Failure {
+export function toFailure(
+  { seed, ...report }: SeedReport,
+  { workload, lib, shrunk }: { workload: WorkloadName; lib: string; shrunk?: Shrunk | undefined },
+): Failure {
   const { faults, violation } = shrunk ?? {
     faults: report.faults,
     violation: report.violations[0]!,
   };
   const parts = ['npm run simulate --', `--seed ${seed}`];
+  if (workload !== DEFAULT_WORKLOAD) parts.push(`--workload ${workload}`);
   if (shrunk) parts.push(`--faults=${faults.map(({ index }) => index).join(',')}`);
   if (lib !== DEFAULT_LIB) parts.push(`--lib ${quote(lib)}`);
   const { property, message, at } = violation;

@@ -71,6 +71,7 @@ async function singleSeed(options: SingleSeed): Promise<number> {
   const output = new Output(options.json);
   const { runSingleSeed } = await import('./single-seed.js');
   const report = await runSingleSeed(options);
+  const { workload, lib } = options;
   const { seed, digest, events, faults, violations } = report;
   output.text(`seed ${seed}, digest ${digest}, ${events} events, ${faults.length} faults`);
   const figures = new Figures(1);
@@ -79,18 +80,26 @@ async function singleSeed(options: SingleSeed): Promise<number> {
   if (!violation) {
     for (const fault of faults) output.text(`  ${faultText(fault)}`);
   } else {
-    output.failure(toFailure(report, options.lib, options.faults && { faults, violation }));
+    const shrunk = options.faults && { faults, violation };
+    output.failure(toFailure(report, { workload, lib, shrunk }));
   }
   if (violation && !options.faults && faults.length > 0) {
     output.text(
-      `  to search for a smaller set of faults: npm run simulate -- --from ${seed} --seeds 1`,
+      `  to search for a smaller set of faults: npm run simulate -- --from ${seed} --seeds 1 --workload ${workload}`,
     );
   }
   output.summary(figures, { seed, digest });
   return violation ? VIOLATED : PASSED;
 }
 
-async function manySeeds({ from, seeds, minutes, lib, ...options }: ManySeeds): Promise<number> {
+async function manySeeds({
+  from,
+  seeds,
+  minutes,
+  workload,
+  lib,
+  ...options
+}: ManySeeds): Promise<number> {
   const output = new Output(options.json);
   const figures = new Figures(Math.min(options.workers, seeds));
   output.text(`from seed ${from}, workers: ${figures.workers}`);
@@ -99,6 +108,7 @@ async function manySeeds({ from, seeds, minutes, lib, ...options }: ManySeeds): 
     seeds: seedsFrom(from, seeds, minutes),
     runners: Array.from({ length: figures.workers }, () => new SeedWorker(lib)),
     figures,
+    workload,
     lib,
     signal: stop.signal,
     onSeed: () => output.progress(figures),

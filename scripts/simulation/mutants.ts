@@ -5,9 +5,10 @@ import { buildMutant, checkBuild, Compiler, removeBuild } from './mutants/build.
 import { MUTANTS } from './mutants/index.js';
 import type { Mutant } from './mutants/mutant.js';
 import { type Search, searchViolation } from './mutants/search.js';
-import { type ManyMutants, UsageError } from './options.js';
+import { DEFAULT_WORKLOAD, type ManyMutants, UsageError } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import { SeedWorker } from './seed-worker.js';
+import type { RunOptions } from './types.js';
 
 /** The root directory of the project, whether this file runs in scripts/ or in dist-scripts/. */
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -76,8 +77,10 @@ async function searchMutant(
   signal: AbortSignal,
 ): Promise<Search> {
   const directory = buildMutant(ROOT, compiler, mutant);
+  const { workload = DEFAULT_WORKLOAD } = mutant;
   try {
     return await searchViolation({
+      workload,
       workers,
       from,
       limit: minutes * 60_000,
@@ -85,8 +88,8 @@ async function searchMutant(
       start: () => new SeedWorker(directory, SEED_LIMIT),
       confirm: async ({ seed }) => {
         const [repeated, passes] = await Promise.all([
-          runFresh(directory, seed, signal),
-          baseline.passes(seed, signal),
+          runFresh(directory, { seed, workload }, signal),
+          baseline.passes({ seed, workload }, signal),
         ]);
         return repeated.violations.length > 0 && passes && !signal.aborted;
       },
@@ -99,16 +102,17 @@ async function searchMutant(
 /** Runs seeds with the unmodified library, and remembers which of them pass. */
 class Baseline {
   readonly failures: SeedReport[] = [];
-  readonly #results = new Map<number, boolean>();
+  readonly #results = new Map<string, boolean>();
 
   /** Returns whether a seed passes. */
-  async passes(seed: number, signal: AbortSignal): Promise<boolean> {
-    const known = this.#results.get(seed);
+  async passes(options: RunOptions, signal: AbortSignal): Promise<boolean> {
+    const run = `${options.workload} ${options.seed}`;
+    const known = this.#results.get(run);
     if (known !== undefined) return known;
-    const report = await runFresh(DIST, seed, signal);
+    const report = await runFresh(DIST, options, signal);
     if (signal.aborted) return false;
     const passes = report.violations.length === 0;
-    this.#results.set(seed, passes);
+    this.#results.set(run, passes);
     if (!passes && this.failures.push(report) > MAX_BASELINE_FAILURES) {
       const seeds = this.failures.map((failure) => failure.seed).join(', ');
       throw new UsageError(
@@ -120,12 +124,16 @@ class Baseline {
 }
 
 /** Runs a seed in a new worker process. */
-async function runFresh(lib: string, seed: number, signal: AbortSignal): Promise<SeedReport> {
+async function runFresh(
+  lib: string,
+  options: RunOptions,
+  signal: AbortSignal,
+): Promise<SeedReport> {
   const worker = new SeedWorker(lib, SEED_LIMIT);
   const close = () => void worker.close();
   signal.addEventListener('abort', close);
   try {
-    return await worker.run({ seed });
+    return await worker.run(options);
   } finally {
     signal.removeEventListener('abort', close);
     await worker.close();

@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
 import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.js';
+import type { WorkloadName } from './types.js';
 
 export const USAGE = `npm run simulate -- [options]
 
@@ -27,7 +28,8 @@ Mutation testing:
   --workers N        as above
 
 Common options:
-  --lib DIR        directory of the build of the library to test (default dist)
+  --workload NAME  what the processes do: locks (default); not with --mutants
+  --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
   --help           print this text
 
@@ -36,6 +38,11 @@ run, such as for a wrong option, and 130 after an interrupt.`;
 
 /** The default of the option `--lib`. */
 export const DEFAULT_LIB = 'dist';
+
+const WORKLOADS: readonly WorkloadName[] = ['locks'];
+
+/** The default of the option `--workload`. */
+export const DEFAULT_WORKLOAD: WorkloadName = 'locks';
 
 export { UsageError };
 
@@ -62,6 +69,7 @@ export interface ManyMutants extends Workers {
 
 export interface SingleSeed {
   readonly seed: number;
+  readonly workload: WorkloadName;
   readonly faults: readonly number[] | undefined;
   readonly trace: string | undefined;
   readonly lib: string;
@@ -74,6 +82,7 @@ export interface ManySeeds extends Workers {
   readonly seeds: number;
   /** Undefined if `seeds` ends the run. */
   readonly minutes: number | undefined;
+  readonly workload: WorkloadName;
   readonly lib: string;
 }
 
@@ -85,6 +94,7 @@ const OPTIONS = {
   seed: 'value',
   faults: 'value',
   trace: 'value',
+  workload: 'value',
   lib: 'value',
   mutants: 'flag',
   json: 'flag',
@@ -105,8 +115,8 @@ const MAX_FAULT = 1_000_000;
 /** Options that select a mode of the command, and the options that can be combined with each of them. */
 const COMBINABLE: Partial<Record<Name, readonly Name[]>> = {
   mutants: ['from', 'minutes', 'workers', 'json'],
-  seed: ['faults', 'trace', 'lib', 'json'],
-  minutes: ['from', 'workers', 'lib', 'json', 'mutants'],
+  seed: ['faults', 'trace', 'workload', 'lib', 'json'],
+  minutes: ['from', 'workers', 'workload', 'lib', 'json', 'mutants'],
 };
 
 /**
@@ -138,11 +148,13 @@ export function parseCommand(args: readonly string[]): Command {
   if (names.length > 0) throw new UsageError(`unexpected argument ${names[0]}`);
 
   const lib = text('lib') ?? DEFAULT_LIB;
+  const workload = workloadName(text('workload'));
   const seed = text('seed');
   if (seed !== undefined) {
     return {
       kind: 'seed',
       seed: wholeNumber('seed', seed, 0, MAX_SEED),
+      workload,
       faults: faultList(text('faults')),
       trace: traceFile(text('trace')),
       lib,
@@ -160,7 +172,13 @@ export function parseCommand(args: readonly string[]): Command {
       `--from ${from} with --seeds ${seeds} exceeds the largest seed, ${MAX_SEED}`,
     );
   }
-  return { kind: 'seeds', from, seeds, minutes, workers, lib, json };
+  return { kind: 'seeds', from, seeds, minutes, workers, workload, lib, json };
+}
+
+function workloadName(text: string = DEFAULT_WORKLOAD): WorkloadName {
+  const name = WORKLOADS.find((each) => each === text);
+  if (name) return name;
+  throw new UsageError(`--workload must be one of ${WORKLOADS.join(', ')}, but is ${text}`);
 }
 
 function faultList(text: string | undefined): number[] | undefined {

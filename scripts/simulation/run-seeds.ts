@@ -2,7 +2,7 @@ import { type Failure, toFailure } from './failure.js';
 import type { Figures } from './figures.js';
 import type { SeedReport } from './seed-report.js';
 import { shrink, type Shrunk } from './shrink.js';
-import type { RunOptions } from './types.js';
+import type { RunOptions, WorkloadName } from './types.js';
 
 /** Runs seeds. `SeedWorker` is the implementation that runs them in a worker process. */
 export interface Runner {
@@ -15,6 +15,7 @@ export interface SeedsOptions {
   readonly seeds: Iterator<number>;
   readonly runners: readonly Runner[];
   readonly figures: Figures;
+  readonly workload: WorkloadName;
   /** The build of the library to test. */
   readonly lib: string;
   readonly signal: AbortSignal;
@@ -31,7 +32,7 @@ const SHRINK_LIMITS = { runs: 200, milliseconds: 60_000 };
  * Runs seeds on all runners at the same time until no seed is left or the signal aborts. Closes the runners.
  */
 export async function runSeeds(options: SeedsOptions): Promise<void> {
-  const { seeds, runners, figures, lib, signal } = options;
+  const { seeds, runners, figures, workload, lib, signal } = options;
   let shrunkCount = 0;
   let stopped = false;
   const closeAll = () => Promise.all(runners.map((runner) => runner.close()));
@@ -42,7 +43,7 @@ export async function runSeeds(options: SeedsOptions): Promise<void> {
     for (;;) {
       const { value: seed, done } = seeds.next();
       if (done || stopped || signal.aborted) return;
-      const report = await runner.run({ seed });
+      const report = await runner.run({ seed, workload });
       // The abort may have killed the worker process during the run.
       if (signal.aborted) return;
       figures.add(report);
@@ -50,10 +51,10 @@ export async function runSeeds(options: SeedsOptions): Promise<void> {
       if (report.violations.length === 0) continue;
       let shrunk: Shrunk | undefined;
       if (report.faults.length > 0 && shrunkCount++ < MAX_SHRUNK) {
-        const run = (faults: readonly number[]) => runner.run({ seed, faults });
+        const run = (faults: readonly number[]) => runner.run({ seed, workload, faults });
         shrunk = await shrink(report, run, { ...SHRINK_LIMITS, signal });
       }
-      options.onFailure(toFailure(report, lib, shrunk));
+      options.onFailure(toFailure(report, { workload, lib, shrunk }));
     }
   };
   try {

@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { loadLibrary } from './library.js';
 import type { SingleSeed } from './options.js';
-import { runSeed } from './run-seed.js';
 import { reportSeed } from './seed-report.js';
 import { tracePage } from './trace-page.js';
 import type { Report } from './types.js';
 import { warnWhenLate } from './watchdog.js';
+import { RUN_SEED } from './workloads.js';
 
 /** Milliseconds of real time after which a warning is printed if the run has not ended. */
 const WARNING_DELAY = 60_000;
@@ -15,12 +15,18 @@ const WARNING_DELAY = 60_000;
  *
  * @throws UsageError if the seed has no fault of a selected index
  */
-export async function runSingleSeed({ seed, faults, trace, lib }: SingleSeed): Promise<Report> {
+export async function runSingleSeed({
+  seed,
+  workload,
+  faults,
+  trace,
+  lib,
+}: SingleSeed): Promise<Report> {
   const library = await loadLibrary(lib);
   const text = `seed ${seed} has not ended after ${WARNING_DELAY / 1000} s; attach a debugger to see what it does`;
   const stopWarning = await warnWhenLate(text, WARNING_DELAY);
-  const options = { seed, faults, timeline: trace !== undefined };
-  const report = await reportSeed(runSeed, library, options);
+  const options = { seed, workload, faults, timeline: trace !== undefined };
+  const report = await reportSeed(RUN_SEED[workload], library, options);
   stopWarning();
   if (trace !== undefined) await writeFile(trace, await tracePage(report));
   return report;

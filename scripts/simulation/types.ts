@@ -5,7 +5,11 @@ export interface Library {
   readonly testing: typeof import('nestjs-zookeeper/testing');
 }
 
+/** What the processes of a run do. */
+export type WorkloadName = 'locks';
+
 export interface RunOptions {
+  readonly workload: WorkloadName;
   readonly seed: number;
   /** The indexes of the faults to inject. Default: all faults of the seed. */
   readonly faults?: readonly number[];

@@ -1,7 +1,7 @@
 import { loadLibrary } from './library.js';
-import { runSeed } from './run-seed.js';
 import { reportSeed } from './seed-report.js';
 import type { RunOptions } from './types.js';
+import { RUN_SEED } from './workloads.js';
 
 /*
  * The module of a worker process, which runs seeds for `SeedWorker`, one after the other. Its argument is the build
@@ -17,6 +17,7 @@ Error.stackTraceLimit = 0;
 
 const library = await loadLibrary(process.argv[2]!);
 process.on('message', async (options: RunOptions) => {
+  const runSeed = RUN_SEED[options.workload];
   const { acquires: _, processes: __, ...report } = await reportSeed(runSeed, library, options);
   process.send!(report);
 });

@@ -56,7 +56,14 @@ function fakeRunners(fails: (seed: number) => boolean) {
 
 describe('searchViolation', () => {
   const signal = new AbortController().signal;
-  const common = { workers: 2, from: 10, limit: 5_000, signal, confirm: async () => true };
+  const common = {
+    workload: 'locks',
+    workers: 2,
+    from: 10,
+    limit: 5_000,
+    signal,
+    confirm: async () => true,
+  } as const;
 
   it('resolves with the first violation and closes the runners', async () => {
     const { start, closed } = fakeRunners((seed) => seed === 15);

@@ -1,4 +1,5 @@
 import { UsageError } from '../options.js';
+import type { WorkloadName } from '../types.js';
 
 /** One replacement in the source of the library. */
 export interface Edit {
@@ -14,6 +15,8 @@ export interface Mutant {
   readonly name: string;
   /** Describes the behaviour of the mutated library, and names known bugs of this kind in other libraries. */
   readonly bug: string;
+  /** The workload that finds it. Default: locks. */
+  readonly workload?: WorkloadName;
   readonly edits: readonly Edit[];
 }
 

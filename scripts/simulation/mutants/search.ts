@@ -1,5 +1,6 @@
 import type { Runner } from '../run-seeds.js';
 import type { SeedReport } from '../seed-report.js';
+import type { RunOptions, WorkloadName } from '../types.js';
 
 /** A seed with which a mutated build violates a property. */
 export interface Finding {
@@ -16,6 +17,7 @@ export interface Search {
 }
 
 export interface SearchOptions {
+  readonly workload: WorkloadName;
   /** The number of processes that run seeds at the same time. */
   readonly workers: number;
   /** The first seed; the others follow it. */
@@ -34,14 +36,19 @@ export interface SearchOptions {
 
 /** Runs one seed after the other until a confirmed violation is found or the limit is reached. */
 export async function searchViolation(options: SearchOptions): Promise<Search> {
-  const { workers, from, limit, signal, start, confirm } = options;
+  const { workload, workers, from, limit, signal, start, confirm } = options;
   let seed = from;
   let spent = 0;
   const result = (finding?: Finding) => ({ finding, seconds: spent / 1000, seeds: seed - from });
   while (!signal.aborted && spent < limit) {
     const began = performance.now();
     const runners = Array.from({ length: workers }, start);
-    const report = await firstViolation(runners, () => seed++, limit - spent, signal);
+    const report = await firstViolation(
+      runners,
+      () => ({ workload, seed: seed++ }),
+      limit - spent,
+      signal,
+    );
     spent += performance.now() - began;
     if (!report || !(await confirm(report))) continue;
     const { property, message } = report.violations[0]!;
@@ -53,7 +60,7 @@ export async function searchViolation(options: SearchOptions): Promise<Search> {
 /** Runs seeds on all runners until one of them violates a property, and closes the runners. */
 async function firstViolation(
   runners: readonly Runner[],
-  nextSeed: () => number,
+  next: () => RunOptions,
   limit: number,
   signal: AbortSignal,
 ): Promise<SeedReport | undefined> {
@@ -66,7 +73,7 @@ async function firstViolation(
   };
   const work = async (runner: Runner) => {
     while (!over) {
-      const report = await runner.run({ seed: nextSeed() });
+      const report = await runner.run(next());
       // A process that was killed at the end reports a violation that says nothing about the library.
       if (over || report.violations.length === 0) continue;
       found = report;

@@ -21,6 +21,7 @@ const directory = mkdtempSync(join(tmpdir(), 'simulate-command-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 const PROPERTY = 'no two leases overlap';
+const workload = 'locks';
 
 /** Returns the report of a seed, with a violation if `fails` returns true for the faults. */
 function report(
@@ -104,6 +105,7 @@ describe('the options of npm run simulate', () => {
     ['--loud', 'unknown option --loud'],
     ['--loud=3', 'unknown option --loud'],
     ['-x', 'unknown option -x'],
+    ['--workload jobs', '--workload must be one of locks, but is jobs'],
     ['5', 'unexpected argument 5'],
   ])('are rejected: %s', (text, message) => {
     expect(() => parse(text)).toThrow(message);
@@ -202,6 +204,7 @@ describe('runSeeds', () => {
     const figures = new Figures(2);
     const failures: ReturnType<typeof toFailure>[] = [];
     await runSeeds({
+      workload,
       seeds: [10, 11, 12, 13, 14, 15, 16, 17].values(),
       runners,
       figures,
@@ -245,6 +248,7 @@ describe('runSeeds', () => {
       close: async () => {},
     };
     const running = runSeeds({
+      workload,
       seeds: [1, 2].values(),
       runners: [broken, new FakeRunner(() => false)],
       figures: new Figures(2),
@@ -273,24 +277,24 @@ describe('a worker process', () => {
 
   it('replies with reports', async () => {
     const worker = workerOf('process.send({ seed, argument: process.argv[2] })');
-    expect(await worker.run({ seed: 1 })).toEqual({ seed: 1, argument: 'some/lib' });
-    expect(await worker.run({ seed: 2 })).toMatchObject({ seed: 2 });
+    expect(await worker.run({ workload, seed: 1 })).toEqual({ seed: 1, argument: 'some/lib' });
+    expect(await worker.run({ workload, seed: 2 })).toMatchObject({ seed: 2 });
   });
 
   it('is reported as a violation if it dies, and is replaced for the next seed', async () => {
     const worker = workerOf('if (seed === 1) process.exit(7); process.send({ seed })');
-    expect(await worker.run({ seed: 1 })).toMatchObject({
+    expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [
         { property: 'the run of a seed ends', message: 'its process ended with exit code 7' },
       ],
     });
-    expect(await worker.run({ seed: 2 })).toEqual({ seed: 2 });
+    expect(await worker.run({ workload, seed: 2 })).toEqual({ seed: 2 });
   });
 
   it('is reported as a violation if it does not reply, even in an endless loop', async () => {
     const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 1_000);
-    expect(await worker.run({ seed: 1 })).toMatchObject({
+    expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [{ message: 'its process did not reply within 1 s' }],
     });
@@ -298,7 +302,7 @@ describe('a worker process', () => {
 
   it('makes run() reject if it cannot load the library', async () => {
     const worker = workerOf('', undefined, 'process.exit(1)');
-    await expect(worker.run({ seed: 1 })).rejects.toThrow(
+    await expect(worker.run({ workload, seed: 1 })).rejects.toThrow(
       '--lib some/lib cannot be loaded: its process ended with exit code 1',
     );
   });
@@ -314,16 +318,16 @@ describe('the report of a seed', () => {
         digest: 'abc',
       });
     };
-    const { digest, violations } = await reportSeed(failing, library, { seed: 5 });
+    const { digest, violations } = await reportSeed(failing, library, { workload, seed: 5 });
     expect(digest).toBe('abc');
     expect(violations[0]!.message).toMatch(/^seed 5 failed\nError: no I\/O\n +at /);
   });
 
   it('contains the selected faults only', async () => {
     const run = async () => full;
-    const some = await reportSeed(run, library, { seed: 5, faults: [1] });
+    const some = await reportSeed(run, library, { workload, seed: 5, faults: [1] });
     expect(some.faults.map(({ index }) => index)).toEqual([1]);
-    await expect(reportSeed(run, library, { seed: 5, faults: [1, 9] })).rejects.toThrow(
+    await expect(reportSeed(run, library, { workload, seed: 5, faults: [1, 9] })).rejects.toThrow(
       '--faults: seed 5 has no fault 9',
     );
   });
@@ -335,11 +339,13 @@ describe('a failure', () => {
   it('is printed with the command that replays it', () => {
     const { violations } = failed;
     const shrunk = { faults: failed.faults.slice(1), violation: violations[0]! };
-    expect(toFailure(failed, 'dist').command).toBe('npm run simulate -- --seed 42');
-    expect(toFailure(failed, "it's/dist", shrunk).command).toBe(
+    expect(toFailure(failed, { workload, lib: 'dist' }).command).toBe(
+      'npm run simulate -- --seed 42',
+    );
+    expect(toFailure(failed, { workload, lib: "it's/dist", shrunk }).command).toBe(
       `npm run simulate -- --seed 42 --faults=1,2 --lib 'it'\\''s/dist'`,
     );
-    expect(failureText(toFailure(failed, 'dist', shrunk))).toBe(
+    expect(failureText(toFailure(failed, { workload, lib: 'dist', shrunk }))).toBe(
       [
         `VIOLATION with seed 42 after 7.000 ms: ${PROPERTY}`,
         '  with 0,1,2',

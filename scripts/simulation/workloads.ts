@@ -1,0 +1,5 @@
+import { runSeed } from './run-seed.js';
+import type { RunSeed, WorkloadName } from './types.js';
+
+/** Runs one seed of each workload. */
+export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = { locks: runSeed };
