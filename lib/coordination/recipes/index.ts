@@ -17,3 +17,6 @@ export {
   ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
+export { ZkCache, type ZkCacheOptions } from './cache.js';
+export type { CachedNode, CacheEvent } from './cache-copy.js';
+export { IllegalStateError, LockTimeoutError } from '../../recipes/errors.js';

@@ -176,7 +176,7 @@ export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError 
 }
 
 export function cancelled(
-  { noun, key }: { readonly noun: Wanted['noun'] | 'election'; readonly key: string },
+  { noun, key }: { readonly noun: Wanted['noun'] | 'election' | 'cache'; readonly key: string },
   signal: AbortSignal,
 ): WaitCancelledError {
   return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {

@@ -1,0 +1,224 @@
+import { setMaxListeners } from 'node:events';
+import type { StateChange, ZkClient } from '../../client/index.js';
+import { detached, Listeners } from '../../client/listeners.js';
+import { MAX_TIMER, sleep } from '../../client/sleep.js';
+import { checkBoolean, checkFunction, checkOptions, checkPath } from '../../client/validation.js';
+import { IllegalStateError, LockTimeoutError } from '../../recipes/errors.js';
+import { cancelled } from '../../recipes/internals/waiter.js';
+import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../recipes/lease.js';
+import { CacheCopy, type CachedNode, type CacheEvent } from './cache-copy.js';
+import { CacheReader } from './cache-reader.js';
+
+/*
+ * Cache of a znode or a subtree (Curator's CuratorCache):
+ *
+ *   1. Read the data of the root and watch it. Read its children and watch them. Do the same for each child.
+ *   2. A watch that fires marks its znode. Each marked znode is read again, with a new watch.
+ *   3. After a reconnection and in a new session all watches fire, so that each znode is read again.
+ *
+ * Only a read of a znode changes its copy, and one znode has at most one read at a time. So the events of a znode are in
+ * the order of its transactions. Transactions between two reads have one event together.
+ */
+
+/**
+ * The options of a {@link ZkCache}.
+ *
+ * @publicApi
+ */
+export interface ZkCacheOptions {
+  /** Whether the cache has only the znode `path`, and not its descendants. Default false. Curator's SINGLE_NODE_CACHE. */
+  singleNode?: boolean | undefined;
+  /**
+   * Receives the errors of background reads, a repeated error once. The cache has no copy of a znode that its
+   * credentials may not read, and tries again when the connection is restored. Default: a process warning.
+   */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+export const CACHE_OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
+
+/**
+ * A local copy of the znode `path` and its descendants, which is kept current. Reads of the copy are synchronous. The
+ * copy follows the servers with a delay of about two messages, and does not change while the connection is lost: see
+ * {@link ZkCache.staleSince}. Counterpart of Curator's CuratorCache, which replaced NodeCache, PathChildrenCache and
+ * TreeCache.
+ *
+ * @publicApi
+ */
+export class ZkCache {
+  private phase: 'latent' | 'started' | 'closed' = 'latent';
+  private stale: number | undefined;
+  private complete = false;
+  /** The error that keeps the first copy from being complete. */
+  private failure: Error | undefined;
+  /** The messages of the errors that were reported since the connection was restored. */
+  private readonly reported = new Set<string>();
+  private readonly report: (error: unknown) => void;
+  private readonly copy = new CacheCopy();
+  private readonly reader: CacheReader;
+  /** Emits when the callers of {@link initialized} must check again. */
+  private readonly progress = new Listeners<void>();
+  private readonly closing = new AbortController();
+  private ignoreStates: (() => void) | undefined;
+  private stopped: Promise<void> | undefined;
+
+  /** @throws BadOptionError */
+  constructor(
+    readonly client: ZkClient,
+    /** The root of the copy. The znode may be missing. */
+    readonly path: string,
+    options: ZkCacheOptions = {},
+  ) {
+    checkPath(path);
+    const { singleNode = false, onError = warn } = checkOptions(options, CACHE_OPTIONS);
+    checkBoolean(singleNode, 'singleNode');
+    checkFunction(onError, 'onError');
+    this.report = onError;
+    const { signal } = this.closing;
+    setMaxListeners(0, signal);
+    this.reader = new CacheReader(client, path, singleNode, this.copy, signal, {
+      settled: () => this.onSettled(),
+      failed: (error, znode) => this.onFailure(error, znode === undefined || znode === path),
+      ended: (reason) => this.end(reason),
+    });
+  }
+
+  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
+  get state(): 'latent' | 'started' | 'closed' {
+    return this.phase;
+  }
+
+  /**
+   * Since when the copy may lack changes: the `performance.now()` of the start, of the loss of the connection, or of the
+   * close. Undefined while the client is connected and each znode was read again since the last loss.
+   */
+  get staleSince(): number | undefined {
+    return this.stale;
+  }
+
+  /** The number of znodes in the copy. */
+  get size(): number {
+    return this.copy.size;
+  }
+
+  /**
+   * Begins to read in the background. Emits a `created` event for each znode that exists.
+   *
+   * @throws IllegalStateError if it was started or closed before
+   */
+  start(): void {
+    if (this.phase !== 'latent') throw this.illegal(`was ${this.phase} already`);
+    this.phase = 'started';
+    this.stale = performance.now();
+    detached(() => {
+      this.ignoreStates = this.client.onState((change) => this.onState(change));
+      this.reader.readRoot();
+    });
+  }
+
+  /**
+   * Resolves when the first copy is complete. It is empty if the root is missing. Curator's `initialized()`.
+   *
+   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   *   IllegalStateError if the cache is not started, or is closed meanwhile; and the error that keeps it from reading:
+   *   ConnectionError when the retry policy gives up, NotAuthorizedError
+   */
+  async initialized(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<void> {
+    checkAcquire(options, WAIT_OPTIONS);
+    const { wait = Infinity, signal } = options;
+    const deadline = performance.now() + wait;
+    while (!this.complete) {
+      if (this.phase === 'latent') throw this.illegal('is not started: call start() first');
+      this.closing.signal.throwIfAborted();
+      if (signal?.aborted) throw cancelled({ noun: 'cache', key: this.path }, signal);
+      if (this.failure) throw this.failure;
+      const left = deadline - performance.now();
+      if (left <= 0) {
+        const message = `the cache of znode ${this.path} was not complete within ${wait} ms`;
+        throw new LockTimeoutError(message, { key: this.path });
+      }
+      const signals = [signal, this.closing.signal];
+      const until = (wake: () => void) => this.progress.add(wake);
+      // It rejects only by a signal, which the loop checks.
+      await sleep(Math.min(left, MAX_TIMER), { signals, until, ref: true }).catch(() => {});
+    }
+  }
+
+  /** Returns the copy of a znode, by default of the root; undefined if the znode does not exist. */
+  get(path: string = this.path): CachedNode | undefined {
+    return this.copy.get(path);
+  }
+
+  /** Returns the names of the children of a znode, by default of the root, in no order. */
+  children(path: string = this.path): string[] {
+    return this.copy.children(path);
+  }
+
+  /** Iterates over the copies of all znodes, in no order. Curator's `stream()`. */
+  entries(): IterableIterator<CachedNode> {
+    return this.copy.entries();
+  }
+
+  /** Calls a listener after each change of the copy. Returns a function that removes it. */
+  onChange(listener: (event: CacheEvent) => void): () => void {
+    return this.copy.changes.add(listener);
+  }
+
+  /**
+   * Removes all watches. The copy stays readable and does not change any more. Resolves when no read is pending. With the
+   * native transport, which cannot remove watches, a server keeps each watch until it fires or the session ends.
+   * Idempotent.
+   */
+  close(): Promise<void> {
+    return this.end(this.illegal('was closed'));
+  }
+
+  private end(reason: Error): Promise<void> {
+    if (this.stopped) return this.stopped;
+    this.phase = 'closed';
+    this.stale ??= performance.now();
+    this.ignoreStates?.();
+    this.closing.abort(reason);
+    return (this.stopped = this.reader.stop());
+  }
+
+  private onState({ state, reason }: StateChange): void {
+    if (state === 'CLOSED') {
+      void this.end(reason ?? this.illegal('was closed'));
+    } else if (state === 'SUSPENDED' || state === 'LOST') {
+      this.stale ??= performance.now();
+    } else {
+      this.failure = undefined;
+      this.reported.clear();
+      // All watches fire as well. A root that could not be read has none.
+      this.reader.readRoot();
+    }
+  }
+
+  private onSettled(): void {
+    if (!this.client.connected) return;
+    this.stale = undefined;
+    if (!this.failure) this.complete = true;
+    this.progress.emit();
+  }
+
+  private onFailure(error: Error, ofAll: boolean): void {
+    if (ofAll) this.failure = error;
+    this.progress.emit();
+    if (this.reported.has(error.message)) return;
+    this.reported.add(error.message);
+    try {
+      this.report(error);
+    } catch (failure) {
+      warn(failure);
+    }
+  }
+
+  private illegal(what: string): IllegalStateError {
+    return new IllegalStateError(`the cache of znode ${this.path} ${what}`, { key: this.path });
+  }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error));
+}
