@@ -19,4 +19,10 @@ export {
 } from '../../client/index.js';
 export { ZkCache, type ZkCacheOptions } from './cache.js';
 export type { CachedNode, CacheEvent } from './cache-copy.js';
-export { IllegalStateError, LockTimeoutError } from '../../recipes/errors.js';
+export { IllegalStateError, LockTimeoutError, RecipeConflictError } from '../../recipes/errors.js';
+export { CounterOverflowError } from './errors.js';
+export {
+  type AtomicValue,
+  DistributedAtomicLong,
+  type DistributedAtomicLongOptions,
+} from './distributed-atomic-long.js';

@@ -1,0 +1,147 @@
+import { setImmediate } from 'node:timers';
+import { ConnectionError, type RetryFunction, type ZkClient } from '../../../client/index.js';
+import { sleep } from '../../../client/sleep.js';
+import { LockTimeoutError } from '../../../recipes/errors.js';
+import { runDetached } from '../../../recipes/internals/call-chain.js';
+import type { Mutex } from '../../../recipes/mutex.js';
+import { applied, type AtomicValue, type Change, decode, encode } from './counter-value.js';
+import { createPersistent, isNodeError } from './nodes.js';
+import { type Known, UnconfirmedWrite } from './unconfirmed-write.js';
+
+/**
+ * The result of an attempt. `stale`: the known value was out of date, or the counter was missing; the next attempt follows
+ * at once. `conflict`: another process wrote in between, or a reply was lost.
+ */
+type Attempt = 'done' | 'stale' | 'conflict';
+
+/** Changes that share one write. */
+interface Batch {
+  readonly changes: Change[];
+  /** Whether changes may join it. Later ones would have fewer attempts. */
+  open: boolean;
+  unconfirmed: UnconfirmedWrite | undefined;
+}
+
+/** Writes the changes of one counter, several callers at a time. The algorithm is in distributed-atomic-long.ts. */
+export class CounterWriter {
+  private waiting: Change[] = [];
+  private writing = false;
+  /** The value after the last write, while further changes wait. */
+  private known: Known | undefined;
+
+  constructor(
+    private readonly client: ZkClient,
+    private readonly path: string,
+    private readonly retry: RetryFunction,
+    private readonly lock: Mutex | undefined,
+    private readonly lockWait: number,
+  ) {}
+
+  change(apply: Change['apply']): Promise<AtomicValue> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ apply, resolve, reject });
+      if (this.writing) return;
+      this.writing = true;
+      // The loop serves other callers, too, and must not count as a holder of the first caller's locks.
+      void runDetached(() => this.writeAll());
+    });
+  }
+
+  private async writeAll(): Promise<void> {
+    for (;;) {
+      // In this turn of the event loop, more callers may come: for the first write, and after each one. The value is
+      // forgotten when none comes. If the counter was deleted and created again, an old version could be valid again.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.waiting.length === 0) break;
+      await this.write({ changes: [], open: true, unconfirmed: undefined });
+    }
+    this.known = undefined;
+    this.writing = false;
+  }
+
+  private async write(batch: Batch): Promise<void> {
+    try {
+      if (await this.attempts(batch)) return;
+      const { lock, lockWait: wait } = this;
+      if (lock && (await lock.withLock(() => this.attempts(batch), { wait }))) return;
+      throw new LockTimeoutError(
+        `counter ${this.path} was not changed: other processes changed it at each attempt; ${lock ? 'raise retry' : 'set lockPath, or raise retry'}`,
+        { key: this.path },
+      );
+    } catch (error) {
+      this.known = undefined;
+      this.join(batch);
+      const failure = batch.unconfirmed?.error ?? error;
+      for (const { reject } of batch.changes) reject(failure);
+    }
+  }
+
+  /** Resolves to false when the retry policy gives up. */
+  private async attempts(batch: Batch): Promise<boolean> {
+    const since = performance.now();
+    for (let failed = 0; ;) {
+      const attempt = await this.attempt(batch);
+      if (attempt === 'done') return true;
+      this.known = undefined;
+      if (attempt === 'stale') continue;
+      batch.open = false;
+      const delay = this.retry(++failed, performance.now() - since);
+      if (delay === undefined) return false;
+      // A change of the connection, such as its end, also wakes it.
+      await sleep(delay, { until: (wake) => this.client.onState(wake) });
+    }
+  }
+
+  private async attempt(batch: Batch): Promise<Attempt> {
+    const { client, path } = this;
+    const cached = this.known;
+    const base = cached ?? (await this.read());
+    if (batch.unconfirmed?.isOpen(base, client.sessionId) === false) batch.unconfirmed = undefined;
+    this.join(batch);
+    const { value, settle } = applied(batch.changes, base?.value ?? 0n, path);
+    if (value === undefined) {
+      // Without a write, nothing proves that the value is not out of date.
+      if (cached) return 'stale';
+      settle();
+      return 'done';
+    }
+    if (!base) {
+      // The value 0 changes nothing, so this create may be repeated after a lost reply.
+      return createPersistent(client, path, encode(0n)).then(() => 'stale', retryLostReply);
+    }
+    const session = client.sessionId;
+    try {
+      const { version } = await client.set(path, encode(value), base.version);
+      this.known = { value, version, czxid: base.czxid };
+    } catch (error) {
+      if (isNodeError(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
+      if (isNodeError(error, 'NO_NODE')) return 'conflict';
+      if (!(error instanceof ConnectionError && error.maybeApplied)) throw error;
+      batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);
+      await client.sync(path);
+      return 'conflict';
+    }
+    settle();
+    return 'done';
+  }
+
+  /** Adds the waiting changes to an open batch. */
+  private join({ changes, open }: Batch): void {
+    if (open) changes.push(...this.waiting.splice(0));
+  }
+
+  async read(): Promise<Known | undefined> {
+    try {
+      const { data, stat } = await this.client.get(this.path);
+      return { value: decode(data, this.path), version: stat.version, czxid: stat.czxid };
+    } catch (error) {
+      if (isNodeError(error, 'NO_NODE')) return undefined;
+      throw error;
+    }
+  }
+}
+
+function retryLostReply(error: unknown): Attempt {
+  if (error instanceof ConnectionError && error.maybeApplied) return 'conflict';
+  throw error;
+}

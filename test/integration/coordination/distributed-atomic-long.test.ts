@@ -1,0 +1,246 @@
+import { describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  CounterOverflowError,
+  DistributedAtomicLong,
+  type DistributedAtomicLongOptions,
+  LockTimeoutError,
+  RecipeConflictError,
+  ShuttingDownError,
+  type ZkClient,
+} from 'nestjs-zookeeper/coordination/recipes';
+import { Mutex } from 'nestjs-zookeeper/recipes';
+import { useClients } from '../../support/clients.js';
+import { eventually } from '../../support/eventually.js';
+import { useServer } from '../../support/servers.js';
+
+const MAX = 2n ** 63n - 1n;
+const MIN = -(2n ** 63n);
+
+const server = useServer();
+const connect = useClients(server);
+
+async function counter(
+  options?: DistributedAtomicLongOptions,
+): Promise<{ client: ZkClient; path: string; value: DistributedAtomicLong }> {
+  const client = await connect();
+  const path = server.path('counter');
+  return { client, path, value: new DistributedAtomicLong(client, path, options) };
+}
+
+const bytes = async (client: ZkClient, path: string) =>
+  (await client.get(path)).data.toString('hex');
+
+describe('a counter', () => {
+  it('is 0 until its first change, which creates it with 8 bytes, big-endian', async () => {
+    const { client, path, value } = await counter();
+    expect(await value.get()).toBe(0n);
+    expect(await client.exists(path)).toBeUndefined();
+    expect(await value.add(258n)).toEqual({ preValue: 0n, postValue: 258n });
+    expect(await bytes(client, path)).toBe('0000000000000102');
+    expect(await value.subtract(259n)).toEqual({ preValue: 258n, postValue: -1n });
+    expect(await bytes(client, path)).toBe('ffffffffffffffff');
+    expect(await value.increment()).toEqual({ preValue: -1n, postValue: 0n });
+    expect(await value.decrement()).toEqual({ preValue: 0n, postValue: -1n });
+    expect(await value.get()).toBe(-1n);
+  });
+
+  it('creates its missing parents', async () => {
+    const { client, path } = await counter();
+    const deep = new DistributedAtomicLong(client, `${path}/a/b`);
+    expect(await deep.increment()).toEqual({ preValue: 0n, postValue: 1n });
+    expect(await new DistributedAtomicLong(client, `${path}/c/d`).initialize(7n)).toBe(true);
+    await new DistributedAtomicLong(client, `${path}/e/f`).forceSet(8n);
+    expect(await new DistributedAtomicLong(client, `${path}/e/f`).get()).toBe(8n);
+  });
+
+  it('initializes a missing counter only', async () => {
+    const { value } = await counter();
+    expect(await value.initialize(5n)).toBe(true);
+    expect(await value.initialize(6n)).toBe(false);
+    expect(await value.get()).toBe(5n);
+  });
+
+  it('compares and sets', async () => {
+    const { client, path, value } = await counter();
+    expect(await value.compareAndSet(1n, 2n)).toEqual({
+      succeeded: false,
+      preValue: 0n,
+      postValue: 0n,
+    });
+    expect(await client.exists(path)).toBeUndefined();
+    expect(await value.compareAndSet(0n, 2n)).toEqual({
+      succeeded: true,
+      preValue: 0n,
+      postValue: 2n,
+    });
+    expect(await value.compareAndSet(2n, 2n)).toMatchObject({ succeeded: true });
+  });
+
+  it('sets the value, also when it does not change', async () => {
+    const { client, path, value } = await counter();
+    expect(await value.trySet(0n)).toEqual({ preValue: 0n, postValue: 0n });
+    expect(await value.initialize(5n)).toBe(false);
+    expect(await value.trySet(3n)).toEqual({ preValue: 0n, postValue: 3n });
+    await client.set(path, 'not a counter');
+    await value.forceSet(4n);
+    expect(await value.get()).toBe(4n);
+  });
+
+  it('reads empty data as 0, as Curator does, and rejects data of another size', async () => {
+    const { client, path, value } = await counter();
+    await client.create(path);
+    expect(await value.get()).toBe(0n);
+    expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
+    await client.set(path, Buffer.alloc(4));
+    await expect(value.get()).rejects.toThrow(RecipeConflictError);
+    await expect(value.increment()).rejects.toThrow(`${path} is not a counter (8 bytes): 4 bytes`);
+    await client.set(path, Buffer.alloc(16));
+    await expect(value.increment()).rejects.toThrow(RecipeConflictError);
+  });
+
+  it('refuses a change that exceeds 64 bits, and only that one of the changes that share a write', async () => {
+    const { value } = await counter();
+    await value.forceSet(MAX - 1n);
+    const results = await Promise.allSettled([
+      value.increment(),
+      value.increment(),
+      value.decrement(),
+      value.add(MIN),
+    ]);
+    expect(
+      results.map((result) => (result.status === 'fulfilled' ? result.value : 'refused')),
+    ).toEqual([
+      { preValue: MAX - 1n, postValue: MAX },
+      'refused',
+      { preValue: MAX, postValue: MAX - 1n },
+      { preValue: MAX - 1n, postValue: -2n },
+    ]);
+    expect(results[1]).toMatchObject({ reason: expect.any(CounterOverflowError) });
+    await value.forceSet(MIN);
+    await expect(value.decrement()).rejects.toMatchObject({ code: 'OVERFLOW' });
+    await expect(value.subtract(MIN)).resolves.toEqual({ preValue: MIN, postValue: 0n });
+  });
+
+  it.each([1, '1', undefined, null, MAX + 1n, MIN - 1n])('refuses the value %s', async (wrong) => {
+    const { client, path, value } = await counter();
+    const bad = wrong as bigint;
+    const calls = [
+      () => value.add(bad),
+      () => value.subtract(bad),
+      () => value.trySet(bad),
+      () => value.forceSet(bad),
+      () => value.initialize(bad),
+      () => value.compareAndSet(bad, 1n),
+      () => value.compareAndSet(1n, bad),
+    ];
+    for (const call of calls) await expect(call()).rejects.toThrow(BadOptionError);
+    expect(await client.exists(path)).toBeUndefined();
+  });
+
+  it('refuses wrong options', async () => {
+    const { client, path } = await counter();
+    const create = (options: object) => () => new DistributedAtomicLong(client, path, options);
+    expect(() => new DistributedAtomicLong(client, '/')).toThrow(BadOptionError);
+    expect(create({ retries: 3 })).toThrow('retries');
+    expect(create({ lockPath: path })).toThrow('lockPath must be another path');
+    expect(create({ lockPath: 'x' })).toThrow(BadOptionError);
+    expect(create({ lockWait: -1 })).toThrow('lockWait must be 0 or more milliseconds');
+    expect(create({ retry: { type: 'often' } })).toThrow('retry.type');
+  });
+
+  it('gives each caller of many its own value, in their order, with few writes', async () => {
+    const { client, path, value } = await counter();
+    const all = await Promise.all(Array.from({ length: 500 }, () => value.increment()));
+    expect(all.map(({ postValue }) => postValue)).toEqual(all.map((_, index) => BigInt(index + 1)));
+    expect((await client.exists(path))!.version).toBeLessThan(10);
+  });
+
+  it('counts exactly with several processes', async () => {
+    const { path } = await counter();
+    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
+    const posts = await Promise.all(
+      clients.map(async (client) => {
+        const mine = new DistributedAtomicLong(client, path, { lockPath: `${path}-lock` });
+        const seen: bigint[] = [];
+        for (let i = 0; i < 25; i++) {
+          const [one, two] = await Promise.all([mine.increment(), mine.increment()]);
+          seen.push(one.postValue, two.postValue);
+        }
+        return seen;
+      }),
+    );
+    const seen = posts.flat().toSorted((a, b) => Number(a - b));
+    expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => BigInt(index + 1)));
+  });
+
+  it('does not rely on a value from before the counter was deleted and created again', async () => {
+    const { client, path, value } = await counter();
+    await value.add(100n);
+    await client.delete(path);
+    // With the same version as before.
+    const again = new DistributedAtomicLong(client, path);
+    await again.add(1n);
+    expect(await value.increment()).toEqual({ preValue: 1n, postValue: 2n });
+  });
+});
+
+describe('a counter under contention', () => {
+  /** Makes another process write between each read and write of the counter. */
+  async function disturbed(options: DistributedAtomicLongOptions) {
+    const { client, path, value } = await counter(options);
+    const other = await connect();
+    const { set } = client;
+    let writes = Infinity;
+    client.set = async (...words) => {
+      if (words[0] === path && writes-- > 0) await other.set(path, Buffer.alloc(8));
+      return set.apply(client, words);
+    };
+    await value.initialize(0n);
+    return { client, path, value, stopAfter: (count: number) => (writes = count) };
+  }
+
+  it('rejects when the retry policy gives up and there is no lock', async () => {
+    const { value, stopAfter } = await disturbed({
+      retry: { type: 'fixed', delay: 0, maxRetries: 2 },
+    });
+    await expect(value.increment()).rejects.toThrow(LockTimeoutError);
+    await expect(value.increment()).rejects.toThrow('set lockPath');
+    stopAfter(2);
+    expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
+  });
+
+  it('continues as the holder of the lock, and releases it', async () => {
+    const lockPath = server.path('lock');
+    const { client, value, stopAfter } = await disturbed({ retry: { type: 'none' }, lockPath });
+    const lock = new Mutex(await connect(), lockPath);
+    const lease = await lock.acquire();
+    stopAfter(1);
+    const incremented = value.increment();
+    await eventually(async () => expect(await lock.participants()).toHaveLength(2));
+    expect(await value.get()).toBe(0n);
+    await lease.release();
+    expect(await incremented).toEqual({ preValue: 0n, postValue: 1n });
+    expect((await client.children(lockPath)).children).toEqual([]);
+  });
+
+  it('rejects when the lock is not granted in time, or the counter changes under it', async () => {
+    const lockPath = server.path('lock');
+    const { client, value } = await disturbed({ retry: { type: 'none' }, lockPath, lockWait: 10 });
+    await expect(value.increment()).rejects.toThrow('was not changed');
+    const lease = await new Mutex(client, lockPath).acquire();
+    await expect(value.increment()).rejects.toThrow('was not granted within 10 ms');
+    await lease.release();
+    expect((await client.children(lockPath)).children).toEqual([]);
+  });
+
+  it('ends its retries when the client is closed', async () => {
+    const { client, value } = await disturbed({ retry: { type: 'forever', delay: 60_000 } });
+    const incremented = value.increment();
+    incremented.catch(() => {});
+    await eventually(async () => expect((await client.exists(value.path))!.version).toBe(1));
+    await client.close();
+    await expect(incremented).rejects.toThrow(ShuttingDownError);
+    await expect(value.get()).rejects.toThrow(ShuttingDownError);
+  });
+});
