@@ -22,6 +22,8 @@ export {
   type Stat,
   type StateChange,
   type TlsOptions,
+  type TransactionOperation,
+  type TransactionResults,
   type TransportName,
   WaitCancelledError,
   type Watch,

@@ -109,6 +109,16 @@ export class SessionExpiredError extends CoordinationError {
  */
 export class NotAuthorizedError extends CoordinationError {
   readonly code = 'NOT_AUTHORIZED';
+  /** The index of the operation of a transaction that the server refused. */
+  readonly index: number | undefined;
+
+  constructor(
+    message: string,
+    { index, ...options }: CoordinationErrorOptions & { index?: number | undefined } = {},
+  ) {
+    super(message, options);
+    this.index = index;
+  }
 }
 
 /**
@@ -141,13 +151,15 @@ export type NodeErrorCode =
   | 'NOT_EMPTY'
   | 'NO_CHILDREN_FOR_EPHEMERALS'
   | 'INVALID_ACL'
+  | 'UNIMPLEMENTED'
   | 'UNEXPECTED';
 
 /**
  * ZooKeeper refused an operation on a znode. `code` is the reason, `serverCode` is ZooKeeper's number
- * for it (-101 for NO_NODE).
+ * for it (-101 for NO_NODE). UNIMPLEMENTED means that the server or the transport lacks a feature, which the message
+ * names.
  * Cause: the znode does not exist or exists already, has another version, has children, or has an ACL that is not
- * valid.
+ * valid; or the server is too old, or does not enable what the message names.
  * Remedy: decide by `code` in the code that called the client. The recipes handle these codes themselves.
  *
  * @publicApi
@@ -158,8 +170,13 @@ export class NodeError extends CoordinationError {
     readonly path: string,
     readonly serverCode: number,
     operation: string,
+    /** In a transaction, the index of the operation that failed. */
+    readonly index?: number,
+    /** What the caller can do. */
+    advice?: string,
   ) {
-    super(`${operation} ${path}: ${code.toLowerCase().replaceAll('_', ' ')} (${serverCode})`);
+    const reason = `${code.toLowerCase().replaceAll('_', ' ')} (${serverCode})`;
+    super(`${operation} ${path}: ${reason}${advice ? `; ${advice}` : ''}`);
   }
 }
 

@@ -15,6 +15,7 @@ export {
 export type { ConnectionPolicy, ZkClientOptions } from './options.js';
 export type { RetryFunction, RetryPolicy } from './retry.js';
 export type { Session } from './session.js';
+export type { TransactionOperation, TransactionResults } from './transaction.js';
 export type { TransportName } from './transport/choose-transport.js';
 export type { TlsOptions } from './transport/tls.js';
 export type { Acl, Auth, ConnectionState, CreateMode, Stat, Watch, WatchEvent } from './types.js';

@@ -1,14 +1,15 @@
 import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
 import { BadOptionError, type CoordinationError } from './errors.js';
-import { ManagedSession } from './managed-session.js';
 import { rejectSoon } from './pending-requests.js';
-import { replyError } from './reply-errors.js';
+import { CREATE_TTL, replyError } from './reply-errors.js';
 import type { Session } from './session.js';
+import { TransactionalSession } from './transactional-session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 import {
   checkAcl,
+  checkCreateOptions,
   checkData,
   checkMode,
   checkOptions,
@@ -28,21 +29,22 @@ type Existence = { stat: Stat | undefined; watch: Watch };
 const EPHEMERAL_SEQUENTIAL = checkMode('ephemeral-sequential');
 
 /** The operations of a session. They check the arguments, add and remove the chroot, and register watches. */
-export class LiveSession extends ManagedSession implements Session {
+export class LiveSession extends TransactionalSession implements Session {
   async create(
     path: string,
     data?: string | Uint8Array,
-    options: { mode?: CreateMode } = {},
+    options: { mode?: CreateMode; ttl?: number } = {},
   ): Promise<string> {
-    const { mode } = checkOptions(options, ['mode']);
+    checkOptions(options, ['mode', 'ttl']);
     const content = checkData(data);
     const full = checkRequest(this.chroot, path, content);
-    const flags = checkMode(mode);
+    const { flags, ttl } = checkCreateOptions(options);
     return this.request(
-      'create',
+      ttl === undefined ? 'create' : CREATE_TTL,
       path,
       'leader',
-      (transport, reply: Reply<string>) => transport.create(full, content, flags, undefined, reply),
+      (transport, reply: Reply<string>) =>
+        transport.create(full, content, flags, ttl, undefined, reply),
       (created) => created.slice(this.chroot.length) || '/',
     );
   }
@@ -81,7 +83,7 @@ export class LiveSession extends ManagedSession implements Session {
       listed = listing;
       onReply();
     };
-    if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, onCreated)) {
+    if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, undefined, onCreated)) {
       // If the listing was not sent, the reply to the create still counts.
       if (!transport.children(this.chroot + parent, false, onListed)) onReply();
     } else if (this.removePending(done)) rejectSoon('create', parent, done);
@@ -181,7 +183,7 @@ export class LiveSession extends ManagedSession implements Session {
    */
   createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
     return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
-      transport.create(full, checkData(undefined), checkMode('container'), acl, reply),
+      transport.create(full, checkData(undefined), checkMode('container'), undefined, acl, reply),
     );
   }
 

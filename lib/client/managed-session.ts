@@ -26,7 +26,7 @@ import { WatchRegistry } from './watch-registry.js';
 type SessionEnd = SessionExpiredError | ShuttingDownError;
 
 /** Receives the changes of a session's connection: synchronously, but never inside a callback of the native client. */
-interface SessionObserver {
+export interface SessionObserver {
   attached(): void;
   detached(reason: CoordinationError): void;
   /** @param confirmed whether the ensemble knows that the session is over */

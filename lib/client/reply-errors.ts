@@ -9,6 +9,10 @@ import {
 } from './errors.js';
 import { isAnswer } from './session-deadline.js';
 
+/** Operations that the server or the transport may lack. */
+export const CREATE_TTL = 'create with a TTL';
+export const ADD_WATCH = 'add a persistent watch on';
+
 const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
   [ErrorCode.noNode, 'NO_NODE'],
   [ErrorCode.nodeExists, 'NODE_EXISTS'],
@@ -16,17 +20,37 @@ const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
   [ErrorCode.notEmpty, 'NOT_EMPTY'],
   [ErrorCode.noChildrenForEphemerals, 'NO_CHILDREN_FOR_EPHEMERALS'],
   [ErrorCode.invalidAcl, 'INVALID_ACL'],
+  [ErrorCode.unimplemented, 'UNIMPLEMENTED'],
 ]);
 
-/** Returns the error of a request that got a result code other than 0. */
-export function replyError(code: number, operation: string, path: string): CoordinationError {
+/** What the caller can do if the server does not implement an operation. */
+const ADVICE: Readonly<Record<string, string>> = {
+  [CREATE_TTL]: 'set zookeeper.extendedTypesEnabled=true on each server',
+  [ADD_WATCH]: 'persistent watches need ZooKeeper 3.6 and the transport wire',
+};
+
+/**
+ * Returns the error of a request that got a result code other than 0.
+ *
+ * @param index of the operation in its transaction
+ */
+export function replyError(
+  code: number,
+  operation: string,
+  path: string,
+  index?: number,
+): CoordinationError {
   const request = `${operation} ${path}`;
   const nodeError = NODE_ERRORS.get(code);
-  if (nodeError) return new NodeError(nodeError, path, code, operation);
+  if (nodeError) {
+    const advice = code === ErrorCode.unimplemented ? ADVICE[operation] : undefined;
+    return new NodeError(nodeError, path, code, operation, index, advice);
+  }
   switch (code) {
     case ErrorCode.noAuth:
       return new NotAuthorizedError(
         `${request}: the ACL of the znode denies it (${code}); use credentials in auth that the ACL allows`,
+        { index },
       );
     case ErrorCode.authFailed:
       return new NotAuthorizedError(
@@ -37,7 +61,7 @@ export function replyError(code: number, operation: string, path: string): Coord
     case ErrorCode.sessionMoved:
       return new ConnectionError(`${request}: the session moved to another server (${code})`);
   }
-  if (isAnswer(code)) return new NodeError('UNEXPECTED', path, code, operation);
+  if (isAnswer(code)) return new NodeError('UNEXPECTED', path, code, operation, index);
   return new ConnectionError(`${request}: the connection was lost before the reply (${code})`, {
     maybeApplied: true,
   });

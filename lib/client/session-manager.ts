@@ -15,6 +15,7 @@ import type { NormalizedOptions } from './options.js';
 import type { RetryFunction } from './retry.js';
 import { elapsed, type Instant, instant } from './session-deadline.js';
 import { sleep } from './sleep.js';
+import type { SessionSettings } from './transactional-session.js';
 import type { Connect, Credentials } from './transport/transport.js';
 
 /** Bounds of the pause between two attempts to reconnect, milliseconds. */
@@ -37,7 +38,7 @@ interface FailureObserver {
 /** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
 export class SessionManager {
   readonly connection = new ConnectionStateMachine();
-  readonly #options: NormalizedOptions;
+  readonly #options: NormalizedOptions & SessionSettings;
   readonly #hosts: HostProvider;
   readonly #connector: Connector;
   readonly #file: SessionFile | undefined;
@@ -54,7 +55,7 @@ export class SessionManager {
   #wake: () => void = () => {};
 
   constructor(
-    options: NormalizedOptions,
+    options: NormalizedOptions & SessionSettings,
     connect: Connect,
     private readonly observer: FailureObserver,
   ) {
@@ -238,8 +239,7 @@ export class SessionManager {
   }
 
   #newSession(): LiveSession {
-    const { chroot, policy } = this.#options;
-    const session: LiveSession = new LiveSession(chroot, policy, {
+    const session: LiveSession = new LiveSession(this.#options, {
       attached: () => {
         this.#session = session;
         this.#file?.write(session.credentials!);

@@ -1,4 +1,5 @@
 import type { CoordinationError, SessionExpiredError, ShuttingDownError } from './errors.js';
+import type { TransactionOperation, TransactionResults } from './transaction.js';
 import type { Acl, CreateMode, Stat, Watch } from './types.js';
 
 /**
@@ -39,12 +40,17 @@ export interface Session {
   /**
    * Creates a znode. Resolves to its path, which ends in ten digits if the mode is sequential.
    *
+   * `ttl` is a time to live for the modes `'persistent'` and `'persistent-sequential'`: the servers delete the znode when
+   * it has had no children and no change for so many milliseconds (a whole number from 1 to 2,147,483,647, 24 days). They
+   * look once a minute. Servers without the setting `zookeeper.extendedTypesEnabled=true` refuse it with a NodeError of
+   * the code UNIMPLEMENTED. Default: none.
+   *
    * @param data default: empty
    */
   create(
     path: string,
     data?: string | Uint8Array,
-    options?: { mode?: CreateMode | undefined },
+    options?: { mode?: CreateMode | undefined; ttl?: number | undefined },
   ): Promise<string>;
   /**
    * Deletes a znode without children.
@@ -81,6 +87,21 @@ export interface Session {
    * @param version the expected version of the ACL (`Stat.aversion`); default -1: any
    */
   setAcl(path: string, acl: Acl[], version?: number): Promise<void>;
+
+  /**
+   * Carries out all operations in their order, or none of them. Resolves to one result for each operation. The NodeError
+   * or NotAuthorizedError of an operation that the server refused has the `index` of that operation. The znodes that it
+   * creates have the ACL of the client's option `acl`. The operations must fit into one request, about 1 MB.
+   *
+   * The native transport has no transactions. Over it, a second connection with a session of its own carries them out,
+   * which opens at the first transaction and closes with the client. Then a transaction must not create ephemeral znodes
+   * (BadOptionError), and is not ordered after earlier requests that have no reply.
+   *
+   * Counterpart of Curator's `client.transaction().forOperations()`.
+   */
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>>;
 
   /**
    * Deletes an ephemeral znode of this session, even if the connection breaks: then right after the reconnection, before

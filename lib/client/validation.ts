@@ -57,8 +57,7 @@ export function checkData(data: unknown, option = 'data'): Buffer {
  * @param chroot empty, or an absolute path
  */
 export function checkRequest(chroot: string, path: unknown, data?: Buffer): string {
-  const checked = checkPath(path);
-  const full = checked === '/' && chroot ? chroot : chroot + checked;
+  const full = withChroot(chroot, checkPath(path));
   const dataBytes = data?.length ?? 0;
   // UTF-8 has at most three bytes per UTF-16 code unit.
   if (full.length * 3 + dataBytes <= MAX_REQUEST) return full;
@@ -71,6 +70,11 @@ export function checkRequest(chroot: string, path: unknown, data?: Buffer): stri
     bytes,
     `at most ${MAX_REQUEST} bytes together with the rest of its request`,
   );
+}
+
+/** @param path an absolute path */
+export function withChroot(chroot: string, path: string): string {
+  return path === '/' && chroot ? chroot : chroot + path;
 }
 
 export function checkVersion(version: unknown, option = 'version'): number {
@@ -99,6 +103,36 @@ export function checkMode(mode: unknown, option = 'mode'): number {
     throw new BadOptionError(option, mode, `one of ${[...MODES.keys()].join(', ')}`);
   }
   return flags;
+}
+
+/** The flags of a znode with a TTL, by those without. */
+const TTL_FLAGS: ReadonlyMap<number, number> = new Map([
+  [0, 5],
+  [2, 6],
+]);
+
+/**
+ * Checks the mode and the TTL of a znode.
+ *
+ * @param prefix of the names of the options in errors
+ */
+export function checkCreateOptions(
+  { mode, ttl }: { mode?: unknown; ttl?: unknown },
+  prefix = '',
+): { flags: number; ttl: number | undefined } {
+  const flags = checkMode(mode, `${prefix}mode`);
+  if (ttl === undefined) return { flags, ttl };
+  const withTtl = TTL_FLAGS.get(flags);
+  if (withTtl === undefined) {
+    const expected =
+      "left out, because only the modes 'persistent' and 'persistent-sequential' take it";
+    throw new BadOptionError(`${prefix}ttl`, ttl, expected);
+  }
+  if (!Number.isInteger(ttl) || (ttl as number) < 1 || (ttl as number) > INT32_MAX) {
+    const expected = `a whole number of milliseconds from 1 to ${INT32_MAX}`;
+    throw new BadOptionError(`${prefix}ttl`, ttl, expected);
+  }
+  return { flags: withTtl, ttl: ttl as number };
 }
 
 export function checkAcl(acl: unknown, option = 'acl'): Acl[] {

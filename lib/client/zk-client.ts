@@ -1,6 +1,6 @@
 import './one-form.js';
 import type { StateChange } from './connection-state.js';
-import { AclContainerCreator, ensureContainers } from './containers.js';
+import { ensureContainers } from './containers.js';
 import type { ConnectFailure } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
@@ -16,11 +16,10 @@ import {
   normalizeOptions,
   type ZkClientOptions,
 } from './options.js';
-import { asConnectionError } from './reply-errors.js';
-import { elapsed, instant } from './session-deadline.js';
+import { retryOperation } from './retry-operation.js';
 import { SessionManager } from './session-manager.js';
 import type { Session } from './session.js';
-import { sleep } from './sleep.js';
+import type { TransactionOperation, TransactionResults } from './transaction.js';
 import {
   type ChosenTransport,
   chooseTransport,
@@ -29,6 +28,7 @@ import {
 import type { Connect } from './transport/transport.js';
 import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
 import { checkOptions, checkRequest, checkSignal } from './validation.js';
+import { WireCompanion } from './wire-companion.js';
 
 /**
  * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.
@@ -96,7 +96,7 @@ export class ZkClient {
   readonly policy: ConnectionPolicy;
   readonly #options: NormalizedOptions;
   readonly #sessions: SessionManager;
-  readonly #containers: AclContainerCreator;
+  readonly #companion: WireCompanion;
   #transport: ChosenTransport | undefined;
 
   static {
@@ -115,8 +115,12 @@ export class ZkClient {
     const { transport, tls } = this.#options;
     if (connect) this.#transport = { name: 'wire', connect };
     const refused = new RefusedDeletes();
+    // It does not retry, because the callers of this client's methods retry.
+    const second = { transport: 'wire', sessionFile: undefined, retry: { type: 'none' } } as const;
+    const companion = new WireCompanion(() => new ZkClient({ ...options, ...second }));
+    this.#companion = companion;
     this.#sessions = new SessionManager(
-      this.#options,
+      { ...this.#options, companion },
       async (request) => {
         const chosen = (this.#transport ??= await chooseTransport(transport, tls));
         return chosen.connect(request);
@@ -127,10 +131,6 @@ export class ZkClient {
       },
     );
     this.#sessions.connection.listen((change) => publishConnection(this, change));
-    this.#containers = new AclContainerCreator(
-      () => new ZkClient({ ...options, transport: 'wire', sessionFile: undefined }),
-      this.#sessions.stopping,
-    );
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
   }
@@ -172,7 +172,7 @@ export class ZkClient {
    * replies, it resolves after about 3 seconds, and the session ends with its timeout.
    */
   async close(): Promise<void> {
-    return this.#sessions.stop();
+    await Promise.all([this.#sessions.stop(), this.#companion.close()]);
   }
 
   /** Calls a listener at each change of the state, in order. Returns a function that removes the listener. */
@@ -194,7 +194,7 @@ export class ZkClient {
   async create(
     path: string,
     data?: string | Uint8Array,
-    options?: { mode?: CreateMode | undefined },
+    options?: { mode?: CreateMode | undefined; ttl?: number | undefined },
   ): Promise<string> {
     return this.#write((session) => session.create(path, data, options));
   }
@@ -222,6 +222,13 @@ export class ZkClient {
   /** Reads the names of a znode's children, in no order, and the stat of the znode. */
   async children(path: string): Promise<{ children: string[]; stat: Stat }> {
     return this.#read((session) => session.children(path));
+  }
+
+  /** Carries out all operations or none of them, see {@link Session.transaction}. */
+  async transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    return this.#write((session) => session.transaction(operations));
   }
 
   /** Makes later reads see everything that any client wrote before this call. */
@@ -257,37 +264,19 @@ export class ZkClient {
   async ensureContainers(path: string): Promise<void> {
     const { chroot, acl } = this.#options;
     const full = checkRequest(chroot, path);
-    if (acl && !(await this.#sessions.session()).aclOnCreate) {
-      return this.#containers.ensureContainers(path);
-    }
-    return this.#read((session) => ensureContainers(session, full, acl));
+    return this.#read((session) =>
+      acl && !session.aclOnCreate
+        ? this.#companion.run((client) => client.ensureContainers(path))
+        : ensureContainers(session, full, acl),
+    );
   }
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */
   #read<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
-    return this.#retry(operation, true);
+    return retryOperation(this.#sessions, this.#options.retry, operation, true);
   }
 
   #write<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
-    return this.#retry(operation, false);
-  }
-
-  async #retry<T>(
-    operation: (session: LiveSession) => Promise<T>,
-    repeatable: boolean,
-  ): Promise<T> {
-    const since = instant();
-    for (let attempt = 1; ; attempt++) {
-      const session = await this.#sessions.session();
-      try {
-        return await operation(session);
-      } catch (error) {
-        const failure = asConnectionError(error);
-        if (!failure || (failure.maybeApplied && !repeatable)) throw failure ?? error;
-        const delay = this.#options.retry(attempt, elapsed(since));
-        if (delay === undefined) throw failure;
-        await sleep(delay, { signals: [this.#sessions.stopping] });
-      }
-    }
+    return retryOperation(this.#sessions, this.#options.retry, operation, false);
   }
 }

@@ -21,6 +21,8 @@ export {
   type Stat,
   type StateChange,
   type TlsOptions,
+  type TransactionOperation,
+  type TransactionResults,
   type TransportName,
   WaitCancelledError,
   type Watch,

@@ -28,6 +28,13 @@ export interface Native {
   set_servers(servers: string): number;
   add_auth(scheme: string, credentials: string, done: Done): number;
   a_create(path: string, data: Buffer, flags: number, done: Done<[string]>): number;
+  a_create_ttl(
+    path: string,
+    data: Buffer,
+    flags: number,
+    ttl: number,
+    done: Done<[string]>,
+  ): number;
   a_delete_(path: string, version: number, done: Done): number;
   a_get(path: string, watch: boolean, done: Done<[NativeStat, Buffer | null]>): number;
   a_set(path: string, data: Buffer, version: number, done: Done<[NativeStat]>): number;

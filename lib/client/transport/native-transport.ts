@@ -97,13 +97,15 @@ class NativeTransport implements Transport {
     path: string,
     data: Buffer,
     flags: number,
+    ttl: number | undefined,
     _acl: undefined,
     reply: Reply<string>,
   ): boolean {
+    const done = (code: number, _: string, created: string) => later(() => reply(code, created));
     return this.#send(path.length + data.length, () =>
-      this.native.a_create(path, data, flags, (code, _, created) =>
-        later(() => reply(code, created)),
-      ),
+      ttl === undefined
+        ? this.native.a_create(path, data, flags, done)
+        : this.native.a_create_ttl(path, data, flags, ttl, done),
     );
   }
 

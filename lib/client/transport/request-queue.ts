@@ -11,6 +11,7 @@ export interface Frame {
 const CHANGES = new Set<number>([
   OpCode.create,
   OpCode.createContainer,
+  OpCode.createTTL,
   OpCode.delete,
   OpCode.setData,
   OpCode.setACL,
@@ -92,8 +93,21 @@ export class RequestQueue {
       groupAt = -1;
       later.clear();
     };
+    /** A transaction never joins a group, because it may fail. */
+    const takeTransaction = (request: WireRequest, paths: readonly string[]): boolean => {
+      const concerns = (others: Pick<Set<string>, 'has'>) => paths.some((path) => others.has(path));
+      if (concerns(leftPaths) || concerns(this.#byPath)) return false;
+      if (concerns(group.paths)) {
+        if (group.requests.length > 1) return false;
+        startAgain();
+      }
+      frames.push({ sent: request });
+      if (groupAt >= 0) for (const path of paths) later.add(path);
+      return true;
+    };
     const take = (request: WireRequest): boolean => {
       const { type, path } = request;
+      if (request.paths) return takeTransaction(request, request.paths);
       if (path === undefined) return frames.push({ sent: request }) > 0;
       const isChange = CHANGES.has(type);
       const parent = isChange ? parentOf(path) : path;
@@ -128,8 +142,8 @@ export class RequestQueue {
         left.push(...waiting.slice(index + 1));
         break;
       }
-      const { path } = request;
-      if (path !== undefined) leftPaths.add(path).add(parentOf(path));
+      const { path, paths = path === undefined ? [] : [path, parentOf(path)] } = request;
+      for (const each of paths) leftPaths.add(each);
     }
     this.#waiting = left;
     if (group.requests.length < 2) return;

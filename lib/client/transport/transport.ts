@@ -62,6 +62,23 @@ export type Reply<T> = (code: number, result: T) => void;
 
 export type WatchKind = 'data' | 'children';
 
+/** An operation of a `multi`. Paths have the chroot. */
+export type MultiOperation =
+  | {
+      readonly kind: 'create';
+      readonly path: string;
+      readonly data: Buffer;
+      readonly flags: number;
+      /** Milliseconds; only for a znode with a TTL. */
+      readonly ttl: number | undefined;
+    }
+  | { readonly kind: 'set'; readonly path: string; readonly data: Buffer; readonly version: number }
+  | { readonly kind: 'delete' | 'check'; readonly path: string; readonly version: number };
+
+/** The results of all operations of a `multi`, or the index and ZooKeeper's error code of the one that failed. */
+export type MultiOutcome =
+  { readonly results: readonly unknown[] } | { readonly failed: number; readonly code: number };
+
 /**
  * One connection with an attached session, until it breaks. It never reconnects: the next connection is
  * another object. The caller has validated all paths, data and versions.
@@ -80,11 +97,15 @@ export interface Transport {
   /** Whether close() never blocks the event loop. */
   readonly promptClose: boolean;
 
-  /** @param acl default: open; defined only if the transport has `aclOnCreate` */
+  /**
+   * @param ttl milliseconds; defined only with the flags of a znode with a TTL
+   * @param acl default: open; defined only if the transport has `aclOnCreate`
+   */
   create(
     path: string,
     data: Buffer,
     flags: number,
+    ttl: number | undefined,
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean;
@@ -95,6 +116,16 @@ export interface Transport {
   children(path: string, watch: boolean, reply: Reply<{ children: string[]; stat: Stat }>): boolean;
   sync(path: string, reply: Reply<void>): boolean;
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
+  /**
+   * Carries out all operations or none. A create results in its path, a set in a Stat. Absent if the transport cannot.
+   *
+   * @param acl of the znodes that it creates; default: open
+   */
+  multi?(
+    operations: readonly MultiOperation[],
+    acl: readonly Acl[] | undefined,
+    reply: Reply<MultiOutcome>,
+  ): boolean;
   /** Removes a watch on the server; absent if the transport cannot. */
   removeWatch?(path: string, kind: WatchKind, reply: Reply<void>): boolean;
 

@@ -15,7 +15,7 @@ import {
 } from '../../protocol/index.js';
 import type { NodeEvent } from './transport.js';
 import { type Frame, RequestQueue } from './request-queue.js';
-import { Group, readGroup, type WireRequest, writeGroup } from './wire-group.js';
+import { Group, readMulti, type WireRequest, writeMulti } from './wire-group.js';
 import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
 
 /** Bytes. ZooKeeper does not limit the list of a znode's children; this limit protects the memory from a broken peer. */
@@ -188,7 +188,7 @@ export class WireConnection {
     to.int(xid);
     if (sent instanceof Group) {
       to.int(OpCode.multi);
-      writeGroup(sent, to);
+      writeMulti(sent.requests, to);
     } else {
       to.int(sent.type);
       sent.write(to);
@@ -249,12 +249,12 @@ export class WireConnection {
   }
 
   #onGroupReply(group: Group, code: number, from: Reader): void {
-    const results = code === ErrorCode.ok ? readGroup(group, from) : undefined;
+    const outcome = code === ErrorCode.ok && readMulti(group.requests, from);
     this.#pending.shift();
     this.#queue.ended(group);
     if (!this.#queue.isEmpty) this.#flushSoon();
-    if (results) {
-      group.requests.forEach(({ reply }, i) => reply(ErrorCode.ok, results[i]));
+    if (outcome && 'results' in outcome) {
+      group.requests.forEach(({ reply }, i) => reply(ErrorCode.ok, outcome.results[i]));
     } else {
       if (code === ErrorCode.unimplemented) this.#queue.knowsMulti = false;
       this.#repeat(group);

@@ -7,7 +7,8 @@ import {
   type Reader,
   type Writer,
 } from '../../protocol/index.js';
-import type { Reply } from './transport.js';
+import type { MultiOutcome, Reply } from './transport.js';
+import { readStat } from './wire-replies.js';
 
 /*
  * Group commit: creates and deletes that wait to be sent travel in one `multi`, which is one transaction and one
@@ -40,10 +41,12 @@ export interface WireRequest {
   readonly write: (to: Writer) => void;
   /** Reads the body of a reply without an error; absent if its content is not needed. */
   readonly read: ((from: Reader) => unknown) | undefined;
-  /** The node that it reads, creates, changes or deletes; absent if it concerns none. */
+  /** The node that it reads, creates, changes or deletes; absent if it concerns none, or several. */
   readonly path?: string | undefined;
+  /** The nodes of the operations of a transaction, and their parents. */
+  readonly paths?: readonly string[] | undefined;
   /** The bytes of data of a create. */
-  readonly bytes?: number;
+  readonly bytes?: number | undefined;
 }
 
 /** Creates and deletes that travel in one `multi`. */
@@ -94,24 +97,36 @@ export class KnownDirectories {
   }
 }
 
-export function writeGroup({ requests }: Group, to: Writer): void {
-  for (const { type, write } of requests) {
+type Operation = Pick<WireRequest, 'type' | 'write' | 'read'>;
+
+/** Writes the body of a `multi`. */
+export function writeMulti(operations: readonly Operation[], to: Writer): void {
+  for (const { type, write } of operations) {
     MultiHeader.write({ type, done: false, err: -1 }, to);
     write(to);
   }
   MultiHeader.write({ type: -1, done: true, err: -1 }, to);
 }
 
-/** Returns the results of the requests; undefined if the group failed. */
-export function readGroup({ requests }: Group, from: Reader): unknown[] | undefined {
+/** Reads the reply to a `multi`. */
+export function readMulti(operations: readonly Operation[], from: Reader): MultiOutcome {
   const results: unknown[] = [];
-  for (const { type, read } of requests) {
+  for (const [index, { type, read }] of operations.entries()) {
     const header = MultiHeader.read(from);
-    if (header.type === ERROR_RESULT) return undefined;
-    if (header.type !== type) throw new ProtocolError(`a result of type ${header.type} in a multi`);
+    if (header.type === ERROR_RESULT) {
+      // The operations before the one that failed have the code 0: they were undone.
+      if (header.err !== ErrorCode.ok) return { failed: index, code: header.err };
+      from.int();
+      continue;
+    }
+    if (header.type !== type && header.type !== OpCode.create2) {
+      throw new ProtocolError(`a result of type ${header.type} in a multi`);
+    }
     results.push(read?.(from));
+    // The reply to the create of a container or of a znode with a TTL has a stat, but only in a multi.
+    if (header.type === OpCode.create2) readStat(from);
   }
-  return results;
+  return { results };
 }
 
 export function parentOf(path: string): string {

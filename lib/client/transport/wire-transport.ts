@@ -1,14 +1,5 @@
 import { connect as connectTcp } from 'node:net';
-import {
-  type Acl as AclRecord,
-  CreateFlag,
-  ErrorCode,
-  OpCode,
-  Permission,
-  type Reader,
-  WatcherType,
-  type Writer,
-} from '../../protocol/index.js';
+import { ErrorCode, OpCode, type Reader, WatcherType, type Writer } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { tlsAdvice } from './tls.js';
@@ -19,17 +10,25 @@ import {
   type ConnectRequest,
   type Credentials,
   type DownReason,
-  permissionBits,
+  type MultiOperation,
+  type MultiOutcome,
   type Reply,
   type Transport,
   unreachableError,
   type WatchKind,
 } from './transport.js';
 import { type ByteStream, WireConnection } from './wire-connection.js';
+import type { WireRequest } from './wire-group.js';
 import { type ConnectResponse, readStat } from './wire-replies.js';
+import {
+  createRequest,
+  multiRequest,
+  setRequest,
+  versionRequest,
+  writeAcl,
+} from './wire-requests.js';
 
 const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
-const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
 /** Opens a stream to a server. */
 export type Open = (address: Address) => ByteStream;
@@ -103,35 +102,23 @@ class WireTransport implements Transport {
     path: string,
     data: Buffer,
     flags: number,
+    ttl: number | undefined,
     acl: readonly Acl[] | undefined,
     reply: Reply<string>,
   ): boolean {
-    return this.#connection.request({
-      type: flags === CreateFlag.container ? OpCode.createContainer : OpCode.create,
-      reply: reply as Reply<unknown>,
-      write: (to) => {
-        to.text(path);
-        to.bytes(data);
-        to.vector(acl?.map(toRecord) ?? OPEN_ACL, writeAcl);
-        to.int(flags);
-      },
-      read: (from) => from.text(),
-      path,
-      bytes: data.length,
-    });
+    return this.#send(createRequest(path, data, flags, ttl, acl), reply);
   }
 
   delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#connection.request({
-      type: OpCode.delete,
-      reply: reply as Reply<unknown>,
-      write: (to) => {
-        to.text(path);
-        to.int(version);
-      },
-      read: undefined,
-      path,
-    });
+    return this.#send(versionRequest(OpCode.delete, path, version), reply);
+  }
+
+  multi(
+    operations: readonly MultiOperation[],
+    acl: readonly Acl[] | undefined,
+    reply: Reply<MultiOutcome>,
+  ): boolean {
+    return this.#send(multiRequest(operations, acl), reply);
   }
 
   get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
@@ -143,17 +130,7 @@ class WireTransport implements Transport {
   }
 
   set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    return this.#request(
-      OpCode.setData,
-      path,
-      reply,
-      (to) => {
-        to.text(path);
-        to.bytes(data);
-        to.int(version);
-      },
-      readStat,
-    );
+    return this.#send(setRequest(path, data, version), reply);
   }
 
   exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
@@ -178,7 +155,7 @@ class WireTransport implements Transport {
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
     return this.#request(OpCode.setACL, path, reply, (to) => {
       to.text(path);
-      to.vector(acl.map(toRecord), writeAcl);
+      writeAcl(acl, to);
       to.int(version);
     });
   }
@@ -209,7 +186,11 @@ class WireTransport implements Transport {
     write: (to: Writer) => void,
     read?: (from: Reader) => T,
   ): boolean {
-    return this.#connection.request({ type, path, reply: reply as Reply<unknown>, write, read });
+    return this.#send({ type, path, write, read }, reply);
+  }
+
+  #send<T>(request: Omit<WireRequest, 'reply'>, reply: Reply<T>): boolean {
+    return this.#connection.request({ ...request, reply: reply as Reply<unknown> });
   }
 
   #read<T>(
@@ -275,14 +256,4 @@ class WireTransport implements Transport {
     this.#phase = phase;
     this.request.signal.removeEventListener('abort', this.#onAbort);
   }
-}
-
-function toRecord({ scheme, id, permissions }: Acl): AclRecord {
-  return { perms: permissionBits(permissions), scheme, id };
-}
-
-function writeAcl({ perms, scheme, id }: AclRecord, to: Writer): void {
-  to.int(perms);
-  to.text(scheme);
-  to.text(id);
 }

@@ -13,6 +13,8 @@ export {
   SessionExpiredError,
   ShuttingDownError,
   type Stat,
+  type TransactionOperation,
+  type TransactionResults,
   WaitCancelledError,
   ZkClient,
   type ZkClientOptions,

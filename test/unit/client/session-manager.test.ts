@@ -54,8 +54,14 @@ class FakeTransport implements Transport {
     this.credentials = request.credentials ?? { id, password: 'secret' };
   }
 
-  create = (path: string, _data: Buffer, _flags: number, _acl: unknown, reply: Reply<string>) =>
-    this.#take('create', path, reply, path);
+  create = (
+    path: string,
+    _data: Buffer,
+    _flags: number,
+    _ttl: unknown,
+    _acl: unknown,
+    reply: Reply<string>,
+  ) => this.#take('create', path, reply, path);
   delete = (path: string, _version: number, reply: Reply<void>) =>
     this.#take('delete', path, reply, undefined);
   get = (path: string, _watch: boolean, reply: Reply<Content>) =>

@@ -251,7 +251,7 @@ describe('result codes', () => {
     [-114, 'INVALID_ACL', true],
     [-125, 'UNEXPECTED', true],
     [-8, 'UNEXPECTED', true],
-    [-6, 'UNEXPECTED', true],
+    [-6, 'UNIMPLEMENTED', true],
     [-112, 'SESSION_EXPIRED', false],
     [-115, 'NOT_AUTHORIZED', false],
     [-118, 'CONNECTION', false],

@@ -62,7 +62,7 @@ const outcome = <T>(send: (reply: Reply<T>) => boolean) =>
   });
 
 const create = (transport: Transport, path: string, data = EMPTY, flags: number = 0) =>
-  outcome<string>((reply) => transport.create(path, data, flags, undefined, reply));
+  outcome<string>((reply) => transport.create(path, data, flags, undefined, undefined, reply));
 
 const remove = (transport: Transport, path: string) =>
   outcome<void>((reply) => transport.delete(path, -1, reply));
@@ -208,7 +208,7 @@ describe('creates and deletes of one turn', () => {
     const { transport, stream } = await attach();
     const codes: number[] = [];
     const note = (code: number) => void codes.push(code);
-    for (const path of ['/1', '/2']) transport.create(path, EMPTY, 0, undefined, note);
+    for (const path of ['/1', '/2']) transport.create(path, EMPTY, 0, undefined, undefined, note);
     transport.exists('/1', false, note);
     await new Promise((resolve) => setImmediate(resolve));
     transport.delete('/a', -1, note);

@@ -79,7 +79,9 @@ describe('a reply', () => {
       result: { children: ['a', 'ü'], stat: read },
     });
     expect(
-      await settled((reply) => transport.create('/a', Buffer.alloc(0), 2, undefined, reply)),
+      await settled((reply) =>
+        transport.create('/a', Buffer.alloc(0), 2, undefined, undefined, reply),
+      ),
     ).toEqual({ code: 0, result: '/a0000000001' });
   });
 

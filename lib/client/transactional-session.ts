@@ -1,0 +1,114 @@
+import { BadOptionError } from './errors.js';
+import { ManagedSession, type SessionObserver } from './managed-session.js';
+import type { ConnectionPolicy } from './options.js';
+import { asConnectionError, CREATE_TTL, replyError } from './reply-errors.js';
+import type { Session } from './session.js';
+import {
+  checkTransaction,
+  type TransactionOperation,
+  type TransactionResults,
+} from './transaction.js';
+import type { MultiOutcome, Reply } from './transport/transport.js';
+import type { Acl } from './types.js';
+import type { WireCompanion } from './wire-companion.js';
+
+/** What the sessions of a client have in common. */
+export interface SessionSettings {
+  /** Empty, or an absolute path. */
+  readonly chroot: string;
+  readonly policy: ConnectionPolicy;
+  /** The ACL of the znodes that transactions create. Default: open. */
+  readonly acl?: readonly Acl[] | undefined;
+  /** Runs the transactions of a transport that cannot. */
+  readonly companion?: WireCompanion;
+}
+
+/** The transactions of a session. */
+export abstract class TransactionalSession extends ManagedSession {
+  constructor(
+    private readonly settings: SessionSettings,
+    observer: SessionObserver,
+  ) {
+    super(settings.chroot, settings.policy, observer);
+  }
+
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    return this.transact(operations, []);
+  }
+
+  /**
+   * As `transaction`, if some znodes exist. The NodeError of one that does not has a negative index.
+   *
+   * @param guards the paths of these znodes
+   */
+  async transact<const T extends readonly TransactionOperation[]>(
+    operations: T,
+    guards: readonly string[],
+  ): Promise<TransactionResults<T>> {
+    const { acl, companion } = this.settings;
+    const all = checkTransaction(operations, guards, this.settings);
+    if (companion && this.alive && this.transport && !this.transport.multi) {
+      return this.#transactBeside(companion, operations, guards);
+    }
+    const outcome: MultiOutcome = await this.request(
+      'transaction on',
+      all[0]!.path.slice(this.chroot.length) || '/',
+      'leader',
+      (transport, reply: Reply<MultiOutcome>) => transport.multi?.(all, acl, reply) ?? false,
+    );
+    if ('failed' in outcome) {
+      const { failed, code } = outcome;
+      const { path, ...operation } = all[failed]!;
+      const isTtl = operation.kind === 'create' && operation.ttl !== undefined;
+      throw replyError(
+        code,
+        isTtl ? CREATE_TTL : operation.kind,
+        path.slice(this.chroot.length) || '/',
+        failed - guards.length,
+      );
+    }
+    const results = outcome.results.map((result) =>
+      typeof result === 'string' ? result.slice(this.chroot.length) || '/' : result,
+    );
+    return results.slice(guards.length) as TransactionResults<T>;
+  }
+
+  /** Runs a transaction in the session of another client, and makes later reads of this session see its changes. */
+  async #transactBeside<const T extends readonly TransactionOperation[]>(
+    companion: WireCompanion,
+    operations: T,
+    guards: readonly string[],
+  ): Promise<TransactionResults<T>> {
+    for (const [index, operation] of operations.entries()) {
+      if (!('create' in operation && operation.mode?.startsWith('ephemeral'))) continue;
+      throw new BadOptionError(
+        `operations[${index}].mode`,
+        operation.mode,
+        "a mode that is not ephemeral: over the transport 'native' a transaction runs in another session, which would own the znode. Use transport: 'wire'",
+      );
+    }
+    try {
+      return await companion.run(async (client) => {
+        return guardedTransaction(await client.session(), guards, operations);
+      }, true);
+    } catch (error) {
+      throw asConnectionError(error) ?? error;
+    } finally {
+      // Without a connection there is no need: the next one begins with a sync.
+      await this.request('sync', '/', 'leader', (transport, reply: Reply<void>) =>
+        transport.sync(this.chroot || '/', reply),
+      ).catch(() => {});
+    }
+  }
+}
+
+/** Runs a transaction of a session if the znodes at the paths `guards` exist, see {@link TransactionalSession.transact}. */
+export function guardedTransaction<const T extends readonly TransactionOperation[]>(
+  session: Session,
+  guards: readonly string[],
+  operations: T,
+): Promise<TransactionResults<T>> {
+  return (session as unknown as TransactionalSession).transact(operations, guards);
+}

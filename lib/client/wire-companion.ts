@@ -1,0 +1,49 @@
+import type { Session } from './session.js';
+
+/** The part of a ZkClient that a companion uses. */
+export interface CompanionClient {
+  connect(): Promise<void>;
+  session(): Promise<Session>;
+  ensureContainers(path: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * A second client on the wire transport, for what the native transport cannot do: transactions, and containers that have
+ * an ACL from their creation. (The first client could set the ACL a round trip later, but other processes use a container
+ * as soon as it exists: they could not distinguish a znode that a stranger created in it meanwhile.)
+ *
+ * After a transaction the second client stays connected until the first one is closed, because more transactions are
+ * likely. Otherwise it is closed when no call is pending.
+ */
+export class WireCompanion {
+  #client: CompanionClient | undefined;
+  #users = 0;
+  #stays = false;
+
+  /** @param newClient returns a client that is not connected */
+  constructor(private readonly newClient: () => CompanionClient) {}
+
+  /**
+   * Calls `use` with the connected client.
+   *
+   * @param stay whether the client stays connected afterwards
+   */
+  async run<T>(use: (client: CompanionClient) => Promise<T>, stay = false): Promise<T> {
+    const client = (this.#client ??= this.newClient());
+    this.#stays ||= stay;
+    this.#users++;
+    try {
+      await client.connect();
+      return await use(client);
+    } finally {
+      if (--this.#users === 0 && !this.#stays) await this.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.close();
+  }
+}

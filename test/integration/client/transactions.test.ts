@@ -1,0 +1,233 @@
+import { describe, expect, test } from 'vitest';
+import {
+  BadOptionError,
+  ConnectionError,
+  NodeError,
+  NotAuthorizedError,
+  ShuttingDownError,
+  type TransactionOperation,
+  type ZkClient,
+} from '../../../lib/client/index.js';
+import { useClients } from '../../support/clients.js';
+import { useLinks } from '../../support/link.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const newLink = useLinks(zk);
+const connect = useClients(zk);
+const reason = (error: unknown) => error;
+
+async function parent(client: ZkClient, name: string): Promise<string> {
+  return client.create(zk.path(name));
+}
+
+describe('a transaction', () => {
+  test('carries out all operations, and resolves to a result for each', async () => {
+    const client = await connect();
+    const root = await parent(client, 'all');
+    await client.create(`${root}/old`, 'old');
+    const [created, sequential, container, set, deleted, checked] = await client.transaction([
+      { create: `${root}/new`, data: 'new' },
+      { create: `${root}/n-`, mode: 'persistent-sequential' },
+      { create: `${root}/c`, mode: 'container' },
+      { set: `${root}/new`, data: Uint8Array.of(1, 2), version: 0 },
+      { delete: `${root}/old`, version: 0 },
+      { check: root },
+    ]);
+    expect(created).toBe(`${root}/new`);
+    expect(sequential).toBe(`${root}/n-0000000002`);
+    expect(container).toBe(`${root}/c`);
+    expect(set.version).toBe(1);
+    expect([deleted, checked]).toEqual([undefined, undefined]);
+    // The session that reads has seen it, although the native transport uses another one for it.
+    expect((await client.get(`${root}/new`)).data).toEqual(Buffer.from([1, 2]));
+    expect((await client.children(root)).children.toSorted()).toEqual(['c', 'n-0000000002', 'new']);
+  });
+
+  test('of a session is the same', async () => {
+    const session = await (await connect()).session();
+    const root = await session.create(zk.path('session'));
+    const operations: TransactionOperation[] = [{ create: `${root}/a` }, { check: `${root}/a` }];
+    expect(await session.transaction(operations)).toEqual([`${root}/a`, undefined]);
+  });
+
+  test.each<[string, (root: string) => TransactionOperation, object]>([
+    ['create', (root) => ({ create: root }), { code: 'NODE_EXISTS', serverCode: -110 }],
+    ['create in nothing', (root) => ({ create: `${root}/x/y` }), { code: 'NO_NODE' }],
+    ['set', (root) => ({ set: root, data: '', version: 7 }), { code: 'BAD_VERSION' }],
+    ['delete', (root) => ({ delete: `${root}/none` }), { code: 'NO_NODE' }],
+    ['check', (root) => ({ check: root, version: 3 }), { code: 'BAD_VERSION' }],
+  ])('changes nothing if its %s fails, and names that operation', async (_, failing, expected) => {
+    const client = await connect();
+    const root = await parent(client, 'none');
+    const operation = failing(root);
+    const error = await client
+      .transaction([{ create: `${root}/a` }, operation, { create: `${root}/b` }])
+      .catch(reason);
+    expect(error).toBeInstanceOf(NodeError);
+    const [kind, path] = Object.entries(operation)[0]!;
+    expect(error).toMatchObject({ ...expected, index: 1, path });
+    expect((error as Error).message).toMatch(`${kind} ${path}: `);
+    expect((await client.children(root)).children).toEqual([]);
+  });
+
+  test('is refused by an ACL, with the index of the operation', async () => {
+    const client = await connect();
+    const root = await parent(client, 'denied');
+    await client.setAcl(root, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    const error = await client
+      .transaction([{ check: root }, { create: `${root}/a` }])
+      .catch(reason);
+    expect(error).toBeInstanceOf(NotAuthorizedError);
+    expect(error).toMatchObject({ index: 1, message: expect.stringContaining(`${root}/a`) });
+  });
+
+  test('has the chroot before its paths, but not in results and errors', async () => {
+    const plain = await connect();
+    const root = await parent(plain, 'chroot');
+    const client = await connect({ connectString: zk.connectString + root });
+    expect(await client.transaction([{ create: '/a' }, { check: '/' }])).toEqual(['/a', undefined]);
+    expect((await plain.children(root)).children).toEqual(['a']);
+    const error = await client.transaction([{ create: '/a' }]).catch(reason);
+    expect(error).toMatchObject({ path: '/a', code: 'NODE_EXISTS' });
+  });
+
+  test('creates znodes with the ACL of the client', async () => {
+    const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
+    const auth = [{ scheme: 'digest' as const, user: 'u', password: 'p' }];
+    const client = await connect({ acl, auth });
+    const path = zk.path('acl');
+    await client.transaction([{ create: path, data: 'secret' }]);
+    expect((await client.get(path)).data.toString()).toBe('secret');
+    await expect((await connect()).get(path)).rejects.toBeInstanceOf(NotAuthorizedError);
+  });
+
+  test('creates ephemeral znodes of its session, or refuses them', async () => {
+    const client = await connect();
+    const path = zk.path('ephemeral');
+    const operations = [{ create: path, mode: 'ephemeral' }] as const;
+    if (client.transport === 'wire') {
+      await client.transaction(operations);
+      expect((await client.exists(path))?.ephemeralOwner).toBe(client.sessionId);
+    } else {
+      const error = await client.transaction(operations).catch(reason);
+      expect(error).toBeInstanceOf(BadOptionError);
+      expect(error).toMatchObject({ option: 'operations[0].mode' });
+    }
+  });
+
+  test('may have large data, but not more than a request', async () => {
+    const client = await connect();
+    const root = await parent(client, 'large');
+    const data = Buffer.alloc(500_000, 1);
+    await client.transaction([
+      { create: `${root}/a`, data },
+      { create: `${root}/b`, data },
+    ]);
+    const tooLarge = client.transaction([
+      { set: `${root}/a`, data },
+      { set: `${root}/b`, data },
+      { create: `${root}/c`, data: Buffer.alloc(50_000) },
+    ]);
+    await expect(tooLarge).rejects.toMatchObject({ option: 'operations', code: 'BAD_OPTION' });
+  });
+
+  test('of very many operations is applied', async () => {
+    const client = await connect();
+    const root = await parent(client, 'many');
+    const operations = Array.from({ length: 5000 }, (_, i) => ({ create: `${root}/${i}` }));
+    expect(await client.transaction(operations)).toHaveLength(5000);
+    expect((await client.exists(root))?.numChildren).toBe(5000);
+  });
+
+  const bad: [string, unknown, string][] = [
+    ['no array', { create: '/a' }, 'operations'],
+    ['no operations', [], 'operations'],
+    ['null', [null], 'operations[0]'],
+    ['no kind', [{ check: '/' }, { path: '/a' }], 'operations[1]'],
+    ['two kinds', [{ create: '/a', delete: '/b' }], 'operations[0]'],
+    ['a relative path', [{ check: 'a' }], 'operations[0].check'],
+    ['an option of another kind', [{ create: '/a', version: 1 }], 'version'],
+    ['a wrong mode', [{ create: '/a', mode: 'lasting' }], 'operations[0].mode'],
+    ['a wrong version', [{ check: '/a', version: -2 }], 'operations[0].version'],
+    ['wrong data', [{ create: '/a', data: 1 }], 'operations[0].data'],
+    ['a set without data', [{ set: '/a' }], 'operations[0].data'],
+  ];
+  test.each(bad)('is refused with %s', async (_, operations, option) => {
+    const client = await connect();
+    const error = await client.transaction(operations as []).catch(reason);
+    expect(error).toBeInstanceOf(BadOptionError);
+    expect(error).toMatchObject({ option });
+  });
+});
+
+describe('transactions and other requests of one turn', () => {
+  test('about the same znodes are carried out in the order of the calls', async () => {
+    const client = await connect({ transport: 'wire' });
+    const root = await parent(client, 'order');
+    // The creates wait for the group commit, and the listing for the transaction.
+    await client.create(`${root}/known`);
+    const results = await Promise.all([
+      client.create(`${root}/1`),
+      client.create(`${root}/2`),
+      client.transaction([{ set: `${root}/1`, data: 'x', version: 0 }, { create: `${root}/3` }]),
+      client.delete(`${root}/3`),
+      client.delete(`${root}/2`),
+      client.children(root),
+      client.transaction([{ check: `${root}/1`, version: 1 }, { create: `${root}/2` }]),
+      client.get(`${root}/1`),
+    ]);
+    expect(results[5].children.toSorted()).toEqual(['1', 'known']);
+    expect(results[7].data.toString()).toBe('x');
+    expect((await client.children(root)).children.toSorted()).toEqual(['1', '2', 'known']);
+  });
+
+  test('of which one fails fail alone', async () => {
+    const client = await connect({ transport: 'wire' });
+    const root = await parent(client, 'alone');
+    const results = await Promise.allSettled([
+      client.create(`${root}/1`),
+      client.transaction([{ check: `${root}/none` }]),
+      client.create(`${root}/2`),
+      client.delete(`${root}/none`),
+      client.transaction([{ create: `${root}/3` }]),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+    ]);
+  });
+});
+
+describe('a connection that breaks', () => {
+  test('rejects a transaction, which may have been applied', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    const root = await parent(client, 'lost');
+    // Connects the second client of the native transport.
+    await client.transaction([{ check: root }]);
+    await link.deafen();
+    const pending = client.transaction([{ create: `${root}/a` }]).catch(reason);
+    const other = await connect();
+    await expect.poll(() => other.exists(`${root}/a`)).toBeDefined();
+    await link.cut();
+    const error = await pending;
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect(error).toMatchObject({ maybeApplied: true });
+    await expect.poll(() => client.connected).toBe(true);
+    await client.transaction([{ delete: `${root}/a` }]);
+  });
+});
+
+test('closing the client ends the sessions of its transactions', async () => {
+  const client = await connect();
+  const root = await parent(client, 'closed');
+  await client.transaction([{ check: root }]);
+  const pending = client.transaction([{ create: `${root}/a` }]).catch(reason);
+  await client.close();
+  await pending;
+  await expect(client.transaction([{ check: root }])).rejects.toBeInstanceOf(ShuttingDownError);
+});
