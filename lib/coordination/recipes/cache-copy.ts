@@ -11,7 +11,7 @@ export interface CachedNode {
   readonly path: string;
   /** Shared by all readers of the cache: do not change its bytes. */
   readonly data: Buffer;
-  /** The stat at the last read of the data. `cversion`, `pzxid` and `numChildren` may be out of date. */
+  /** As of the first read after the last change of the data. Later changes of the children or the ACL do not show in it. */
   readonly stat: Stat;
 }
 
@@ -59,6 +59,7 @@ export class CacheCopy {
     const { path, stat } = node;
     if (this.nodes.get(path)?.stat.czxid !== stat.czxid) this.delete(path);
     const old = this.nodes.get(path);
+    if (old?.stat.mzxid === stat.mzxid) return false;
     this.nodes.set(path, node);
     if (!old) {
       const { parent, name } = split(path);
@@ -66,7 +67,7 @@ export class CacheCopy {
       if (siblings) siblings.add(name);
       else this.names.set(parent, new Set([name]));
       this.changes.emit({ type: 'created', path, node });
-    } else if (old.stat.mzxid !== stat.mzxid) {
+    } else {
       this.changes.emit({ type: 'changed', path, node, old });
     }
     return !old;
