@@ -138,6 +138,6 @@ export class LeaderSelector extends Candidate {
 }
 
 /** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */
-function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
+export function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
   return aborted && (error === reason || (error instanceof Error && error.cause === reason));
 }

@@ -28,3 +28,7 @@ export {
   DistributedAtomicLong,
   type DistributedAtomicLongOptions,
 } from './distributed-atomic-long.js';
+export { MemberIdTakenError } from './member-node.js';
+export { type Partition, PartitionReleasedError } from './partition.js';
+export { PartitionCountError, Partitioner, type PartitionHandler } from './partitioner.js';
+export type { PartitionerOptions } from './partitioner-options.js';

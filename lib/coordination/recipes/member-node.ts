@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto';
+import {
+  BadOptionError,
+  ConnectionError,
+  CoordinationError,
+  NodeError,
+  type Session,
+  type Watch,
+  type ZkClient,
+} from '../../client/index.js';
+import { abortable } from '../../client/sleep.js';
+import { checkPath } from '../../client/validation.js';
+import { THIS_PROCESS } from '../../recipes/candidate-options.js';
+import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
+
+/**
+ * Another session has a member of this id in the group. The member waits until that znode is deleted, and joins then.
+ * Cause: two processes have the same id, or a process was restarted and the session of its predecessor has not expired
+ * yet.
+ * Remedy: give each process an id of its own. After a restart, none: the znode of the predecessor is deleted when its
+ * session expires.
+ *
+ * @publicApi
+ */
+export class MemberIdTakenError extends CoordinationError {
+  readonly code = 'MEMBER_ID_TAKEN';
+}
+
+/** Bytes. The list of members contains each id. */
+const MAX_ID_BYTES = 255;
+
+/** Returns an id that no other member has: the host name, the process id and a random number. */
+export function uniqueMemberId(): string {
+  return `${THIS_PROCESS}:${randomBytes(4).toString('hex')}`;
+}
+
+/** Checks the id of a member, which is the name of its znode. */
+export function checkMemberId(id: unknown): string {
+  const usable = typeof id === 'string' && id !== '' && !id.includes('/');
+  if (!usable || Buffer.byteLength(id) > MAX_ID_BYTES) {
+    const expected = `a non-empty string of at most ${MAX_ID_BYTES} bytes without a slash`;
+    throw new BadOptionError('id', id, expected);
+  }
+  checkPath(`/${id}`, 'id');
+  return id;
+}
+
+/** The ephemeral znode of a member, in one session after the other. */
+export class MemberNode {
+  /** The session in which the znode was created last. */
+  private owner: Session | undefined;
+
+  constructor(
+    private readonly client: ZkClient,
+    readonly path: string,
+    private readonly onTaken: (error: MemberIdTakenError) => void,
+  ) {}
+
+  /**
+   * Creates the znode, and its parent. Resolves when it exists and belongs to `session`. While another session owns a
+   * znode of this name, waits until that one is deleted, because the owner may be alive.
+   *
+   * @throws the reason of `signal`; SessionExpiredError; what the server refuses
+   */
+  async create(session: Session, data: Uint8Array, signal: AbortSignal): Promise<void> {
+    const { path, client } = this;
+    const former = this.owner?.id;
+    this.owner = undefined;
+    let maybeCreated = false;
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        try {
+          maybeCreated = true;
+          await session.create(path, data, { mode: 'ephemeral' });
+          break;
+        } catch (error) {
+          // If the create was applied, its repetition finds the znode of this session.
+          if (error instanceof ConnectionError) {
+            await assertSameSession(client, session, signal);
+            continue;
+          }
+          maybeCreated = false;
+          if (isCode(error, 'NO_NODE')) {
+            await abortable(client.ensureContainers(path.slice(0, path.lastIndexOf('/'))), signal);
+          } else if (!isCode(error, 'NODE_EXISTS')) {
+            throw error;
+          } else if (await this.isOwn(session, former, signal)) {
+            break;
+          }
+        }
+      }
+      this.owner = session;
+    } catch (error) {
+      if (maybeCreated) void session.guaranteedDelete(path);
+      throw error;
+    }
+  }
+
+  /** Deletes the znode, if this object has created it. */
+  async delete(): Promise<void> {
+    await this.owner?.guaranteedDelete(this.path);
+    this.owner = undefined;
+  }
+
+  /** Resolves to true if the znode belongs to `session`, and otherwise to false when it may be gone. */
+  private async isOwn(
+    session: Session,
+    former: string | undefined,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { path, client } = this;
+    let watch: Watch | undefined;
+    try {
+      // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
+      const get = () => session.get(path, { watch: true });
+      const read = await retryRead(client, session, get, signal);
+      ({ watch } = read);
+      const owner = read.stat.ephemeralOwner;
+      if (owner === session.id) return true;
+      if (owner !== former) {
+        const message = `${path} belongs to session 0x${owner}: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
+        this.onTaken(new MemberIdTakenError(message));
+      }
+      await abortable(watch.fired, signal);
+    } catch (error) {
+      if (!isCode(error, 'NO_NODE')) throw error;
+    } finally {
+      watch?.remove();
+    }
+    return false;
+  }
+}
+
+export function isCode(error: unknown, code: NodeError['code']): boolean {
+  return error instanceof NodeError && error.code === code;
+}

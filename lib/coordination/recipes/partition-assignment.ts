@@ -1,0 +1,93 @@
+import { isRecord } from '../../client/validation.js';
+import { RecipeConflictError } from '../../recipes/errors.js';
+
+/** Which member each partition is assigned to. */
+export interface Assignment {
+  /** The ids of the members, sorted. */
+  readonly members: readonly string[];
+  /** For each partition, the position of its member in `members`. */
+  readonly owners: readonly number[];
+}
+
+/** Returns the partitions that are assigned to a member. */
+export function partitionsOf({ members, owners }: Assignment, member: string): number[] {
+  const position = members.indexOf(member);
+  return owners.flatMap((owner, partition) => (owner === position ? [partition] : []));
+}
+
+/**
+ * Assigns each partition to a member, so that the members have the same number of partitions or one more. Changes the
+ * owner of as few partitions as possible: each member keeps what it has, up to its share. The members that have most get
+ * the larger shares.
+ *
+ * @param members sorted, at least one
+ * @param previous the assignment so far, if it has the same number of partitions
+ */
+export function rebalance(
+  partitions: number,
+  members: readonly string[],
+  previous: Assignment | undefined,
+): Assignment {
+  const kept = members.map((member) => (previous ? partitionsOf(previous, member) : []));
+  const byCount = members.map((_, position) => position);
+  byCount.sort((a, b) => kept[b]!.length - kept[a]!.length || a - b);
+  const larger = partitions % members.length;
+  const share = (rank: number) => Math.floor(partitions / members.length) + (rank < larger ? 1 : 0);
+
+  const owners = Array.from<number | undefined>({ length: partitions });
+  byCount.forEach((position, rank) => {
+    for (const partition of kept[position]!.slice(0, share(rank))) owners[partition] = position;
+  });
+  const missing = byCount.flatMap((position, rank) =>
+    Array.from({ length: Math.max(0, share(rank) - kept[position]!.length) }, () => position),
+  );
+  return { members, owners: owners.map((owner) => owner ?? missing.shift()!) };
+}
+
+/** Whether an assignment is one of this number of partitions to these members. */
+export function isOf(
+  assignment: Assignment | undefined,
+  members: readonly string[],
+  partitions: number,
+): boolean {
+  return (
+    assignment?.owners.length === partitions && assignment.members.join('/') === members.join('/')
+  );
+}
+
+export function encodeAssignment(assignment: Assignment): string {
+  return JSON.stringify(assignment);
+}
+
+/**
+ * Returns the assignment in the data of the znode `path`; undefined if the znode is empty.
+ *
+ * @throws RecipeConflictError if it is something else
+ */
+export function decodeAssignment(path: string, data: Buffer): Assignment | undefined {
+  if (data.length === 0) return undefined;
+  const value = parse(data.toString());
+  if (isAssignment(value)) return value;
+  throw new RecipeConflictError(
+    `the data of znode ${path} is not an assignment of partitions: ${data.length} bytes; use another path`,
+  );
+}
+
+function isAssignment(value: unknown): value is Assignment {
+  if (!isRecord(value) || !Array.isArray(value.members) || !Array.isArray(value.owners)) {
+    return false;
+  }
+  const { members, owners } = value;
+  return (
+    members.every((member) => typeof member === 'string') &&
+    owners.every((owner) => Number.isInteger(owner) && owner >= 0 && owner < members.length)
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,78 @@
+import { setMaxListeners } from 'node:events';
+import { CoordinationError } from '../../client/index.js';
+import type { Lease } from '../../recipes/lease.js';
+
+/**
+ * The reason of the signal of a partition that its owner releases: the partition was assigned to another member, or the
+ * owner leaves the group.
+ * Cause: a member joined or left, so that the partition was assigned to another one, or this member was closed.
+ * Remedy: stop the work on the partition. The next owner begins when the handler has settled.
+ *
+ * @publicApi
+ */
+export class PartitionReleasedError extends CoordinationError {
+  readonly code = 'PARTITION_RELEASED';
+}
+
+/**
+ * A partition that this process owns. No other process owns it at the same time.
+ *
+ * @publicApi
+ */
+export interface Partition {
+  /** From 0 to the number of partitions minus 1. */
+  readonly index: number;
+  /**
+   * A number that rises from one owner of this partition to the next, over processes, sessions and restarts. Pass it to
+   * the stores that the work on this partition writes to, and let them refuse a lower number than they have seen.
+   */
+  readonly fencingToken: bigint;
+  /**
+   * Aborts when the partition is assigned to another member or this member is closed, with a
+   * {@link PartitionReleasedError}, and when the lock of the partition is lost, with a {@link LeaseLostError}. After a
+   * pause of the process it behaves as {@link Lease.signal}.
+   */
+  readonly signal: AbortSignal;
+  /** True until the signal aborts. Reads the clock of the session. */
+  readonly owned: boolean;
+}
+
+/** A partition whose lock this process holds. */
+export class OwnedPartition implements Partition {
+  private readonly ending = new AbortController();
+
+  constructor(
+    readonly index: number,
+    private readonly lease: Lease,
+  ) {
+    // All work on a partition may add listeners.
+    setMaxListeners(0, this.ending.signal);
+    const { signal } = lease;
+    if (signal.aborted) this.end(signal.reason as Error);
+    signal.addEventListener('abort', () => this.end(signal.reason as Error), { once: true });
+  }
+
+  get fencingToken(): bigint {
+    return this.lease.fencingToken;
+  }
+
+  get signal(): AbortSignal {
+    // Reads the clock, as the signal of a lease does, so a loss aborts the signal here.
+    void this.lease.held;
+    return this.ending.signal;
+  }
+
+  get owned(): boolean {
+    return this.lease.held && !this.ending.signal.aborted;
+  }
+
+  toJSON(): object {
+    const { index, owned, fencingToken } = this;
+    return { index, owned, fencingToken: String(fencingToken) };
+  }
+
+  /** Aborts the signal. The lock is held until the handler has settled. */
+  end(reason: Error): void {
+    this.ending.abort(reason);
+  }
+}

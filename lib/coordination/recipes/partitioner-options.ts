@@ -1,0 +1,64 @@
+import { BadOptionError } from '../../client/index.js';
+import { checkFunction, checkMilliseconds, checkOptions } from '../../client/validation.js';
+import { checkMemberId, uniqueMemberId } from './member-node.js';
+
+/**
+ * The options of a {@link Partitioner}.
+ *
+ * @publicApi
+ */
+export interface PartitionerOptions {
+  /** The number of partitions, from 1 to 10,000. The same in all processes. */
+  partitions: number;
+  /**
+   * The name of this member: a part of a path, unique among the members, at most 255 bytes. Default: the host name, the
+   * process id and a random number.
+   */
+  id?: string | undefined;
+  /**
+   * Milliseconds between a change of the members and the next assignment. Several changes within it cause one
+   * assignment, and the partitions of a member that leaves and joins again within it, with the same id, do not move. The
+   * partitions of a member that is gone have no owner meanwhile. Default 1000.
+   */
+  rebalanceDelay?: number | undefined;
+  /**
+   * Milliseconds that a handler may take after the signal of its partition has aborted. A longer one is reported, and
+   * `close()` does not wait for it any more. It keeps the lock of the partition until it settles or the session ends, so
+   * that no other process works on the partition beside it. Default 30,000.
+   */
+  stopTimeout?: number | undefined;
+  /**
+   * Called with each error of a handler, and with each error that keeps this member from the group or a partition, which
+   * it tries again every second. Default: a process warning.
+   */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+export const PARTITIONER_OPTIONS = [
+  'partitions',
+  'id',
+  'rebalanceDelay',
+  'stopTimeout',
+  'onError',
+] as const satisfies (keyof PartitionerOptions)[];
+
+const MAX_PARTITIONS = 10_000;
+
+/** Returns the options with their defaults. */
+export function checkPartitioner(options: PartitionerOptions) {
+  checkOptions(options, PARTITIONER_OPTIONS);
+  const { partitions, id = uniqueMemberId(), rebalanceDelay = 1000, onError } = options;
+  const { stopTimeout = 30_000 } = options;
+  if (!(Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS)) {
+    const expected = `a whole number from 1 to ${MAX_PARTITIONS}`;
+    throw new BadOptionError('partitions', partitions, expected);
+  }
+  if (onError !== undefined) checkFunction(onError, 'onError');
+  return {
+    partitions,
+    id: checkMemberId(id),
+    rebalanceDelay: checkMilliseconds(rebalanceDelay, 'rebalanceDelay', 0),
+    stopTimeout: checkMilliseconds(stopTimeout, 'stopTimeout', 0),
+    onError,
+  };
+}

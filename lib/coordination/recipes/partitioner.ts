@@ -1,0 +1,267 @@
+import { performance } from 'node:perf_hooks';
+import { CoordinationError, type Session, type ZkClient } from '../../client/index.js';
+import { Listeners } from '../../client/listeners.js';
+import { MAX_TIMER, sleep } from '../../client/sleep.js';
+import { checkBelowRoot, checkFunction } from '../../client/validation.js';
+import { IllegalStateError } from '../../recipes/errors.js';
+import { Mutex } from '../../recipes/mutex.js';
+import { MemberNode } from './member-node.js';
+import { isOf, partitionsOf, rebalance } from './partition-assignment.js';
+import { type GroupView, PartitionGroup } from './partition-group.js';
+import type { Partition } from './partition.js';
+import { PartitionRunner } from './partition-runner.js';
+import { checkPartitioner, type PartitionerOptions } from './partitioner-options.js';
+import { mayContinue, SessionLoop } from './session-loop.js';
+
+/*
+ * Partitioner (kazoo's SetPartitioner has the same purpose; Curator has no counterpart):
+ *
+ *   1. Each member has an ephemeral znode `<path>/members/<id>`, and watches the children and the data of the parent.
+ *   2. The data of the parent is the assignment: which member each partition is assigned to. When the members are not
+ *      those of the assignment for `rebalanceDelay`, the first of them computes the next assignment from the last one,
+ *      and writes it with the version that it read. A member that fails or is slow delays the next assignment; it cannot
+ *      make two owners.
+ *   3. Each member acquires a mutex at `<path>/partitions/<index>` for each partition that is assigned to it, and calls
+ *      the handler while it holds the mutex.
+ *   4. When a partition is assigned to another member, its owner aborts the signal, and releases the mutex when the
+ *      handler has settled. The next owner waits in the queue of the mutex.
+ *
+ * The parents are containers, and all other znodes are ephemeral: nothing is left after the last member.
+ */
+
+/**
+ * A process has another number of partitions than the members that are alive. It does not join while they are.
+ * Cause: the option `partitions` differs between two versions of an application that run at the same time.
+ * Remedy: stop all processes before you change the number, or use another name.
+ *
+ * @publicApi
+ */
+export class PartitionCountError extends CoordinationError {
+  readonly code = 'PARTITION_COUNT';
+}
+
+/**
+ * The work on one partition. It is called when this process owns the partition, and must end when the signal aborts: the
+ * next owner waits for that. If it returns earlier, the process keeps the partition and does not call it again. If it
+ * fails, the error is reported, and it is called again after a pause of 1 second, which doubles up to 30 seconds.
+ *
+ * @publicApi
+ */
+export type PartitionHandler = (partition: Partition) => unknown;
+
+const NO_DATA = Buffer.alloc(0);
+
+/**
+ * A member of a group that spreads a number of partitions over its members. Each partition has one owner at a time: the
+ * next owner begins when the handler of the last one has settled, or its session has ended. The members have the same
+ * number of partitions, or one more, and as few partitions as possible move when a member joins or leaves.
+ *
+ * @publicApi
+ */
+export class Partitioner {
+  /** The number of partitions. */
+  readonly partitions: number;
+  /** The name of this member. */
+  readonly id: string;
+  private readonly group: PartitionGroup;
+  private readonly node: MemberNode;
+  private readonly rebalanceDelay: number;
+  private readonly stopTimeout: number;
+  private readonly loop: SessionLoop;
+  private readonly runners = new Map<number, PartitionRunner>();
+  private readonly changes = new Listeners<readonly Partition[]>();
+  private assigned: ReadonlySet<number> = new Set();
+  private unsubscribe: (() => void) | undefined;
+  private closed: Promise<void> | undefined;
+
+  /** @throws BadOptionError */
+  constructor(
+    readonly client: ZkClient,
+    /** The parent of the znodes of the group. */
+    readonly path: string,
+    private readonly handler: PartitionHandler,
+    options: PartitionerOptions,
+  ) {
+    checkBelowRoot(path);
+    checkFunction(handler, 'handler');
+    const checked = checkPartitioner(options);
+    this.partitions = checked.partitions;
+    this.id = checked.id;
+    this.rebalanceDelay = checked.rebalanceDelay;
+    this.stopTimeout = checked.stopTimeout;
+    const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
+    this.loop = new SessionLoop(client, attempt, checked.onError);
+    const onTaken = (error: Error) => this.loop.reportOnce(error);
+    this.group = new PartitionGroup(client, `${path}/members`);
+    this.node = new MemberNode(client, `${path}/members/${this.id}`, onTaken);
+  }
+
+  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
+  get state(): 'latent' | 'started' | 'closed' {
+    return this.closed ? 'closed' : this.loop.state;
+  }
+
+  /**
+   * Joins the group in the background.
+   *
+   * @throws IllegalStateError if it was started or closed before
+   */
+  start(): void {
+    if (this.state !== 'latent') {
+      throw new IllegalStateError(`the partitioner at ${this.path} was ${this.state} already`);
+    }
+    this.loop.start();
+  }
+
+  /** Returns the partitions that this process owns at this moment, by their indexes. Reads the clock of the session. */
+  owned(): readonly Partition[] {
+    return [...this.runners.values()]
+      .flatMap(({ partition }) => (partition?.owned ? [partition] : []))
+      .sort((a, b) => a.index - b.index);
+  }
+
+  /**
+   * Adds a listener. It is called with the partitions that this process owns, whenever they have changed. Returns a
+   * function that removes it.
+   */
+  onChange(listener: (owned: readonly Partition[]) => void): () => void {
+    return this.changes.add(listener);
+  }
+
+  /**
+   * Reads the members, sorted, and the partitions that are assigned to each of them. A member that has just joined has
+   * none yet.
+   *
+   * @throws RecipeConflictError if the znode has other data; errors as the operations of {@link ZkClient}
+   */
+  async assignment(): Promise<ReadonlyMap<string, readonly number[]>> {
+    const { assignment, members } = await this.group.read();
+    return new Map(
+      members.map((member) => [member, assignment ? partitionsOf(assignment, member) : []]),
+    );
+  }
+
+  /**
+   * Leaves the group and aborts the signals of its partitions. Resolves when all handlers have settled and the locks are
+   * released, or after `stopTimeout`. A handler must not wait for it. Idempotent.
+   */
+  close(): Promise<void> {
+    this.closed ??= this.leave();
+    return this.closed;
+  }
+
+  private async leave(): Promise<void> {
+    await this.loop.close(new IllegalStateError(`the partitioner at ${this.path} was closed`));
+    await this.leaveGroup('is released, because its member leaves');
+    const released = Promise.all([...this.runners.values()].map(({ done }) => done));
+    const until = (wake: () => void) => {
+      void released.then(wake);
+      return () => {};
+    };
+    await sleep(this.stopTimeout, { until, ref: true });
+  }
+
+  private async leaveGroup(why: string): Promise<void> {
+    this.unsubscribe?.();
+    this.assign([], why);
+    await this.node.delete();
+  }
+
+  private async participate(session: Session, signal: AbortSignal): Promise<never> {
+    this.unsubscribe?.();
+    this.unsubscribe = session.onLost(() => this.assign([], 'is lost with the session'));
+    try {
+      this.checkCount(await this.group.read());
+      await this.node.create(session, NO_DATA, signal);
+      for (let changedAt: number | undefined; ;) {
+        const view = await this.group.watch(session, signal);
+        try {
+          changedAt = await this.follow(view, session, changedAt, signal);
+        } finally {
+          view.remove();
+        }
+      }
+    } catch (error) {
+      if (!mayContinue(session, error)) await this.leaveGroup('is released after an error');
+      throw error;
+    }
+  }
+
+  /**
+   * Works on the partitions that are assigned to this member. Resolves when the members or the assignment may have
+   * changed.
+   *
+   * @param changedAt when the members were first not those of the assignment; undefined if they were the same
+   * @returns the next `changedAt`
+   */
+  private async follow(
+    { assignment, members, version, changed }: GroupView,
+    session: Session,
+    changedAt: number | undefined,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    if (!members.includes(this.id)) {
+      await this.node.create(session, NO_DATA, signal);
+      return changedAt;
+    }
+    this.checkCount({ assignment, members });
+    this.assign(
+      assignment ? partitionsOf(assignment, this.id) : [],
+      'is assigned to another member',
+    );
+    this.loop.succeeded();
+    const isCurrent = isOf(assignment, members, this.partitions);
+    const since = isCurrent ? undefined : (changedAt ?? performance.now());
+    const isWriter = since !== undefined && members[0] === this.id;
+    const delay = isWriter ? since + this.rebalanceDelay - performance.now() : MAX_TIMER;
+    if (delay > 0) {
+      await sleep(delay, { signals: [signal], until: changed });
+      return since;
+    }
+    const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
+    const next = rebalance(this.partitions, members, previous);
+    await this.group.write(session, next, version, signal);
+    return undefined;
+  }
+
+  /** @throws PartitionCountError if another member that is alive has another number of partitions */
+  private checkCount({ assignment, members }: Pick<GroupView, 'assignment' | 'members'>): void {
+    const count = assignment?.owners.length ?? this.partitions;
+    const other = members.find((id) => id !== this.id && assignment?.members.includes(id));
+    if (count === this.partitions || !other) return;
+    throw new PartitionCountError(
+      `the group at ${this.path} has ${count} partitions, for example in member ${JSON.stringify(other)}, and this process has ${this.partitions}: stop all processes before you change the number, or use another name`,
+    );
+  }
+
+  /** Starts and stops the work on partitions. */
+  private assign(indexes: readonly number[], why: string): void {
+    this.assigned = new Set(indexes);
+    for (const [index, runner] of this.runners) {
+      if (!this.assigned.has(index)) runner.stop(why);
+    }
+    for (const index of indexes) this.run(index);
+  }
+
+  /** Works on a partition. If the last work on it in this process has not ended, it begins afterwards. */
+  private run(index: number): void {
+    if (!this.assigned.has(index) || this.runners.has(index)) return;
+    const path = `${this.path}/partitions/${index}`;
+    const { client, handler, stopTimeout, id: name } = this;
+    const runner = new PartitionRunner({
+      index,
+      mutex: new Mutex(client, path, { key: `partition ${index} of ${this.path}` }),
+      name,
+      stopTimeout,
+      handler,
+      onChange: () => this.changes.emit(this.owned()),
+      onError: (error) => this.loop.report(error),
+      onLockError: (error) => this.loop.reportOnce(error),
+    });
+    this.runners.set(index, runner);
+    void runner.done.then(() => {
+      this.runners.delete(index);
+      this.run(index);
+    });
+  }
+}

@@ -1,0 +1,97 @@
+import {
+  ConnectionError,
+  type Session,
+  SessionExpiredError,
+  ShuttingDownError,
+  type ZkClient,
+} from '../../client/index.js';
+import { sleep } from '../../client/sleep.js';
+import { runDetached } from '../../recipes/internals/call-chain.js';
+
+/** Milliseconds between a failure and the next attempt. A change of the connection state ends the pause. */
+const RETRY_AFTER = 1000;
+
+/** The work of a {@link SessionLoop} in one session. Returns only by an error, such as the reason of `signal`. */
+type Attempt = (session: Session, signal: AbortSignal) => Promise<never>;
+
+/**
+ * Repeats an attempt in one session after the other until it is closed. The base of the recipes that survive the loss of
+ * a session. Errors are reported, and tried again after a pause.
+ */
+export class SessionLoop {
+  private readonly closing = new AbortController();
+  private running: Promise<void> | undefined;
+  /** The message of the last error that was reported. */
+  private reported: string | undefined;
+
+  constructor(
+    private readonly client: ZkClient,
+    private readonly attempt: Attempt,
+    private readonly onError: ((error: unknown) => void) | undefined,
+  ) {}
+
+  get state(): 'latent' | 'started' | 'closed' {
+    if (this.closing.signal.aborted) return 'closed';
+    return this.running ? 'started' : 'latent';
+  }
+
+  start(): void {
+    // The loop outlives the caller and must not count as a holder of the caller's locks.
+    this.running = runDetached(() => this.run());
+  }
+
+  /** Aborts the attempt, and resolves when it has settled. */
+  async close(reason: Error): Promise<void> {
+    this.closing.abort(reason);
+    await this.running;
+  }
+
+  /** An attempt has succeeded: the next error is reported, even if it is the last one again. */
+  succeeded(): void {
+    this.reported = undefined;
+  }
+
+  /** Reports an error of the attempts, but not the same one again until an attempt has succeeded. */
+  reportOnce(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    if (message !== this.reported) this.report(error);
+    this.reported = message;
+  }
+
+  report(error: unknown): void {
+    try {
+      if (this.onError) this.onError(error);
+      else warn(error);
+    } catch (failure) {
+      warn(failure);
+    }
+  }
+
+  private async run(): Promise<void> {
+    const { signal } = this.closing;
+    while (!signal.aborted) {
+      try {
+        await this.attempt(await this.client.session({ signal }), signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof ShuttingDownError) return this.closing.abort(error);
+        // The end of a session is no failure. The loop continues in the next session.
+        if (error instanceof SessionExpiredError) continue;
+        this.reportOnce(error);
+        const until = (wake: () => void) => this.client.onState(wake);
+        const pause = sleep(RETRY_AFTER, { signals: [signal], until });
+        // It rejects only by the signal, which the loop checks.
+        await pause.catch(() => {});
+      }
+    }
+  }
+}
+
+/** Whether a failed attempt leaves the znodes of `session` in place, because the next one may continue with them. */
+export function mayContinue(session: Session, error: unknown): boolean {
+  return session.alive && error instanceof ConnectionError;
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error));
+}

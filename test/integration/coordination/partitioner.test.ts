@@ -1,0 +1,317 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  MemberIdTakenError,
+  type Partition,
+  PartitionCountError,
+  Partitioner,
+  type PartitionerOptions,
+  PartitionReleasedError,
+} from 'nestjs-zookeeper/coordination/recipes';
+import {
+  currentLease,
+  IllegalStateError,
+  LeaseLostError,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
+import { aborted, expire, useClients } from '../../support/clients.js';
+import { PartitionLedger, PartitionWorker } from '../../support/partition-worker.js';
+import { nodesUnder, observed, untilNodes, untilNothingLeft } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+
+const open: Partitioner[] = [];
+afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
+
+function opened(partitioner: Partitioner): Partitioner {
+  open.push(partitioner);
+  return partitioner;
+}
+
+/** A group of workers, each with a client of its own. */
+function group(name: string, options: Partial<PartitionerOptions> = {}) {
+  const path = server.path(name);
+  const ledger = new PartitionLedger();
+  const join = async (id: string, more: Partial<PartitionerOptions> = {}) => {
+    const client = await connect();
+    const worker = new PartitionWorker(client, path, ledger, { id, ...options, ...more });
+    opened(worker.partitioner);
+    return Object.assign(worker, { client });
+  };
+  return {
+    path,
+    ledger,
+    join,
+    /** Resolves when the workers own these numbers of partitions. */
+    untilOwned: async (workers: readonly PartitionWorker[], ...counts: number[]) => {
+      const owned = () => ledger.counts(workers).sort();
+      await expect.poll(owned, { interval: 5, timeout: 20_000 }).toEqual(counts.sort());
+    },
+  };
+}
+
+/** A partitioner of one partition with this handler. */
+function single(
+  client: ZkClient,
+  path: string,
+  handler: (partition: Partition) => unknown,
+  options: Partial<PartitionerOptions> = {},
+): Partitioner {
+  const all = { partitions: 1, rebalanceDelay: 0, ...options };
+  const partitioner = opened(new Partitioner(client, path, handler, all));
+  partitioner.start();
+  return partitioner;
+}
+
+const untilAborted = ({ signal }: Partition) => aborted(signal);
+
+describe('Partitioner', () => {
+  it('spreads the partitions over the members, one more at most, and never gives one to two', async () => {
+    const { path, ledger, join, untilOwned } = group('spread');
+    const a = await join('a');
+    await untilOwned([a], 8);
+    const b = await join('b');
+    await untilOwned([a, b], 4, 4);
+    const c = await join('c');
+    await untilOwned([a, b, c], 3, 3, 2);
+    expect(await a.partitioner.assignment()).toEqual(
+      new Map(
+        [a, b, c].map(({ partitioner }) => [
+          partitioner.id,
+          partitioner.owned().map(({ index }) => index),
+        ]),
+      ),
+    );
+    await b.partitioner.close();
+    await untilOwned([a, c], 4, 4);
+    await a.partitioner.close();
+    await untilOwned([c], 8);
+    await c.partitioner.close();
+    expect(ledger).toMatchObject({ doubleOwners: 0, lowTokens: 0 });
+    expect([...a.errors, ...b.errors, ...c.errors]).toEqual([]);
+    const locks = Array.from({ length: 8 }, (_, index) => `${path}/partitions/${index}`);
+    await untilNothingLeft(server, c.client, `${path}/members`, ...locks);
+  });
+
+  it('moves only the partitions that a new member gets, and those of a member that leaves', async () => {
+    const { ledger, join, untilOwned } = group('moves');
+    const a = await join('a');
+    const b = await join('b');
+    await untilOwned([a, b], 4, 4);
+    const begun = () => a.begun.length + b.begun.length;
+    const before = begun();
+    const c = await join('c');
+    await untilOwned([a, b, c], 3, 3, 2);
+    expect(begun()).toBe(before);
+    expect(c.begun).toHaveLength(2);
+    await c.partitioner.close();
+    await untilOwned([a, b], 4, 4);
+    expect(begun()).toBe(before + 2);
+    expect(ledger.doubleOwners).toBe(0);
+  });
+
+  it('makes one assignment for the changes within the delay, and moves nothing for a member that returns', async () => {
+    const { path, join, untilOwned } = group('delay', { rebalanceDelay: 1500 });
+    const [a, b] = await Promise.all([join('a'), join('b')]);
+    await untilOwned([a, b], 4, 4);
+    const { stat: before } = await a.client.get(`${path}/members`);
+    expect(before.version).toBe(1);
+    const begun = a.begun.length;
+    const [moved] = b.partitioner.owned();
+    await b.partitioner.close();
+    const again = await join('b');
+    await untilOwned([a, again], 4, 4);
+    expect(again.partitioner.owned().map(({ index }) => index)).toContain(moved!.index);
+    expect(a.begun).toHaveLength(begun);
+    const { stat: after } = await a.client.get(`${path}/members`);
+    expect(after.version).toBe(1);
+  });
+
+  it('gives a partition away only when its handler has settled', async () => {
+    const path = server.path('slow');
+    let release = () => {};
+    const reasons: unknown[] = [];
+    const slow = single(await connect(), path, async ({ signal }) => {
+      reasons.push(await aborted(signal));
+      await new Promise<void>((resolve) => (release = resolve));
+    });
+    await expect.poll(() => slow.owned()).toHaveLength(1);
+    const [old] = slow.owned();
+    const next = single(await connect(), path, untilAborted);
+    const closed = observed(slow.close());
+    await untilNodes(next.client, `${path}/partitions/0`, 2);
+    expect(reasons).toEqual([expect.any(PartitionReleasedError)]);
+    expect(old).toMatchObject({ owned: false });
+    expect(next.owned()).toEqual([]);
+    expect(closed.settled).toBe(false);
+    release();
+    await expect.poll(() => next.owned()).toHaveLength(1);
+    expect(next.owned()[0]!.fencingToken).toBeGreaterThan(old!.fencingToken);
+    await closed.promise;
+  });
+
+  it('reports a handler that does not stop, and keeps its partition locked', async () => {
+    const path = server.path('stuck');
+    const errors: unknown[] = [];
+    let release = () => {};
+    const stuck = single(
+      await connect(),
+      path,
+      () => new Promise<void>((resolve) => (release = resolve)),
+      { stopTimeout: 50, onError: (error) => errors.push(error) },
+    );
+    await expect.poll(() => stuck.owned()).toHaveLength(1);
+    const next = single(await connect(), path, untilAborted);
+    await stuck.close();
+    await expect
+      .poll(() => errors)
+      .toEqual([expect.objectContaining({ message: expect.stringContaining('within 50 ms') })]);
+    await untilNodes(next.client, `${path}/partitions/0`, 2);
+    expect(next.owned()).toEqual([]);
+    release();
+    await expect.poll(() => next.owned()).toHaveLength(1);
+  });
+
+  it('loses its partitions with the session, and joins again in the next one', async () => {
+    const { ledger, join, untilOwned } = group('expired');
+    const a = await join('a');
+    const b = await join('b');
+    await untilOwned([a, b], 4, 4);
+    const [lost] = a.partitioner.owned();
+    await expire(a.client, server);
+    const reason = await aborted(lost!.signal);
+    expect([LeaseLostError, PartitionReleasedError]).toContain((reason as Error).constructor);
+    await untilOwned([a, b], 4, 4);
+    await expect.poll(() => a.partitioner.owned().length + b.partitioner.owned().length).toBe(8);
+    expect(ledger).toMatchObject({ doubleOwners: 0, lowTokens: 0 });
+    expect([...a.errors, ...b.errors]).toEqual([]);
+  });
+
+  it('acquires a partition again whose znode was deleted', async () => {
+    const path = server.path('deleted');
+    const client = await connect();
+    const tokens: bigint[] = [];
+    const only = single(client, path, async (partition) => {
+      tokens.push(partition.fencingToken);
+      await untilAborted(partition);
+    });
+    await expect.poll(() => only.owned()).toHaveLength(1);
+    // That on the group, and that on the lock, which is set 50 ms after the grant.
+    await expect.poll(() => server.watchCount(), { timeout: 3000 }).toBe(2);
+    const [node] = await nodesUnder(client, `${path}/partitions/0`);
+    await client.delete(`${path}/partitions/0/${node}`);
+    await expect.poll(() => tokens).toHaveLength(2);
+    expect(tokens[1]).toBeGreaterThan(tokens[0]!);
+  });
+
+  it('joins again after its member znode was deleted', async () => {
+    const { path, join, untilOwned } = group('member-deleted');
+    const a = await join('a');
+    const b = await join('b');
+    await untilOwned([a, b], 4, 4);
+    await b.client.delete(`${path}/members/a`);
+    await expect.poll(() => nodesUnder(b.client, `${path}/members`)).toEqual(['a', 'b']);
+    await untilOwned([a, b], 4, 4);
+  });
+
+  it('waits while another process has its id, and reports it', async () => {
+    const { path, join, untilOwned } = group('taken');
+    const a = await join('same');
+    await untilOwned([a], 8);
+    const b = await join('same');
+    await expect.poll(() => b.errors).toEqual([expect.any(MemberIdTakenError)]);
+    await b.partitioner.close();
+    expect(await nodesUnder(a.client, `${path}/members`)).toEqual(['same']);
+    const c = await join('same');
+    await expect.poll(() => c.errors).toHaveLength(1);
+    await a.partitioner.close();
+    await untilOwned([c], 8);
+  });
+
+  it('does not join members with another number of partitions, until they are gone', async () => {
+    const { join, untilOwned, ledger } = group('count');
+    const a = await join('z');
+    await untilOwned([a], 8);
+    const b = await join('b', { partitions: 4 });
+    await expect.poll(() => b.errors).toEqual([expect.any(PartitionCountError)]);
+    expect(ledger.counts([a, b])).toEqual([8, 0]);
+    await a.partitioner.close();
+    await untilOwned([b], 4);
+  });
+
+  it('calls a handler again that has failed, and not one that has returned', async () => {
+    const path = server.path('failed');
+    const errors: unknown[] = [];
+    const calls: number[] = [];
+    const only = single(
+      await connect(),
+      path,
+      ({ index }) => {
+        if (calls.push(index) === 1) throw new Error('no database');
+      },
+      { onError: (error) => errors.push(error) },
+    );
+    await expect.poll(() => calls, { timeout: 5000 }).toEqual([0, 0]);
+    expect(errors).toEqual([new Error('no database')]);
+    expect(only.owned()).toHaveLength(1);
+  });
+
+  it('runs its handler as the holder of the lock, outside of the call chain that started it', async () => {
+    const path = server.path('chain');
+    const key = new Promise((resolve) => {
+      void connect().then((client) => single(client, path, () => resolve(currentLease()?.key)));
+    });
+    expect(await key).toBe(`partition 0 of ${path}`);
+  });
+
+  it('calls its listeners with the partitions that it owns', async () => {
+    const path = server.path('listeners');
+    const counts: number[] = [];
+    const only = opened(
+      new Partitioner(await connect(), path, untilAborted, { partitions: 2, rebalanceDelay: 0 }),
+    );
+    only.onChange((owned) => counts.push(owned.length));
+    only.start();
+    await expect.poll(() => counts).toEqual([1, 2]);
+    await only.close();
+    expect(counts).toEqual([1, 2, 1, 0]);
+  });
+
+  it('watches one znode of the group, and each lock', async () => {
+    const { join, untilOwned } = group('watches');
+    const a = await join('a');
+    const b = await join('b');
+    await untilOwned([a, b], 4, 4);
+    await expect.poll(() => server.watchCount(), { timeout: 3000 }).toBe(2 + 8);
+  });
+
+  it('refuses wrong options, and a second start', async () => {
+    const client = await connect();
+    const make = (options: object) => () =>
+      new Partitioner(client, '/p', () => {}, options as PartitionerOptions);
+    for (const options of [
+      {},
+      { partitions: 0 },
+      { partitions: 1.5 },
+      { partitions: 10_001 },
+      { partitions: 1, id: 'a/b' },
+      { partitions: 1, id: '' },
+      { partitions: 1, id: '..' },
+      { partitions: 1, id: 'x'.repeat(256) },
+      { partitions: 1, rebalanceDelay: -1 },
+      { partitions: 1, stopTimeout: NaN },
+      { partitions: 1, onError: 'no' },
+      { partition: 1 },
+    ]) {
+      expect(make(options)).toThrow(BadOptionError);
+    }
+    const only = single(client, server.path('twice'), untilAborted);
+    expect(() => only.start()).toThrow(IllegalStateError);
+    await only.close();
+    await only.close();
+    expect(only.state).toBe('closed');
+    expect(() => only.start()).toThrow(IllegalStateError);
+  });
+});
