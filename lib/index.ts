@@ -14,6 +14,7 @@ export {
   NodeError,
   type NodeErrorCode,
   NotAuthorizedError,
+  type PersistentWatch,
   type RetryFunction,
   type RetryPolicy,
   type Session,
@@ -28,6 +29,7 @@ export {
   WaitCancelledError,
   type Watch,
   type WatchEvent,
+  type WatchNotification,
   ZkClient,
   type ZkClientOptions,
 } from './client/index.js';

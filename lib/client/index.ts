@@ -18,5 +18,15 @@ export type { Session } from './session.js';
 export type { TransactionOperation, TransactionResults } from './transaction.js';
 export type { TransportName } from './transport/choose-transport.js';
 export type { TlsOptions } from './transport/tls.js';
-export type { Acl, Auth, ConnectionState, CreateMode, Stat, Watch, WatchEvent } from './types.js';
+export type {
+  Acl,
+  Auth,
+  ConnectionState,
+  CreateMode,
+  PersistentWatch,
+  Stat,
+  Watch,
+  WatchEvent,
+  WatchNotification,
+} from './types.js';
 export { type ConnectionMessage, type DeleteRefusedMessage, ZkClient } from './zk-client.js';

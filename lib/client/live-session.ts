@@ -2,15 +2,17 @@ import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
 import { BadOptionError, type CoordinationError } from './errors.js';
 import { rejectSoon } from './pending-requests.js';
-import { CREATE_TTL, replyError } from './reply-errors.js';
+import { ADD_WATCH, CREATE_TTL, replyError } from './reply-errors.js';
 import type { Session } from './session.js';
 import { TransactionalSession } from './transactional-session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
-import type { Acl, CreateMode, Stat, Watch } from './types.js';
+import type { Acl, CreateMode, PersistentWatch, Stat, Watch, WatchNotification } from './types.js';
 import {
   checkAcl,
+  checkBoolean,
   checkCreateOptions,
   checkData,
+  checkFunction,
   checkMode,
   checkOptions,
   checkRequest,
@@ -30,6 +32,8 @@ const EPHEMERAL_SEQUENTIAL = checkMode('ephemeral-sequential');
 
 /** The operations of a session. They check the arguments, add and remove the chroot, and register watches. */
 export class LiveSession extends TransactionalSession implements Session {
+  #lacksAddWatch = false;
+
   async create(
     path: string,
     data?: string | Uint8Array,
@@ -149,6 +153,39 @@ export class LiveSession extends TransactionalSession implements Session {
     );
   }
 
+  async addWatch(
+    path: string,
+    listener: (notification: WatchNotification) => void,
+    options: { recursive?: boolean } = {},
+  ): Promise<PersistentWatch> {
+    const { recursive = false } = checkOptions(options, ['recursive']);
+    checkBoolean(recursive, 'recursive');
+    checkFunction(listener, 'listener');
+    const full = checkRequest(this.chroot, path);
+    // A server that does not know the request ends the connection after its reply, so it is asked once.
+    this.#lacksAddWatch ||= this.transport !== undefined && !this.transport.addWatch;
+    if (this.#lacksAddWatch) throw replyError(ErrorCode.unimplemented, ADD_WATCH, path);
+    const { add, end } = this.watches.requestLasting(full, recursive);
+    try {
+      return await this.request(
+        ADD_WATCH,
+        path,
+        'any server',
+        (transport, reply: Reply<void>) =>
+          transport.addWatch!(full, recursive, (code) => {
+            this.#lacksAddWatch = code === ErrorCode.unimplemented;
+            reply(code);
+          }),
+        () =>
+          add(({ event, path: changed }) =>
+            listener({ event, path: changed.slice(this.chroot.length) || '/' }),
+          ),
+      );
+    } finally {
+      end();
+    }
+  }
+
   guaranteedDelete(path: string): Promise<void> {
     let full: string;
     try {
@@ -212,12 +249,13 @@ export class LiveSession extends TransactionalSession implements Session {
     if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
     const full = checkRequest(this.chroot, path);
     const answered = watch && this.watches.addRequest(kind, full);
+    const covered = watch && this.watches.covers(kind, full);
     const result = this.request(
       operation,
       path,
       'any server',
-      (transport, reply: Reply<T>) => send(transport, full, watch, reply),
-      (read) => convert(read, watch ? this.watches.add(kind, full) : undefined),
+      (transport, reply: Reply<T>) => send(transport, full, watch && !covered, reply),
+      (read) => convert(read, watch ? this.watches.add(kind, full, covered) : undefined),
     );
     return answered ? result.finally(answered) : result;
   }

@@ -1,6 +1,6 @@
 import type { CoordinationError, SessionExpiredError, ShuttingDownError } from './errors.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
-import type { Acl, CreateMode, Stat, Watch } from './types.js';
+import type { Acl, CreateMode, PersistentWatch, Stat, Watch, WatchNotification } from './types.js';
 
 /**
  * A ZooKeeper session. Its id never changes; when it is over, the client starts another session. Each
@@ -79,6 +79,27 @@ export interface Session {
   ): Promise<{ children: string[]; stat: Stat; watch: Watch }>;
   /** Reads the names of the children, in no order, and the stat of the znode. */
   children(path: string, options?: { watch?: false }): Promise<{ children: string[]; stat: Stat }>;
+  /**
+   * Adds a watch that is not removed when it fires: for all changes of a znode and of its list of children, or with
+   * `recursive` for the creation, change and deletion of the znode and of all znodes below it. The znode need not exist.
+   *
+   * The listener is called with each event, possibly before the promise resolves. The event `session` means that events
+   * may have been missed, because the client reconnected or the session ended. It is the last one: add the watch again,
+   * and read again.
+   *
+   * Rejects with a NodeError of the code UNIMPLEMENTED over the native transport, and if the server is older than
+   * ZooKeeper 3.6, which also breaks the connection. Use one-time watches then. All persistent watches of a session on one
+   * path must have the same `recursive` (BadOptionError).
+   *
+   * Counterpart of `addWatch` in ZooKeeper's client.
+   *
+   * @param options `recursive`: default false
+   */
+  addWatch(
+    path: string,
+    listener: (notification: WatchNotification) => void,
+    options?: { recursive?: boolean | undefined },
+  ): Promise<PersistentWatch>;
   /** Makes later reads see everything that any client wrote before this call. */
   sync(path: string): Promise<void>;
   /**

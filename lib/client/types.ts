@@ -88,6 +88,27 @@ export interface Watch {
 }
 
 /**
+ * An event of a persistent watch.
+ *
+ * @publicApi
+ */
+export interface WatchNotification {
+  readonly event: WatchEvent;
+  /** The znode that it is about; with the event `session`, the path of the watch. */
+  readonly path: string;
+}
+
+/**
+ * A persistent watch; see {@link Session.addWatch}.
+ *
+ * @publicApi
+ */
+export interface PersistentWatch {
+  /** Removes the watch, also on the server. Its listener is not called any more. Idempotent. */
+  remove(): void;
+}
+
+/**
  * The state of a client's connection.
  *
  * - CONNECTING: there was no connection yet;

@@ -1,5 +1,7 @@
+import { BadOptionError } from './errors.js';
+import { Listeners } from './listeners.js';
 import type { NodeEvent, WatchKind } from './transport/transport.js';
-import type { Watch, WatchEvent } from './types.js';
+import type { PersistentWatch, Watch, WatchEvent, WatchNotification } from './types.js';
 
 type Fire = (event: WatchEvent) => void;
 
@@ -11,12 +13,27 @@ const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
   deleted: ['data', 'children'],
 };
 
+/** A persistent watch of the server. */
+interface Lasting {
+  readonly recursive: boolean;
+  /** The PersistentWatch objects that it notifies. */
+  readonly listeners: Set<Listeners<WatchNotification>>;
+  /** The number of pending requests that set it. */
+  requests: number;
+  /** Whether the server has set it. */
+  isSet: boolean;
+}
+
 /**
  * The watches of one session. The server has at most one watch per path and kind, and fires it once; the
  * registry has all Watch objects that wait for it.
+ *
+ * A server before 3.9 replaces a persistent watch by a one-time watch of the same path, and removes both together. So a
+ * one-time watch that a persistent one covers is not set on the server, and a persistent watch stays there until no
+ * one-time watch of its path needs it.
  */
 export class WatchRegistry {
-  /** The number of pending requests that set a watch, by kind and path. */
+  /** The number of pending requests that set a one-time watch, by kind and path. */
   readonly #requests = new Map<string, number>();
 
   /** Watches without a Watch object that stay on the server because a pending request is setting them again. */
@@ -27,8 +44,10 @@ export class WatchRegistry {
     children: new Map(),
   };
 
+  readonly #lasting = new Map<string, Lasting>();
+
   /** @param onUnused called when the last Watch of a path and kind was removed: the server may remove its watch */
-  constructor(private readonly onUnused: (kind: WatchKind, path: string) => void) {}
+  constructor(private readonly onUnused: (kind: WatchKind | 'any', path: string) => void) {}
 
   /** Registers a pending request that sets a watch. Returns a function to call when it has got its reply or failed. */
   addRequest(kind: WatchKind, path: string): () => void {
@@ -39,12 +58,27 @@ export class WatchRegistry {
       if (left > 0) return void this.#requests.set(id, left);
       this.#requests.delete(id);
       if (this.#deferredRemovals.delete(id) && !this.#watches[kind].has(path))
-        this.onUnused(kind, path);
+        this.#removeUnused(kind, path);
+      else this.#removeLasting(path);
     };
   }
 
-  /** Adds a Watch. To be called with the reply of the request: an event before it belongs to an older watch. */
-  add(kind: WatchKind, path: string): Watch {
+  /** Whether a persistent watch, set or being set, gets the events of one-time watches. */
+  covers(kind: WatchKind, path: string): boolean {
+    const lasting = this.#lasting.get(path);
+    return lasting !== undefined && (kind === 'data' || !lasting.recursive);
+  }
+
+  /**
+   * Adds a Watch. To be called with the reply of the request: an event before it belongs to an older watch.
+   *
+   * @param covered whether the request set no watch, because a persistent one covered it
+   */
+  add(kind: WatchKind, path: string, covered = false): Watch {
+    // The request for the persistent watch has failed since. The caller reads again.
+    if (covered && !this.covers(kind, path)) {
+      return { fired: Promise.resolve('session'), remove: () => {} };
+    }
     const byPath = this.#watches[kind];
     let fire!: Fire;
     const fired = new Promise<WatchEvent>((resolve) => (fire = resolve));
@@ -57,10 +91,51 @@ export class WatchRegistry {
         const waiting = byPath.get(path);
         if (!waiting?.delete(fire) || waiting.size > 0) return;
         byPath.delete(path);
-        // Removing it from the server now would also remove the watch that a pending request sets.
-        const id = `${kind}:${path}`;
-        if (this.#requests.has(id)) this.#deferredRemovals.add(id);
-        else this.onUnused(kind, path);
+        this.#removeUnused(kind, path);
+      },
+    };
+  }
+
+  /**
+   * Registers a request that sets a persistent watch. Returns a function to call with the reply, which adds the
+   * PersistentWatch, and one to call afterwards or when the request has failed.
+   *
+   * @throws BadOptionError if the path has a persistent watch of the other mode
+   */
+  requestLasting(
+    path: string,
+    recursive: boolean,
+  ): {
+    add(listener: (notification: WatchNotification) => void): PersistentWatch;
+    end(): void;
+  } {
+    const lasting = this.#lasting.get(path) ?? {
+      recursive,
+      listeners: new Set(),
+      requests: 0,
+      isSet: false,
+    };
+    if (lasting.recursive !== recursive) {
+      const expected = `${lasting.recursive}, as in the other persistent watch of this session on ${path}`;
+      throw new BadOptionError('recursive', recursive, expected);
+    }
+    this.#lasting.set(path, lasting);
+    lasting.requests++;
+    return {
+      add: (listener) => {
+        lasting.isSet = true;
+        const listeners = new Listeners<WatchNotification>();
+        listeners.add(listener);
+        lasting.listeners.add(listeners);
+        return {
+          remove: () => {
+            if (lasting.listeners.delete(listeners)) this.#removeLasting(path);
+          },
+        };
+      },
+      end: () => {
+        lasting.requests--;
+        this.#removeLasting(path);
       },
     };
   }
@@ -71,6 +146,17 @@ export class WatchRegistry {
       this.#watches[kind].delete(path);
       for (const fire of waiting ?? []) fire(event);
     }
+    if (this.#lasting.size === 0) return;
+    const own = this.#lasting.get(path);
+    if (own && !(own.recursive && event === 'child')) notify(own, event, path);
+    if (event !== 'child') {
+      for (let above = path; above !== '/';) {
+        above = above.slice(0, above.lastIndexOf('/')) || '/';
+        const lasting = this.#lasting.get(above);
+        if (lasting?.recursive) notify(lasting, event, path);
+      }
+    }
+    this.#removeLasting(path);
   }
 
   /** Fires all watches with `session`, because the server has lost them, and perhaps events before. */
@@ -80,9 +166,39 @@ export class WatchRegistry {
       byPath.clear();
       for (const waiting of all) for (const fire of waiting) fire('session');
     }
+    const lasting = [...this.#lasting];
+    this.#lasting.clear();
+    for (const [path, each] of lasting) {
+      notify(each, 'session', path);
+      each.listeners.clear();
+    }
   }
 
   get size(): number {
-    return this.#watches.data.size + this.#watches.children.size;
+    return this.#watches.data.size + this.#watches.children.size + this.#lasting.size;
   }
+
+  #removeUnused(kind: WatchKind, path: string): void {
+    if (this.#lasting.has(path)) return this.#removeLasting(path);
+    // Removing it from the server now would also remove the watch that a pending request sets.
+    const id = `${kind}:${path}`;
+    if (this.#requests.has(id)) this.#deferredRemovals.add(id);
+    else this.onUnused(kind, path);
+  }
+
+  /** Removes a persistent watch that no PersistentWatch, no one-time watch and no pending request needs. */
+  #removeLasting(path: string): void {
+    const lasting = this.#lasting.get(path);
+    if (!lasting || lasting.listeners.size > 0 || lasting.requests > 0) return;
+    for (const kind of ['data', 'children'] as const) {
+      if (this.#watches[kind].has(path) || this.#requests.has(`${kind}:${path}`)) return;
+    }
+    this.#lasting.delete(path);
+    if (lasting.isSet) this.onUnused('any', path);
+  }
+}
+
+function notify({ listeners }: Lasting, event: WatchEvent, path: string): void {
+  // A listener may remove others, which must not be called any more.
+  for (const each of [...listeners]) if (listeners.has(each)) each.emit({ event, path });
 }

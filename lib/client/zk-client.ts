@@ -26,7 +26,15 @@ import {
   type TransportName,
 } from './transport/choose-transport.js';
 import type { Connect } from './transport/transport.js';
-import type { Acl, ConnectionState, CreateMode, Stat, Watch } from './types.js';
+import type {
+  Acl,
+  ConnectionState,
+  CreateMode,
+  PersistentWatch,
+  Stat,
+  Watch,
+  WatchNotification,
+} from './types.js';
 import { checkOptions, checkRequest, checkSignal } from './validation.js';
 import { WireCompanion } from './wire-companion.js';
 
@@ -254,6 +262,15 @@ export class ZkClient {
   /** Like `children`, and watches for the next creation or deletion of a child, or the deletion of the znode. */
   async watchChildren(path: string): Promise<{ children: string[]; stat: Stat; watch: Watch }> {
     return this.#read((session) => session.children(path, { watch: true }));
+  }
+
+  /** Adds a persistent watch in the current session, see {@link Session.addWatch}. */
+  async addWatch(
+    path: string,
+    listener: (notification: WatchNotification) => void,
+    options?: { recursive?: boolean | undefined },
+  ): Promise<PersistentWatch> {
+    return this.#read((session) => session.addWatch(path, listener, options));
   }
 
   /**

@@ -13,6 +13,7 @@ export {
   NodeError,
   type NodeErrorCode,
   NotAuthorizedError,
+  type PersistentWatch,
   type RetryFunction,
   type RetryPolicy,
   type Session,
@@ -27,6 +28,7 @@ export {
   WaitCancelledError,
   type Watch,
   type WatchEvent,
+  type WatchNotification,
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';

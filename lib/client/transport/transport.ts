@@ -126,8 +126,10 @@ export interface Transport {
     acl: readonly Acl[] | undefined,
     reply: Reply<MultiOutcome>,
   ): boolean;
-  /** Removes a watch on the server; absent if the transport cannot. */
-  removeWatch?(path: string, kind: WatchKind, reply: Reply<void>): boolean;
+  /** Sets a persistent watch; absent if the transport cannot. */
+  addWatch?(path: string, recursive: boolean, reply: Reply<void>): boolean;
+  /** Removes watches on the server; absent if the transport cannot. */
+  removeWatch?(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean;
 
   /**
    * Closes the session and the connection. Resolves to true when the server has confirmed it, or to false after at most

@@ -1,5 +1,12 @@
 import { connect as connectTcp } from 'node:net';
-import { ErrorCode, OpCode, type Reader, WatcherType, type Writer } from '../../protocol/index.js';
+import {
+  AddWatchMode,
+  ErrorCode,
+  OpCode,
+  type Reader,
+  WatcherType,
+  type Writer,
+} from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { tlsAdvice } from './tls.js';
@@ -160,7 +167,14 @@ class WireTransport implements Transport {
     });
   }
 
-  removeWatch(path: string, kind: WatchKind, reply: Reply<void>): boolean {
+  addWatch(path: string, recursive: boolean, reply: Reply<void>): boolean {
+    return this.#request(OpCode.addWatch, path, reply, (to) => {
+      to.text(path);
+      to.int(recursive ? AddWatchMode.persistentRecursive : AddWatchMode.persistent);
+    });
+  }
+
+  removeWatch(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean {
     return this.#request(OpCode.removeWatches, path, reply, (to) => {
       to.text(path);
       to.int(WatcherType[kind]);

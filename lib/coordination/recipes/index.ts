@@ -9,6 +9,7 @@ export {
   type CreateMode,
   NodeError,
   NotAuthorizedError,
+  type PersistentWatch,
   type RetryPolicy,
   SessionExpiredError,
   ShuttingDownError,
@@ -16,6 +17,8 @@ export {
   type TransactionOperation,
   type TransactionResults,
   WaitCancelledError,
+  type WatchEvent,
+  type WatchNotification,
   ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
