@@ -24,7 +24,12 @@ export {
 } from '../../client/index.js';
 export { ZkCache, type ZkCacheOptions } from './cache.js';
 export type { CachedNode, CacheEvent } from './cache-copy.js';
-export { IllegalStateError, LockTimeoutError, RecipeConflictError } from '../../recipes/errors.js';
+export {
+  IllegalStateError,
+  LeaseLostError,
+  LockTimeoutError,
+  RecipeConflictError,
+} from '../../recipes/errors.js';
 export { CounterOverflowError } from './errors.js';
 export {
   type AtomicValue,
@@ -35,3 +40,6 @@ export { MemberIdTakenError } from './member-node.js';
 export { type Partition, PartitionReleasedError } from './partition.js';
 export { PartitionCountError, Partitioner, type PartitionHandler } from './partitioner.js';
 export type { PartitionerOptions } from './partitioner-options.js';
+export { type BarrierOptions, DistributedBarrier } from './distributed-barrier.js';
+export { DistributedDoubleBarrier } from './distributed-double-barrier.js';
+export type { WaitOptions } from './internals/wait-limit.js';

@@ -17,7 +17,7 @@ export class NodeWatch {
 
   constructor(
     private readonly client: ZkClient,
-    private readonly position: QueuePosition,
+    private readonly position: Pick<QueuePosition, 'session' | 'nodes'>,
     private readonly events: NodeWatchEvents,
   ) {
     for (const node of position.nodes) void this.follow(node);

@@ -176,7 +176,10 @@ export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError 
 }
 
 export function cancelled(
-  { noun, key }: { readonly noun: Wanted['noun'] | 'election' | 'cache'; readonly key: string },
+  {
+    noun,
+    key,
+  }: { readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier'; readonly key: string },
   signal: AbortSignal,
 ): WaitCancelledError {
   return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {

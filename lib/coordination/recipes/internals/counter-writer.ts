@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers';
-import { ConnectionError, type RetryFunction, type ZkClient } from '../../../client/index.js';
+import type { RetryFunction, ZkClient } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
 import { runDetached } from '../../../recipes/internals/call-chain.js';
 import type { Mutex } from '../../../recipes/mutex.js';
 import { applied, type AtomicValue, type Change, decode, encode } from './counter-value.js';
-import { createPersistent, isNodeError } from './nodes.js';
+import { createPersistent, isLostReply, isNodeError, repeated } from './nodes.js';
 import { type Known, UnconfirmedWrite } from './unconfirmed-write.js';
 
 /**
@@ -106,8 +106,9 @@ export class CounterWriter {
       return 'done';
     }
     if (!base) {
-      // The value 0 changes nothing, so this create may be repeated after a lost reply.
-      return createPersistent(client, path, encode(0n)).then(() => 'stale', retryLostReply);
+      // The value 0 changes nothing.
+      await repeated(() => createPersistent(client, path, encode(0n)));
+      return 'stale';
     }
     const session = client.sessionId;
     try {
@@ -116,7 +117,7 @@ export class CounterWriter {
     } catch (error) {
       if (isNodeError(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
       if (isNodeError(error, 'NO_NODE')) return 'conflict';
-      if (!(error instanceof ConnectionError && error.maybeApplied)) throw error;
+      if (!isLostReply(error)) throw error;
       batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);
       await client.sync(path);
       return 'conflict';
@@ -139,9 +140,4 @@ export class CounterWriter {
       throw error;
     }
   }
-}
-
-function retryLostReply(error: unknown): Attempt {
-  if (error instanceof ConnectionError && error.maybeApplied) return 'conflict';
-  throw error;
 }

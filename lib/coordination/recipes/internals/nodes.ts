@@ -1,7 +1,30 @@
-import { NodeError, type NodeErrorCode, type ZkClient } from '../../../client/index.js';
+import {
+  ConnectionError,
+  NodeError,
+  type NodeErrorCode,
+  type Stat,
+  type Watch,
+  type ZkClient,
+} from '../../../client/index.js';
 
 export function isNodeError(error: unknown, code: NodeErrorCode): boolean {
   return error instanceof NodeError && error.code === code;
+}
+
+/** Whether the reply to a write was lost, so that it may have been applied. */
+export function isLostReply(error: unknown): error is ConnectionError {
+  return error instanceof ConnectionError && error.maybeApplied;
+}
+
+/** Repeats a write until it gets a reply. A write that is applied twice must have the effect of one. */
+export async function repeated<T>(write: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isLostReply(error)) throw error;
+    }
+  }
 }
 
 /**
@@ -25,5 +48,18 @@ export async function createPersistent(
       // The server may reap the container between the two calls, any number of times.
       await client.ensureContainers(path.slice(0, path.lastIndexOf('/')) || '/');
     }
+  }
+}
+
+/** Watches a znode; resolves to undefined if it does not exist. In contrast to a watch of `exists`, none is left then. */
+export async function watchExisting(
+  client: ZkClient,
+  path: string,
+): Promise<{ stat: Stat; watch: Watch } | undefined> {
+  try {
+    return await client.watch(path);
+  } catch (error) {
+    if (isNodeError(error, 'NO_NODE')) return undefined;
+    throw error;
   }
 }

@@ -1,0 +1,121 @@
+import type { ZkClient } from '../../client/index.js';
+import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
+import { RecipeConflictError } from '../../recipes/errors.js';
+import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
+import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+
+/*
+ * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. Those who wait watch it.
+ */
+
+/**
+ * The options of a barrier.
+ *
+ * @publicApi
+ */
+export interface BarrierOptions {
+  /** Ends all waits of the object when it aborts: they reject with its reason. Default: none. */
+  signal?: AbortSignal | undefined;
+}
+
+export const BARRIER_OPTIONS = ['signal'] satisfies (keyof BarrierOptions)[];
+
+/**
+ * A barrier that blocks all processes that wait at it until one process removes it. It shares the znode with Curator's
+ * `DistributedBarrier`. The znode is persistent: the barrier stays set when its process ends.
+ *
+ * All methods reject as the operations of {@link ZkClient} do, and with a {@link RecipeConflictError} if the znode has
+ * children: those of another recipe.
+ *
+ * @publicApi
+ */
+export class DistributedBarrier {
+  private readonly stopping: AbortSignal | undefined;
+
+  /** @throws BadOptionError if the path or an option is invalid */
+  constructor(
+    readonly client: ZkClient,
+    /** The znode of the barrier. */
+    readonly path: string,
+    options: BarrierOptions = {},
+  ) {
+    checkBelowRoot(path);
+    this.stopping = checkSignal(checkOptions(options, BARRIER_OPTIONS).signal);
+  }
+
+  /**
+   * Sets the barrier. Does nothing if it is set already.
+   *
+   * @throws ConnectionError with `maybeApplied: true` if the reply was lost and the barrier is not set now: another process
+   *   may have removed it meanwhile
+   */
+  async setBarrier(): Promise<void> {
+    try {
+      if (await createPersistent(this.client, this.path)) return;
+      await this.isSet();
+    } catch (error) {
+      if (!(await this.isResolved(error, true))) throw error;
+    }
+  }
+
+  /**
+   * Removes the barrier, so that all who wait continue. Does nothing if it is not set.
+   *
+   * @throws ConnectionError with `maybeApplied: true` if the reply was lost and the barrier is set now: another process may
+   *   have set it again
+   */
+  async removeBarrier(): Promise<void> {
+    try {
+      await this.client.delete(this.path);
+    } catch (error) {
+      if (isNodeError(error, 'NO_NODE')) return;
+      if (isNodeError(error, 'NOT_EMPTY')) throw this.conflict();
+      if (!(await this.isResolved(error, false))) throw error;
+    }
+  }
+
+  /**
+   * Resolves when the barrier is not set.
+   *
+   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal; ConnectionError
+   *   when the retry policy gives up
+   */
+  async waitOnBarrier(options: WaitOptions = {}): Promise<void> {
+    const limit = new WaitLimit(this.path, options, this.stopping);
+    for (;;) {
+      await this.client.session({ signal: limit.signal });
+      const node = await watchExisting(this.client, this.path);
+      if (!node) return;
+      if (node.stat.numChildren > 0) {
+        node.watch.remove();
+        throw this.conflict();
+      }
+      await limit.until(node.watch);
+    }
+  }
+
+  private async isSet(): Promise<boolean> {
+    const stat = await this.client.exists(this.path);
+    if (stat && stat.numChildren > 0) throw this.conflict();
+    return stat !== undefined;
+  }
+
+  /** Whether a request whose reply was lost has left the barrier in the state `set`. */
+  private async isResolved(error: unknown, set: boolean): Promise<boolean> {
+    if (!isLostReply(error)) return false;
+    try {
+      await this.client.sync(this.path);
+      return (await this.isSet()) === set;
+    } catch {
+      // The caller gets the first error.
+      return false;
+    }
+  }
+
+  private conflict(): RecipeConflictError {
+    return new RecipeConflictError(
+      `znode ${this.path} has children, so it belongs to another recipe than a barrier; use another path`,
+      { key: this.path },
+    );
+  }
+}
