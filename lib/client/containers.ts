@@ -2,6 +2,7 @@ import { ErrorCode } from '../protocol/index.js';
 import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import type { Acl } from './types.js';
+import { checkBoolean, checkOptions } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
 const MAX_REAPED = 16;
@@ -11,16 +12,18 @@ const MAX_REAPED = 16;
  *
  * @param path with the chroot, which may be missing too
  * @param acl of each container that is created; the session must have `aclOnCreate`
+ * @param mode of the znode itself; its parents are containers
  */
 export async function ensureContainers(
   session: LiveSession,
   path: string,
   acl: readonly Acl[] | undefined,
+  mode: 'container' | 'persistent' = 'container',
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
     try {
-      return void (await session.createContainer(path, acl));
+      return void (await session.createContainer(path, acl, mode));
     } catch (error) {
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
@@ -31,4 +34,17 @@ export async function ensureContainers(
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
     await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl);
   }
+}
+
+/** The options of `ensureContainers`. */
+export interface EnsureOptions {
+  /** Whether the znode itself is persistent. Default: false, it is a container. */
+  readonly persistent?: boolean | undefined;
+}
+
+/** Checks the options, and returns the mode of the znode itself. */
+export function leafMode(options: EnsureOptions): 'container' | 'persistent' {
+  const { persistent = false } = checkOptions(options, ['persistent']);
+  checkBoolean(persistent, 'persistent');
+  return persistent ? 'persistent' : 'container';
 }

@@ -213,14 +213,18 @@ export class LiveSession extends TransactionalSession implements Session {
   }
 
   /**
-   * Creates one container.
+   * Creates one container, or a persistent znode.
    *
    * @param full with the chroot, which may be missing too
    * @param acl ignored if the session has not `aclOnCreate`
    */
-  createContainer(full: string, acl: readonly Acl[] | undefined): Promise<string> {
+  createContainer(
+    full: string,
+    acl: readonly Acl[] | undefined,
+    mode: CreateMode = 'container',
+  ): Promise<string> {
     return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
-      transport.create(full, checkData(undefined), checkMode('container'), undefined, acl, reply),
+      transport.create(full, checkData(undefined), checkMode(mode), undefined, acl, reply),
     );
   }
 

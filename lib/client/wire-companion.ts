@@ -4,7 +4,7 @@ import type { Session } from './session.js';
 export interface CompanionClient {
   connect(): Promise<void>;
   session(): Promise<Session>;
-  ensureContainers(path: string): Promise<void>;
+  ensureContainers(path: string, options?: { persistent?: boolean | undefined }): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 import './one-form.js';
 import type { StateChange } from './connection-state.js';
-import { ensureContainers } from './containers.js';
+import { ensureContainers, type EnsureOptions, leafMode } from './containers.js';
 import type { ConnectFailure } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
@@ -275,16 +275,17 @@ export class ZkClient {
 
   /**
    * Creates a znode and its missing parents as containers, which ZooKeeper deletes some time after their last child was
-   * deleted. They have the ACL of the option `acl` from the beginning; with the native transport, which cannot do this,
-   * a second client on the wire transport creates them. Counterpart of Curator's ensureContainers.
+   * deleted; with `persistent`, the znode itself is persistent. They have the ACL of the option `acl` from the beginning:
+   * a second client on the wire transport creates them if the native one cannot. Curator's ensureContainers.
    */
-  async ensureContainers(path: string): Promise<void> {
+  async ensureContainers(path: string, options: EnsureOptions = {}): Promise<void> {
+    const mode = leafMode(options);
     const { chroot, acl } = this.#options;
     const full = checkRequest(chroot, path);
     return this.#read((session) =>
       acl && !session.aclOnCreate
-        ? this.#companion.run((client) => client.ensureContainers(path))
-        : ensureContainers(session, full, acl),
+        ? this.#companion.run((client) => client.ensureContainers(path, options))
+        : ensureContainers(session, full, acl, mode),
     );
   }
 

@@ -1,4 +1,4 @@
-import { CoordinationError } from '../../client/index.js';
+import { CoordinationError, type CoordinationErrorOptions } from '../../client/index.js';
 
 /**
  * The new value of a counter would not fit into a signed 64-bit integer. The counter is unchanged. Curator's
@@ -10,4 +10,38 @@ import { CoordinationError } from '../../client/index.js';
  */
 export class CounterOverflowError extends CoordinationError {
   readonly code = 'OVERFLOW';
+}
+
+/**
+ * The queue had `maxItems` items during the whole wait of a put. The item was not put.
+ * Cause: the consumers are slower than the producers, or no consumer runs.
+ * Remedy: put the item again later, pass a longer `wait`, or add consumers.
+ *
+ * @publicApi
+ */
+export class QueueFullError extends CoordinationError {
+  readonly code = 'QUEUE_FULL';
+}
+
+/**
+ * A consumer could not finish an item. It is passed to `onError` and not thrown; `cause` is the error of the handler, if
+ * it threw one.
+ * Cause: the handler threw an error, the lock of the item was lost while the handler ran, the item could not be deleted,
+ * or its data is not that of a queue item.
+ * Remedy: correct the handler. The item is handled again, unless the error mode is `'delete'` or the data is
+ * unreadable: delete a znode with unreadable data.
+ *
+ * @publicApi
+ */
+export class QueueItemError extends CoordinationError {
+  readonly code = 'QUEUE_ITEM';
+
+  constructor(
+    message: string,
+    /** The name of the znode of the item. */
+    readonly item: string,
+    options: CoordinationErrorOptions,
+  ) {
+    super(message, options);
+  }
 }

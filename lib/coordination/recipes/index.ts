@@ -29,8 +29,9 @@ export {
   LeaseLostError,
   LockTimeoutError,
   RecipeConflictError,
+  SequenceExhaustedError,
 } from '../../recipes/errors.js';
-export { CounterOverflowError } from './errors.js';
+export { CounterOverflowError, QueueFullError, QueueItemError } from './errors.js';
 export {
   type AtomicValue,
   DistributedAtomicLong,
@@ -43,3 +44,9 @@ export type { PartitionerOptions } from './partitioner-options.js';
 export { type BarrierOptions, DistributedBarrier } from './distributed-barrier.js';
 export { DistributedDoubleBarrier } from './distributed-double-barrier.js';
 export type { WaitOptions } from './internals/wait-limit.js';
+export { DistributedPriorityQueue } from './distributed-priority-queue.js';
+export { DistributedQueue } from './distributed-queue.js';
+export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.js';
+export { type PutOptions, QueueBase, type QueueOptions } from './queue-base.js';
+export type { ConsumeOptions, QueueHandler, QueueItem } from './consume-options.js';
+export { QueueConsumer } from './queue-consumer.js';

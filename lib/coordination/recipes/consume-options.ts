@@ -1,0 +1,91 @@
+import { BadOptionError } from '../../client/index.js';
+import {
+  checkFunction,
+  checkMilliseconds,
+  checkOptions,
+  checkSignal,
+} from '../../client/validation.js';
+
+/**
+ * What a handler learns of an item.
+ *
+ * @publicApi
+ */
+export interface QueueItem {
+  /** The name of the znode. Items that were put together share it. */
+  readonly name: string;
+  /** The number of this attempt, from 1. It counts attempts that failed in a handler of this library. */
+  readonly attempt: number;
+  /** Aborts with a LeaseLostError when the lock of the item is lost: another consumer may handle the item now. */
+  readonly signal: AbortSignal;
+  /** Whether this consumer has the lock of the item. Reads the clock of the session. */
+  readonly held: boolean;
+}
+
+/**
+ * Handles one item. When it resolves, the item is deleted.
+ *
+ * @publicApi
+ */
+export type QueueHandler<T> = (item: T, context: QueueItem) => unknown;
+
+/**
+ * The options of a consumer.
+ *
+ * @publicApi
+ */
+export interface ConsumeOptions {
+  /** The number of items that are handled at the same time. Default 1, which keeps the order if there is one consumer. */
+  concurrency?: number | undefined;
+  /**
+   * What happens to an item whose handler throws. `'requeue'`: it is handled again after `retryDelay`, by this consumer,
+   * or by another one if this one ends. `'delete'`: it is deleted. Curator's ErrorMode. Default `'requeue'`.
+   */
+  errorMode?: 'requeue' | 'delete' | undefined;
+  /** Milliseconds before the second attempt. Each further one doubles it, up to a minute. Default 1000. */
+  retryDelay?: number | undefined;
+  /**
+   * Milliseconds that `close()` waits for running handlers. Then it aborts their signals and releases the locks of their
+   * items. Default 10,000.
+   */
+  closeTimeout?: number | undefined;
+  /** Closes the consumer when it aborts. */
+  signal?: AbortSignal | undefined;
+  /**
+   * Called with each {@link QueueItemError}, and with an error that prevents the consumer from reading the queue, once
+   * until it changes. Default: a process warning.
+   */
+  onError?: ((error: Error) => void) | undefined;
+}
+
+const OPTIONS = [
+  'concurrency',
+  'errorMode',
+  'retryDelay',
+  'closeTimeout',
+  'signal',
+  'onError',
+] satisfies (keyof ConsumeOptions)[];
+
+/** Checks the options of a consumer, and returns them with their defaults. */
+export function checkConsume(options: ConsumeOptions): Required<Omit<ConsumeOptions, 'signal'>> {
+  checkOptions(options, OPTIONS);
+  const {
+    concurrency = 1,
+    errorMode = 'requeue',
+    retryDelay = 1000,
+    closeTimeout = 10_000,
+    onError = (error: Error) => process.emitWarning(error),
+  } = options;
+  if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
+    throw new BadOptionError('concurrency', concurrency, 'a whole number of 1 or more');
+  }
+  if (errorMode !== 'requeue' && errorMode !== 'delete') {
+    throw new BadOptionError('errorMode', errorMode, "'requeue' or 'delete'");
+  }
+  checkMilliseconds(retryDelay, 'retryDelay');
+  checkMilliseconds(closeTimeout, 'closeTimeout', 0);
+  checkFunction(onError, 'onError');
+  checkSignal(options.signal);
+  return { concurrency, errorMode, retryDelay, closeTimeout, onError };
+}

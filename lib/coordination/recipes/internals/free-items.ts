@@ -1,0 +1,117 @@
+import type { Session, Watch } from '../../../client/index.js';
+import { isCode } from './item-requests.js';
+
+/** The beginning of the names of items. */
+export const ITEM_PREFIX = 'queue-';
+/** The greatest number of items from which a consumer that competes with others takes a random one. */
+const MAX_SPREAD = 16;
+
+/** The queue that is listed. */
+export interface ListedQueue {
+  readonly path: string;
+  readonly lockPath: string;
+  /** Whether a later put can come before earlier items. */
+  readonly prioritized: boolean;
+  ensurePaths(): Promise<void>;
+}
+
+/** Finds the items of a queue that no consumer handles, and watches for new ones. */
+export class FreeItems {
+  /** The items of the last listing without a lock that were not taken, in order. */
+  private free: string[] = [];
+  /** The items that other consumers had locked. */
+  private locked = new Set<string>();
+  /** Whether the queue may have changed since the last listing. */
+  private changed = true;
+  /** Whether another consumer took an item of the last listing. */
+  private outrun = false;
+  private spread = 1;
+  private watches: Watch[] = [];
+  private wake: () => void = () => {};
+
+  /** @param isTaken whether this consumer must not take an item, because it handles it or cannot read it */
+  constructor(
+    private readonly queue: ListedQueue,
+    private readonly isTaken: (name: string) => boolean,
+  ) {}
+
+  /**
+   * Takes an item: the first one, or one of the first few if other consumers were faster recently. Resolves to undefined
+   * after a change, if no item is free.
+   */
+  async take(session: Session): Promise<string | undefined> {
+    const isOld = this.free.length === 0 || this.outrun || this.queue.prioritized;
+    if (this.changed && isOld) await this.list(session);
+    const among = Math.min(Math.ceil(this.spread), this.free.length);
+    const [name] = this.free.splice(Math.floor(Math.random() * among), 1);
+    if (name === undefined && !this.changed) await this.watchLocks(session);
+    return name;
+  }
+
+  /** Another consumer was faster. */
+  onOutrun(name: string): void {
+    this.locked.add(name);
+    this.outrun = true;
+    this.spread = Math.min(this.spread * 2, MAX_SPREAD);
+  }
+
+  /** This consumer was the first. */
+  onWon(): void {
+    this.spread = Math.max(1, this.spread - 0.25);
+  }
+
+  /** The queue, or the state of the consumer, may have changed. */
+  notify(): void {
+    this.changed = true;
+    this.wake();
+  }
+
+  /** Resolves at the next {@link notify}. */
+  change(): Promise<void> {
+    return new Promise((resolve) => (this.wake = resolve));
+  }
+
+  unwatch(): void {
+    for (const watch of this.watches) watch.remove();
+    this.watches = [];
+  }
+
+  private async list(session: Session): Promise<void> {
+    const { path, lockPath } = this.queue;
+    this.unwatch();
+    this.changed = this.outrun = false;
+    try {
+      const { children, watch } = await session.children(path, { watch: true });
+      this.follow(watch);
+      const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
+      const locks = new Set(items.length > 0 ? (await session.children(lockPath)).children : []);
+      const others = items.filter((name) => !this.isTaken(name));
+      this.locked = new Set(others.filter((name) => locks.has(name)));
+      this.free = others.filter((name) => !locks.has(name)).sort();
+    } catch (error) {
+      this.changed = true;
+      if (!isCode(error, 'NO_NODE')) throw error;
+      await this.queue.ensurePaths();
+    }
+  }
+
+  /** Resolves after a change, or when the lock of another consumer is gone. */
+  private async watchLocks(session: Session): Promise<void> {
+    const names = [...this.locked];
+    this.locked.clear();
+    await Promise.all(
+      names.map(async (name) => {
+        const lock = `${this.queue.lockPath}/${name}`;
+        const { stat, watch } = await session.exists(lock, { watch: true });
+        this.follow(watch);
+        if (!stat) this.notify();
+      }),
+    );
+    if (!this.changed) await this.change();
+  }
+
+  private follow(watch: Watch): void {
+    this.watches.push(watch);
+    void watch.fired.then(() => this.notify());
+  }
+}

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
+import { LeaseLostError } from '../../../recipes/errors.js';
+import { isCode, reconnected } from './item-requests.js';
+
+/*
+ * The lock of a queue item: an ephemeral znode with the name of the item. Unlike the znodes of other locks, its name is
+ * not unique: after the release, another consumer may create it again. So the data is a unique id, and after a lost
+ * reply this consumer deletes or claims the znode only if the data is its own id.
+ */
+
+/** Milliseconds. Most handlers end before a watch on the lock could report anything. */
+const WATCH_AFTER = 50;
+
+export class ItemLock {
+  readonly watchAt = performance.now() + WATCH_AFTER;
+  private readonly lost = new AbortController();
+  private readonly unsubscribe: () => void;
+  private watch: Watch | undefined;
+  private released: Promise<void> | undefined;
+  /** Whether the znode was deleted by another client. */
+  private deleted = false;
+
+  private constructor(
+    private readonly client: ZkClient,
+    private readonly session: Session,
+    private readonly path: string,
+    private readonly id: Buffer,
+  ) {
+    this.unsubscribe = session.onUntrusted((reason) => this.lose(reason));
+  }
+
+  /**
+   * Creates the lock. Resolves to undefined if another consumer has it. After a lost reply it waits for the connection,
+   * because the znode may exist.
+   *
+   * @throws NodeError NO_NODE if the parent does not exist; SessionExpiredError; ConnectionError if nothing was created
+   */
+  static async acquire(
+    client: ZkClient,
+    session: Session,
+    path: string,
+  ): Promise<ItemLock | undefined> {
+    const id = Buffer.from(randomUUID());
+    for (let uncertain = false; ;) {
+      try {
+        await session.create(path, id, { mode: 'ephemeral' });
+        break;
+      } catch (error) {
+        if (isCode(error, 'NODE_EXISTS')) {
+          if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
+          break;
+        }
+        if (!(error instanceof ConnectionError)) throw error;
+        uncertain ||= error.maybeApplied;
+        if (!uncertain) throw error;
+        await reconnected(client, session);
+      }
+    }
+    return new ItemLock(client, session, path, id);
+  }
+
+  /** Aborts when the lock is lost. */
+  get signal(): AbortSignal {
+    return this.lost.signal;
+  }
+
+  /** Whether this consumer has the lock. Reads the clock of the session. */
+  get held(): boolean {
+    return !this.released && this.session.trusted && !this.signal.aborted;
+  }
+
+  lose(cause: Error): void {
+    if (this.released || this.signal.aborted) return;
+    const message = `the lock of the queue item ${this.path} was lost: ${cause.message}`;
+    this.lost.abort(new LeaseLostError(message, { cause }));
+  }
+
+  /** Watches for the deletion of the znode by another client. */
+  watchNodes(): void {
+    this.follow().catch((error: unknown) => {
+      if (this.released || !this.session.alive) return;
+      const message = `${this.path} cannot be watched, so a deletion goes unnoticed: ${String(error)}`;
+      process.emitWarning(message, { code: 'ZK_WATCH_FAILED' });
+    });
+  }
+
+  /** Deletes the lock. Resolves when it is deleted or the session is over. Idempotent. */
+  release(): Promise<void> {
+    return (this.released ??= this.delete().catch((error: unknown) => {
+      // The znode ends with the session.
+      if (this.session.alive) throw error;
+    }));
+  }
+
+  private async delete(): Promise<void> {
+    this.unsubscribe();
+    this.watch?.remove();
+    for (let exists = !this.deleted; exists;) {
+      try {
+        return await this.session.delete(this.path);
+      } catch (error) {
+        if (isCode(error, 'NO_NODE')) return;
+        if (!(error instanceof ConnectionError)) throw error;
+        await reconnected(this.client, this.session);
+        if (error.maybeApplied) {
+          exists = await hasData(this.client, this.session, this.path, this.id);
+        }
+      }
+    }
+  }
+
+  private async follow(): Promise<void> {
+    while (!this.released && this.session.alive) {
+      try {
+        const { data, watch } = await this.session.get(this.path, { watch: true });
+        if (this.released) return watch.remove();
+        if (!data.equals(this.id)) {
+          watch.remove();
+          return this.onDeleted();
+        }
+        this.watch = watch;
+        await watch.fired;
+      } catch (error) {
+        if (isCode(error, 'NO_NODE')) return this.onDeleted();
+        if (!(error instanceof ConnectionError)) throw error;
+        await reconnected(this.client, this.session);
+      }
+    }
+  }
+
+  private onDeleted(): void {
+    if (this.released) return;
+    this.deleted = true;
+    this.lose(new Error('a client deleted its znode'));
+  }
+}
+
+/** Whether a znode has some data, read behind all earlier writes. False if there is no znode. */
+async function hasData(
+  client: ZkClient,
+  session: Session,
+  path: string,
+  expected: Buffer,
+): Promise<boolean> {
+  for (;;) {
+    try {
+      await session.sync(path);
+      const { data } = await session.get(path);
+      return data.equals(expected);
+    } catch (error) {
+      if (isCode(error, 'NO_NODE')) return false;
+      if (!(error instanceof ConnectionError)) throw error;
+      await reconnected(client, session);
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import {
+  ConnectionError,
+  NodeError,
+  type Session,
+  SessionExpiredError,
+  type Stat,
+  type ZkClient,
+} from '../../../client/index.js';
+import { stateChange } from '../../../recipes/internals/session-retry.js';
+
+export function isCode(error: unknown, code: NodeError['code']): boolean {
+  return error instanceof NodeError && error.code === code;
+}
+
+/**
+ * Resolves when the session has a connection, however long that takes.
+ *
+ * @throws SessionExpiredError if the session ended
+ */
+export async function reconnected(client: ZkClient, session: Session): Promise<void> {
+  while (session.alive) {
+    if (session.connected) return;
+    await stateChange(client);
+  }
+  throw new SessionExpiredError(`session 0x${session.id} ended`);
+}
+
+/** Repeats a request after a lost connection. Resolves to undefined if the znode does not exist or has another version. */
+export async function inSession<T>(
+  client: ZkClient,
+  session: Session,
+  request: () => Promise<T>,
+): Promise<T | undefined> {
+  for (;;) {
+    try {
+      return await request();
+    } catch (error) {
+      if (isCode(error, 'NO_NODE') || isCode(error, 'BAD_VERSION')) return undefined;
+      if (!(error instanceof ConnectionError)) throw error;
+      await reconnected(client, session);
+    }
+  }
+}
+
+/**
+ * Deletes an item, whose lock the caller has. After a lost reply the znode with this name may be another one, if the queue
+ * was deleted and created again.
+ */
+export async function deleteItem(
+  client: ZkClient,
+  session: Session,
+  path: string,
+  { czxid }: Stat,
+): Promise<void> {
+  for (let exists = true; exists;) {
+    try {
+      return await session.delete(path);
+    } catch (error) {
+      if (isCode(error, 'NO_NODE')) return;
+      if (!(error instanceof ConnectionError)) throw error;
+      await reconnected(client, session);
+      await inSession(client, session, () => session.sync(path));
+      const stat = await inSession(client, session, () => session.exists(path));
+      exists = stat?.czxid === czxid;
+    }
+  }
+}

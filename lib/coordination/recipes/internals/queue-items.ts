@@ -1,0 +1,125 @@
+import { BadOptionError } from '../../../client/index.js';
+import { checkData } from '../../../client/validation.js';
+import { RecipeConflictError } from '../../../recipes/errors.js';
+
+/*
+ * The data of a znode in a queue, in the format of Curator's ItemSerializer; numbers are big-endian:
+ *
+ *     version 0x00010001 (4 bytes)
+ *     for each item: 1 (1 byte), length (4 bytes), the item
+ *     2 (1 byte): the end
+ *     the id of the put (16 bytes) and the number of failed attempts (4 bytes)
+ *
+ * Curator writes nothing after the end and ignores what is there. It copies the whole data when it requeues an item.
+ */
+
+const VERSION = 0x00010001;
+const ITEM = 1;
+const END = 2;
+const ID_BYTES = 16;
+const TRAILER_BYTES = ID_BYTES + 4;
+const NO_ID = Buffer.alloc(ID_BYTES);
+
+/** The content of a znode of a queue. */
+export interface StoredItems {
+  readonly items: readonly Buffer[];
+  /** The id of the put; 16 zero bytes if Curator put the items. */
+  readonly id: Buffer;
+  /** The number of failed attempts to handle the items. */
+  readonly attempts: number;
+}
+
+/** Returns the data of a znode. */
+export function encodeItems({ items, id, attempts }: StoredItems): Buffer {
+  const header = Buffer.alloc(4);
+  header.writeInt32BE(VERSION);
+  const trailer = Buffer.alloc(1 + TRAILER_BYTES);
+  trailer.writeUInt8(END);
+  id.copy(trailer, 1);
+  trailer.writeUInt32BE(attempts, 1 + ID_BYTES);
+  const parts = items.flatMap((item) => {
+    const head = Buffer.alloc(5);
+    head.writeUInt8(ITEM);
+    head.writeInt32BE(item.length, 1);
+    return [head, item];
+  });
+  return Buffer.concat([header, ...parts, trailer]);
+}
+
+/**
+ * Reads the data of a znode.
+ *
+ * @throws RecipeConflictError if it has another format
+ */
+export function decodeItems(data: Buffer, path: string): StoredItems {
+  const items: Buffer[] = [];
+  let at = 4;
+  try {
+    if (data.readInt32BE(0) !== VERSION) throw new RangeError('wrong version');
+    for (;;) {
+      const opcode = data.readUInt8(at++);
+      if (opcode === END) break;
+      const length = data.readInt32BE(at);
+      at += 4;
+      if (opcode !== ITEM || length < 0 || at + length > data.length) {
+        throw new RangeError(`wrong item at byte ${at - 5}`);
+      }
+      items.push(data.subarray(at, at + length));
+      at += length;
+    }
+  } catch (cause) {
+    throw new RecipeConflictError(
+      `the data of znode ${path} is not an item of a queue: ${data.length} bytes, ${data.toString('hex', 0, 32)}; delete the znode, or use another path`,
+      { cause },
+    );
+  }
+  const hasTrailer = data.length - at === TRAILER_BYTES;
+  return {
+    items,
+    id: hasTrailer ? data.subarray(at, at + ID_BYTES) : NO_ID,
+    attempts: hasTrailer ? data.readUInt32BE(at + ID_BYTES) : 0,
+  };
+}
+
+/**
+ * Converts items to bytes and back. Curator's QueueSerializer.
+ *
+ * @publicApi
+ */
+export interface QueueSerializer<T> {
+  /** Returns the bytes of an item. An error that it throws rejects the put. */
+  serialize(item: T): string | Uint8Array;
+  /** Returns the item of some bytes. An error that it throws leaves the item in the queue, see `onError`. */
+  deserialize(bytes: Buffer): T;
+}
+
+/** The serializer of queues whose items are bytes. */
+export const BYTES: QueueSerializer<Buffer> = {
+  serialize: (item) => {
+    if (!Buffer.isBuffer(item)) throw new BadOptionError('item', item, 'a Buffer');
+    return item;
+  },
+  deserialize: (bytes) => bytes,
+};
+
+/**
+ * A serializer of JSON.
+ *
+ * @publicApi
+ */
+export const JSON_SERIALIZER: QueueSerializer<unknown> = {
+  serialize: (item) => {
+    const text = JSON.stringify(item) as string | undefined;
+    if (text === undefined) throw new BadOptionError('item', item, 'a value that JSON can express');
+    return text;
+  },
+  deserialize: (bytes) => JSON.parse(bytes.toString()) as unknown,
+};
+
+/** Returns the bytes of an item. */
+export function serializeItem<T>(serializer: QueueSerializer<T>, item: T): Buffer {
+  const bytes: unknown = serializer.serialize(item);
+  if (bytes === undefined)
+    throw new BadOptionError('serializer', bytes, 'a function that returns bytes');
+  return checkData(bytes, 'item');
+}
