@@ -1,8 +1,9 @@
-import { type DynamicModule, Module, type OnModuleDestroy } from '@nestjs/common';
+import { type DynamicModule, Module, type OnModuleDestroy, type Provider } from '@nestjs/common';
 import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkOptions } from '../client/validation.js';
-import { getZkClientToken } from '../services/tokens.js';
+import { connectionName, getZkClientToken, loggerOf } from '../services/tokens.js';
 import { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
+import { valueProviders, valueTokens } from './zk-value.decorator.js';
 
 /**
  * Options of `CoordinationModule.forRoot`.
@@ -41,22 +42,29 @@ export class CoordinationModule {
     const { connection, isGlobal = true } = options;
     checkBoolean(isGlobal, 'isGlobal');
     const token = getCoordinationServiceToken(connection);
+    const own: Provider[] = [
+      {
+        provide: token,
+        inject: [getZkClientToken(connection)],
+        useFactory: (client: ZkClient) =>
+          new CoordinationService(client, loggerOf(connectionName(connection))),
+      },
+      {
+        provide: CoordinationShutdown,
+        inject: [token],
+        useFactory: (service: CoordinationService) => new CoordinationShutdown(service),
+      },
+    ];
     return {
       module: CoordinationModule,
       global: isGlobal,
-      providers: [
-        {
-          provide: token,
-          inject: [getZkClientToken(connection)],
-          useFactory: (client: ZkClient) => new CoordinationService(client),
-        },
-        {
-          provide: CoordinationShutdown,
-          inject: [token],
-          useFactory: (service: CoordinationService) => new CoordinationShutdown(service),
-        },
-      ],
-      exports: [token],
+      // Nest reads these two when it scans the modules. All decorators of the application have been applied then.
+      get providers() {
+        return [...own, ...valueProviders(connection)];
+      },
+      get exports() {
+        return [token, ...valueTokens(connection)];
+      },
     };
   }
 }

@@ -1,8 +1,17 @@
 import { setMaxListeners } from 'node:events';
-import type { InjectionToken } from '@nestjs/common';
+import type { InjectionToken, LoggerService } from '@nestjs/common';
 import { ShuttingDownError, type ZkClient } from '../client/index.js';
+import { checkPath } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
-import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
+import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
+import {
+  checkLiveValue,
+  LIVE_VALUE_OPTIONS,
+  type LiveValue,
+  type LiveValueOptions,
+  ZnodeValue,
+} from './live-value.js';
+import { ZkCache, type ZkCacheOptions } from './recipes/cache.js';
 import {
   DistributedAtomicLong,
   type DistributedAtomicLongOptions,
@@ -36,7 +45,10 @@ export class CoordinationService {
   private readonly opened = new Set<Closeable>();
   private readonly stopping = new AbortController();
 
-  constructor(readonly client: ZkClient) {
+  constructor(
+    readonly client: ZkClient,
+    private readonly logger: LoggerService = loggerOf(DEFAULT_CONNECTION),
+  ) {
     // Every wait at a barrier adds a listener.
     setMaxListeners(0, this.stopping.signal);
   }
@@ -79,6 +91,49 @@ export class CoordinationService {
     const opened = [...this.opened];
     this.opened.clear();
     await Promise.all(opened.map((each) => each.close()));
+  }
+
+  /**
+   * Returns a started cache of a znode and its descendants. Its errors are logged, unless the option `onError` is set. The
+   * shutdown closes it.
+   *
+   * @param path absolute, or relative to the namespace of the connection
+   * @throws BadOptionError
+   */
+  cache(path: string, options: ZkCacheOptions = {}): ZkCache {
+    const znode = this.absolute(path);
+    const onError = (error: unknown) =>
+      this.logger.error(`the cache of znode ${znode} is not complete: ${String(error)}`);
+    const cache = new ZkCache(this.client, znode, { onError, ...options });
+    this.closeAtShutdown(cache, cache);
+    cache.start();
+    return cache;
+  }
+
+  /**
+   * Resolves to the live value of a znode when its first value is known. {@link ZkValue} injects such a value. The
+   * shutdown closes it.
+   *
+   * @param path absolute, or relative to the namespace of the connection
+   * @throws BadOptionError; LiveValueError if the znode is missing without a `default`, or its data is not valid;
+   *   ConnectionError if there is no connection and no `default`; NotAuthorizedError, ShuttingDownError
+   */
+  async value<T = unknown>(path: string, options: LiveValueOptions<T> = {}): Promise<LiveValue<T>> {
+    const znode = this.absolute(path);
+    checkLiveValue(options, LIVE_VALUE_OPTIONS);
+    const value = await ZnodeValue.open(this.client, znode, options, this.logger);
+    this.closeAtShutdown(value, value.cache);
+    return value;
+  }
+
+  private absolute(path: string): string {
+    const isRelative = typeof path === 'string' && !path.startsWith('/');
+    return checkPath(isRelative ? `${this.client.namespace}/${path}` : path);
+  }
+
+  private closeAtShutdown(opened: Closeable, { signal }: ZkCache): void {
+    this.closing(opened);
+    signal.addEventListener('abort', () => this.opened.delete(opened), { once: true });
   }
 
   /** Returns `<namespace>/<kind>/<name>`, with the name encoded as the keys of locks are. */

@@ -1,3 +1,10 @@
 export * from './recipes/index.js';
 export { CoordinationModule, type CoordinationModuleOptions } from './coordination.module.js';
 export { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
+export {
+  type LiveValue,
+  LiveValueError,
+  type LiveValueOptions,
+  type StandardSchema,
+} from './live-value.js';
+export { getZkValueToken, ZkValue, type ZkValueOptions } from './zk-value.decorator.js';

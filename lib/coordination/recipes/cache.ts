@@ -6,8 +6,8 @@ import { checkBoolean, checkFunction, checkOptions, checkPath } from '../../clie
 import { IllegalStateError, LockTimeoutError } from '../../recipes/errors.js';
 import { cancelled } from '../../recipes/internals/waiter.js';
 import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../recipes/lease.js';
-import { CacheCopy, type CachedNode, type CacheEvent } from './cache-copy.js';
-import { CacheReader } from './cache-reader.js';
+import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
+import { CacheReader } from './internals/cache-reader.js';
 
 /*
  * Cache of a znode or a subtree (Curator's CuratorCache):
@@ -94,6 +94,11 @@ export class ZkCache {
    */
   get staleSince(): number | undefined {
     return this.stale;
+  }
+
+  /** Aborts when the cache is closed, also by the end of its client. */
+  get signal(): AbortSignal {
+    return this.closing.signal;
   }
 
   /** The number of znodes in the copy. */

@@ -23,7 +23,7 @@ export {
   type ZkClientOptions,
 } from '../../client/index.js';
 export { ZkCache, type ZkCacheOptions } from './cache.js';
-export type { CachedNode, CacheEvent } from './cache-copy.js';
+export type { CachedNode, CacheEvent } from './internals/cache-copy.js';
 export {
   IllegalStateError,
   LeaseLostError,

@@ -1,5 +1,5 @@
-import type { Stat } from '../../client/index.js';
-import { Listeners } from '../../client/listeners.js';
+import type { Stat } from '../../../client/index.js';
+import { Listeners } from '../../../client/listeners.js';
 
 /**
  * A znode in a {@link ZkCache}. Curator's ChildData.

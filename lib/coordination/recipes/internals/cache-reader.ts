@@ -1,12 +1,8 @@
-import {
-  ConnectionError,
-  NodeError,
-  SessionExpiredError,
-  ShuttingDownError,
-} from '../../client/errors.js';
-import type { Session, Watch, ZkClient } from '../../client/index.js';
-import { sleep } from '../../client/sleep.js';
+import { ConnectionError, SessionExpiredError, ShuttingDownError } from '../../../client/errors.js';
+import type { Session, Watch, ZkClient } from '../../../client/index.js';
+import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy } from './cache-copy.js';
+import { isNodeError } from './nodes.js';
 
 /** The number of znodes that are read at the same time. */
 const MAX_READS = 128;
@@ -151,7 +147,7 @@ export class CacheReader {
       const { data, stat, watch } = await session.get(path, { watch: true });
       return this.follow('data', path, watch) && this.copy.put({ path, data, stat });
     } catch (error) {
-      if (!isMissing(error)) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
     }
     if (this.closing.aborted) return false;
     this.copy.delete(path);
@@ -174,7 +170,7 @@ export class CacheReader {
       }
     } catch (error) {
       // The watch of the data has fired.
-      if (!isMissing(error)) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
     }
   }
 
@@ -196,8 +192,4 @@ export class CacheReader {
     });
     return true;
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof NodeError && error.code === 'NO_NODE';
 }

@@ -1,0 +1,231 @@
+import type { LoggerService } from '@nestjs/common';
+import { type Observable, ReplaySubject } from 'rxjs';
+import { ConnectionError, CoordinationError, type ZkClient } from '../client/index.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
+import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
+
+/**
+ * The value of a znode, which is kept current. `T` is the type of the value.
+ *
+ * @publicApi
+ */
+export interface LiveValue<T> {
+  /** The znode. */
+  readonly path: string;
+  /** The last valid value. */
+  readonly value: T;
+  /** Emits the value at once, then each later valid value. Completes when the application shuts down. */
+  readonly changes: Observable<T>;
+  /** Since when the value may be out of date, by `performance.now()`; undefined while it is current. See {@link ZkCache.staleSince}. */
+  readonly staleSince: number | undefined;
+  /** Ends the updates. The last value stays readable. The shutdown calls it. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * A schema of Zod, Valibot, ArkType or another library that implements Standard Schema (https://standardschema.dev).
+ * Its validation must be synchronous.
+ *
+ * @publicApi
+ */
+export interface StandardSchema<T> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly validate: (value: unknown) => StandardResult<T> | Promise<StandardResult<T>>;
+  };
+}
+
+interface StandardResult<T> {
+  readonly value?: T;
+  readonly issues?:
+    | readonly {
+        readonly message: string;
+        readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+      }[]
+    | undefined;
+}
+
+/**
+ * The options of a {@link LiveValue}.
+ *
+ * @publicApi
+ */
+export interface LiveValueOptions<T> {
+  /**
+   * Converts the data of the znode to the value, or to the input of `schema`. Throws if the data is not valid. `Number`
+   * and `String` are such functions. Default: `JSON.parse`.
+   */
+  parse?: ((data: Buffer) => unknown) | undefined;
+  /** Validates the parsed data, and may convert it. Default: none. */
+  schema?: StandardSchema<T> | undefined;
+  /** The value while the znode does not exist. Default: a missing znode is an error at the start. */
+  default?: T | undefined;
+}
+
+export const LIVE_VALUE_OPTIONS = [
+  'parse',
+  'schema',
+  'default',
+] satisfies (keyof LiveValueOptions<unknown>)[];
+
+/**
+ * A live value has no first value.
+ * Cause: its znode does not exist, and it has no `default`; or the data of the znode is not valid.
+ * Remedy: create or correct the znode that the message names, or set `default`.
+ *
+ * @publicApi
+ */
+export class LiveValueError extends CoordinationError {
+  readonly code = 'INVALID_VALUE';
+}
+
+/** Checks the options of a live value. */
+export function checkLiveValue(options: LiveValueOptions<unknown>, known: readonly string[]): void {
+  const { parse, schema } = checkOptions(options, known);
+  if (parse !== undefined) checkFunction(parse, 'parse');
+  if (schema !== undefined) checkFunction(schema?.['~standard']?.validate, 'validate of schema');
+}
+
+/** A live value of one znode. */
+export class ZnodeValue<T> implements LiveValue<T> {
+  readonly cache: ZkCache;
+  private readonly emitted = new ReplaySubject<T>(1);
+  private current!: T;
+
+  private constructor(
+    client: ZkClient,
+    readonly path: string,
+    private readonly options: LiveValueOptions<T>,
+    private readonly logger: LoggerService,
+  ) {
+    this.cache = new ZkCache(client, path, {
+      singleNode: true,
+      onError: (error) => logger.error(`the value of znode ${path} was not read: ${String(error)}`),
+    });
+    const complete = () => this.emitted.complete();
+    this.cache.signal.addEventListener('abort', complete, { once: true });
+  }
+
+  /**
+   * Resolves when the first value is known.
+   *
+   * @throws LiveValueError; what `ZkCache.initialized` throws. Without a connection the default is used
+   */
+  static async open<T>(
+    client: ZkClient,
+    path: string,
+    options: LiveValueOptions<T>,
+    logger: LoggerService,
+  ): Promise<ZnodeValue<T>> {
+    const value = new ZnodeValue(client, path, options, logger);
+    try {
+      await value.start();
+      return value;
+    } catch (error) {
+      await value.close();
+      throw error;
+    }
+  }
+
+  get value(): T {
+    return this.current;
+  }
+
+  get changes(): Observable<T> {
+    return this.emitted.asObservable();
+  }
+
+  get staleSince(): number | undefined {
+    return this.cache.staleSince;
+  }
+
+  close(): Promise<void> {
+    return this.cache.close();
+  }
+
+  private async start(): Promise<void> {
+    const { cache, path } = this;
+    const fallback = this.options.default;
+    try {
+      await this.read();
+    } catch (error) {
+      if (!(error instanceof ConnectionError) || fallback === undefined) throw error;
+    }
+    const node = cache.get();
+    if (node) this.emit(this.decode(node));
+    else if (fallback !== undefined) this.emit(fallback);
+    else {
+      const message = `znode ${path} of a live value does not exist: create it, or set default`;
+      throw new LiveValueError(message, { key: path });
+    }
+    cache.onChange((event) => this.onChange(event));
+  }
+
+  private async read(): Promise<void> {
+    const { cache } = this;
+    try {
+      // Nest creates providers before ZkModule connects.
+      if (cache.client.state === 'CONNECTING') await cache.client.connect();
+    } finally {
+      cache.start();
+    }
+    await cache.initialized();
+  }
+
+  private onChange(event: CacheEvent): void {
+    if (event.type === 'deleted') {
+      const fallback = this.options.default;
+      if (fallback !== undefined) this.emit(fallback);
+      else this.logger.error(`znode ${this.path} was deleted; its last value stays in use`);
+      return;
+    }
+    try {
+      this.emit(this.decode(event.node));
+    } catch (error) {
+      this.logger.error(`${(error as Error).message}; the last valid value stays in use`);
+    }
+  }
+
+  private emit(value: T): void {
+    this.current = value;
+    this.emitted.next(value);
+  }
+
+  /** @throws LiveValueError */
+  private decode({ data, stat }: CachedNode): T {
+    const { parse = parseJson, schema } = this.options;
+    try {
+      const parsed = parse(data);
+      return schema ? validate(schema, parsed) : (parsed as T);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new LiveValueError(
+        `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}`,
+        { key: this.path, cause },
+      );
+    }
+  }
+}
+
+function parseJson(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString());
+  } catch {
+    // The message of the SyntaxError would show the data, which may be secret.
+    throw new Error('it is not JSON');
+  }
+}
+
+function validate<T>({ '~standard': standard }: StandardSchema<T>, input: unknown): T {
+  const result = standard.validate(input);
+  if (result instanceof Promise) throw new Error('its schema is asynchronous');
+  if (!result.issues) return result.value as T;
+  throw new Error(
+    result.issues
+      .map(({ message, path = [] }) => {
+        const keys = path.map((part) => String(typeof part === 'object' ? part.key : part));
+        return keys.length > 0 ? `${keys.join('.')}: ${message}` : message;
+      })
+      .join('; '),
+  );
+}

@@ -1,0 +1,145 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  Inject,
+  type InjectionToken,
+  type OnApplicationBootstrap,
+  type Provider,
+  Scope,
+} from '@nestjs/common';
+import { MisuseError } from '../decorators/requirement.js';
+import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
+import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
+import {
+  checkLiveValue,
+  LIVE_VALUE_OPTIONS,
+  type LiveValue,
+  type LiveValueOptions,
+} from './live-value.js';
+
+/**
+ * The options of {@link ZkValue}.
+ *
+ * @publicApi
+ */
+export interface ZkValueOptions<T> extends LiveValueOptions<T> {
+  /** The `name` of the ZkModule connection; default: the connection without a name. */
+  connection?: string | undefined;
+}
+
+/** A value that decorators ask for. */
+interface Declaration {
+  readonly connection: string;
+  readonly path: string;
+  /** The options by the place of the decorator: class and property, or class and index of the parameter. */
+  readonly options: Map<string, LiveValueOptions<unknown>>;
+}
+
+/** The values that the decorators of this process ask for. An application opens only those that it injects. */
+const declarations = new Map<InjectionToken, Declaration>();
+
+/**
+ * Returns the token of a value, for `inject` of a factory and `overrideProvider` of a test.
+ *
+ * @publicApi
+ */
+export function getZkValueToken(path: string, connection?: string): InjectionToken {
+  const name = connectionName(connection, 'connection');
+  return name === DEFAULT_CONNECTION ? `ZkValue(${path})` : `ZkValue(${path}, ${name})`;
+}
+
+/**
+ * Injects the {@link LiveValue} of a znode: on a parameter of a constructor or on a property. The application starts
+ * when the first value is known, and does not start if the znode is missing and has no `default`, or if its data is not
+ * valid. Later data that is not valid is logged as an error, and the last valid value stays in use.
+ *
+ * All decorators with the same path share one value, and must have the same options.
+ *
+ * @param path absolute, or relative to the namespace of the connection
+ * @throws BadOptionError
+ * @publicApi
+ */
+export function ZkValue<T = unknown>(
+  path: string,
+  options: ZkValueOptions<T> = {},
+): PropertyDecorator & ParameterDecorator {
+  checkLiveValue(options, [...LIVE_VALUE_OPTIONS, 'connection']);
+  const { connection, ...rest } = options;
+  const token = getZkValueToken(path, connection);
+  return (target: object, property: string | symbol | undefined, index?: number) => {
+    const owner = typeof target === 'function' ? target.name : target.constructor.name;
+    let declaration = declarations.get(token);
+    if (!declaration) {
+      const name = connectionName(connection, 'connection');
+      declaration = { connection: name, path, options: new Map() };
+      declarations.set(token, declaration);
+    }
+    declaration.options.set(`${owner}.${String(property ?? index)}`, rest);
+    (Inject(token) as (...decorated: unknown[]) => void)(target, property, index);
+  };
+}
+
+/** Opens the values that an application injects. */
+class LiveValues implements OnApplicationBootstrap {
+  private readonly values = new Map<Declaration, Promise<LiveValue<unknown>>>();
+  private started = false;
+
+  constructor(private readonly service: CoordinationService) {}
+
+  onApplicationBootstrap(): void {
+    this.started = true;
+  }
+
+  /** @throws MisuseError if the options of the decorators differ; what `CoordinationService.value` throws */
+  get(declaration: Declaration): Promise<LiveValue<unknown>> {
+    let value = this.values.get(declaration);
+    if (!value) this.values.set(declaration, (value = this.open(declaration)));
+    return value;
+  }
+
+  private async open({ path, options }: Declaration): Promise<LiveValue<unknown>> {
+    try {
+      const [[place, first], ...others] = [...options] as [
+        [string, LiveValueOptions<unknown>],
+        ...[string, LiveValueOptions<unknown>][],
+      ];
+      const different = others.find(([, other]) => !isDeepStrictEqual(other, first));
+      if (different) {
+        throw new MisuseError(
+          `@ZkValue(${JSON.stringify(path)}) on ${place} and on ${different[0]} have different options: pass the same object to both`,
+        );
+      }
+      return await this.service.value(path, first);
+    } catch (error) {
+      // Nest may end a failed start without a shutdown. An open client would keep the process alive.
+      if (!this.started) await this.service.client.close();
+      throw error;
+    }
+  }
+}
+
+/** The values of a connection that all classes loaded so far ask for. */
+function declaredFor(connection: string | undefined): [InjectionToken, Declaration][] {
+  const name = connectionName(connection, 'connection');
+  return [...declarations].filter(([, declaration]) => declaration.connection === name);
+}
+
+export function valueTokens(connection: string | undefined): InjectionToken[] {
+  return declaredFor(connection).map(([token]) => token);
+}
+
+export function valueProviders(connection: string | undefined): Provider[] {
+  return [
+    {
+      provide: LiveValues,
+      inject: [getCoordinationServiceToken(connection)],
+      useFactory: (service: CoordinationService) => new LiveValues(service),
+    },
+    ...declaredFor(connection).map(([token, declaration]) => ({
+      provide: token,
+      inject: [LiveValues],
+      useFactory: (values: LiveValues) => values.get(declaration),
+      // Nest calls the factory of a transient provider only for a class that injects it.
+      scope: Scope.TRANSIENT,
+    })),
+  ];
+}
