@@ -152,6 +152,53 @@ export class Curator implements AsyncDisposable {
     await this.ask('count', 'close', path);
   }
 
+  /** Calls a method of a counter, see java/Counters.java. Returns Curator's `succeeded`, `preValue` and `postValue`. */
+  async counter(
+    method: 'get' | 'add' | 'compare-and-set',
+    path: string,
+    ...values: bigint[]
+  ): Promise<{ succeeded: boolean; preValue: bigint; postValue: bigint }> {
+    const [succeeded, pre, post] = await this.ask('counter', method, path, ...values.map(String));
+    return { succeeded: succeeded === 'true', preValue: BigInt(pre!), postValue: BigInt(post!) };
+  }
+
+  async initializeCounter(path: string, value: bigint): Promise<boolean> {
+    return (await this.ask('counter', 'initialize', path, String(value)))[0] === 'true';
+  }
+
+  /** Increments a counter on four threads, and returns the new values. Without a lock path it is not promoted. */
+  async increment(path: string, times: number, lockPath = 'none'): Promise<bigint[]> {
+    return (await this.ask('counter', 'increment', path, lockPath, times)).map(BigInt);
+  }
+
+  async setBarrier(path: string): Promise<void> {
+    await this.ask('barrier', 'set', path);
+  }
+
+  async removeBarrier(path: string): Promise<void> {
+    await this.ask('barrier', 'remove', path);
+  }
+
+  /** Returns false on timeout. */
+  async waitOnBarrier(path: string, wait = PATIENCE): Promise<boolean> {
+    return (await this.ask('barrier', 'wait', path, wait))[0] === 'true';
+  }
+
+  /** Creates a member of a double barrier under a name. */
+  async joinBarrier(name: string, path: string, members: number): Promise<void> {
+    await this.ask('barrier', 'join', name, members, path);
+  }
+
+  /** Returns false on timeout. */
+  async enterBarrier(name: string, wait = PATIENCE): Promise<boolean> {
+    return (await this.ask('barrier', 'enter', name, wait))[0] === 'true';
+  }
+
+  /** Returns false on timeout. */
+  async leaveBarrier(name: string, wait = PATIENCE): Promise<boolean> {
+    return (await this.ask('barrier', 'leave', name, wait))[0] === 'true';
+  }
+
   /** Resolves when the event was received, now or earlier. Each event is consumed once. */
   async event(text: string): Promise<void> {
     let late = false;

@@ -28,6 +28,8 @@ public final class CuratorPeer {
     private final CuratorFramework client;
     private final Locks locks;
     private final Counts counts;
+    private final Counters counters;
+    private final Barriers barriers;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -40,6 +42,8 @@ public final class CuratorPeer {
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
         counts = new Counts(client);
+        counters = new Counters(client);
+        barriers = new Barriers(client);
         locks = new Locks(client, counts);
     }
 
@@ -105,6 +109,10 @@ public final class CuratorPeer {
                 return "";
             case "count":
                 return counts.handle(words);
+            case "counter":
+                return counters.handle(words);
+            case "barrier":
+                return barriers.handle(words);
             default:
                 throw new IllegalArgumentException(request);
         }
