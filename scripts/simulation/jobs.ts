@@ -51,7 +51,12 @@ export function followSession(client: ZkClient, { incarnation }: JobContext): vo
 }
 
 /** Connects a client. Retries, because a process may start while no server is available. */
-async function connect({ process, setting, library, acceptsWork }: JobContext): Promise<ZkClient> {
+export async function connect({
+  process,
+  setting,
+  library,
+  acceptsWork,
+}: JobContext): Promise<ZkClient> {
   for (;;) {
     try {
       return await process.client({

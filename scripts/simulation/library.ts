@@ -4,7 +4,12 @@ import { pathToFileURL } from 'node:url';
 import { UsageError } from './options.js';
 import type { Library } from './types.js';
 
-const FILES = { nest: 'index.js', recipes: 'recipes/index.js', testing: 'testing/index.js' };
+const FILES = {
+  nest: 'index.js',
+  recipes: 'recipes/index.js',
+  coordination: 'coordination/recipes/index.js',
+  testing: 'testing/index.js',
+};
 
 /**
  * Checks that a directory contains a build of the library.
@@ -35,6 +40,7 @@ export async function loadLibrary(directory: string): Promise<Library> {
   return {
     nest: await load(FILES.nest),
     recipes: await load(FILES.recipes),
+    coordination: await load(FILES.coordination),
     testing: await load(FILES.testing),
   };
 }

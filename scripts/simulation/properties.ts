@@ -33,7 +33,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
   }
   for (const record of history.leases) checkLease(record, history, faultWindows);
   for (const [key, contenders] of byKey(history)) {
-    if (key === 'latch' || key === 'selector' || key === 'close-orders') continue;
+    if (contenders[0]!.request.mode === 'lead') continue;
     checkTries(key, contenders, history, setting, isFaultFree);
     checkFreeLocks(key, contenders, history, setting, isFaultFree);
   }
@@ -373,14 +373,31 @@ export async function checkEnd(
   setting: Setting,
 ): Promise<void> {
   const { running } = workload;
+  checkSettled(history);
+  const nest = setting.processes.some((process) => process.nest);
+  if (!nest) await checkLeaders(history, running);
+  checkCandidates(history, running, nest);
+  await checkLeft(world, history, workload, setting);
+}
+
+/** Checks that each request has settled, unless its process has ended. */
+export function checkSettled(history: History): void {
   for (const { key, mode, incarnation, asked, settled } of history.requests) {
     if (settled < Infinity || incarnation.ended < Infinity) continue;
     const why = `${incarnation.name} has waited for ${key} (${mode}) since ${asked.toFixed(1)} ms`;
     history.recordViolation('no acquire waits forever', why);
   }
+}
+
+/** Ends the programs, and checks that they leave nothing: first with open connections, then without. */
+export async function checkLeft(
+  world: World,
+  history: History,
+  workload: Workload,
+  setting: Setting,
+): Promise<void> {
+  const { running } = workload;
   const nest = setting.processes.some((process) => process.nest);
-  if (!nest) await checkLeaders(history, running);
-  checkCandidates(history, running, nest);
   await Promise.all(
     running.map((member) => inProcess(member, () => member.program?.leaveElections())),
   );

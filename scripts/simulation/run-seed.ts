@@ -1,7 +1,8 @@
 import { checkEnd, checkHistory } from './properties.js';
+import { startProcess } from './start-process.js';
 import { planFaults } from './fault-plan.js';
 import { History } from './history.js';
-import { Workload } from './workload.js';
+import { type StartProgram, Workload } from './workload.js';
 import { Nemesis } from './nemesis.js';
 import { FaultWindows } from './fault-windows.js';
 import {
@@ -10,31 +11,51 @@ import {
   notificationTime,
   recoveryTime,
   drawSetting,
+  type Setting,
   SYNC_LIMIT,
   TICK_TIME,
   WORK_UNTIL,
 } from './setting.js';
-import type { Report, RunSeed, Violation } from './types.js';
+import type { Library, Report, RunOptions, RunSeed, Violation } from './types.js';
 import { ZnodeChecks } from './znode-checks.js';
 
-/** Virtual milliseconds for which the workload continues after the recovery from the last fault. */
-const WORK_AFTER_RECOVERY = 1_500;
 /** Virtual milliseconds within which all requests must settle after the workload has stopped. */
 const SETTLE_LIMIT = 30_000;
 /** Virtual milliseconds after which a run that has not ended fails. */
 const RUN_LIMIT = 120_000;
 
-/** Runs all recipes under the faults of one seed and checks what happened. */
-export const runSeed: RunSeed = async (library, { seed, faults: indexes, timeline }) => {
+/** What the processes of a run do, and what is checked at its end. */
+export interface WorkloadKind {
+  /** Changes the parameters that were drawn from the seed. Default: none. */
+  adjust?(setting: Setting): Setting;
+  /** Starts the program of a process. */
+  readonly start: StartProgram;
+  /** Virtual milliseconds for which the workload continues after the recovery from the last fault. */
+  readonly workAfterRecovery: number;
+  /** Checks the state at the end of a run, after all faults and all requests. */
+  readonly checkEnd: typeof checkEnd;
+}
+
+/** Runs all recipes of locks under the faults of one seed and checks what happened. */
+export const runSeed: RunSeed = (library, options) =>
+  runWorkload({ start: startProcess, workAfterRecovery: 1_500, checkEnd }, library, options);
+
+/** Runs a workload under the faults of one seed and checks what happened. */
+export async function runWorkload(
+  kind: WorkloadKind,
+  library: Library,
+  { seed, faults: indexes, timeline }: RunOptions,
+): Promise<Report> {
   const { simulate, SimulationError, Random } = library.testing;
   const random = new Random(seed);
-  const setting = drawSetting(random.fork());
+  const drawn = drawSetting(random.fork());
+  const setting = kind.adjust?.(drawn) ?? drawn;
   const planned = planFaults(setting, random.fork());
   const faults = planned.filter(({ index }) => !indexes || indexes.includes(index));
   const faultWindows = new FaultWindows(faults, setting);
   const workUntil = Math.max(
     WORK_UNTIL,
-    faultWindows.lastEnd + recoveryTime(setting) + WORK_AFTER_RECOVERY,
+    faultWindows.lastEnd + recoveryTime(setting) + kind.workAfterRecovery,
   );
   let history: History | undefined;
   const unsubscribe = library.recipes.onDeadlock(({ message }) =>
@@ -79,6 +100,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: indexes, timelin
         library,
         history,
         setting,
+        kind.start,
         random.fork(),
         acceptsWork,
         isFaultFree,
@@ -95,7 +117,7 @@ export const runSeed: RunSeed = async (library, { seed, faults: indexes, timelin
       );
       await Promise.race([finished, world.sleep(SETTLE_LIMIT)]);
       await world.sleep(MAX_LINGER + MAX_HOLD_AT_LEAST + 4 * notificationTime(setting));
-      await checkEnd(world, history, workload, setting);
+      await kind.checkEnd(world, history, workload, setting);
       checkHistory(history, setting, faultWindows);
       return history.violations;
     });
@@ -110,4 +132,4 @@ export const runSeed: RunSeed = async (library, { seed, faults: indexes, timelin
   } finally {
     unsubscribe();
   }
-};
+}

@@ -2,11 +2,12 @@
 export interface Library {
   readonly nest: typeof import('nestjs-zookeeper');
   readonly recipes: typeof import('nestjs-zookeeper/recipes');
+  readonly coordination: typeof import('nestjs-zookeeper/coordination/recipes');
   readonly testing: typeof import('nestjs-zookeeper/testing');
 }
 
 /** What the processes of a run do. */
-export type WorkloadName = 'locks';
+export type WorkloadName = 'locks' | 'partitions';
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Incarnation } from './history.js';
 import type { Setting } from './setting.js';
-import { startJobs, startReader } from './jobs.js';
-import { startApplication } from './nest-jobs.js';
 import type { Library, Random } from './types.js';
 
 type World = import('nestjs-zookeeper/testing').World;
@@ -38,6 +36,9 @@ export interface JobContext {
   isFaultFree(from: number, until: number): boolean;
 }
 
+/** Starts the program of a process. */
+export type StartProgram = (context: JobContext) => Promise<Program>;
+
 /** An incarnation of a process, with the program that it runs. */
 export interface Member {
   readonly name: string;
@@ -63,6 +64,7 @@ export class Workload {
     private readonly library: Library,
     private readonly history: History,
     private readonly setting: Setting,
+    private readonly startProgram: StartProgram,
     private readonly random: Random,
     private readonly acceptsWork: () => boolean,
     private readonly isFaultFree: (from: number, until: number) => boolean,
@@ -83,7 +85,7 @@ export class Workload {
     const ending = this.#shutdowns.get(name);
     if (ending) return void ending.then(() => this.start(name));
     const { world, library, history, setting } = this;
-    const { clockRate, nest, onlyReads } = setting.processes.find((each) => each.name === name)!;
+    const { clockRate, nest } = setting.processes.find((each) => each.name === name)!;
     const process = world.process(name, { clockRate });
     const member: Member = {
       name,
@@ -116,8 +118,7 @@ export class Workload {
       isFaultFree: this.isFaultFree,
     };
     const begin = async () => {
-      const start = nest ? startApplication : onlyReads ? startReader : startJobs;
-      member.program = await start(context);
+      member.program = await this.startProgram(context);
     };
     Object.assign(member, {
       started: process.run(begin).catch((error: unknown) => this.#failed(member, error)),

@@ -1,5 +1,9 @@
+import { runPartitions } from './partitions.js';
 import { runSeed } from './run-seed.js';
 import type { RunSeed, WorkloadName } from './types.js';
 
 /** Runs one seed of each workload. */
-export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = { locks: runSeed };
+export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
+  locks: runSeed,
+  partitions: runPartitions,
+};

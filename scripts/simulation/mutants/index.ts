@@ -1,6 +1,7 @@
 import { GRANT_MUTANTS } from './grants.js';
 import type { Mutant } from './mutant.js';
 import { NEST_MUTANTS } from './nest.js';
+import { PARTITION_MUTANTS } from './partitions.js';
 import { QUEUE_MUTANTS } from './queues.js';
 import { RECIPE_MUTANTS } from './recipes.js';
 import { SESSION_MUTANTS } from './sessions.js';
@@ -12,4 +13,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...GRANT_MUTANTS,
   ...RECIPE_MUTANTS,
   ...NEST_MUTANTS,
+  ...PARTITION_MUTANTS,
 ];
