@@ -64,8 +64,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/transport/wire-group.ts',
-        search: 'if (header.type === ERROR_RESULT) return undefined;',
-        replace: "if (header.type === ERROR_RESULT) return requests.map(() => '/lost');",
+        search: 'return { failed: index, code: header.err };',
+        replace: "return { results: operations.map(() => '/lost') };",
       },
     ],
   },
