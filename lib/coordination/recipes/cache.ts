@@ -12,11 +12,12 @@ import { CacheReader } from './internals/cache-reader.js';
 /*
  * Cache of a znode or a subtree (Curator's CuratorCache):
  *
- *   1. Read the data of the root and watch it. Read its children and watch them. Do the same for each child.
- *   2. A watch that fires marks its znode. Each marked znode is read again, with a new watch.
- *   3. After a reconnection and in a new session all watches fire, so that each znode is read again.
+ *   1. Set a persistent recursive watch on the root. Read the data and the children of the root, and of each child.
+ *   2. An event of the watch marks its znode. Each marked znode is read again.
+ *   3. After a reconnection and in a new session, set the watch again, then read each znode again.
  *
- * Only a read of a znode changes its copy, and one znode has at most one read at a time. So the events of a znode are in
+ * Without recursive watches (the native transport, ZooKeeper before 3.6), each read of the data or of the children sets a
+ * one-time watch, which marks the znode when it fires. Only a read of a znode changes its copy, and one znode has at most one read at a time. So the events of a znode are in
  * the order of its transactions. Transactions between two reads have one event together.
  */
 
@@ -117,7 +118,7 @@ export class ZkCache {
     this.stale = performance.now();
     detached(() => {
       this.ignoreStates = this.client.onState((change) => this.onState(change));
-      this.reader.readRoot();
+      this.reader.readAll();
     });
   }
 
@@ -195,8 +196,7 @@ export class ZkCache {
     } else {
       this.failure = undefined;
       this.reported.clear();
-      // All watches fire as well. A root that could not be read has none.
-      this.reader.readRoot();
+      this.reader.readAll();
     }
   }
 

@@ -1,7 +1,18 @@
-import { ConnectionError, SessionExpiredError, ShuttingDownError } from '../../../client/errors.js';
-import type { Session, Watch, ZkClient } from '../../../client/index.js';
+import {
+  BadOptionError,
+  ConnectionError,
+  SessionExpiredError,
+  ShuttingDownError,
+} from '../../../client/errors.js';
+import type {
+  PersistentWatch,
+  Session,
+  Watch,
+  WatchNotification,
+  ZkClient,
+} from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
-import type { CacheCopy } from './cache-copy.js';
+import type { CacheCopy, CachedNode } from './cache-copy.js';
 import { isNodeError } from './nodes.js';
 
 /** The number of znodes that are read at the same time. */
@@ -23,10 +34,14 @@ interface ReaderObserver {
 }
 
 /**
- * Reads the znodes of a {@link ZkCache} into its copy. A znode that is marked is read once more, at most once at a time,
- * and its read sets the watches that mark it again.
+ * Reads the znodes of a {@link ZkCache} into its copy. A znode that is marked is read once more, at most once at a time.
+ * A recursive watch on the root marks the znodes that change. Without one, each read sets the watches that mark its znode
+ * again.
  */
 export class CacheReader {
+  /** Whether a recursive watch is used; false for one znode, and where the server or the transport has none. */
+  private recursive: boolean;
+  private rootWatch: PersistentWatch | undefined;
   private readonly watches = { data: new Map<string, Watch>(), children: new Map<string, Watch>() };
   /** The znodes to read, in this order, and the parts. */
   private readonly marked = new Map<string, number>();
@@ -45,16 +60,22 @@ export class CacheReader {
     /** Ends the reading. */
     private readonly closing: AbortSignal,
     private readonly observer: ReaderObserver,
-  ) {}
+  ) {
+    this.recursive = !singleNode;
+  }
 
-  /** Reads the root again, and all below it that is not in the copy. */
-  readRoot(): void {
+  /** Reads everything. To be called at the start and after each new connection. */
+  readAll(): void {
+    // The recursive watch must be set again before the first read.
+    this.session = undefined;
     this.mark(this.root, DATA | CHILDREN);
+    for (const { path } of this.copy.entries()) this.mark(path, DATA | CHILDREN);
   }
 
   /** Removes all watches. To be called after the signal has aborted. Resolves when no read is pending. */
   stop(): Promise<void> {
     this.marked.clear();
+    this.rootWatch?.remove();
     for (const byPath of Object.values(this.watches)) {
       for (const watch of byPath.values()) watch.remove();
       byPath.clear();
@@ -86,13 +107,13 @@ export class CacheReader {
     }
   }
 
-  /** Finds the session to read in. */
+  /** Finds the session to read in, and sets the recursive watch. */
   private async connect(): Promise<void> {
     this.connecting = true;
-    while (!this.closing.aborted) {
+    while (!this.session && !this.closing.aborted) {
       try {
-        this.session = await this.client.session({ signal: this.closing });
-        break;
+        const session = await this.client.session({ signal: this.closing });
+        if (await this.watchRoot(session)) this.session = session;
       } catch (error) {
         if (this.closing.aborted) break;
         if (error instanceof ShuttingDownError) this.observer.ended(error);
@@ -104,6 +125,27 @@ export class CacheReader {
     this.checkIdle();
   }
 
+  /** Resolves to false if the connection broke. */
+  private async watchRoot(session: Session): Promise<boolean> {
+    if (!this.recursive) return true;
+    this.rootWatch?.remove();
+    const onEvent = ({ event, path }: WatchNotification) => {
+      // After a new connection everything is read.
+      if (event !== 'session') this.mark(path, DATA);
+    };
+    try {
+      this.rootWatch = await session.addWatch(this.root, onEvent, { recursive: true });
+      if (this.closing.aborted) this.rootWatch.remove();
+    } catch (error) {
+      if (isBroken(error)) return false;
+      // The session has another persistent watch on the root, which is not recursive.
+      const isTaken = error instanceof BadOptionError;
+      if (!isTaken && !isNodeError(error, 'UNIMPLEMENTED')) throw error;
+      this.recursive = false;
+    }
+    return true;
+  }
+
   private async pauseAfter(failure: Error): Promise<void> {
     this.observer.failed(failure, undefined);
     const until = (wake: () => void) => this.client.onState(wake);
@@ -113,14 +155,11 @@ export class CacheReader {
 
   private async read(session: Session, path: string, parts: number): Promise<void> {
     try {
-      const created = (parts & DATA) > 0 && (await this.readData(session, path));
-      if (created || (parts & CHILDREN && this.copy.get(path))) {
-        await this.readChildren(session, path);
-      }
+      await this.readParts(session, path, parts);
     } catch (error) {
       if (this.closing.aborted) {
         // Nobody needs the result.
-      } else if (error instanceof ConnectionError || error instanceof SessionExpiredError) {
+      } else if (isBroken(error)) {
         this.reading.set(path, DATA | CHILDREN);
         if (this.session === session) this.session = undefined;
       } else {
@@ -141,45 +180,61 @@ export class CacheReader {
     else if (this.marked.size === 0) this.observer.settled();
   }
 
-  /** Resolves to whether the znode is not the one that was read before. Its children must be read then. */
-  private async readData(session: Session, path: string): Promise<boolean> {
+  private async readParts(session: Session, path: string, parts: number): Promise<void> {
+    let wantsChildren = (parts & CHILDREN) > 0 && this.copy.get(path) !== undefined;
+    if (parts & DATA) {
+      const node = await this.readData(session, path);
+      if (this.closing.aborted) return;
+      if (!node) return this.copy.delete(path);
+      const isNew = this.copy.put(node);
+      wantsChildren ||= isNew;
+      // The recursive watch reports the creation of the first child.
+      if (this.recursive && node.stat.numChildren === 0) return;
+    }
+    if (wantsChildren && !this.singleNode) await this.readChildren(session, path);
+  }
+
+  /** Resolves to undefined if the znode does not exist. */
+  private async readData(session: Session, path: string): Promise<CachedNode | undefined> {
     try {
+      if (this.recursive) return { path, ...(await session.get(path)) };
       const { data, stat, watch } = await session.get(path, { watch: true });
-      return this.follow('data', path, watch) && this.copy.put({ path, data, stat });
+      this.follow('data', path, watch);
+      return { path, data, stat };
     } catch (error) {
       if (!isNodeError(error, 'NO_NODE')) throw error;
     }
-    if (this.closing.aborted) return false;
-    this.copy.delete(path);
     // The watch on the children of the parent reports the creation of all others.
-    if (path !== this.root) return false;
+    if (this.recursive || path !== this.root) return undefined;
     const { stat, watch } = await session.exists(path, { watch: true });
     this.follow('data', path, watch);
     if (stat) this.mark(path, DATA);
-    return false;
+    return undefined;
   }
 
   private async readChildren(session: Session, path: string): Promise<void> {
-    if (this.singleNode) return;
     try {
-      const { children, watch } = await session.children(path, { watch: true });
-      if (!this.follow('children', path, watch)) return;
+      const children = await this.list(session, path);
       const parent = path === '/' ? path : `${path}/`;
       for (const name of children) {
         if (!this.copy.get(parent + name)) this.mark(parent + name, DATA);
       }
     } catch (error) {
-      // The watch of the data has fired.
+      // The deletion of the znode has marked it.
       if (!isNodeError(error, 'NO_NODE')) throw error;
     }
   }
 
-  /** Marks the znode when the watch fires. Returns false after the reading has ended. */
-  private follow(kind: 'data' | 'children', path: string, watch: Watch): boolean {
-    if (this.closing.aborted) {
-      watch.remove();
-      return false;
-    }
+  private async list(session: Session, path: string): Promise<string[]> {
+    if (this.recursive) return (await session.children(path)).children;
+    const { children, watch } = await session.children(path, { watch: true });
+    this.follow('children', path, watch);
+    return children;
+  }
+
+  /** Marks the znode when the watch fires. */
+  private follow(kind: 'data' | 'children', path: string, watch: Watch): void {
+    if (this.closing.aborted) return watch.remove();
     const watches = this.watches[kind];
     watches.get(path)?.remove();
     watches.set(path, watch);
@@ -190,6 +245,10 @@ export class CacheReader {
       if (kind === 'data') this.mark(path, DATA);
       else if (event !== 'deleted') this.mark(path, CHILDREN);
     });
-    return true;
   }
+}
+
+/** Whether a request failed because the connection broke or the session ended. */
+function isBroken(error: unknown): boolean {
+  return error instanceof ConnectionError || error instanceof SessionExpiredError;
 }
