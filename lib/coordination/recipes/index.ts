@@ -37,6 +37,7 @@ export {
   DistributedAtomicLong,
   type DistributedAtomicLongOptions,
 } from './distributed-atomic-long.js';
+export { GroupMember, type GroupMemberOptions } from './group-member.js';
 export { MemberIdTakenError } from './member-node.js';
 export { type Partition, PartitionReleasedError } from './partition.js';
 export { PartitionCountError, Partitioner, type PartitionHandler } from './partitioner.js';

@@ -57,12 +57,13 @@ export class MemberNode {
   ) {}
 
   /**
-   * Creates the znode, and its parent. Resolves when it exists and belongs to `session`. While another session owns a
-   * znode of this name, waits until that one is deleted, because the owner may be alive.
+   * Creates the znode, and its parent. Resolves when it exists and belongs to `session`: to false if it existed before,
+   * perhaps with other data. While another session owns a znode of this name, waits until that one is deleted, because
+   * the owner may be alive.
    *
    * @throws the reason of `signal`; SessionExpiredError; what the server refuses
    */
-  async create(session: Session, data: Uint8Array, signal: AbortSignal): Promise<void> {
+  async create(session: Session, data: Uint8Array, signal: AbortSignal): Promise<boolean> {
     const { path, client } = this;
     const former = this.owner?.id;
     this.owner = undefined;
@@ -73,7 +74,8 @@ export class MemberNode {
         try {
           maybeCreated = true;
           await session.create(path, data, { mode: 'ephemeral' });
-          break;
+          this.owner = session;
+          return true;
         } catch (error) {
           // If the create was applied, its repetition finds the znode of this session.
           if (error instanceof ConnectionError) {
@@ -86,11 +88,11 @@ export class MemberNode {
           } else if (!isCode(error, 'NODE_EXISTS')) {
             throw error;
           } else if (await this.isOwn(session, former, signal)) {
-            break;
+            this.owner = session;
+            return false;
           }
         }
       }
-      this.owner = session;
     } catch (error) {
       if (maybeCreated) void session.guaranteedDelete(path);
       throw error;

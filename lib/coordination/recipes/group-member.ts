@@ -1,0 +1,267 @@
+import { BadOptionError, type Session, type Watch, type ZkClient } from '../../client/index.js';
+import { Listeners } from '../../client/listeners.js';
+import { MAX_TIMER, sleep } from '../../client/sleep.js';
+import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../client/validation.js';
+import { IllegalStateError } from '../../recipes/errors.js';
+import { retryRead } from '../../recipes/internals/session-retry.js';
+import { checkMemberId, isCode, MemberNode, uniqueMemberId } from './member-node.js';
+import { mayContinue, SessionLoop } from './session-loop.js';
+
+/*
+ * Group membership (Curator's GroupMember): each member has an ephemeral znode `<path>/<id>` with its data, and watches
+ * the children of the path and the data of each of them. kazoo's Party uses the same znodes, with a random name for each
+ * member and its identifier as the data.
+ */
+
+/**
+ * The options of a {@link GroupMember}.
+ *
+ * @publicApi
+ */
+export interface GroupMemberOptions {
+  /**
+   * The name of this member: a part of a path, unique in the group, at most 255 bytes. Default: the host name, the process
+   * id and a random number.
+   */
+  id?: string | undefined;
+  /** What the other members see of it, such as its address. Default: empty. */
+  data?: string | Uint8Array | undefined;
+  /**
+   * Called with each error that keeps this member from the group, which it tries again every second. Default: a process
+   * warning.
+   */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+export const GROUP_MEMBER_OPTIONS = [
+  'id',
+  'data',
+  'onError',
+] as const satisfies (keyof GroupMemberOptions)[];
+
+/** The znode of a member as it was read last. */
+interface KnownMember {
+  readonly data: Buffer;
+  readonly watch: Watch;
+}
+
+/**
+ * A member of a group of processes, with data. It shares the path with Curator's `GroupMember`, and knows the members that
+ * are alive. It joins again after its session has ended. A process that crashes is a member until its session expires.
+ *
+ * @publicApi
+ */
+export class GroupMember {
+  /** The name of this member. */
+  readonly id: string;
+  private readonly node: MemberNode;
+  private readonly loop: SessionLoop;
+  private readonly changes = new Listeners<ReadonlyMap<string, Buffer>>();
+  private readonly known = new Map<string, KnownMember>();
+  private view: ReadonlyMap<string, Buffer> = new Map();
+  private data: Buffer;
+  private joinedNow = false;
+  /** The data in the znode of this member, if it is known. */
+  private written: Buffer | undefined;
+  /** Ends the wait for the next change. */
+  private wake: (() => void) | undefined;
+  private unsubscribe: (() => void) | undefined;
+  private closed: Promise<void> | undefined;
+
+  /** @throws BadOptionError */
+  constructor(
+    readonly client: ZkClient,
+    /** The parent of the znodes of the members. */
+    readonly path: string,
+    options: GroupMemberOptions = {},
+  ) {
+    checkBelowRoot(path);
+    const { id = uniqueMemberId(), data, onError } = checkOptions(options, GROUP_MEMBER_OPTIONS);
+    if (onError !== undefined) checkFunction(onError, 'onError');
+    this.id = checkMemberId(id);
+    this.data = copyOf(data);
+    const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
+    this.loop = new SessionLoop(client, attempt, onError);
+    const onTaken = (error: Error) => this.loop.reportOnce(error);
+    this.node = new MemberNode(client, `${path}/${this.id}`, onTaken);
+  }
+
+  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
+  get state(): 'latent' | 'started' | 'closed' {
+    return this.closed ? 'closed' : this.loop.state;
+  }
+
+  /** Whether this member has its znode in the current session. */
+  get joined(): boolean {
+    return this.joinedNow;
+  }
+
+  /**
+   * The members that are alive, by their ids, with their data. As it was read last: without a connection it may be out of
+   * date. Empty before the first read. Curator's getCurrentMembers.
+   */
+  get members(): ReadonlyMap<string, Buffer> {
+    return this.view;
+  }
+
+  /**
+   * Joins the group in the background.
+   *
+   * @throws IllegalStateError if it was started or closed before
+   */
+  start(): void {
+    if (this.state !== 'latent') {
+      throw new IllegalStateError(
+        `the member ${this.id} of ${this.path} was ${this.state} already`,
+      );
+    }
+    this.loop.start();
+  }
+
+  /**
+   * Replaces the data of this member. It is written in the background, also after a loss of the connection. Curator's
+   * setThisData.
+   *
+   * @throws BadOptionError if it is no string or Uint8Array, or too long
+   */
+  setData(data: string | Uint8Array): void {
+    if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
+    this.data = copyOf(data);
+    this.wake?.();
+  }
+
+  /**
+   * Adds a listener. It is called with the members whenever they or their data have changed. Returns a function that
+   * removes it.
+   */
+  onChange(listener: (members: ReadonlyMap<string, Buffer>) => void): () => void {
+    return this.changes.add(listener);
+  }
+
+  /** Returns details for a health check, without a request: this member, whether it has joined, and the ids of all members. */
+  health(): { id: string; joined: boolean; members: string[] } {
+    return { id: this.id, joined: this.joined, members: [...this.view.keys()] };
+  }
+
+  /** Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background. Idempotent. */
+  close(): Promise<void> {
+    this.closed ??= this.leave();
+    return this.closed;
+  }
+
+  private async leave(): Promise<void> {
+    await this.loop.close(
+      new IllegalStateError(`the member ${this.id} of ${this.path} was closed`),
+    );
+    await this.leaveGroup();
+  }
+
+  private async leaveGroup(): Promise<void> {
+    this.unsubscribe?.();
+    this.joinedNow = false;
+    for (const name of this.known.keys()) this.forget(name);
+    await this.node.delete();
+  }
+
+  private async participate(session: Session, signal: AbortSignal): Promise<never> {
+    this.unsubscribe?.();
+    this.unsubscribe = session.onLost(() => (this.joinedNow = false));
+    try {
+      await this.join(session, signal);
+      for (;;) {
+        const list = () => session.children(this.path, { watch: true });
+        const { children, watch } = await retryRead(this.client, session, list, signal);
+        try {
+          if (children.includes(this.id)) await this.follow(session, children, watch, signal);
+          else await this.join(session, signal);
+        } finally {
+          watch.remove();
+        }
+      }
+    } catch (error) {
+      if (!mayContinue(session, error)) await this.leaveGroup();
+      throw error;
+    }
+  }
+
+  private async join(session: Session, signal: AbortSignal): Promise<void> {
+    this.joinedNow = false;
+    const { data } = this;
+    const created = await this.node.create(session, data, signal);
+    this.written = created ? data : undefined;
+    this.joinedNow = true;
+  }
+
+  /** Reads the members that are new or have changed. Resolves when there may be another change. */
+  private async follow(
+    session: Session,
+    children: readonly string[],
+    { fired }: Watch,
+    signal: AbortSignal,
+  ): Promise<void> {
+    // From here on, each change ends the wait below.
+    const next = new Promise<void>((resolve) => (this.wake = resolve));
+    if (this.written !== this.data) await this.write(session, signal);
+    for (const name of this.known.keys()) {
+      if (!children.includes(name)) this.forget(name);
+    }
+    const unknown = children.filter((name) => !this.known.has(name));
+    await Promise.all(unknown.map((name) => this.read(session, name, signal)));
+    this.loop.succeeded();
+    this.publish();
+    const until = (wake: () => void) => {
+      void fired.then(wake);
+      void next.then(wake);
+      return () => {};
+    };
+    await sleep(MAX_TIMER, { signals: [signal], until });
+  }
+
+  private publish(): void {
+    const known = [...this.known].sort(([a], [b]) => (a < b ? -1 : 1));
+    const view = new Map(known.map(([name, { data }]) => [name, data]));
+    const isSame =
+      view.size === this.view.size &&
+      known.every(([name, { data }]) => this.view.get(name)?.equals(data));
+    if (isSame) return;
+    this.view = view;
+    this.changes.emit(view);
+  }
+
+  private async write(session: Session, signal: AbortSignal): Promise<void> {
+    const { data } = this;
+    try {
+      // Repeating it writes the same data again.
+      await retryRead(this.client, session, () => session.set(this.node.path, data), signal);
+      this.written = data;
+    } catch (error) {
+      // The znode was deleted since the listing, whose watch has fired.
+      if (!isCode(error, 'NO_NODE')) throw error;
+    }
+  }
+
+  private async read(session: Session, name: string, signal: AbortSignal): Promise<void> {
+    const get = () => session.get(`${this.path}/${name}`, { watch: true });
+    try {
+      const { data, watch } = await retryRead(this.client, session, get, signal);
+      this.known.set(name, { data, watch });
+      void watch.fired.then(() => {
+        if (this.known.get(name)?.watch === watch) this.known.delete(name);
+        this.wake?.();
+      });
+    } catch (error) {
+      // It has left since the listing, whose watch has fired.
+      if (!isCode(error, 'NO_NODE')) throw error;
+    }
+  }
+
+  private forget(name: string): void {
+    this.known.get(name)?.watch.remove();
+    this.known.delete(name);
+  }
+}
+
+/** Returns a copy, because the caller may change its array afterwards. */
+function copyOf(data: string | Uint8Array | undefined): Buffer {
+  return Buffer.from(checkData(data));
+}

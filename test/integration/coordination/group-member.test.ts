@@ -1,0 +1,152 @@
+import { describe, expect, it } from 'vitest';
+import {
+  BadOptionError,
+  GroupMember,
+  type GroupMemberOptions,
+  MemberIdTakenError,
+} from 'nestjs-zookeeper/coordination/recipes';
+import { IllegalStateError, type ZkClient } from 'nestjs-zookeeper/recipes';
+import { expire, untilState, useClients } from '../../support/clients.js';
+import { useLinks } from '../../support/link.js';
+import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const connect = useClients(server);
+const linkTo = useLinks(server);
+
+function join(client: ZkClient, path: string, options: GroupMemberOptions = {}) {
+  const errors: unknown[] = [];
+  const member = new GroupMember(client, path, { onError: (e) => errors.push(e), ...options });
+  member.start();
+  return Object.assign(member, { errors });
+}
+
+/** The members as a member sees them, with their data as text. */
+const seenBy = ({ members }: GroupMember) =>
+  Object.fromEntries([...members].map(([id, data]) => [id, data.toString()]));
+
+describe('GroupMember', () => {
+  it('sees the members with their data, and who joins and leaves', async () => {
+    const path = server.path('members');
+    const a = join(await connect(), path, { id: 'a', data: '10.0.0.1' });
+    await expect.poll(() => seenBy(a)).toEqual({ a: '10.0.0.1' });
+    const b = join(await connect(), path, { id: 'b', data: Buffer.from('10.0.0.2') });
+    for (const member of [a, b]) {
+      await expect.poll(() => seenBy(member)).toEqual({ a: '10.0.0.1', b: '10.0.0.2' });
+    }
+    expect(b.health()).toEqual({ id: 'b', joined: true, members: ['a', 'b'] });
+    expect((await a.client.get(`${path}/a`)).stat.ephemeralOwner).toBe(a.client.sessionId);
+    await a.close();
+    expect(a).toMatchObject({ joined: false, state: 'closed' });
+    await expect.poll(() => seenBy(b)).toEqual({ b: '10.0.0.2' });
+    await b.close();
+    await untilNothingLeft(server, b.client, path);
+    expect([...a.errors, ...b.errors]).toEqual([]);
+  });
+
+  it('calls its listeners once for each change', async () => {
+    const path = server.path('listeners');
+    const a = new GroupMember(await connect(), path, { id: 'a' });
+    const seen: string[][] = [];
+    const remove = a.onChange((members) => seen.push([...members.keys()]));
+    a.start();
+    await expect.poll(() => seen).toEqual([['a']]);
+    const b = join(await connect(), path, { id: 'b' });
+    await expect.poll(() => seen).toEqual([['a'], ['a', 'b']]);
+    remove();
+    await b.close();
+    await expect.poll(() => a.members.size).toBe(1);
+    expect(seen).toHaveLength(2);
+    await a.close();
+  });
+
+  it('writes new data, also data that was set while the connection was lost', async () => {
+    const path = server.path('data');
+    const link = await linkTo();
+    const a = join(await connect({ connectString: link.connectString }), path, { id: 'a' });
+    const b = join(await connect(), path, { id: 'b' });
+    await expect.poll(() => b.members.size).toBe(2);
+    a.setData('one');
+    await expect.poll(() => seenBy(b)).toEqual({ a: 'one', b: '' });
+    const bytes = Buffer.from('two');
+    await link.down();
+    await untilState(a.client, 'SUSPENDED');
+    a.setData(bytes);
+    bytes.fill(0);
+    await link.up();
+    await expect.poll(() => seenBy(b), { timeout: 5000 }).toEqual({ a: 'two', b: '' });
+    await expect.poll(() => seenBy(a)).toEqual({ a: 'two', b: '' });
+    await Promise.all([a.close(), b.close()]);
+  });
+
+  it('joins again with a new session', async () => {
+    const path = server.path('expired');
+    const a = join(await connect(), path, { id: 'a', data: 'x' });
+    const b = join(await connect(), path, { id: 'b' });
+    await expect.poll(() => a.members.size).toBe(2);
+    await expire(a.client, server);
+    await expect.poll(() => a.joined).toBe(false);
+    await expect.poll(() => a.joined).toBe(true);
+    await expect.poll(() => seenBy(b)).toEqual({ a: 'x', b: '' });
+    const { stat } = await b.client.get(`${path}/a`);
+    expect(stat.ephemeralOwner).toBe(a.client.sessionId);
+    expect(a.errors).toEqual([]);
+    await Promise.all([a.close(), b.close()]);
+  });
+
+  it('joins again after another client has deleted its znode', async () => {
+    const path = server.path('deleted');
+    const a = join(await connect(), path, { id: 'a' });
+    await expect.poll(() => a.members.size).toBe(1);
+    const { czxid } = (await a.client.get(`${path}/a`)).stat;
+    await a.client.delete(`${path}/a`);
+    await expect
+      .poll(async () => (await a.client.exists(`${path}/a`))?.czxid)
+      .toBeGreaterThan(czxid);
+    await a.close();
+  });
+
+  it('waits until the znode of another session with its id is gone, and then joins', async () => {
+    const path = server.path('taken');
+    const former = await connect();
+    const old = join(former, path, { id: 'a', data: 'old' });
+    await expect.poll(() => old.joined).toBe(true);
+    const next = join(await connect(), path, { id: 'a', data: 'new' });
+    await expect.poll(() => next.errors).toEqual([expect.any(MemberIdTakenError)]);
+    expect(next.joined).toBe(false);
+    // The process of the old member ends, and its session with it.
+    await former.close();
+    await expect.poll(() => seenBy(next)).toEqual({ a: 'new' });
+    await next.close();
+    await untilNothingLeft(server, next.client, path);
+  });
+
+  it('leaves the znode of another session alone when it is closed before it could join', async () => {
+    const path = server.path('closed-early');
+    const old = join(await connect(), path, { id: 'a' });
+    await expect.poll(() => old.joined).toBe(true);
+    const next = join(await connect(), path, { id: 'a' });
+    await expect.poll(() => next.errors).toHaveLength(1);
+    await next.close();
+    expect(await nodesUnder(old.client, path)).toEqual(['a']);
+    await old.close();
+    await untilNothingLeft(server, next.client, path);
+  });
+
+  it('refuses wrong options, and a second start', async () => {
+    const client = await connect();
+    const path = server.path('wrong');
+    const make = (options: object) => () => new GroupMember(client, path, options);
+    for (const options of [{ id: 'a/b' }, { id: 5 }, { data: 5 }, { onError: 1 }, { name: 'x' }]) {
+      expect(make(options)).toThrow(BadOptionError);
+    }
+    expect(() => new GroupMember(client, '/')).toThrow(BadOptionError);
+    const a = join(client, path);
+    expect(() => a.setData(5 as never)).toThrow(BadOptionError);
+    expect(() => a.start()).toThrow(IllegalStateError);
+    await a.close();
+    await a.close();
+    expect(() => a.start()).toThrow(IllegalStateError);
+  });
+});
