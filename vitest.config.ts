@@ -35,7 +35,11 @@ const wireOnly = ['test/integration/client/transport/wire-*.test.ts'];
 /** Tests without a client of ours: the transport makes no difference. */
 const withoutClient = ['test/integration/embedded/**'];
 /** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
-const besideCurator = ['test/interop/curator.test.ts', 'test/interop/leader.test.ts'];
+const besideCurator = [
+  'test/interop/curator.test.ts',
+  'test/interop/curator-cache.test.ts',
+  'test/interop/leader.test.ts',
+];
 
 export default defineConfig({
   resolve: {

@@ -199,6 +199,30 @@ export class Curator implements AsyncDisposable {
     return (await this.ask('barrier', 'leave', name, wait))[0] === 'true';
   }
 
+  /** Starts a CuratorCache, and resolves when it is initialized. */
+  async startCache(path: string): Promise<void> {
+    await this.ask('cache', 'start', path);
+  }
+
+  /** Returns `path=mzxid` of each znode in the cache. */
+  cacheState(path: string): Promise<string[]> {
+    return this.ask('cache', 'state', path);
+  }
+
+  /** Returns `path=mzxid` of each created and changed znode, in the order of the events. */
+  cacheHistory(path: string): Promise<string[]> {
+    return this.ask('cache', 'history', path);
+  }
+
+  /** Creates, sets and deletes znodes at random. Returns `path=mzxid` of each create and set. */
+  writeTree(path: string, steps: number, seed: number): Promise<string[]> {
+    return this.ask('cache', 'write', path, steps, seed);
+  }
+
+  async closeCache(path: string): Promise<void> {
+    await this.ask('cache', 'close', path);
+  }
+
   /** Resolves when the event was received, now or earlier. Each event is consumed once. */
   async event(text: string): Promise<void> {
     let late = false;

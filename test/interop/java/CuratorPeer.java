@@ -30,6 +30,7 @@ public final class CuratorPeer {
     private final Counts counts;
     private final Counters counters;
     private final Barriers barriers;
+    private final Caches caches;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -44,6 +45,7 @@ public final class CuratorPeer {
         counts = new Counts(client);
         counters = new Counters(client);
         barriers = new Barriers(client);
+        caches = new Caches(client);
         locks = new Locks(client, counts);
     }
 
@@ -113,6 +115,8 @@ public final class CuratorPeer {
                 return counters.handle(words);
             case "barrier":
                 return barriers.handle(words);
+            case "cache":
+                return caches.handle(words);
             default:
                 throw new IllegalArgumentException(request);
         }
