@@ -38,6 +38,7 @@ const withoutClient = ['test/integration/embedded/**'];
 const besideCurator = [
   'test/interop/curator.test.ts',
   'test/interop/curator-cache.test.ts',
+  'test/interop/curator-counters-and-barriers.test.ts',
   'test/interop/leader.test.ts',
 ];
 

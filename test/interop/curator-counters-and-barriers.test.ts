@@ -110,11 +110,12 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       const lockPath = `${path}-lock`;
       const retry = () => undefined;
       const counter = new DistributedAtomicLong(client, path, { retry, lockPath, lockWait: SHORT });
-      const { set } = client;
+      const { get } = client;
       let disturb = true;
-      client.set = async (...words) => {
+      client.get = async (znode) => {
+        const read = await get.call(client, znode);
         if (disturb) await curator.counter('add', path, 1n);
-        return set.apply(client, words);
+        return read;
       };
       await curator.initializeCounter(path, 0n);
       expect(await curator.acquire('holder', `mutex:${lockPath}`)).toBe(true);
@@ -166,7 +167,8 @@ describe.skipIf(missing)('beside Apache Curator', () => {
           });
         });
         await together(leave, round + 1, () => Promise.resolve());
-        expect(await client.exists(path).then((stat) => stat?.numChildren)).toBe(0);
+        // The server may have deleted the empty container.
+        expect((await client.exists(path))?.numChildren ?? 0).toBe(0);
       }
     });
 

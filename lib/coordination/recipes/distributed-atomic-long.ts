@@ -38,7 +38,7 @@ export interface DistributedAtomicLongOptions {
    * processes should have the same one, and it must not be the path of the counter. Default: the change rejects then.
    */
   lockPath?: string | undefined;
-  /** Milliseconds to wait for that lock. Default 10,000. */
+  /** Milliseconds to wait for that lock, and then to repeat the change as its holder. Default 10,000. */
   lockWait?: number | undefined;
 }
 

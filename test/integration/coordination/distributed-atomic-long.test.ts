@@ -185,16 +185,63 @@ describe('a counter', () => {
   });
 });
 
+describe('the marker of a write', () => {
+  it('is gone when the caller learns of the write, so that the counter can be deleted', async () => {
+    const { client, path, value } = await counter();
+    for (let round = 0; round < 3; round++) {
+      await Promise.all([value.increment(), value.increment()]);
+      await client.delete(path);
+    }
+  });
+
+  it('is created again if another client deletes it', async () => {
+    const { client, path, value } = await counter();
+    const other = await connect();
+    await value.initialize(0n);
+    let over = false;
+    const increments = Promise.all(
+      Array.from({ length: 4 }, async () => {
+        while (!over) await value.increment();
+      }),
+    );
+    let deleted = 0;
+    while (deleted < 5 && client.transport === 'wire') {
+      for (const name of (await other.children(path)).children) {
+        await other.delete(`${path}/${name}`).then(
+          () => deleted++,
+          () => {},
+        );
+      }
+    }
+    over = true;
+    await increments;
+    expect(BigInt((await client.exists(path))!.version)).toBeLessThanOrEqual(await value.get());
+    expect((await client.children(path)).children).toEqual([]);
+  });
+
+  it('is left out if the ACL of the counter or its kind does not allow it', async () => {
+    const { client, path, value } = await counter();
+    await value.initialize(0n);
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
+    expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
+    expect(await value.increment()).toEqual({ preValue: 1n, postValue: 2n });
+    const ephemeral = new DistributedAtomicLong(client, `${path}-ephemeral`);
+    await client.create(ephemeral.path, Buffer.alloc(8), { mode: 'ephemeral' });
+    expect(await ephemeral.add(5n)).toEqual({ preValue: 0n, postValue: 5n });
+  });
+});
+
 describe('a counter under contention', () => {
   /** Makes another process write between each read and write of the counter. */
   async function disturbed(options: DistributedAtomicLongOptions) {
     const { client, path, value } = await counter(options);
     const other = await connect();
-    const { set } = client;
+    const { get } = client;
     let writes = Infinity;
-    client.set = async (...words) => {
-      if (words[0] === path && writes-- > 0) await other.set(path, Buffer.alloc(8));
-      return set.apply(client, words);
+    client.get = async (znode) => {
+      const read = await get.call(client, znode);
+      if (znode === path && writes-- > 0) await other.set(path, Buffer.alloc(8));
+      return read;
     };
     await value.initialize(0n);
     return { client, path, value, stopAfter: (count: number) => (writes = count) };
@@ -226,10 +273,19 @@ describe('a counter under contention', () => {
 
   it('rejects when the lock is not granted in time, or the counter changes under it', async () => {
     const lockPath = server.path('lock');
-    const { client, value } = await disturbed({ retry: { type: 'none' }, lockPath, lockWait: 10 });
+    const { client, path, value } = await disturbed({
+      retry: { type: 'none' },
+      lockPath,
+      lockWait: 2000,
+    });
     await expect(value.increment()).rejects.toThrow('was not changed');
     const lease = await new Mutex(client, lockPath).acquire();
-    await expect(value.increment()).rejects.toThrow('was not granted within 10 ms');
+    const hasty = new DistributedAtomicLong(client, path, {
+      retry: { type: 'none' },
+      lockPath,
+      lockWait: 10,
+    });
+    await expect(hasty.increment()).rejects.toThrow('was not granted within 10 ms');
     await lease.release();
     expect((await client.children(lockPath)).children).toEqual([]);
   });

@@ -7,6 +7,7 @@ import type { Mutex } from '../../../recipes/mutex.js';
 import { applied, type AtomicValue, type Change, decode, encode } from './counter-value.js';
 import { createPersistent, isLostReply, isNodeError, repeated } from './nodes.js';
 import { type Known, UnconfirmedWrite } from './unconfirmed-write.js';
+import { WriteMarker } from './write-marker.js';
 
 /**
  * The result of an attempt. `stale`: the known value was out of date, or the counter was missing; the next attempt follows
@@ -28,6 +29,7 @@ export class CounterWriter {
   private writing = false;
   /** The value after the last write, while further changes wait. */
   private known: Known | undefined;
+  private readonly marker: WriteMarker;
 
   constructor(
     private readonly client: ZkClient,
@@ -35,7 +37,9 @@ export class CounterWriter {
     private readonly retry: RetryFunction,
     private readonly lock: Mutex | undefined,
     private readonly lockWait: number,
-  ) {}
+  ) {
+    this.marker = new WriteMarker(client, path);
+  }
 
   change(apply: Change['apply']): Promise<AtomicValue> {
     return new Promise((resolve, reject) => {
@@ -61,15 +65,18 @@ export class CounterWriter {
 
   private async write(batch: Batch): Promise<void> {
     try {
-      if (await this.attempts(batch)) return;
+      if (await this.attempts(batch, this.retry)) return;
       const { lock, lockWait: wait } = this;
-      if (lock && (await lock.withLock(() => this.attempts(batch), { wait }))) return;
+      // The holder does not pause, because each change of another process begins with an attempt without the lock.
+      const asHolder: RetryFunction = (_, elapsed) => (elapsed < wait ? 0 : undefined);
+      if (lock && (await lock.withLock(() => this.attempts(batch, asHolder), { wait }))) return;
       throw new LockTimeoutError(
-        `counter ${this.path} was not changed: other processes changed it at each attempt; ${lock ? 'raise retry' : 'set lockPath, or raise retry'}`,
+        `counter ${this.path} was not changed: other processes changed it at each attempt; ${lock ? 'raise lockWait' : 'set lockPath, or raise retry'}`,
         { key: this.path },
       );
     } catch (error) {
       this.known = undefined;
+      this.marker.clear();
       this.join(batch);
       const failure = batch.unconfirmed?.error ?? error;
       for (const { reject } of batch.changes) reject(failure);
@@ -77,7 +84,7 @@ export class CounterWriter {
   }
 
   /** Resolves to false when the retry policy gives up. */
-  private async attempts(batch: Batch): Promise<boolean> {
+  private async attempts(batch: Batch, retry: RetryFunction): Promise<boolean> {
     const since = performance.now();
     for (let failed = 0; ;) {
       const attempt = await this.attempt(batch);
@@ -85,7 +92,7 @@ export class CounterWriter {
       this.known = undefined;
       if (attempt === 'stale') continue;
       batch.open = false;
-      const delay = this.retry(++failed, performance.now() - since);
+      const delay = retry(++failed, performance.now() - since);
       if (delay === undefined) return false;
       // A change of the connection, such as its end, also wakes it.
       await sleep(delay, { until: (wake) => this.client.onState(wake) });
@@ -112,7 +119,7 @@ export class CounterWriter {
     }
     const session = client.sessionId;
     try {
-      const { version } = await client.set(path, encode(value), base.version);
+      const version = await this.marker.set(encode(value), base.version);
       this.known = { value, version, czxid: base.czxid };
     } catch (error) {
       if (isNodeError(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
@@ -122,6 +129,8 @@ export class CounterWriter {
       await client.sync(path);
       return 'conflict';
     }
+    // Before the callers learn of it: one of them may delete the counter.
+    if (this.waiting.length === 0) this.marker.clear();
     settle();
     return 'done';
   }
