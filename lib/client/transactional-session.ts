@@ -91,7 +91,8 @@ export abstract class TransactionalSession extends ManagedSession {
     }
     try {
       return await companion.run(async (client) => {
-        return guardedTransaction(await client.session(), guards, operations);
+        const session = (await client.session()) as Session & TransactionalSession;
+        return session.transact(operations, guards);
       }, true);
     } catch (error) {
       throw asConnectionError(error) ?? error;
@@ -102,13 +103,4 @@ export abstract class TransactionalSession extends ManagedSession {
       ).catch(() => {});
     }
   }
-}
-
-/** Runs a transaction of a session if the znodes at the paths `guards` exist, see {@link TransactionalSession.transact}. */
-export function guardedTransaction<const T extends readonly TransactionOperation[]>(
-  session: Session,
-  guards: readonly string[],
-  operations: T,
-): Promise<TransactionResults<T>> {
-  return (session as unknown as TransactionalSession).transact(operations, guards);
 }

@@ -75,15 +75,17 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
   }
 }
 
-/** A message: an attempt of a client to connect failed. */
-export interface ConnectFailedMessage extends ConnectFailure {
-  readonly client: ZkClient;
-}
-
-export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
+/** The messages: an attempt of a client to connect failed. */
+export const failedConnects = typedChannel<ConnectFailure & { readonly client: ZkClient }>(
+  CONNECT_FAILED_CHANNEL,
+);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => LiveSession | undefined;
+
+/** Runs a write in the current session, and again if it was not sent, as the retry policy allows. For recipes. */
+export let runWrite: <T>(client: ZkClient, write: Write<T>) => Promise<T>;
+type Write<T> = (session: LiveSession) => Promise<T>;
 
 /**
  * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
@@ -112,6 +114,7 @@ export class ZkClient {
       const { current } = client.#sessions;
       return current?.connected ? current : undefined;
     };
+    runWrite = (client, write) => client.#write(write);
   }
 
   /**
@@ -125,14 +128,11 @@ export class ZkClient {
     const refused = new RefusedDeletes();
     // It does not retry, because the callers of this client's methods retry.
     const second = { transport: 'wire', sessionFile: undefined, retry: { type: 'none' } } as const;
-    const companion = new WireCompanion(() => new ZkClient({ ...options, ...second }));
-    this.#companion = companion;
+    this.#companion = new WireCompanion(() => new ZkClient({ ...options, ...second }));
     this.#sessions = new SessionManager(
-      { ...this.#options, companion },
-      async (request) => {
-        const chosen = (this.#transport ??= await chooseTransport(transport, tls));
-        return chosen.connect(request);
-      },
+      { ...this.#options, companion: this.#companion },
+      async (request) =>
+        (this.#transport ??= await chooseTransport(transport, tls)).connect(request),
       {
         deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
@@ -294,7 +294,7 @@ export class ZkClient {
     return retryOperation(this.#sessions, this.#options.retry, operation, true);
   }
 
-  #write<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
+  #write<T>(operation: Write<T>): Promise<T> {
     return retryOperation(this.#sessions, this.#options.retry, operation, false);
   }
 }

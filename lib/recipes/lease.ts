@@ -1,4 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
+import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { MAX_TIMER } from '../client/sleep.js';
 import { checkOptions } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
@@ -34,6 +35,20 @@ export interface Lease extends AsyncDisposable {
   /** True until the lease is released or lost. Reads the clock of the session. */
   readonly held: boolean;
   /**
+   * Carries out a ZooKeeper transaction as {@link ZkClient.transaction} does, if the lease is held when it is applied: the
+   * transaction begins with a check that the znode of this lease exists. So it is never applied after another holder was
+   * granted the lock, however long this process was paused. For data in ZooKeeper this replaces the fencing token. Without
+   * operations it only asks the server whether the lease is held.
+   *
+   * Rejects with a {@link LeaseLostError} if the lease is lost or released: then nothing was changed. Rejects with a
+   * {@link ConnectionError} with `maybeApplied` if the reply was lost: then the transaction was applied while the lease was
+   * held, or not at all. All other errors are those of {@link ZkClient.transaction}. Curator has no counterpart
+   * (CURATOR-689).
+   */
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>>;
+  /**
    * Releases the lock. `held` is false at once. The promise resolves when the ensemble has replied, or when the deletion
    * is left to the background because the connection is lost or `holdAtLeast` is not over. Idempotent; never rejects.
    */
@@ -56,6 +71,10 @@ export abstract class LeaseBase implements Lease {
   get released(): boolean {
     return this.returned !== undefined;
   }
+
+  abstract transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>>;
 
   release(): Promise<void> {
     if (!this.returned) {

@@ -1,8 +1,10 @@
 import { BadOptionError } from '../client/errors.js';
+import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { checkFunction } from '../client/validation.js';
-import { LockBusyError } from './errors.js';
+import { IllegalStateError, LockBusyError } from './errors.js';
 import { runHolding } from './internals/call-chain.js';
 import { GrantLease, grantOf } from './internals/grant.js';
+import { transactionOfLease } from './internals/lease-transaction.js';
 import { timedOut } from './internals/waiter.js';
 import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from './lease.js';
 import type { Entry, Lock } from './lock.js';
@@ -192,6 +194,18 @@ class CombinedLease extends LeaseBase implements MultiLease {
 
   get held(): boolean {
     return this.leases.every((lease) => lease.held);
+  }
+
+  /** @throws IllegalStateError if the locks are locks of several clients, or not locks of this library */
+  async transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    const grants = this.leases.flatMap((lease) => grantOf(lease) ?? []);
+    if (grants.length < this.leases.length) {
+      const message = `a lock of the lease on ${this.path} has no znode that a transaction can check`;
+      throw new IllegalStateError(message, { key: this.key });
+    }
+    return transactionOfLease(this, grants, operations);
   }
 
   protected override giveBack(): Promise<void> {

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import { NotLeaderError } from './errors.js';
+import type { TransactionOperation, TransactionResults } from '../client/index.js';
+import { LeaseLostError, NotLeaderError } from './errors.js';
 import type { Lease } from './lease.js';
 
 /**
@@ -29,6 +30,13 @@ export interface Term {
   readonly signal: AbortSignal;
   /** True until the leadership is lost or given up. */
   readonly active: boolean;
+  /**
+   * Carries out a ZooKeeper transaction, if this participant leads when it is applied; see {@link Lease.transaction}.
+   * Rejects with a {@link NotLeaderError} if the leadership is lost or given up: then nothing was changed.
+   */
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>>;
 }
 
 /** The term of a candidate that holds the lock of its election. */
@@ -71,6 +79,17 @@ export class LeaseTerm implements Term {
 
   get active(): boolean {
     return this.lease.held && !this.ending.signal.aborted;
+  }
+
+  async transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    if (!this.active) throw this.signal.reason;
+    try {
+      return await this.lease.transaction(operations);
+    } catch (error) {
+      throw error instanceof LeaseLostError ? this.signal.reason : error;
+    }
   }
 
   toJSON(): object {

@@ -11,7 +11,7 @@ import {
 } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
 import { checkBelowRoot } from '../client/validation.js';
-import { RecipeConflictError, LeaseLostError } from '../recipes/errors.js';
+import { IllegalStateError, LeaseLostError, RecipeConflictError } from '../recipes/errors.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead, stateChange } from '../recipes/internals/session-retry.js';
 import {
@@ -204,6 +204,11 @@ class SingleNodeLease extends LeaseBase {
 
   get held(): boolean {
     return this.state === 'held' && this.node.session.trusted;
+  }
+
+  /** Always rejects: the znodes of all holders have one name, so a check that it exists proves nothing. */
+  async transaction(): Promise<never> {
+    throw new IllegalStateError(`the lock on ${this.path} has no transactions`, { key: this.key });
   }
 
   protected override giveBack(): Promise<void> {

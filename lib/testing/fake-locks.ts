@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import type { InjectionToken, Provider } from '@nestjs/common';
+import type { TransactionOperation } from '../client/index.js';
 import {
   getLeaderServiceToken,
   getLockServiceToken,
@@ -80,6 +81,15 @@ export class FakeLocks {
   /** Ends {@link busy}. Calls that wait get the lock, and a candidate leads. */
   free(key: string): void {
     this.ensemble.free(key);
+  }
+
+  /**
+   * The operations of each {@link Lease.transaction} and {@link Term.transaction} so far, in the order of the calls. There
+   * are no znodes: all transactions succeed while the lease is held, sequential names have no number, and each set has the
+   * version 1.
+   */
+  get transactions(): readonly (readonly TransactionOperation[])[] {
+    return this.ensemble.transactions;
   }
 
   /** Ends all leases of the key, or the term of the election, as if the session had expired. The key is {@link busy} then. */

@@ -1,4 +1,10 @@
-import { ZkClient } from '../client/index.js';
+import {
+  type Stat,
+  type TransactionOperation,
+  type TransactionResults,
+  ZkClient,
+} from '../client/index.js';
+import { checkTransaction } from '../client/transaction.js';
 import {
   type AcquireOptions,
   type LeaderLatch,
@@ -38,6 +44,21 @@ const NOWHERE = '127.0.0.1:1';
 /** The id of the leader of an election that is busy. */
 const OTHER_PROCESS = 'another process';
 
+/** The stat of a znode that was set once. */
+const FIRST_SET: Stat = {
+  czxid: 1,
+  mzxid: 2,
+  pzxid: 1,
+  ctime: 0,
+  mtime: 0,
+  version: 1,
+  cversion: 0,
+  aversion: 0,
+  ephemeralOwner: '0',
+  dataLength: 0,
+  numChildren: 0,
+};
+
 /** A client that counts as connected, although there is no server. */
 class FakeClient extends ZkClient {
   constructor() {
@@ -67,6 +88,8 @@ export class FakeEnsemble {
   private readonly held = new Map<Grant, Held>();
   private readonly waiting = new Set<{ readonly key: string; readonly proceed: () => void }>();
   private lastToken = 0n;
+  /** The operations of the transactions of leases and terms. */
+  readonly transactions: (readonly TransactionOperation[])[] = [];
 
   isBusy(key: string): boolean {
     return this.busyKeys.has(key);
@@ -122,6 +145,8 @@ export class FakeEnsemble {
         returned: async () => void this.held.delete(grant),
         end: () => RESOLVED,
         endAfterGrants() {},
+        lose: () => {},
+        transaction: (_, operations) => this.applied(operations),
         watchNodes() {},
       },
       ++this.lastToken,
@@ -129,6 +154,19 @@ export class FakeEnsemble {
     );
     this.held.set(grant, { key, recipe, count });
     return grant;
+  }
+
+  /** Records a transaction, and makes results as if it had created each znode and set each for the first time. */
+  private async applied<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    if (operations.length > 0) checkTransaction(operations, [], { chroot: '' });
+    this.transactions.push(operations);
+    const results = operations.map((operation) => {
+      if ('create' in operation) return operation.create;
+      return 'set' in operation ? FIRST_SET : undefined;
+    });
+    return results as unknown as TransactionResults<T>;
   }
 
   /** Grants a lock, or rejects as if its wait were over. A wait without a limit lasts until {@link free}. */

@@ -1,15 +1,15 @@
-import type { ZkClient } from '../../client/index.js';
+import type { TransactionOperation, TransactionResults } from '../../client/index.js';
 import { MAX_TIMER } from '../../client/sleep.js';
 import { LeaseLostError, type LockRevokedError } from '../errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from '../lease.js';
 import type { GrantKind, Recipe } from '../types.js';
+import { type TransactionSource, transactionOfLease } from './lease-transaction.js';
 import type { QueuePosition } from './queue.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
 /** The znodes that a grant depends on: an Ownership. */
-interface GrantSource {
-  readonly client: ZkClient;
+interface GrantSource extends TransactionSource {
   readonly recipe: Recipe;
   readonly path: string;
   readonly position: QueuePosition;
@@ -19,8 +19,6 @@ interface GrantSource {
   returned(grant: Grant): Promise<void>;
   /** Sends the deletion of the znodes. */
   end(): Promise<void>;
-  /** Disables handover: the znodes are deleted with the last grant. */
-  endAfterGrants(): void;
   /** Starts the watches on the znodes now instead of 50 ms after the grant. */
   watchNodes(): void;
 }
@@ -37,6 +35,8 @@ export class Grant {
   readonly since = Date.now();
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
+  /** The number of its transactions without a reply. */
+  private transactions = 0;
   private reason: LeaseLostError | undefined;
   private loss: LazySignal | undefined;
   private revocationRequest: LazySignal | undefined;
@@ -121,6 +121,14 @@ export class Grant {
     return this.returned ?? this.ownership.end();
   }
 
+  beginTransaction(): void {
+    this.transactions++;
+  }
+
+  endTransaction(): void {
+    this.transactions--;
+  }
+
   revoke(reason: LockRevokedError): void {
     if (this.state === 'held') (this.revocationRequest ??= new LazySignal()).abort(reason);
   }
@@ -130,6 +138,7 @@ export class Grant {
     clearTimeout(this.limitTimer);
     clearTimeout(this.keepTimer);
     if (this.state !== 'held') return;
+    if (this.transactions > 0) this.ownership.endAfterGrants();
     this.state = state;
     this.reason = reason;
     this.onEnd?.(reason);
@@ -192,6 +201,12 @@ export class GrantLease extends LeaseBase {
 
   get held(): boolean {
     return !this.released && this.grant.held;
+  }
+
+  async transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    return transactionOfLease(this, [this.grant], operations);
   }
 
   protected override giveBack(): Promise<void> {

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
-import type { ZkClient } from '../../client/index.js';
+import type { TransactionOperation, TransactionResults, ZkClient } from '../../client/index.js';
 import { ProcessState } from '../../client/process-state.js';
+import { runWrite } from '../../client/zk-client.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';
 import type { GrantKind, Recipe } from '../types.js';
 import { FifoSet } from './fifo-set.js';
@@ -118,6 +119,17 @@ export class Ownership {
     return this.ended;
   }
 
+  transaction<const T extends readonly TransactionOperation[]>(
+    guards: readonly string[],
+    operations: T,
+    assertHeld: () => void,
+  ): Promise<TransactionResults<T>> {
+    return runWrite(this.client, (session) => {
+      assertHeld();
+      return session.transact(operations, guards);
+    });
+  }
+
   watchNodes(): void {
     if (this.nodeWatch || this.ended) return;
     this.owned.delayedWatches.delete(this);
@@ -171,7 +183,8 @@ export class Ownership {
     }
   }
 
-  private lose(cause: Error): void {
+  /** Ends all grants as lost, and deletes the znodes. */
+  lose(cause: Error): void {
     if (this.ended) return;
     const message = `the lease on ${this.path} was lost: ${cause.message}`;
     const reason = (this.lossReason = new LeaseLostError(message, { cause }));

@@ -371,3 +371,19 @@ describe('a decorated method whose service is a bare mock', () => {
     ).rejects.toThrow(/providers of a FakeLocks/);
   });
 });
+
+describe('a transaction of a fake lease', () => {
+  it('is recorded and makes results while the lease is held', async () => {
+    const fakes = new FakeLocks();
+    const locks = fakes.get(LockService) as LockService;
+    const lease = await locks.acquire('a');
+    const operations = [{ create: '/a/b' }, { set: '/a', data: 'x' }, { check: '/a' }] as const;
+    const [path, stat, nothing] = await lease.transaction(operations);
+    expect([path, stat.version, nothing]).toEqual(['/a/b', 1, undefined]);
+    expect(fakes.transactions).toEqual([operations]);
+    await expect(lease.transaction([{ check: 'a' }])).rejects.toThrow(BadOptionError);
+    fakes.lose('a');
+    await expect(lease.transaction([{ check: '/a' }])).rejects.toThrow(LeaseLostError);
+    expect(fakes.transactions).toHaveLength(1);
+  });
+});

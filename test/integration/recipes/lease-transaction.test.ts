@@ -1,0 +1,269 @@
+import { describe, expect, test } from 'vitest';
+import {
+  ConnectionError,
+  LeaderLatch,
+  type Lease,
+  LeaseLostError,
+  MultiLock,
+  Mutex,
+  NodeError,
+  NotLeaderError,
+  ReadWriteLock,
+  Semaphore,
+  type ZkClient,
+} from '../../../lib/recipes/index.js';
+import { expire, useClients } from '../../support/clients.js';
+import { useLinks } from '../../support/link.js';
+import { failureOf, nodesUnder, observed, untilNodes } from '../../support/recipe-nodes.js';
+import { useServer } from '../../support/servers.js';
+
+const zk = useServer();
+const newLink = useLinks(zk);
+const connect = useClients(zk);
+
+/** Returns a znode to write. */
+async function target(client: ZkClient): Promise<string> {
+  return client.create(zk.path('target'), 'old');
+}
+
+const read = async (client: ZkClient, path: string) => {
+  await client.sync(path);
+  return (await client.get(path)).data.toString();
+};
+
+describe('a transaction of a lease', () => {
+  const recipes: [string, (client: ZkClient, path: string) => Promise<Lease>][] = [
+    ['mutex', (client, path) => new Mutex(client, path).acquire()],
+    ['strict mutex', (client, path) => new Mutex(client, path).acquire({ fairness: 'strict' })],
+    ['read lock', (client, path) => new ReadWriteLock(client, path).read.acquire()],
+    ['write lock', (client, path) => new ReadWriteLock(client, path).write.acquire()],
+    [
+      'semaphore',
+      (client, path) => new Semaphore(client, path, { permits: 4 }).acquire({ count: 2 }),
+    ],
+    [
+      'multi-lock',
+      (client, path) => {
+        return new MultiLock([
+          new Mutex(client, `${path}-a`),
+          new Mutex(client, `${path}-b`),
+        ]).acquire();
+      },
+    ],
+    [
+      'downgraded write lock',
+      async (client, path) => {
+        const lock = new ReadWriteLock(client, path);
+        return lock.downgrade(await lock.write.acquire());
+      },
+    ],
+  ];
+
+  test.each(recipes)('of a %s is applied while it is held, and not afterwards', async (_, take) => {
+    const client = await connect();
+    const node = await target(client);
+    const lease = await take(client, zk.path('lock'));
+    const [stat, created, nothing] = await lease.transaction([
+      { set: node, data: 'new', version: 0 },
+      { create: `${node}/child` },
+      { check: node, version: 1 },
+    ]);
+    expect([stat.version, created, nothing]).toEqual([1, `${node}/child`, undefined]);
+    expect(await read(client, node)).toBe('new');
+    expect(await lease.transaction([])).toEqual([]);
+    await lease.release();
+    const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
+    expect(error).toBeInstanceOf(LeaseLostError);
+    expect(error).toMatchObject({ message: expect.stringContaining('released') });
+    expect(await read(client, node)).toBe('new');
+  });
+
+  test.each(recipes)(
+    'of a %s is refused if another client has deleted a znode of it',
+    async (_, take) => {
+      const client = await connect();
+      const other = await connect();
+      const node = await target(client);
+      const path = zk.path('lock');
+      const lease = await take(client, path);
+      for (const parent of [path, `${path}/leases`, `${path}-b`]) {
+        const own = (await nodesUnder(other, parent)).filter((name) => name.startsWith('_c_'));
+        if (own.length > 0) await other.delete(`${parent}/${own.at(-1)}`);
+      }
+      // Sent at once: a watch has not reported the deletion.
+      const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
+      expect(error).toBeInstanceOf(LeaseLostError);
+      expect(await read(client, node)).toBe('old');
+      expect(lease.held).toBe(false);
+      expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+      await lease.release();
+    },
+  );
+
+  test('that fails for another reason leaves the lease held, and has the index of the operation', async () => {
+    const client = await connect();
+    const node = await target(client);
+    const lease = await new Mutex(client, zk.path('lock')).acquire();
+    const error = await failureOf(
+      lease.transaction([{ check: node }, { set: node, data: '', version: 5 }]),
+    );
+    expect(error).toBeInstanceOf(NodeError);
+    expect(error).toMatchObject({ code: 'BAD_VERSION', index: 1, path: node });
+    const bad = await failureOf(lease.transaction([{ check: node }, { check: 'x' }]));
+    expect(bad).toMatchObject({ code: 'BAD_OPTION', option: 'operations[1].check' });
+    expect(lease.held).toBe(true);
+    await lease.transaction([{ set: node, data: 'new' }]);
+  });
+
+  test('is refused after the session of the lease has ended', async () => {
+    const client = await connect();
+    const node = await target(client);
+    const lease = await new Mutex(client, zk.path('lock')).acquire();
+    await expire(client, zk);
+    const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
+    expect(error).toBeInstanceOf(LeaseLostError);
+    expect(await read(client, node)).toBe('old');
+  });
+
+  test('is refused to the lease that was handed over, and allowed to the next one', async () => {
+    const client = await connect();
+    const node = await target(client);
+    const lock = new Mutex(client, zk.path('lock'));
+    const first = await lock.acquire();
+    const next = lock.acquire();
+    void first.release();
+    const refused = failureOf(first.transaction([{ set: node, data: 'late' }]));
+    const second = await next;
+    await second.transaction([{ set: node, data: 'second' }]);
+    expect(await refused).toBeInstanceOf(LeaseLostError);
+    expect(await read(client, node)).toBe('second');
+  });
+
+  test('that is pending at the release is applied before the next grant of this process, or not at all', async () => {
+    const [client, other] = [await connect(), await connect()];
+    const node = await target(client);
+    const path = zk.path('lock');
+    const lock = new Mutex(client, path);
+    // The native transport connects its second client.
+    await client.transaction([{ check: node }]);
+    for (let round = 0; round < 50; round++) {
+      const first = await lock.acquire();
+      const [znode] = await nodesUnder(client, path);
+      const next = lock.acquire();
+      const write = observed(first.transaction([{ set: node, data: `${round}` }]));
+      write.promise.catch(() => {});
+      void first.release();
+      const second = await next;
+      const seen = await read(other, node);
+      const outcome = await write.promise.then(
+        () => 'applied',
+        (error: unknown) => error,
+      );
+      if (outcome === 'applied') expect(seen).toBe(`${round}`);
+      else expect(outcome).toBeInstanceOf(LeaseLostError);
+      // Nothing is applied after the grant.
+      expect(await read(other, node)).toBe(seen);
+      expect(await nodesUnder(other, path)).not.toContain(znode);
+      await second.release();
+    }
+  });
+
+  test('whose reply is lost may be applied, and the znode of its lease is not handed over', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const node = await target(other);
+    const path = zk.path('lock');
+    const lock = new Mutex(client, path);
+    const first = await lock.acquire();
+    await first.transaction([]);
+    const [name] = await nodesUnder(other, path);
+    const next = lock.acquire();
+    await link.deafen();
+    const pending = failureOf(first.transaction([{ set: node, data: 'new' }]));
+    await expect.poll(() => read(other, node)).toBe('new');
+    await link.cut();
+    const error = await pending;
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect(error).toMatchObject({ maybeApplied: true });
+    expect(first.held).toBe(true);
+    await expect.poll(() => client.connected).toBe(true);
+    await first.release();
+    const second = await next;
+    await other.sync(path);
+    expect(await nodesUnder(other, path)).not.toContain(name);
+    expect(second.held).toBe(true);
+  });
+
+  test('waits for the connection, and is refused if the lease is lost meanwhile', async () => {
+    const link = await newLink();
+    const client = await connect({
+      connectString: link.connectString,
+      sessionTimeout: 2000,
+      retry: { type: 'forever', delay: 20 },
+    });
+    const other = await connect();
+    const node = await target(other);
+    const lease = await new Mutex(client, zk.path('lock')).acquire();
+    await lease.transaction([]);
+    await link.down();
+    await expect.poll(() => client.connected).toBe(false);
+    const write = lease.transaction([{ set: node, data: 'waited' }]);
+    await link.up();
+    await write;
+    expect(await read(other, node)).toBe('waited');
+    await link.down();
+    await expect.poll(() => client.connected).toBe(false);
+    const late = failureOf(lease.transaction([{ set: node, data: 'late' }]));
+    await expect.poll(() => lease.held).toBe(false);
+    await link.up();
+    expect(await late).toBeInstanceOf(LeaseLostError);
+    expect(await read(other, node)).toBe('waited');
+  });
+
+  test('during holdAtLeast, after the release, is refused', async () => {
+    const client = await connect();
+    const node = await target(client);
+    const path = zk.path('lock');
+    const lease = await new Mutex(client, path).acquire({ holdAtLeast: 60_000 });
+    await lease.release();
+    expect(await nodesUnder(client, path)).toHaveLength(1);
+    const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
+    expect(error).toBeInstanceOf(LeaseLostError);
+    expect(await read(client, node)).toBe('old');
+  });
+
+  test('of a multi-lock over two clients is an error', async () => {
+    const [one, other] = [await connect(), await connect()];
+    const path = zk.path('lock');
+    const locks = [new Mutex(one, `${path}-a`), new Mutex(other, `${path}-b`)];
+    const lease = await new MultiLock(locks).acquire();
+    const error = await failureOf(lease.transaction([]));
+    expect(error).toMatchObject({ code: 'ILLEGAL_STATE' });
+  });
+});
+
+describe('a transaction of a term', () => {
+  test('is applied while it leads, and not afterwards', async () => {
+    const client = await connect();
+    const node = await target(client);
+    const path = zk.path('election');
+    const latch = new LeaderLatch(client, path);
+    latch.start();
+    const term = await latch.await();
+    await term.transaction([{ set: node, data: 'leader' }]);
+    const other = await connect();
+    const [name] = await nodesUnder(other, path);
+    await other.delete(`${path}/${name}`);
+    const error = await failureOf(term.transaction([{ set: node, data: 'late' }]));
+    expect(error).toBeInstanceOf(NotLeaderError);
+    expect(term.active).toBe(false);
+    expect(await read(client, node)).toBe('leader');
+    const second = await latch.await();
+    await latch.close();
+    expect(await failureOf(second.transaction([{ set: node, data: 'late' }]))).toBeInstanceOf(
+      NotLeaderError,
+    );
+    await untilNodes(client, path, 0);
+  });
+});
