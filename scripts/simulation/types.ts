@@ -7,7 +7,7 @@ export interface Library {
 }
 
 /** What the processes of a run do. */
-export type WorkloadName = 'locks' | 'partitions';
+export type WorkloadName = 'locks' | 'partitions' | 'queue';
 
 export interface RunOptions {
   readonly workload: WorkloadName;

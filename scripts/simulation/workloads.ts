@@ -1,4 +1,5 @@
 import { runPartitions } from './partitions.js';
+import { runQueue } from './queue.js';
 import { runSeed } from './run-seed.js';
 import type { RunSeed, WorkloadName } from './types.js';
 
@@ -6,4 +7,5 @@ import type { RunSeed, WorkloadName } from './types.js';
 export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   locks: runSeed,
   partitions: runPartitions,
+  queue: runQueue,
 };

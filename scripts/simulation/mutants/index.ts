@@ -1,3 +1,4 @@
+import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
 import { GRANT_MUTANTS } from './grants.js';
 import type { Mutant } from './mutant.js';
 import { NEST_MUTANTS } from './nest.js';
@@ -14,4 +15,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...RECIPE_MUTANTS,
   ...NEST_MUTANTS,
   ...PARTITION_MUTANTS,
+  ...DISTRIBUTED_QUEUE_MUTANTS,
 ];

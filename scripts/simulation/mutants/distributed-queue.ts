@@ -1,0 +1,58 @@
+import type { Mutant } from './mutant.js';
+
+const CONSUMER = 'lib/coordination/recipes/queue-consumer.ts';
+const ITEM_LOCK = 'lib/coordination/recipes/internals/item-lock.ts';
+
+/** Bugs in the queue with a lock for each item. */
+export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'queue-item-deleted-before-its-handler',
+    bug: 'A consumer deletes an item before it calls the handler, so that a crash loses the item (Curator without a lockPath).',
+    workload: 'queue',
+    edits: [
+      {
+        file: CONSUMER,
+        search: 'const failures = await this.callHandler(stored.values, context);',
+        replace:
+          'await deleteItem(client, session, path, node.stat); const failures = await this.callHandler(stored.values, context);',
+      },
+    ],
+  },
+  {
+    name: 'queue-item-unlocked-before-its-deletion',
+    bug: 'A consumer releases the lock of an item before the item is deleted, so that another one handles it again.',
+    workload: 'queue',
+    edits: [
+      {
+        file: CONSUMER,
+        search: '    await deleteItem(client, session, path, node.stat);',
+        replace:
+          '    void lock.release().then(() => deleteItem(client, session, path, node.stat)).catch(() => {});',
+      },
+    ],
+  },
+  {
+    name: 'queue-put-repeated-after-lost-reply',
+    bug: 'A producer repeats a put whose reply was lost, so that the item is in the queue twice.',
+    workload: 'queue',
+    edits: [
+      {
+        file: 'lib/coordination/recipes/queue-base.ts',
+        search: 'return this.find(id, error);',
+        replace: 'continue;',
+      },
+    ],
+  },
+  {
+    name: 'queue-lock-of-another-consumer-claimed',
+    bug: 'After a lost reply to the create of a lock, a consumer takes the lock of another consumer for its own.',
+    workload: 'queue',
+    edits: [
+      {
+        file: ITEM_LOCK,
+        search: 'if (!uncertain || !(await hasData(client, session, path, id))) return undefined;',
+        replace: 'if (!uncertain) return undefined;',
+      },
+    ],
+  },
+];

@@ -1,0 +1,223 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { History } from './history.js';
+import { connect, followSession, ROOT } from './jobs.js';
+import { checkLeft, checkSettled } from './properties.js';
+import { runWorkload } from './run-seed.js';
+import type { Setting } from './setting.js';
+import type { RunSeed } from './types.js';
+import type { JobContext, Program, Workload } from './workload.js';
+
+/*
+ * The workload of a queue: each process puts items and consumes them, some with priorities. Handlers take different times,
+ * and some throw an error.
+ */
+
+type DistributedQueue = import('nestjs-zookeeper/coordination/recipes').DistributedQueue<string>;
+type DistributedPriorityQueue =
+  import('nestjs-zookeeper/coordination/recipes').DistributedPriorityQueue<string>;
+type QueueItem = import('nestjs-zookeeper/coordination/recipes').QueueItem;
+type World = import('nestjs-zookeeper/testing').World;
+
+const PATH = `${ROOT}/queue`;
+/** The average number of milliseconds between two puts of a process. */
+const PUT_PAUSE = 150;
+/** The interval in milliseconds at which a handler checks that its item is locked. */
+const WORK_STEP = 12;
+/** The greatest number of milliseconds that most handlers take. */
+const WORK = 40;
+/** The probability that a handler takes up to two session timeouts. */
+const LONG_WORK_PROBABILITY = 0.03;
+const HANDLER_FAILURE_PROBABILITY = 0.05;
+const MAX_CONCURRENCY = 3;
+const RETRY_DELAY = 30;
+/** Milliseconds within which the queue must be empty at the end. */
+const DRAIN_LIMIT = 30_000;
+
+/** An item from its put to its last handling. */
+interface Item {
+  /** `maybe`: the reply to the put was lost. */
+  put: 'pending' | 'confirmed' | 'maybe' | 'refused';
+  /** The number of handlers that returned without an error. */
+  handled: number;
+  /** The znodes with which it was handled. */
+  readonly znodes: Set<string>;
+  /** Whether it has a znode of its own. If not, it is handled again after a failure of another item of the znode. */
+  readonly isSingle: boolean;
+}
+
+class HandlerFailure extends Error {}
+
+/** The items of one run. */
+class Items {
+  readonly #items = new Map<string, Item>();
+  #handlers = 0;
+
+  /** Puts items, one at a time, until the run accepts no more work. */
+  async produce(
+    put: (ids: readonly string[]) => Promise<string>,
+    { acceptsWork, history, incarnation, library, random, world }: JobContext,
+  ): Promise<void> {
+    const { BadOptionError, ConnectionError, CoordinationError } = library.recipes;
+    for (let count = 0; acceptsWork(); count++) {
+      await sleep(random.between(0, 2 * PUT_PAUSE));
+      if (!acceptsWork()) return;
+      const name = `${incarnation.name}-${Math.round(world.now)}-${count}`;
+      const ids = Array.from(
+        { length: random.pick([1, 1, 1, 3]) },
+        (_, index) => `${name}-${index}`,
+      );
+      const isSingle = ids.length === 1;
+      const items = ids.map((): Item => ({
+        put: 'pending',
+        handled: 0,
+        znodes: new Set(),
+        isSingle,
+      }));
+      for (const [index, id] of ids.entries()) this.#items.set(id, items[index]!);
+      let result: Item['put'] = 'confirmed';
+      try {
+        await put(ids);
+      } catch (error) {
+        if (!(error instanceof CoordinationError) || error instanceof BadOptionError) {
+          history.recordViolation('no unexpected error is reported', String(error));
+        }
+        const refused = error instanceof ConnectionError && !error.maybeApplied;
+        result = refused ? 'refused' : 'maybe';
+      }
+      for (const item of items) item.put = result;
+    }
+  }
+
+  /** Handles an item. */
+  async handle(id: string, context: QueueItem, job: JobContext): Promise<void> {
+    const { history, incarnation, random, setting } = job;
+    const item = this.#items.get(id)!;
+    const key = `queue/${context.name}`;
+    const request = history.recordRequest(incarnation, {
+      key,
+      path: undefined,
+      mode: 'exclusive',
+      count: 1,
+    });
+    item.znodes.add(context.name);
+    const lease = {
+      get held() {
+        return context.held;
+      },
+      signal: context.signal,
+      fencingToken: BigInt(++this.#handlers),
+    };
+    const record = history.recordGrant(request, lease);
+    const isLong = random.chance(LONG_WORK_PROBABILITY);
+    const end = job.world.now + random.between(0, isLong ? 2 * setting.sessionTimeout : WORK);
+    while (history.recordWork(record) && job.world.now < end) {
+      await sleep(random.between(0, 2 * WORK_STEP));
+    }
+    if (!context.signal.aborted) history.recordReleaseStart(record);
+    history.recordReleaseEnd(record);
+    if (item.isSingle && random.chance(HANDLER_FAILURE_PROBABILITY)) {
+      throw new HandlerFailure('the handler fails');
+    }
+    item.handled++;
+  }
+
+  check(history: History, isFaultFree: boolean): void {
+    for (const [id, { put, handled, znodes }] of this.#items) {
+      const violation = (property: string, why: string) =>
+        history.recordViolation(property, `the item ${id} (put: ${put}) ${why}`);
+      if (put === 'confirmed' && handled === 0) {
+        violation('no confirmed item is lost', 'was never handled');
+      }
+      if (put === 'refused' && znodes.size > 0) {
+        violation('a put that was refused puts no item', 'was handled');
+      }
+      if (znodes.size > 1) {
+        violation('a put creates one znode', `was handled as ${[...znodes].join(' and ')}`);
+      }
+      if (isFaultFree && (put !== 'confirmed' || handled !== 1)) {
+        violation('without faults, each item is handled once', `was handled ${handled} times`);
+      }
+    }
+  }
+}
+
+/** Runs producers and consumers of a queue under the faults of one seed and checks what happened. */
+export const runQueue: RunSeed = (library, options) => {
+  const items = new Items();
+  return runWorkload(
+    {
+      adjust: (setting) => ({
+        ...setting,
+        processes: setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false })),
+      }),
+      start: (context) => startQueue(items, context),
+      workAfterRecovery: 500,
+      checkEnd: (...end) => checkEnd(items, ...end),
+    },
+    library,
+    options,
+  );
+};
+
+async function startQueue(items: Items, context: JobContext): Promise<Program> {
+  const { library, random } = context;
+  const { DistributedPriorityQueue, DistributedQueue, JSON_SERIALIZER } = library.coordination;
+  const client = await connect(context);
+  followSession(client, context);
+  const serializer = JSON_SERIALIZER as never;
+  const options = { serializer, maxItems: random.pick([10, Infinity]) };
+  // Both kinds share the znodes, as they can with Curator.
+  const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
+  const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
+  const put = (ids: readonly string[]) =>
+    random.chance(0.5) ? fifo.putMulti(ids) : byPriority.putMulti(ids, random.whole(-2, 2));
+  const consumers = random.pick([[fifo], [byPriority], [fifo, byPriority]]);
+  for (const queue of consumers) {
+    queue.consume((id, item) => items.handle(id, item, context), {
+      concurrency: random.whole(1, MAX_CONCURRENCY),
+      retryDelay: RETRY_DELAY,
+      closeTimeout: 3 * context.setting.sessionTimeout,
+      onError: (error) => checkError(error, context),
+    });
+  }
+  const closeQueues = async () => {
+    await Promise.all([fifo.close(), byPriority.close()]);
+  };
+  return {
+    client,
+    finished: items.produce(put, context),
+    leaveElections: closeQueues,
+    close: async () => {
+      await closeQueues();
+      await client.close();
+    },
+  };
+}
+
+function checkError(error: Error, { history, incarnation, library }: JobContext): void {
+  const { cause } = error;
+  const isExpected =
+    error instanceof library.coordination.QueueItemError &&
+    (cause instanceof HandlerFailure || cause instanceof library.recipes.CoordinationError);
+  if (isExpected) return;
+  const why = `${incarnation.name}: ${error.stack}`;
+  history.recordViolation('no unexpected error is reported', why);
+}
+
+/** Checks that the consumers empty the queue, that no item was lost, and that the processes leave nothing. */
+async function checkEnd(
+  items: Items,
+  world: World,
+  history: History,
+  workload: Workload,
+  setting: Setting,
+): Promise<void> {
+  checkSettled(history);
+  const end = world.now + DRAIN_LIMIT;
+  while (world.children(PATH).length > 0 && world.now < end) await world.sleep(WORK_STEP);
+  for (const { path } of world.children(PATH)) {
+    history.recordViolation('the consumers empty the queue', `${path} was not handled`);
+  }
+  await checkLeft(world, history, workload, setting);
+  items.check(history, setting.faultsUntil === 0);
+}
