@@ -103,6 +103,13 @@ export const CASES = [
     participants: 3,
   },
   {
+    name: 'cache',
+    title: 'from a set to the event of a cache of 10,000 znodes',
+    systems: [...ALL_OURS, 'curator'],
+    kind: 'cache',
+    znodes: 10_000,
+  },
+  {
     name: 'decorator',
     title: '@DistributedLock inside its own lock',
     // Re-entry needs no server, so any available one will do.

@@ -91,6 +91,7 @@ export class Bench {
     if (spec.kind === 'memory') return this.#memory(spec, system, path);
     if (spec.kind === 'decorator') return this.#decorator(system);
     if (spec.kind === 'elect') return this.#elect(spec, system, path);
+    if (spec.kind === 'cache') return this.#cache(spec, system);
     return this.#load(spec, system);
   }
 
@@ -149,6 +150,16 @@ export class Bench {
     const peer = await this.#warmPeer(system, 0);
     const times = this.#times(spec);
     return combine([await peer.ask('elect', { path, participants, ...times })], this.seconds);
+  }
+
+  async #cache({ name, znodes, ...spec }, system) {
+    const path = await this.#path(name, system, znodes);
+    const peer = await this.#warmPeer(system, 0);
+    // The first copy warms the process up.
+    await peer.ask('open-cache', { path });
+    const { initialize } = await peer.ask('open-cache', { path });
+    const result = await peer.ask('set-cached', { znodes, ...this.#times(spec) });
+    return { ...combine([result], this.seconds), initialize };
   }
 
   async #decorator(system) {

@@ -46,7 +46,9 @@ function numbersOf(runs) {
   const column = (name) => runs.map((run) => run[name]).filter((value) => value !== null);
   const middle = (name) => rounded(median(column(name)));
   const [first] = runs;
-  const extra = ['bytesPerWaiter', 'withLock', 'overhead', 'cpu'].filter((name) => name in first);
+  const extra = ['bytesPerWaiter', 'withLock', 'overhead', 'initialize', 'cpu'].filter(
+    (name) => name in first,
+  );
   const speeds = column('opsPerSecond');
   return {
     opsPerSecond: middle('opsPerSecond'),

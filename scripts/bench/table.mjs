@@ -42,7 +42,8 @@ export function printCase({ name, title }, rows, ratios) {
 }
 
 /** Describes the results that only some rows have. */
-export function remarksOf({ shares, bytesPerWaiter, withLock, overhead, cpu, series = [] }) {
+export function remarksOf(row) {
+  const { shares, bytesPerWaiter, withLock, overhead, initialize, cpu, series = [] } = row;
   const remarks = series.map(
     ({ count, opsPerSecond, p50 }) =>
       `${number(count)}: ${number(opsPerSecond)}/s, ${number(1000 / opsPerSecond)} ms each, p50 ${number(p50)} ms`,
@@ -55,6 +56,8 @@ export function remarksOf({ shares, bytesPerWaiter, withLock, overhead, cpu, ser
   if (bytesPerWaiter !== undefined) {
     remarks.push(`${number((10_000 * bytesPerWaiter) / 2 ** 20)} MB for 10,000 waiters`);
   }
+  if (initialize !== undefined)
+    remarks.push(`${number(initialize)} ms until the first copy is complete`);
   if (overhead !== undefined) {
     remarks.push(
       `${number(1000 * overhead)} µs a call more than withLock, which takes ${number(1000 * withLock)} µs`,

@@ -28,6 +28,7 @@ public final class CuratorBench {
 
     private final String connectString;
     private final List<CuratorFramework> clients = new ArrayList<>();
+    private final Caches caches = new Caches();
 
     /** Acquires the lock, reads the clock and releases the lock. Returns the time of the grant. */
     interface Cycle {
@@ -51,13 +52,29 @@ public final class CuratorBench {
                 parameters.put(word.substring(0, at), word.substring(at + 1));
             }
             try {
-                String result = words[1].equals("elect") ? bench.elect(parameters) : bench.run(parameters);
-                System.out.println(words[0] + " ok " + result);
+                System.out.println(words[0] + " ok " + bench.handle(words[1], parameters));
             } catch (Exception e) {
                 System.out.println(words[0] + " error " + e.toString().replace('\n', ' '));
             }
         }
         System.exit(0);
+    }
+
+    private String handle(String request, Map<String, String> parameters) throws Exception {
+        switch (request) {
+            case "elect":
+                return elect(parameters);
+            case "open-cache":
+                return caches.open(client(0), parameters.get("path"));
+            case "set-cached": {
+                long from = nanoseconds(parameters.get("from"));
+                long until = nanoseconds(parameters.get("until"));
+                Times times = caches.set(client(1), Integer.parseInt(parameters.get("znodes")), from, until);
+                return times.toJson(new long[] {times.count()});
+            }
+            default:
+                return run(parameters);
+        }
     }
 
     private void connect() {

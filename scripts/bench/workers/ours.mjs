@@ -1,5 +1,6 @@
 // ours.mjs <native|wire> <connect string>: the locks of this library.
 import { Mutex, ReadWriteLock, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
+import { Caches } from './caches.mjs';
 import { election } from './election.mjs';
 import { drive, loadOf } from './drive.mjs';
 import { memory } from './memory.mjs';
@@ -19,6 +20,7 @@ const connect = async () => {
   return client;
 };
 const client = await connect();
+const caches = new Caches(client, connect);
 
 /** For each kind of lock: the capacity of its critical section, and the lock and the weight of a visit in a turn. */
 const KINDS = {
@@ -63,6 +65,8 @@ serve({
     await sections.save();
     return { ...result, violations: sections.violations };
   },
+  'open-cache': ({ path }) => caches.open(path),
+  'set-cached': ({ znodes, ...parameters }) => caches.set(Number(znodes), loadOf(parameters)),
   elect: ({ path, participants, ...parameters }) =>
     election(connect, path, Number(participants), loadOf(parameters)),
   memory({ path, ...parameters }) {
