@@ -19,6 +19,12 @@ const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
 /** Time limit in milliseconds for the reply to one request, which may be a whole contention. */
 const PATIENCE = 60_000;
 
+interface ConsumerOptions {
+  kind?: 'plain' | 'priority';
+  delay?: number;
+  last?: string;
+}
+
 type Settle = { resolve: (words: string[]) => void; reject: (error: Error) => void };
 
 /**
@@ -221,6 +227,40 @@ export class Curator implements AsyncDisposable {
 
   async closeCache(path: string): Promise<void> {
     await this.ask('cache', 'close', path);
+  }
+
+  /** Puts words, each into a znode of its own, into the queue at `path` with the lock path `<path>-locks`. */
+  async putItems(path: string, ...items: string[]): Promise<void> {
+    await this.ask('queue', 'put', path, ...items);
+  }
+
+  /** Puts words into one znode. */
+  async putMulti(path: string, ...items: string[]): Promise<void> {
+    await this.ask('queue', 'put-multi', path, ...items);
+  }
+
+  async putWithPriority(path: string, priority: number, ...items: string[]): Promise<void> {
+    await this.ask('queue', 'put-priority', path, priority, ...items);
+  }
+
+  /**
+   * Starts a consumer of a queue. Its handler takes `delay` milliseconds. For the item `last` it sends the event
+   * `handling <last>` and never ends.
+   */
+  async consume(
+    path: string,
+    { kind = 'plain', delay = 0, last = 'none' }: ConsumerOptions = {},
+  ): Promise<void> {
+    await this.ask('queue', 'consume', path, kind, delay, last);
+  }
+
+  /** Returns the items that the consumer has handled, or has begun to handle. */
+  handledItems(path: string): Promise<string[]> {
+    return this.ask('queue', 'handled', path);
+  }
+
+  async closeQueue(path: string): Promise<void> {
+    await this.ask('queue', 'close', path);
   }
 
   /** Resolves when the event was received, now or earlier. Each event is consumed once. */

@@ -31,6 +31,7 @@ public final class CuratorPeer {
     private final Counters counters;
     private final Barriers barriers;
     private final Caches caches;
+    private final Queues queues;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -46,6 +47,7 @@ public final class CuratorPeer {
         counters = new Counters(client);
         barriers = new Barriers(client);
         caches = new Caches(client);
+        queues = new Queues(client);
         locks = new Locks(client, counts);
     }
 
@@ -117,6 +119,8 @@ public final class CuratorPeer {
                 return barriers.handle(words);
             case "cache":
                 return caches.handle(words);
+            case "queue":
+                return queues.handle(words);
             default:
                 throw new IllegalArgumentException(request);
         }

@@ -1,0 +1,173 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  DistributedPriorityQueue,
+  DistributedQueue,
+  type QueueSerializer,
+  type ZkClient,
+} from 'nestjs-zookeeper/coordination/recipes';
+import { useClients } from '../support/clients.js';
+import { eventually } from '../support/eventually.js';
+import { useServer } from '../support/servers.js';
+import { Curator } from './curator.js';
+
+/** The number of items that each side puts. */
+const ITEMS = 100;
+/** Milliseconds. */
+const SESSION_TIMEOUT = 2_000;
+
+const CONSUMER = fileURLToPath(new URL('../support/queue-consumer.mjs', import.meta.url));
+
+const WORDS: QueueSerializer<string> = {
+  serialize: (item) => item,
+  deserialize: (bytes) => bytes.toString(),
+};
+
+const missing = Curator.missing();
+if (missing) console.log(`Left out: the interop tests with Apache Curator (${missing}).`);
+
+describe.skipIf(missing)('a queue beside Apache Curator', () => {
+  const server = useServer();
+  const connect = useClients(server);
+  let curator: Curator;
+  let client: ZkClient;
+  let path: string;
+
+  beforeAll(async () => {
+    curator = await Curator.start(server.connectString);
+  });
+  beforeEach(async () => {
+    client = await connect();
+    path = server.path('queue');
+  });
+  afterAll(async () => {
+    await curator?.[Symbol.asyncDispose]();
+  });
+
+  const open = (with_ = client) => new DistributedQueue(with_, path, { serializer: WORDS });
+  const words = (of: string) => Array.from({ length: ITEMS }, (_, index) => `${of}-${index}`);
+  const isEmpty = () => eventually(async () => expect(await open().size()).toBe(0));
+
+  it('passes the items of Curator to our consumer in order, and ours to that of Curator', async () => {
+    const queue = open();
+    await curator.putItems(path, 'one', 'two');
+    await queue.put('three');
+    await curator.putMulti(path, 'four', 'five');
+    await queue.putMulti(['six', 'seven']);
+    const handled: string[] = [];
+    const consumer = queue.consume((item) => void handled.push(item));
+    await isEmpty();
+    expect(handled).toEqual(['one', 'two', 'three', 'four', 'five', 'six', 'seven']);
+    await consumer.close();
+    await queue.put('eight');
+    await queue.putMulti(['nine', 'ten']);
+    await curator.putItems(path, 'eleven');
+    await curator.consume(path);
+    await eventually(async () =>
+      expect(await curator.handledItems(path)).toEqual(['eight', 'nine', 'ten', 'eleven']),
+    );
+    await curator.closeQueue(path);
+  });
+
+  it('has the same priorities on both sides', async () => {
+    const queue = new DistributedPriorityQueue(client, path, { serializer: WORDS });
+    const put = async () => {
+      await curator.putWithPriority(path, 5, 'java-5');
+      await queue.put('ours-5', 5);
+      await queue.put('ours-2', 2);
+      await curator.putWithPriority(path, -1, 'java--1');
+      await queue.put('ours--7', -7);
+      await curator.putWithPriority(path, 2 ** 31 - 1, 'java-max');
+      await queue.put('ours-min', -(2 ** 31));
+    };
+    const order = ['ours-min', 'ours--7', 'java--1', 'ours-2', 'java-5', 'ours-5', 'java-max'];
+    await put();
+    const handled: string[] = [];
+    const consumer = queue.consume((item) => void handled.push(item));
+    await isEmpty();
+    expect(handled).toEqual(order);
+    await consumer.close();
+    await put();
+    await curator.consume(path, { kind: 'priority' });
+    await eventually(async () => expect(await curator.handledItems(path)).toEqual(order));
+    await curator.closeQueue(path);
+  });
+
+  it.each(['plain', 'priority'] as const)(
+    'passes each item to one consumer while both sides put and consume (%s)',
+    async (kind) => {
+      const queue = open();
+      const byPriority = new DistributedPriorityQueue(client, path, { serializer: WORDS });
+      const handled: string[] = [];
+      const errors: Error[] = [];
+      await curator.consume(path, { kind, delay: 2 });
+      const consumer = (kind === 'plain' ? queue : byPriority).consume(
+        async (item) => {
+          handled.push(item);
+          await sleep(2);
+        },
+        { concurrency: 2, onError: (error) => void errors.push(error) },
+      );
+      const putOurs = async (item: string, index: number) =>
+        kind === 'plain' ? queue.put(item) : byPriority.put(item, index % 3);
+      await Promise.all([
+        ...words('ours').map(putOurs),
+        kind === 'plain'
+          ? curator.putItems(path, ...words('java'))
+          : curator.putWithPriority(path, 1, ...words('java')),
+      ]);
+      await isEmpty();
+      await consumer.close();
+      await curator.closeQueue(path);
+      const theirs = await curator.handledItems(path);
+      expect([...handled, ...theirs].toSorted()).toEqual(
+        [...words('ours'), ...words('java')].toSorted(),
+      );
+      expect(handled.length).toBeGreaterThan(0);
+      expect(theirs.length).toBeGreaterThan(0);
+      expect(errors).toEqual([]);
+      expect((await client.children(`${path}-locks`)).children).toEqual([]);
+    },
+  );
+
+  it('gives the item of a Curator process that was killed to our consumer', async () => {
+    const other = await Curator.start(server.connectString, SESSION_TIMEOUT);
+    await other.consume(path, { last: 'item' });
+    const queue = open();
+    await queue.put('item');
+    await other.event('handling item');
+    const handled: string[] = [];
+    const consumer = queue.consume((item) => void handled.push(item));
+    await queue.put('later');
+    await eventually(() => expect(handled).toEqual(['later']));
+    await other[Symbol.asyncDispose]();
+    await eventually(() => expect(handled).toEqual(['later', 'item']));
+    await consumer.close();
+  });
+
+  it('gives the item of one of our processes that was killed to the consumer of Curator', async () => {
+    const queue = open();
+    await queue.put('item');
+    const child = spawn(process.execPath, [
+      CONSUMER,
+      server.connectString,
+      path,
+      String(SESSION_TIMEOUT),
+    ]);
+    await once(child.stdout, 'data');
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+    await curator.consume(path);
+    const locks = async () => (await client.children(`${path}-locks`)).children;
+    await eventually(async () => expect(await locks()).toEqual([]));
+    // Curator lists a queue only when it changes.
+    await queue.put('later');
+    await isEmpty();
+    expect(await curator.handledItems(path)).toEqual(expect.arrayContaining(['item', 'later']));
+    await curator.closeQueue(path);
+  });
+});

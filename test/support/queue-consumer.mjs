@@ -1,0 +1,10 @@
+// Handles the first item of a queue for ever. Prints a line when it begins. A test kills it.
+import { DistributedQueue, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
+
+const [connectString, path, sessionTimeout] = process.argv.slice(2);
+const client = new ZkClient({ connectString, sessionTimeout: Number(sessionTimeout) });
+await client.connect();
+new DistributedQueue(client, path).consume(async () => {
+  console.log('handling');
+  await new Promise(() => {});
+});
