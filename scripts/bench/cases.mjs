@@ -95,6 +95,13 @@ export const CASES = [
     load: { callers: CALLERS },
     lock: 'read-write',
   },
+  ...[1, CALLERS].map((callers) => ({
+    name: `counter-${callers}`,
+    title: callers === 1 ? 'one caller, one counter' : `${callers} callers, one counter`,
+    systems: [...ALL_OURS, 'curator'],
+    load: { callers },
+    lock: 'counter',
+  })),
   {
     name: 'leader-failover',
     title: 'from a resignation to the next leader, of 3 participants',

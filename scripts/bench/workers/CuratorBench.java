@@ -9,14 +9,19 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryNTimes;
 
 /**
  * Apache Curator's locks under load. The messages are those of ../peer.mjs, the parameters those of drive.mjs. Each
@@ -25,6 +30,9 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 public final class CuratorBench {
     /** Every tenth turn of a caller is a write. */
     private static final int WRITE_EVERY = 10;
+    /** The policy of Curator's example of a counter. The holder of the lock needs more tries. */
+    private static final RetryPolicy TRIES = new RetryNTimes(10, 10);
+    private static final RetryPolicy TRIES_OF_HOLDER = new RetryNTimes(10_000, 1);
 
     private final String connectString;
     private final List<CuratorFramework> clients = new ArrayList<>();
@@ -182,6 +190,15 @@ public final class CuratorBench {
                     return granted;
                 };
             }
+            case "counter":
+                return (client, path, turn) -> {
+                    PromotedToLock promotion = PromotedToLock.builder()
+                        .lockPath(path + "-lock").retryPolicy(TRIES_OF_HOLDER).timeout(60, TimeUnit.SECONDS).build();
+                    if (!new DistributedAtomicLong(client, path, TRIES, promotion).increment().succeeded()) {
+                        throw new IllegalStateException("an increment gave up");
+                    }
+                    return System.nanoTime();
+                };
             default:
                 throw new IllegalArgumentException(parameters.get("lock"));
         }

@@ -1,6 +1,8 @@
 // ours.mjs <native|wire> <connect string>: the locks of this library.
+import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
 import { Mutex, ReadWriteLock, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 import { Caches } from './caches.mjs';
+import { now } from '../clock.js';
 import { election } from './election.mjs';
 import { drive, loadOf } from './drive.mjs';
 import { memory } from './memory.mjs';
@@ -50,6 +52,7 @@ const KINDS = {
 serve({
   async run({ lock, mode, path, log, ...parameters }) {
     const load = loadOf(parameters);
+    if (lock === 'counter') return count(path, load);
     const options = MODES[mode];
     const kindOf = (key) => KINDS[lock](`${path}/${key}`, parameters);
     // Of 100,000 keys, most are never drawn.
@@ -78,3 +81,17 @@ serve({
     );
   },
 });
+
+/** Increments a counter. An increment ends with its reply: there is nothing to release. */
+async function count(path, load) {
+  const counters = Array.from(
+    { length: load.keys },
+    (_, key) =>
+      new DistributedAtomicLong(client, `${path}/${key}`, { lockPath: `${path}/${key}-lock` }),
+  );
+  const increment = async (key) => {
+    await counters[key].increment();
+    return now();
+  };
+  return { ...(await drive(increment, load)), violations: 0 };
+}
