@@ -48,6 +48,8 @@ export type { WaitOptions } from './internals/wait-limit.js';
 export { DistributedPriorityQueue } from './distributed-priority-queue.js';
 export { DistributedQueue } from './distributed-queue.js';
 export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.js';
+export { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
+export { PersistentTtlNode, type PersistentTtlNodeOptions } from './persistent-ttl-node.js';
 export { type PutOptions, QueueBase, type QueueOptions } from './queue-base.js';
 export type { ConsumeOptions, QueueHandler, QueueItem } from './consume-options.js';
 export { QueueConsumer } from './queue-consumer.js';

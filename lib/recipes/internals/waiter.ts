@@ -179,7 +179,10 @@ export function cancelled(
   {
     noun,
     key,
-  }: { readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier'; readonly key: string },
+  }: {
+    readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier' | 'znode';
+    readonly key: string;
+  },
   signal: AbortSignal,
 ): WaitCancelledError {
   return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {

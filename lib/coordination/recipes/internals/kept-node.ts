@@ -1,0 +1,103 @@
+import {
+  ConnectionError,
+  type CreateMode,
+  type Session,
+  SessionExpiredError,
+  type ZkClient,
+} from '../../../client/index.js';
+import { abortable } from '../../../client/sleep.js';
+import { uniqueId } from '../../../recipes/internals/protected-create.js';
+import { assertSameSession } from '../../../recipes/internals/session-retry.js';
+import { isNodeError } from './nodes.js';
+
+/** The mode in which a sequential znode is created again at its path. */
+const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
+  'ephemeral-sequential': 'ephemeral',
+  'persistent-sequential': 'persistent',
+};
+
+/**
+ * A znode that is created again and again, at one path. The name of a sequential one begins with a unique id, so that a
+ * create whose reply was lost is found and not repeated.
+ */
+export class KeptNode {
+  /** The path of the znode since its first create, with the number of a sequential one. */
+  path: string | undefined;
+  private readonly parent: string;
+  private readonly prefix: string;
+  private readonly isSequential: boolean;
+  /** Whether a create may have been applied without a reply. */
+  private maybeCreated = false;
+
+  /** @param path without what a sequential mode adds */
+  constructor(
+    private readonly client: ZkClient,
+    path: string,
+    private readonly mode: CreateMode,
+  ) {
+    const slash = path.lastIndexOf('/');
+    this.parent = path.slice(0, slash) || '/';
+    this.isSequential = mode in MODE_OF_PATH;
+    this.prefix = this.isSequential
+      ? `${path.slice(0, slash + 1)}${uniqueId()}${path.slice(slash + 1)}`
+      : path;
+  }
+
+  /** Creates the znode, and its missing parents as containers. Resolves to false if it exists already. */
+  async create(session: Session, data: Buffer, signal: AbortSignal): Promise<boolean> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        await this.find(session);
+        const { path = this.prefix } = this;
+        const mode = this.path ? (MODE_OF_PATH[this.mode] ?? this.mode) : this.mode;
+        this.maybeCreated = true;
+        this.path = await session.create(path, data, { mode });
+        return true;
+      } catch (error) {
+        if (error instanceof ConnectionError) {
+          await assertSameSession(this.client, session, signal);
+        } else if (isNodeError(error, 'NODE_EXISTS')) {
+          this.path ??= this.prefix;
+          return false;
+        } else if (isNodeError(error, 'NO_NODE')) {
+          await abortable(this.client.ensureContainers(this.parent), signal);
+        } else {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** Deletes the znode, unless it is an ephemeral one of another session. */
+  async delete(): Promise<void> {
+    let czxid: number | undefined;
+    while (this.maybeCreated) {
+      const session = await this.client.session();
+      try {
+        await this.find(session);
+        const { path = this.prefix } = this;
+        const stat = await session.exists(path);
+        if (!stat || !['0', session.id].includes(stat.ephemeralOwner)) return;
+        // Another client has created it anew since a delete whose reply was lost.
+        if (stat.czxid !== (czxid ??= stat.czxid)) return;
+        return await session.delete(path);
+      } catch (error) {
+        if (isNodeError(error, 'NO_NODE')) return;
+        const isLost = error instanceof ConnectionError || error instanceof SessionExpiredError;
+        if (!isLost) throw error;
+      }
+    }
+  }
+
+  /** Looks for a sequential znode that a create without a reply may have created. */
+  private async find(session: Session): Promise<void> {
+    if (!this.isSequential || !this.maybeCreated || this.path) return;
+    // The server of the new connection may lag behind the one that received the create.
+    await session.sync(this.parent);
+    const { children } = await session.children(this.parent);
+    const slash = this.prefix.lastIndexOf('/') + 1;
+    const name = children.find((child) => child.startsWith(this.prefix.slice(slash)));
+    if (name) this.path = this.prefix.slice(0, slash) + name;
+  }
+}

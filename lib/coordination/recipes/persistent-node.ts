@@ -1,0 +1,275 @@
+import { setMaxListeners } from 'node:events';
+import {
+  BadOptionError,
+  type CreateMode,
+  type Session,
+  type Watch,
+  type ZkClient,
+} from '../../client/index.js';
+import { Listeners } from '../../client/listeners.js';
+import { abortable } from '../../client/sleep.js';
+import {
+  checkBelowRoot,
+  checkCreateOptions,
+  checkData,
+  checkFunction,
+  checkOptions,
+} from '../../client/validation.js';
+import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
+import { retryRead } from '../../recipes/internals/session-retry.js';
+import { KeptNode } from './internals/kept-node.js';
+import { isNodeError } from './internals/nodes.js';
+import { untilProgress } from './internals/until-progress.js';
+import type { WaitOptions } from './internals/wait-limit.js';
+import { SessionLoop } from './session-loop.js';
+
+/*
+ * Persistent node (Curator's PersistentNode): a znode that is created again whenever it is gone.
+ *
+ *   1. Create the znode. If it exists, take it, and write the data if they differ.
+ *   2. Read it and watch it until it is deleted, or the session ends. Then begin again.
+ *
+ * The name of a sequential znode begins with a unique id, so that a create whose reply was lost is found again and not
+ * repeated. Later creates use the same path, with its number.
+ */
+
+/**
+ * The options of a {@link PersistentNode}.
+ *
+ * @publicApi
+ */
+export interface PersistentNodeOptions {
+  /** Default: empty. */
+  data?: string | Uint8Array | undefined;
+  /** The type of the znode. Default `'ephemeral'`. */
+  mode?: CreateMode | undefined;
+  /**
+   * Called with each error that keeps the znode from being created, which is tried again every second. Default: a process
+   * warning.
+   */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof PersistentNodeOptions)[];
+
+/**
+ * A znode that this process keeps in ZooKeeper until {@link close}: it is created again after its deletion by another
+ * client and after the loss of the session. Its parents are created as containers. An existing znode at the path is taken
+ * over and deleted at the end, as if it had been created here. If it is an ephemeral one of another session, it is created
+ * again when that session ends.
+ *
+ * Counterpart of Curator's `PersistentNode`. A sequential one has a unique id in its name, as with Curator's
+ * `useProtection`.
+ *
+ * @publicApi
+ */
+export class PersistentNode {
+  private readonly mode: CreateMode;
+  private readonly node: KeptNode;
+  protected readonly loop: SessionLoop;
+  private readonly changes = new Listeners<string | undefined>();
+  private readonly progress = new Listeners<void>();
+  private readonly closing = new AbortController();
+  private content: Buffer;
+  /** What was last written into the znode, if it is known. */
+  private written: Buffer | undefined;
+  /** The path while the znode exists. */
+  private present: string | undefined;
+  private wasCreated = false;
+  private failure: unknown;
+  private unsubscribe: (() => void) | undefined;
+  private closed: Promise<void> | undefined;
+
+  /** @throws BadOptionError */
+  constructor(
+    readonly client: ZkClient,
+    /** The path without what a sequential mode adds. */
+    readonly path: string,
+    options: PersistentNodeOptions = {},
+  ) {
+    checkBelowRoot(path);
+    const { data, mode = 'ephemeral', onError } = checkOptions(options, OPTIONS);
+    checkCreateOptions({ mode });
+    if (onError !== undefined) checkFunction(onError, 'onError');
+    this.mode = mode;
+    this.node = new KeptNode(client, path, mode);
+    this.content = Buffer.from(checkData(data));
+    const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
+    this.loop = new SessionLoop(client, attempt, (error) => this.onFailure(error, onError));
+    setMaxListeners(0, this.closing.signal);
+  }
+
+  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
+  get state(): 'latent' | 'started' | 'closed' {
+    return this.closed ? 'closed' : this.loop.state;
+  }
+
+  /**
+   * The path of the znode while it exists, as far as this process knows; undefined before its create, after its deletion,
+   * and, if it is ephemeral, from the end of the session on.
+   */
+  get actualPath(): string | undefined {
+    return this.present;
+  }
+
+  /** A copy of the data that the znode has, or gets. */
+  get data(): Buffer {
+    return Buffer.from(this.content);
+  }
+
+  /**
+   * Creates the znode in the background.
+   *
+   * @throws IllegalStateError if it was started or closed before
+   */
+  start(): void {
+    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
+    this.loop.start();
+  }
+
+  /**
+   * Resolves to the path of the znode when it exists with its data for the first time.
+   *
+   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   *   IllegalStateError if it is not started, or is closed meanwhile; and the error that keeps it from being created, such
+   *   as NotAuthorizedError
+   */
+  async waitForInitialCreate(options: WaitOptions = {}): Promise<string> {
+    const done = () => {
+      if (this.state === 'latent') throw this.illegal('is not started: call start() first');
+      if (!this.wasCreated && this.failure) throw this.failure;
+      return this.wasCreated;
+    };
+    await untilProgress(this.progress, done, this.path, options, this.closing.signal);
+    return this.node.path!;
+  }
+
+  /**
+   * Replaces the data. They are written in the background, also after a loss of the connection.
+   *
+   * @throws BadOptionError if `data` is no string or Uint8Array
+   */
+  setData(data: string | Uint8Array): void {
+    if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
+    this.content = Buffer.from(checkData(data));
+    this.progress.emit();
+  }
+
+  /**
+   * Adds a listener. It is called with the path when the znode was created or taken over, and with undefined when it is
+   * gone. Returns a function that removes it.
+   */
+  onChange(listener: (path: string | undefined) => void): () => void {
+    return this.changes.add(listener);
+  }
+
+  /**
+   * Deletes the znode, and keeps it no longer. Resolves when it is deleted. If that fails, `onError` gets the error.
+   * Idempotent.
+   */
+  close(): Promise<void> {
+    this.closed ??= this.end();
+    return this.closed;
+  }
+
+  /** Called when the znode is not kept any more. */
+  protected deleteNode(): Promise<void> {
+    return this.node.delete();
+  }
+
+  private async end(): Promise<void> {
+    const reason = this.illegal('was closed');
+    this.closing.abort(reason);
+    await this.loop.close(reason);
+    this.unsubscribe?.();
+    try {
+      await this.deleteNode();
+    } catch (error) {
+      this.loop.report(error);
+    }
+    this.announce(undefined);
+  }
+
+  private async keep(session: Session, signal: AbortSignal): Promise<never> {
+    this.unsubscribe?.();
+    this.unsubscribe = session.onLost(() => {
+      if (this.mode.startsWith('ephemeral')) this.announce(undefined);
+    });
+    for (;;) {
+      const data = this.content;
+      this.written = (await this.node.create(session, data, signal)) ? data : undefined;
+      await this.follow(session, this.node.path!, signal);
+      this.announce(undefined);
+    }
+  }
+
+  /** Resolves when the znode is gone. */
+  private async follow(session: Session, path: string, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      let watch: Watch | undefined;
+      try {
+        // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
+        const get = () => session.get(path, { watch: true });
+        const read = await retryRead(this.client, session, get, signal);
+        ({ watch } = read);
+        const { content } = this;
+        if (this.written !== content && !read.data.equals(content)) {
+          const set = () => session.set(path, content);
+          await retryRead(this.client, session, set, signal);
+          this.written = content;
+          continue;
+        }
+        this.written = content;
+        this.checkOwner(read.stat.ephemeralOwner);
+        this.announce(path);
+        await this.nextChange(watch, signal);
+      } catch (error) {
+        if (isNodeError(error, 'NO_NODE')) return;
+        throw error;
+      } finally {
+        watch?.remove();
+      }
+    }
+  }
+
+  /** Resolves when the watch fires or the data are replaced. */
+  private async nextChange(watch: Watch, signal: AbortSignal): Promise<void> {
+    if (this.written !== this.content) return;
+    let stop: (() => void) | undefined;
+    const replaced = new Promise<void>((resolve) => (stop = this.progress.add(resolve)));
+    try {
+      await abortable(Promise.race([watch.fired, replaced]), signal);
+    } finally {
+      stop?.();
+    }
+  }
+
+  private checkOwner(owner: string): void {
+    if ((owner !== '0') === this.mode.startsWith('ephemeral')) return;
+    const message = `znode ${this.node.path} exists, and it is${owner === '0' ? ' not' : ''} ephemeral, in contrast to the mode ${this.mode}`;
+    this.loop.reportOnce(new RecipeConflictError(message));
+  }
+
+  private announce(path: string | undefined): void {
+    if (path !== undefined) {
+      this.wasCreated = true;
+      this.failure = undefined;
+    }
+    if (path === this.present) return;
+    this.present = path;
+    if (path !== undefined) this.loop.succeeded();
+    this.progress.emit();
+    this.changes.emit(path);
+  }
+
+  private onFailure(error: unknown, onError: PersistentNodeOptions['onError']): void {
+    this.failure = error;
+    this.progress.emit();
+    if (onError) onError(error);
+    else process.emitWarning(error instanceof Error ? error : String(error));
+  }
+
+  private illegal(what: string): IllegalStateError {
+    return new IllegalStateError(`the persistent node ${this.path} ${what}`);
+  }
+}

@@ -1,0 +1,114 @@
+import { BadOptionError, type ZkClient } from '../../client/index.js';
+import { checkCreateOptions, checkOptions, checkPath } from '../../client/validation.js';
+import { isLostReply, isNodeError } from './internals/nodes.js';
+import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
+
+/*
+ * Persistent TTL node (Curator's PersistentTtlNode): a container that has a child with a TTL. The process writes the child
+ * more often than the TTL. After the process has ended, the server deletes the child when the TTL is over, and then the
+ * container. The writes of the child fire no watch on the container.
+ */
+
+/**
+ * The options of a {@link PersistentTtlNode}.
+ *
+ * @publicApi
+ */
+export interface PersistentTtlNodeOptions extends Omit<PersistentNodeOptions, 'mode'> {
+  /**
+   * Milliseconds for which the znode exists after the end of the process, and until the server looks for expired znodes,
+   * once a minute. A whole number from 1 to 2,147,483,647.
+   */
+  ttl: number;
+  /** The name of the child that has the TTL. Default `'touch'`, Curator's. */
+  childName?: string | undefined;
+  /** The child is written each `ttl / touchScheduleFactor` milliseconds. A number of at least 1; default 2. */
+  touchScheduleFactor?: number | undefined;
+}
+
+const OPTIONS = [
+  'data',
+  'onError',
+  'ttl',
+  'childName',
+  'touchScheduleFactor',
+] as const satisfies (keyof PersistentTtlNodeOptions)[];
+
+/**
+ * A znode that outlives the session and the process, but not for long: the server deletes it some time after the last
+ * process that keeps it has ended. `close()` leaves the znode to its TTL. The servers need
+ * `zookeeper.extendedTypesEnabled=true`; otherwise `onError` gets a NodeError of the code UNIMPLEMENTED.
+ *
+ * Counterpart of Curator's `PersistentTtlNode`, with its znodes.
+ *
+ * @publicApi
+ */
+export class PersistentTtlNode extends PersistentNode {
+  private readonly ttl: number;
+  private readonly interval: number;
+  private readonly child: string;
+  private timer: NodeJS.Timeout | undefined;
+  private touching: Promise<void> | undefined;
+
+  /** @throws BadOptionError */
+  constructor(client: ZkClient, path: string, options: PersistentTtlNodeOptions) {
+    const {
+      ttl,
+      childName = 'touch',
+      touchScheduleFactor = 2,
+      ...rest
+    } = checkOptions(options, OPTIONS);
+    super(client, path, { ...rest, mode: 'container' });
+    if (ttl === undefined) throw new BadOptionError('ttl', ttl, 'a number of milliseconds');
+    checkCreateOptions({ ttl });
+    if (typeof childName !== 'string' || childName === '' || childName.includes('/')) {
+      throw new BadOptionError('childName', childName, 'a non-empty string without a slash');
+    }
+    if (typeof touchScheduleFactor !== 'number' || !(touchScheduleFactor >= 1)) {
+      throw new BadOptionError('touchScheduleFactor', touchScheduleFactor, 'a number of 1 or more');
+    }
+    this.ttl = ttl;
+    this.interval = Math.max(1, ttl / touchScheduleFactor);
+    this.child = checkPath(`${path}/${childName}`, 'childName');
+  }
+
+  override start(): void {
+    super.start();
+    // At once, because the server does not delete a container that never had a child.
+    this.onChange((path) => path !== undefined && this.touch());
+    this.timer = setInterval(() => this.touch(), this.interval).unref();
+  }
+
+  override close(): Promise<void> {
+    clearInterval(this.timer);
+    return super.close();
+  }
+
+  protected override async deleteNode(): Promise<void> {
+    await this.touching;
+  }
+
+  private touch(): void {
+    if (this.actualPath === undefined || this.state !== 'started') return;
+    this.touching ??= this.writeChild()
+      .catch((error: unknown) => {
+        // Without the parent, which is created again, or after a lost reply, the next touch follows soon enough.
+        if (!isNodeError(error, 'NO_NODE') && !isLostReply(error)) this.loop.reportOnce(error);
+      })
+      .finally(() => (this.touching = undefined));
+  }
+
+  private async writeChild(): Promise<void> {
+    try {
+      await this.client.set(this.child, '');
+    } catch (error) {
+      if (!isNodeError(error, 'NO_NODE')) throw error;
+      try {
+        await this.client.create(this.child, '', { ttl: this.ttl });
+      } catch (failure) {
+        // Another process keeps the same znode.
+        if (!isNodeError(failure, 'NODE_EXISTS')) throw failure;
+      }
+    }
+  }
+}
