@@ -17,7 +17,16 @@ const SECTIONS: readonly Section[] = [
     title: { en: 'Guides', zh: '指南' },
     folder: 'guides',
     pages: [
-      ...['locks', 'semaphores', 'leaders', 'cron', 'queues', 'transactions', 'configuration'],
+      ...[
+        'locks',
+        'semaphores',
+        'leaders',
+        'cron',
+        'queues',
+        'transactions',
+        'live-configuration',
+        'configuration',
+      ],
       ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],
     ],
   },

@@ -51,3 +51,20 @@ declare module '@nestjs/bullmq' {
     abstract process(...args: never[]): Promise<unknown>;
   }
 }
+
+declare module 'zod' {
+  interface Schema<T> {
+    int(): this;
+    positive(): this;
+    readonly '~standard': import('nestjs-zookeeper/coordination').StandardSchema<T>['~standard'];
+  }
+  export const z: {
+    number(): Schema<number>;
+    object<T extends Record<string, Schema<unknown>>>(
+      shape: T,
+    ): Schema<{ [K in keyof T]: T[K] extends Schema<infer V> ? V : never }>;
+  };
+  export namespace z {
+    export type infer<S> = S extends Schema<infer T> ? T : never;
+  }
+}
