@@ -13,7 +13,7 @@ export class LockBusyError extends CoordinationError {
 }
 
 /**
- * The lock was not granted, or the election not won, within `wait` milliseconds.
+ * The lock was not granted, the election not won, or another wait of a recipe not over within `wait` milliseconds.
  * Cause: the callers ahead hold the lock for longer than `wait` in total, or a holder hangs.
  * Remedy: read the holders with `participants()` or the command line. Shorten the work under the lock, pass a longer
  * `wait`, or limit each hold with `holdAtMost`.
@@ -61,10 +61,10 @@ export class NotLeaderError extends CoordinationError {
 }
 
 /**
- * The state of a leader latch or selector does not allow the call: it was started twice, or used after its close.
+ * The state of a leader latch, a selector or a cache does not allow the call: it was started twice, or used after its close.
  * Curator's IllegalStateException.
  * Cause: the code called `start()` twice, or called a method before `start()` or after `close()`.
- * Remedy: start each latch or selector once. After a close, create a new one.
+ * Remedy: start each of them once. After a close, create a new one.
  *
  * @publicApi
  */
