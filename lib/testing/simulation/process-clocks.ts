@@ -46,6 +46,11 @@ export class ProcessClocks {
     return this.#timeAsleep * this.rate;
   }
 
+  /** Returns the milliseconds since a virtual time, by the clock of the process, sleep included. */
+  since(time: number): number {
+    return (this.source.time - time) * this.rate;
+  }
+
   /** Returns the value of `performance.now()`. */
   monotonicTime(): number {
     return (this.source.readClock() - this.#timeAsleep) * this.rate;

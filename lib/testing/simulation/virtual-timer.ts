@@ -12,6 +12,8 @@ export interface TimerOwner {
   readonly clocks: {
     /** The milliseconds for which the machine has been asleep, by the clock of the process. */
     readonly timeAsleep: number;
+    /** Returns the milliseconds since a virtual time, by the clock of the process, sleep included. */
+    since(time: number): number;
   };
   started(timer: VirtualTimer): void;
   ended(timer: VirtualTimer): void;
@@ -31,6 +33,8 @@ export class VirtualTimer {
   #id: number | undefined;
   /** For how long the machine had been asleep when the timer started. A timer stands still while the machine sleeps. */
   #sleptBefore = 0;
+  /** The virtual time at which it fires if the machine does not sleep. */
+  #due = 0;
 
   /** @param delay milliseconds; undefined for an immediate */
   constructor(
@@ -82,7 +86,12 @@ export class VirtualTimer {
   #schedule(): void {
     this.owner.started(this);
     this.#sleptBefore = this.owner.clocks.timeAsleep;
-    this.#event = this.owner.schedule(this.delay, () => this.#fire());
+    this.#scheduleEvent(this.delay);
+  }
+
+  #scheduleEvent(delay: number | undefined): void {
+    this.#event = this.owner.schedule(delay, () => this.#fire());
+    this.#due = this.#event.at;
   }
 
   #cancel(): void {
@@ -95,9 +104,10 @@ export class VirtualTimer {
   #fire(): void {
     const slept = this.owner.clocks.timeAsleep - this.#sleptBefore;
     if (slept > 0 && this.delay !== undefined) {
+      // A timer that came due during the sleep fires late, and has stood still for the rest of the sleep only.
+      const remaining = slept - this.owner.clocks.since(this.#due);
       this.#sleptBefore += slept;
-      this.#event = this.owner.schedule(slept, () => this.#fire());
-      return;
+      if (remaining > 0) return this.#scheduleEvent(remaining);
     }
     // As in Node, the next delay of an interval starts before the callback runs.
     if (this.repeats) this.refresh();

@@ -23,6 +23,27 @@ describe('a simulated process', () => {
     });
   });
 
+  it('has timers that stand still while its machine sleeps, whenever they were due', async () => {
+    await simulate({ seed: 1 }, async (world) => {
+      const process = world.process('a');
+      const fired: number[] = [];
+      await process.run(() => {
+        for (const delay of [200, 900, 2000]) {
+          setTimeout(() => fired.push(Math.round(world.now)), delay);
+        }
+      });
+      await world.sleep(100);
+      process.pause({ asleep: true });
+      await world.sleep(1000);
+      process.resume();
+      await world.sleep(3000);
+      // The first two came due during the sleep of 1000 ms.
+      for (const [index, at] of [1200, 1900, 3000].entries()) {
+        expect(Math.abs(fired[index]! - at)).toBeLessThanOrEqual(2);
+      }
+    });
+  });
+
   it('handles either timers or replies first after a pause, as the seed decides', async () => {
     const orders = new Set<string>();
     for (let seed = 1; seed <= 30; seed++) {
