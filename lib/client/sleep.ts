@@ -50,14 +50,14 @@ export function sleep(
   });
 }
 
-/** Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal. */
+/**
+ * Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal, and a later rejection of
+ * `promise` counts as handled.
+ */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise<T>((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
+    if (signal.aborted) reject(signal.reason);
     const onAbort = () => reject(signal.reason);
     signal.addEventListener('abort', onAbort);
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));

@@ -1,7 +1,12 @@
 import { ConnectionError, type Session, type ZkClient } from '../../client/index.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { isCode } from './member-node.js';
-import { type Assignment, decodeAssignment, encodeAssignment } from './partition-assignment.js';
+import {
+  type Assignment,
+  decodeAssignment,
+  encodeAssignment,
+  partitionsOf,
+} from './partition-assignment.js';
 
 /** The members of a group and their assignment, with watches on both. */
 export interface GroupView {
@@ -34,6 +39,13 @@ export class PartitionGroup {
       if (isCode(error, 'NO_NODE')) return { assignment: undefined, members: [] };
       throw error;
     }
+  }
+
+  /** Reads the members, and the partitions that are assigned to each of them. */
+  async assignment(): Promise<ReadonlyMap<string, readonly number[]>> {
+    const { assignment, members } = await this.read();
+    const indexes = (member: string) => (assignment ? partitionsOf(assignment, member) : []);
+    return new Map(members.map((member) => [member, indexes(member)]));
   }
 
   async watch(session: Session, signal: AbortSignal): Promise<GroupView> {

@@ -48,8 +48,9 @@ export class OwnedPartition implements Partition {
     // All work on a partition may add listeners.
     setMaxListeners(0, this.ending.signal);
     const { signal } = lease;
-    if (signal.aborted) this.end(signal.reason as Error);
-    signal.addEventListener('abort', () => this.end(signal.reason as Error), { once: true });
+    const lose = () => this.ending.abort(signal.reason);
+    if (signal.aborted) lose();
+    signal.addEventListener('abort', lose, { once: true });
   }
 
   get fencingToken(): bigint {
@@ -71,8 +72,11 @@ export class OwnedPartition implements Partition {
     return { index, owned, fencingToken: String(fencingToken) };
   }
 
-  /** Aborts the signal. The lock is held until the handler has settled. */
-  end(reason: Error): void {
-    this.ending.abort(reason);
+  /**
+   * Aborts the signal, unless the lock is lost: then the signal aborts with that reason. The lock is held until the handler
+   * has settled.
+   */
+  release(reason: PartitionReleasedError): void {
+    if (this.lease.held) this.ending.abort(reason);
   }
 }

@@ -28,10 +28,10 @@ export interface PartitionerOptions {
    */
   stopTimeout?: number | undefined;
   /**
-   * Called with each error of a handler, and with each error that keeps this member from the group or a partition, which
-   * it tries again every second. Default: a process warning.
+   * Called with each error of a handler and the index of its partition, and with each error that keeps this member from
+   * the group or a partition, which it tries again every second. Default: a process warning.
    */
-  onError?: ((error: unknown) => void) | undefined;
+  onError?: ((error: unknown, partition?: number) => void) | undefined;
 }
 
 export const PARTITIONER_OPTIONS = [

@@ -134,11 +134,8 @@ export class Partitioner {
    *
    * @throws RecipeConflictError if the znode has other data; errors as the operations of {@link ZkClient}
    */
-  async assignment(): Promise<ReadonlyMap<string, readonly number[]>> {
-    const { assignment, members } = await this.group.read();
-    return new Map(
-      members.map((member) => [member, assignment ? partitionsOf(assignment, member) : []]),
-    );
+  assignment(): Promise<ReadonlyMap<string, readonly number[]>> {
+    return this.group.assignment();
   }
 
   /**
@@ -255,7 +252,7 @@ export class Partitioner {
       stopTimeout,
       handler,
       onChange: () => this.changes.emit(this.owned()),
-      onError: (error) => this.loop.report(error),
+      onError: (error) => this.loop.report(error, index),
       onLockError: (error) => this.loop.reportOnce(error),
     });
     this.runners.set(index, runner);

@@ -27,7 +27,7 @@ export class SessionLoop {
   constructor(
     private readonly client: ZkClient,
     private readonly attempt: Attempt,
-    private readonly onError: ((error: unknown) => void) | undefined,
+    private readonly onError: ((error: unknown, partition?: number) => void) | undefined,
   ) {}
 
   get state(): 'latent' | 'started' | 'closed' {
@@ -58,9 +58,10 @@ export class SessionLoop {
     this.reported = message;
   }
 
-  report(error: unknown): void {
+  /** @param partition the partition that the error concerns, if any */
+  report(error: unknown, partition?: number): void {
     try {
-      if (this.onError) this.onError(error);
+      if (this.onError) this.onError(error, partition);
       else warn(error);
     } catch (failure) {
       warn(failure);
