@@ -1,8 +1,17 @@
-import { type DynamicModule, Module, type OnModuleDestroy, type Provider } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Module,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type Provider,
+} from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkOptions } from '../client/validation.js';
 import { connectionName, getZkClientToken, loggerOf } from '../services/tokens.js';
 import { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
+import { getPartitionServiceToken, PartitionService } from './partition.service.js';
+import { joinPartitions } from './partitioned.decorator.js';
 import { valueProviders, valueTokens } from './zk-value.decorator.js';
 
 /**
@@ -19,12 +28,32 @@ export interface CoordinationModuleOptions {
 
 const OPTIONS = ['connection', 'isGlobal'] satisfies (keyof CoordinationModuleOptions)[];
 
-/** Closes the recipes of a service in the earliest phase of the shutdown, before ZkModule closes the client. */
-class CoordinationShutdown implements OnModuleDestroy {
-  constructor(private readonly service: CoordinationService) {}
+/**
+ * Joins the groups of `@Partitioned` when all modules are ready. Closes the recipes of the services in the earliest phase
+ * of the shutdown, before ZkModule closes the client.
+ */
+class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
+  constructor(
+    private readonly connection: string | undefined,
+    private readonly service: CoordinationService,
+    private readonly partitions: PartitionService,
+    private readonly discovery: DiscoveryService,
+    private readonly scanner: MetadataScanner,
+  ) {}
 
-  onModuleDestroy(): Promise<void> {
-    return this.service.closeAll();
+  async onApplicationBootstrap(): Promise<void> {
+    try {
+      joinPartitions(this.partitions, this.connection, this.discovery, this.scanner);
+    } catch (error) {
+      // Nest may end a failed start without a shutdown. An open client would keep the process alive.
+      await this.onModuleDestroy();
+      await this.service.client.close();
+      throw error;
+    }
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    await Promise.all([this.partitions.closeAll(), this.service.closeAll()]);
   }
 }
 
@@ -42,6 +71,7 @@ export class CoordinationModule {
     const { connection, isGlobal = true } = options;
     checkBoolean(isGlobal, 'isGlobal');
     const token = getCoordinationServiceToken(connection);
+    const partitions = getPartitionServiceToken(connection);
     const own: Provider[] = [
       {
         provide: token,
@@ -50,20 +80,29 @@ export class CoordinationModule {
           new CoordinationService(client, loggerOf(connectionName(connection))),
       },
       {
-        provide: CoordinationShutdown,
-        inject: [token],
-        useFactory: (service: CoordinationService) => new CoordinationShutdown(service),
+        provide: partitions,
+        inject: [getZkClientToken(connection)],
+        useFactory: (client: ZkClient) =>
+          new PartitionService(client, loggerOf(connectionName(connection))),
+      },
+      {
+        provide: CoordinationLifecycle,
+        inject: [token, partitions, DiscoveryService, MetadataScanner],
+        useFactory: (
+          ...parts: [CoordinationService, PartitionService, DiscoveryService, MetadataScanner]
+        ) => new CoordinationLifecycle(connection, ...parts),
       },
     ];
     return {
       module: CoordinationModule,
       global: isGlobal,
+      imports: [DiscoveryModule],
       // Nest reads these two when it scans the modules. All decorators of the application have been applied then.
       get providers() {
         return [...own, ...valueProviders(connection)];
       },
       get exports() {
-        return [token, ...valueTokens(connection)];
+        return [token, partitions, ...valueTokens(connection)];
       },
     };
   }

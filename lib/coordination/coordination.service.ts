@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
-import { ShuttingDownError, type ZkClient } from '../client/index.js';
+import { fromEvent, Observable, takeUntil } from 'rxjs';
+import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
@@ -18,6 +19,7 @@ import {
 } from './recipes/distributed-atomic-long.js';
 import { DistributedBarrier } from './recipes/distributed-barrier.js';
 import { DistributedDoubleBarrier } from './recipes/distributed-double-barrier.js';
+import { GroupMember, type GroupMemberOptions } from './recipes/group-member.js';
 
 /** Something that a service has opened and closes at the shutdown. */
 interface Closeable {
@@ -43,6 +45,7 @@ export function getCoordinationServiceToken(name?: string): InjectionToken<Coord
  */
 export class CoordinationService {
   private readonly opened = new Set<Closeable>();
+  private readonly groups = new Map<string, GroupMember>();
   private readonly stopping = new AbortController();
 
   constructor(
@@ -83,6 +86,38 @@ export class CoordinationService {
     const { signal } = this.stopping;
     const path = this.pathOf('double-barriers', name);
     return new DistributedDoubleBarrier(this.client, path, members, { signal });
+  }
+
+  /**
+   * Joins the group `<namespace>/members/<group>` until the member is closed. Returns the member with which this process
+   * has joined already, if there is one. Errors are logged, unless the option `onError` is set. The shutdown closes it.
+   *
+   * @throws BadOptionError if the name or an option is invalid, or if options are given for a group that this process has
+   *   joined already
+   */
+  members(group: string, options?: GroupMemberOptions): GroupMember {
+    const path = this.pathOf('members', group);
+    const existing = this.groups.get(group);
+    if (existing?.state === 'started') {
+      if (!options) return existing;
+      const message = `this process is member ${existing.id} of group ${JSON.stringify(group)} already: omit the options, or use setData()`;
+      throw new BadOptionError('options', options, { message });
+    }
+    const onError = (error: unknown) =>
+      this.logger.error(`members of group ${JSON.stringify(group)}: ${String(error)}`);
+    const member = this.closing(new GroupMember(this.client, path, { onError, ...options }));
+    this.groups.set(group, member);
+    member.start();
+    return member;
+  }
+
+  /** Emits the members of a group, with their data: at once, and at each change. Joins the group as {@link members} does. */
+  memberChanges(group: string): Observable<ReadonlyMap<string, Buffer>> {
+    return new Observable<ReadonlyMap<string, Buffer>>((subscriber) => {
+      const member = this.members(group);
+      subscriber.add(member.onChange((members) => subscriber.next(members)));
+      subscriber.next(member.members);
+    }).pipe(takeUntil(fromEvent(this.stopping.signal, 'abort')));
   }
 
   /** Closes what the methods of this service have opened. The client stays open. Idempotent. */

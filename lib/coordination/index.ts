@@ -7,4 +7,6 @@ export {
   type LiveValueOptions,
   type StandardSchema,
 } from './live-value.js';
+export { getPartitionServiceToken, PartitionService } from './partition.service.js';
+export { Partitioned, type PartitionedOptions } from './partitioned.decorator.js';
 export { getZkValueToken, ZkValue, type ZkValueOptions } from './zk-value.decorator.js';

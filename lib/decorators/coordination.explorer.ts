@@ -67,7 +67,7 @@ export class CoordinationExplorer {
       for (const listener of listenersOf(discovered.method)) {
         if (!this.concerns(listener)) continue;
         const added = { ...discovered, listener };
-        checkHasInstance(added);
+        checkHasInstance(added, listener.decorator, 'an election is decided');
         if (!listening.some((other) => isSame(other, added))) listening.push(added);
       }
     }
@@ -79,15 +79,22 @@ export class CoordinationExplorer {
     return connection === this.connection;
   }
 
-  private *methods(): Generator<DiscoveredMethod> {
-    const { discovery, scanner } = this;
-    for (const host of [...discovery.getControllers(), ...discovery.getProviders()]) {
-      const prototype = prototypeOf(host);
-      if (typeof prototype !== 'object' || prototype === null) continue;
-      for (const name of scanner.getAllMethodNames(prototype)) {
-        const method = (prototype as Record<string, unknown>)[name];
-        if (typeof method === 'function') yield { host, name, method };
-      }
+  private methods(): Generator<DiscoveredMethod> {
+    return discoverMethods(this.discovery, this.scanner);
+  }
+}
+
+/** Finds the methods of the controllers and providers of an application. */
+export function* discoverMethods(
+  discovery: DiscoveryService,
+  scanner: MetadataScanner,
+): Generator<DiscoveredMethod> {
+  for (const host of [...discovery.getControllers(), ...discovery.getProviders()]) {
+    const prototype = prototypeOf(host);
+    if (typeof prototype !== 'object' || prototype === null) continue;
+    for (const name of scanner.getAllMethodNames(prototype)) {
+      const method = (prototype as Record<string, unknown>)[name];
+      if (typeof method === 'function') yield { host, name, method };
     }
   }
 }
@@ -98,10 +105,18 @@ function prototypeOf({ metatype, instance }: Host): unknown {
   return metatype?.prototype;
 }
 
-function checkHasInstance({ host, name, listener }: Listening): void {
+/**
+ * @param when the time of a call, for the error
+ * @throws MisuseError if a method has no instance that could be called
+ */
+export function checkHasInstance(
+  { host, name }: DiscoveredMethod,
+  decorator: string,
+  when: string,
+): void {
   if (!host.isTransient && host.isDependencyTreeStatic()) return;
   throw new MisuseError(
-    `${listener.decorator} on ${host.name}.${name}: its provider is created anew for each request or consumer, so there is no instance to call when an election is decided. Give the provider the default scope`,
+    `${decorator} on ${host.name}.${name}: its provider is created anew for each request or consumer, so there is no instance to call when ${when}. Give the provider the default scope`,
   );
 }
 

@@ -2,7 +2,10 @@ import { Inject } from '@nestjs/common';
 import { DEFAULT_CONNECTION } from '../services/tokens.js';
 import { MisuseError, type Requirement } from './requirement.js';
 
-type Injected = Pick<Requirement, 'decorator' | 'service' | 'serviceToken' | 'connection'>;
+type Injected = Pick<Requirement, 'decorator' | 'service' | 'serviceToken' | 'connection'> & {
+  /** The call that provides the service, for error messages. Default: that of ZkModule. */
+  readonly module?: string;
+};
 
 /** One symbol for each decorator and connection. */
 const properties = new Map<string, symbol>();
@@ -43,7 +46,7 @@ export function injectedService(
   );
 }
 
-function propertyOf({ decorator, service, connection }: Injected): symbol {
+function propertyOf({ decorator, service, connection, module }: Injected): symbol {
   const id = `${decorator}:${connection}`;
   let property = properties.get(id);
   if (!property) {
@@ -51,7 +54,9 @@ function propertyOf({ decorator, service, connection }: Injected): symbol {
       connection === DEFAULT_CONNECTION ? '' : `, name: ${JSON.stringify(connection)}`;
     // Nest prints the description if it cannot inject the service.
     property = Symbol(
-      `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module; in a unit test, add the providers of a FakeLocks of nestjs-zookeeper/testing`,
+      module
+        ? `${service} for ${decorator}: add ${module} to the imports of your root module`
+        : `${service} for ${decorator}: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module; in a unit test, add the providers of a FakeLocks of nestjs-zookeeper/testing`,
     );
     properties.set(id, property);
   }

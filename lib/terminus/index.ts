@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import { getZkClientToken } from '../services/tokens.js';
 
 /**
@@ -13,6 +13,11 @@ import { getZkClientToken } from '../services/tokens.js';
 export interface ZkHealthOptions {
   /** The `name` of the ZkModule connection; default: the connection without a name. */
   connection?: string | undefined;
+  /**
+   * Returns more details for the report, such as those of a group: `() => coordination.members('shops').health()`.
+   * Default: none.
+   */
+  details?: (() => object) | undefined;
 }
 
 /**
@@ -42,11 +47,12 @@ export class ZkHealthIndicator {
     key: Key,
     options: ZkHealthOptions = {},
   ): HealthIndicatorResult<Key> {
-    checkOptions(options, ['connection'] satisfies (keyof ZkHealthOptions)[]);
+    checkOptions(options, ['connection', 'details'] satisfies (keyof ZkHealthOptions)[]);
+    if (options.details !== undefined) checkFunction(options.details, 'details');
     const token = getZkClientToken(options.connection);
     const { state, transport, sessionId } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);
-    const details = { state, transport, session: sessionId };
+    const details = { state, transport, session: sessionId, ...options.details?.() };
     switch (state) {
       case 'CONNECTED':
       case 'RECONNECTED':

@@ -24,6 +24,13 @@ class HealthController {
     return this.health.check([() => this.zookeeper.isHealthy('zookeeper')]);
   }
 
+  @Get('members')
+  @HealthCheck()
+  members() {
+    const details = () => ({ members: ['a', 'b'] });
+    return this.health.check([() => this.zookeeper.isHealthy('zookeeper', { details })]);
+  }
+
   @Get('orders')
   @HealthCheck()
   orders() {
@@ -69,6 +76,12 @@ describe('the health of an application', () => {
       status: 'ok',
       details: { zookeeper },
     });
+  });
+
+  it('has the details that the application adds', async () => {
+    const app = await start();
+    const { details } = await app.health('/members');
+    expect(details.zookeeper).toMatchObject({ state: 'CONNECTED', members: ['a', 'b'] });
   });
 
   it('is degraded while suspended, down when lost, and up again with the next session', async () => {

@@ -1,0 +1,147 @@
+import { Injectable, Logger, Scope } from '@nestjs/common';
+import { filter, firstValueFrom, lastValueFrom, toArray } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  BadOptionError,
+  CoordinationModule,
+  CoordinationService,
+  type Partition,
+  Partitioned,
+  PartitionService,
+  ShuttingDownError,
+} from 'nestjs-zookeeper/coordination';
+import { aborted } from '../../support/clients.js';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+
+const server = useServer();
+const apps = useApps(server);
+const imports = [CoordinationModule.forRoot()];
+const quick = { partitions: 4, rebalanceDelay: 20 };
+
+@Injectable()
+class Orders {
+  readonly running = new Map<number, Partition>();
+
+  @Partitioned('orders', quick)
+  async work(partition: Partition) {
+    this.running.set(partition.index, partition);
+    await aborted(partition.signal);
+    this.running.delete(partition.index);
+  }
+}
+
+describe('@Partitioned', () => {
+  it('calls the method for each partition, and releases all of them when the application shuts down', async () => {
+    const one = await apps.start({ imports, providers: [Orders] });
+    await expect.poll(() => one.get(Orders).running.size).toBe(4);
+    const two = await apps.start({ imports, providers: [Orders] });
+    const [a, b] = [one.get(Orders), two.get(Orders)];
+    await expect.poll(() => [a.running.size, b.running.size]).toEqual([2, 2]);
+    expect(await one.get(PartitionService).assignment('orders')).toHaveProperty('size', 2);
+    const left = [...a.running.values()];
+    await one.close();
+    expect(a.running.size).toBe(0);
+    expect(left.map(({ owned }) => owned)).toEqual([false, false]);
+    await expect.poll(() => b.running.size).toBe(4);
+  });
+
+  it('logs the errors of the method', async () => {
+    @Injectable()
+    class Failing {
+      @Partitioned('failing', { ...quick, partitions: 1 })
+      work() {
+        throw new Error('no database');
+      }
+    }
+    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const app = await apps.start({ imports, providers: [Failing] });
+    await expect
+      .poll(() => error.mock.calls.map(([message]) => message as string))
+      .toEqual(['partitions "failing", partition 0: Error: no database']);
+    await app.close();
+    error.mockRestore();
+  });
+
+  it('is an error at the start on a provider without a single instance', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class PerRequest {
+      @Partitioned('orders', quick)
+      async work() {}
+    }
+    await expect(apps.start({ imports, providers: [PerRequest] })).rejects.toThrow(
+      '@Partitioned on PerRequest.work: its provider is created anew for each request',
+    );
+  });
+
+  it('is an error at the start without a CoordinationModule, and twice with one name', async () => {
+    await expect(apps.start({ providers: [Orders] })).rejects.toThrow(
+      'add CoordinationModule.forRoot() to the imports',
+    );
+    @Injectable()
+    class Twice extends Orders {
+      @Partitioned('orders', quick)
+      async more() {}
+    }
+    await expect(apps.start({ imports, providers: [Twice] })).rejects.toThrow(
+      'has joined the partitions "orders" already',
+    );
+  });
+
+  it('refuses wrong options where it is written', () => {
+    const on = (options: object) => () =>
+      Partitioned('orders', options as never)(Orders.prototype, 'work', {
+        value: Orders.prototype.work,
+      });
+    for (const options of [{}, { partitions: 0 }, { partitions: 1, onError: () => {} }]) {
+      expect(on(options)).toThrow(BadOptionError);
+    }
+    expect(() =>
+      Partitioned('', quick)(Orders.prototype, 'work', { value: Orders.prototype.work }),
+    ).toThrow('name of @Partitioned on Orders.work');
+  });
+});
+
+describe('PartitionService', () => {
+  it('emits the partitions that this process owns, and completes at the shutdown', async () => {
+    const app = await apps.start({ imports });
+    const partitions = app.get(PartitionService);
+    const counts = lastValueFrom(partitions.changes('jobs').pipe(toArray()));
+    expect(partitions.owned('jobs')).toEqual([]);
+    partitions.join('jobs', { ...quick, partitions: 2 }, ({ signal }) => aborted(signal));
+    await firstValueFrom(partitions.changes('jobs').pipe(filter(({ length }) => length === 2)));
+    expect(partitions.owned('jobs').map(({ index }) => index)).toEqual([0, 1]);
+    await app.close();
+    expect((await counts).map(({ length }) => length)).toEqual([0, 1, 2, 1, 0]);
+    expect(() => partitions.join('jobs', quick, () => {})).toThrow(ShuttingDownError);
+  });
+
+  it('refuses to join a group twice, and joins again after close()', async () => {
+    const app = await apps.start({ imports });
+    const partitions = app.get(PartitionService);
+    const first = partitions.join('jobs', quick, () => {});
+    expect(() => partitions.join('jobs', quick, () => {})).toThrow(BadOptionError);
+    await first.close();
+    expect(partitions.join('jobs', quick, () => {})).not.toBe(first);
+  });
+});
+
+describe('CoordinationService.members', () => {
+  it('joins a group, emits its members, and leaves at the shutdown', async () => {
+    const [one, two] = await Promise.all([apps.start({ imports }), apps.start({ imports })]);
+    const [a, b] = [one.get(CoordinationService), two.get(CoordinationService)];
+    const member = a.members('shops', { id: 'a', data: 'http://a' });
+    b.members('shops', { id: 'b' });
+    const both = a.memberChanges('shops').pipe(filter(({ size }) => size === 2));
+    expect([...(await firstValueFrom(both)).keys()]).toEqual(['a', 'b']);
+    expect(a.members('shops')).toBe(member);
+    expect(() => a.members('shops', { id: 'c' })).toThrow(BadOptionError);
+    expect(b.members('shops').members.get('a')?.toString()).toBe('http://a');
+    const all = lastValueFrom(a.memberChanges('shops').pipe(toArray()));
+    await two.close();
+    await expect.poll(() => member.health()).toEqual({ id: 'a', joined: true, members: ['a'] });
+    await one.close();
+    expect((await all).map(({ size }) => size)).toEqual([2, 1]);
+    expect(member.state).toBe('closed');
+  });
+});
