@@ -7,6 +7,8 @@ import {
   Mutex,
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
+import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { untilState, useClients } from '../support/clients.js';
 import { Link } from '../support/link.js';
 import { failureOf } from '../support/recipe-nodes.js';
@@ -142,5 +144,32 @@ describe('a multi-lock of three is requested with a wait of 400 ms, while its fi
         );
       })
       .toBeLessThan(700);
+  });
+});
+
+describe('the reply to the write of an increment is lost', () => {
+  it('Curator increments twice', async () => {
+    await using zookeeper = await EmbeddedZooKeeper.start();
+    const peer = await curator(zookeeper.connectString);
+    await peer.initializeCounter('/counter', 0n);
+    await zookeeper.faults.dropReply({ op: 'setData' });
+    expect(await peer.counter('add', '/counter', 1n)).toEqual({
+      succeeded: true,
+      preValue: 1n,
+      postValue: 2n,
+    });
+  });
+
+  it('this library increments once', async () => {
+    await using zookeeper = await EmbeddedZooKeeper.start();
+    const client = await connect({ connectString: zookeeper.connectString, transport: 'wire' });
+    const counter = new DistributedAtomicLong(client, '/counter');
+    await counter.initialize(0n);
+    await zookeeper.faults.dropReply({ op: 'multi' });
+    const suspended = untilState(client, 'SUSPENDED');
+    expect(await counter.increment()).toEqual({ preValue: 0n, postValue: 1n });
+    await suspended;
+    expect(await counter.get()).toBe(1n);
+    await client.close();
   });
 });
