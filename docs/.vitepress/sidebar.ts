@@ -25,6 +25,7 @@ const SECTIONS: readonly Section[] = [
         'queues',
         'transactions',
         'live-configuration',
+        'counters-and-barriers',
         'configuration',
       ],
       ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],
