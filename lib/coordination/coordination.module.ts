@@ -12,6 +12,7 @@ import { connectionName, getZkClientToken, loggerOf } from '../services/tokens.j
 import { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
 import { getPartitionServiceToken, PartitionService } from './partition.service.js';
 import { joinPartitions } from './partitioned.decorator.js';
+import { startConsumers } from './queue-consumer.decorator.js';
 import { valueProviders, valueTokens } from './zk-value.decorator.js';
 
 /**
@@ -29,7 +30,7 @@ export interface CoordinationModuleOptions {
 const OPTIONS = ['connection', 'isGlobal'] satisfies (keyof CoordinationModuleOptions)[];
 
 /**
- * Joins the groups of `@Partitioned` when all modules are ready. Closes the recipes of the services in the earliest phase
+ * Joins the groups of `@Partitioned` and starts the methods of `@QueueConsumer` when all modules are ready. Closes the recipes of the services in the earliest phase
  * of the shutdown, before ZkModule closes the client.
  */
 class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
@@ -44,6 +45,7 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
   async onApplicationBootstrap(): Promise<void> {
     try {
       joinPartitions(this.partitions, this.connection, this.discovery, this.scanner);
+      startConsumers(this.service, this.connection, this.discovery, this.scanner);
     } catch (error) {
       // Nest may end a failed start without a shutdown. An open client would keep the process alive.
       await this.onModuleDestroy();

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import { fromEvent, Observable, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
-import { checkPath } from '../client/validation.js';
+import { checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
 import {
@@ -19,7 +19,11 @@ import {
 } from './recipes/distributed-atomic-long.js';
 import { DistributedBarrier } from './recipes/distributed-barrier.js';
 import { DistributedDoubleBarrier } from './recipes/distributed-double-barrier.js';
+import { DistributedPriorityQueue } from './recipes/distributed-priority-queue.js';
+import { DistributedQueue } from './recipes/distributed-queue.js';
 import { GroupMember, type GroupMemberOptions } from './recipes/group-member.js';
+import { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue-items.js';
+import type { QueueOptions } from './recipes/queue-base.js';
 
 /** Something that a service has opened and closes at the shutdown. */
 interface Closeable {
@@ -120,6 +124,36 @@ export class CoordinationService {
     }).pipe(takeUntil(fromEvent(this.stopping.signal, 'abort')));
   }
 
+  /**
+   * Returns the queue `<namespace>/queues/<name>` of JSON values, with the locks of its items in
+   * `<namespace>/queue-locks/<name>`. Keep the object. The errors of its consumers are logged, unless the option `onError`
+   * is set. The shutdown closes it.
+   *
+   * @throws BadOptionError if the name or an option is invalid
+   */
+  queue<T = unknown>(name: string, options: QueueOptions<T> = {}): DistributedQueue<T> {
+    const path = this.pathOf('queues', name);
+    return this.closing(new DistributedQueue(this.client, path, this.withDefaults(name, options)));
+  }
+
+  /** As {@link queue}, for a queue whose puts have priorities. A queue has priorities for all of its users or for none. */
+  priorityQueue<T = unknown>(
+    name: string,
+    options: QueueOptions<T> = {},
+  ): DistributedPriorityQueue<T> {
+    const path = this.pathOf('queues', name);
+    const complete = this.withDefaults(name, options);
+    return this.closing(new DistributedPriorityQueue(this.client, path, complete));
+  }
+
+  private withDefaults<T>(name: string, options: QueueOptions<T>): QueueOptions<T> {
+    const lockPath = this.pathOf('queue-locks', name);
+    const onError = (error: Error) => this.logger.error(error.message, stackOf(error));
+    checkRecord(options);
+    const { serializer = JSON_SERIALIZER as QueueSerializer<never> } = options;
+    return { lockPath, onError, ...options, serializer };
+  }
+
   /** Closes what the methods of this service have opened. The client stays open. Idempotent. */
   async closeAll(): Promise<void> {
     this.stopping.abort(new ShuttingDownError('the application is shutting down'));
@@ -182,4 +216,9 @@ export class CoordinationService {
     this.opened.add(recipe);
     return recipe;
   }
+}
+
+/** The stack of the handler's error, if that is the cause. */
+function stackOf(error: Error): string | undefined {
+  return error.cause instanceof Error ? error.cause.stack : error.stack;
 }

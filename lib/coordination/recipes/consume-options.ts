@@ -53,7 +53,7 @@ export interface ConsumeOptions {
   signal?: AbortSignal | undefined;
   /**
    * Called with each {@link QueueItemError}, and with an error that prevents the consumer from reading the queue, once
-   * until it changes. Default: a process warning.
+   * until it changes. Default: `onError` of the queue.
    */
   onError?: ((error: Error) => void) | undefined;
 }
@@ -67,15 +67,31 @@ const OPTIONS = [
   'onError',
 ] satisfies (keyof ConsumeOptions)[];
 
+/**
+ * A running consumer.
+ *
+ * @publicApi
+ */
+export interface ConsumerHandle {
+  /**
+   * Takes no more items, and waits until the running handlers have settled and their items are deleted, at most
+   * `closeTimeout`. Idempotent.
+   */
+  close(): Promise<void>;
+}
+
 /** Checks the options of a consumer, and returns them with their defaults. */
-export function checkConsume(options: ConsumeOptions): Required<Omit<ConsumeOptions, 'signal'>> {
+export function checkConsume(
+  options: ConsumeOptions,
+  defaultOnError: (error: Error) => void,
+): Required<Omit<ConsumeOptions, 'signal'>> {
   checkOptions(options, OPTIONS);
   const {
     concurrency = 1,
     errorMode = 'requeue',
     retryDelay = 1000,
     closeTimeout = 10_000,
-    onError = (error: Error) => process.emitWarning(error),
+    onError = defaultOnError,
   } = options;
   if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
     throw new BadOptionError('concurrency', concurrency, 'a whole number of 1 or more');

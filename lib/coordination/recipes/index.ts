@@ -51,5 +51,4 @@ export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.j
 export { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 export { PersistentTtlNode, type PersistentTtlNodeOptions } from './persistent-ttl-node.js';
 export { type PutOptions, QueueBase, type QueueOptions } from './queue-base.js';
-export type { ConsumeOptions, QueueHandler, QueueItem } from './consume-options.js';
-export { QueueConsumer } from './queue-consumer.js';
+export type { ConsumeOptions, ConsumerHandle, QueueHandler, QueueItem } from './consume-options.js';

@@ -25,7 +25,7 @@ import {
   type QueueSerializer,
   serializeItem,
 } from './internals/queue-items.js';
-import type { ConsumeOptions, QueueHandler } from './consume-options.js';
+import type { ConsumeOptions, ConsumerHandle, QueueHandler } from './consume-options.js';
 import { QueueConsumer } from './queue-consumer.js';
 import { QueueFullError } from './errors.js';
 
@@ -44,9 +44,16 @@ export interface QueueOptions<T> {
   maxItems?: number | undefined;
   /** Converts items to bytes and back. Default: the items are Buffers. */
   serializer?: QueueSerializer<T> | undefined;
+  /** Called with the errors of consumers, see {@link ConsumeOptions.onError}. Default: a process warning. */
+  onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = ['lockPath', 'maxItems', 'serializer'] satisfies (keyof QueueOptions<unknown>)[];
+const OPTIONS = [
+  'lockPath',
+  'maxItems',
+  'serializer',
+  'onError',
+] satisfies (keyof QueueOptions<unknown>)[];
 
 /**
  * The options of a put.
@@ -74,6 +81,7 @@ export abstract class QueueBase<T> {
   readonly maxItems: number;
   protected abstract readonly prioritized: boolean;
   private readonly serializer: QueueSerializer<T>;
+  private readonly onError: (error: Error) => void;
   private readonly closing = new AbortController();
   private readonly puts = new Set<Promise<string>>();
   private readonly consumers = new Set<QueueConsumer<T>>();
@@ -87,7 +95,7 @@ export abstract class QueueBase<T> {
   ) {
     checkBelowRoot(path);
     checkOptions(options, OPTIONS);
-    const { lockPath = `${path}-locks`, maxItems = Infinity, serializer } = options;
+    const { lockPath = `${path}-locks`, maxItems = Infinity, serializer, onError = warn } = options;
     if (checkPath(lockPath, 'lockPath') === path || lockPath === '/') {
       const expected = 'a znode below the root, and not the path of the items';
       throw new BadOptionError('lockPath', lockPath, expected);
@@ -100,6 +108,8 @@ export abstract class QueueBase<T> {
       checkFunction(serializer.serialize, 'serializer.serialize');
       checkFunction(serializer.deserialize, 'serializer.deserialize');
     }
+    checkFunction(onError, 'onError');
+    this.onError = onError;
     this.lockPath = lockPath;
     this.maxItems = maxItems;
     this.serializer = serializer ?? (BYTES as QueueSerializer<unknown> as QueueSerializer<T>);
@@ -116,11 +126,11 @@ export abstract class QueueBase<T> {
    *
    * @throws BadOptionError; ShuttingDownError if the queue was closed
    */
-  consume(handler: QueueHandler<T>, options: ConsumeOptions = {}): QueueConsumer<T> {
+  consume(handler: QueueHandler<T>, options: ConsumeOptions = {}): ConsumerHandle {
     this.assertOpen();
-    const { client, path, lockPath, serializer, prioritized } = this;
+    const { client, path, lockPath, serializer, onError, prioritized } = this;
     const ensurePaths = () => this.ensurePaths();
-    const queue = { client, path, lockPath, serializer, prioritized, ensurePaths };
+    const queue = { client, path, lockPath, serializer, onError, prioritized, ensurePaths };
     const consumer: QueueConsumer<T> = new QueueConsumer(queue, handler, options, () =>
       this.consumers.delete(consumer),
     );
@@ -267,4 +277,8 @@ export abstract class QueueBase<T> {
       await this.client.ensureContainers(path, { persistent: true });
     }
   }
+}
+
+function warn(error: Error): void {
+  process.emitWarning(error);
 }

@@ -13,6 +13,7 @@ import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
 import {
   checkConsume,
   type ConsumeOptions,
+  type ConsumerHandle,
   type QueueHandler,
   type QueueItem,
 } from './consume-options.js';
@@ -39,6 +40,7 @@ import { QueueItemError } from './errors.js';
 export interface ConsumedQueue<T> extends ListedQueue {
   readonly client: ZkClient;
   readonly serializer: QueueSerializer<T>;
+  onError(error: Error): void;
 }
 
 /** Milliseconds between a failure to read the queue and the next attempt. */
@@ -46,12 +48,8 @@ const RETRY_AFTER = 1000;
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
 
-/**
- * A consumer of a queue, made by `consume()`.
- *
- * @publicApi
- */
-export class QueueConsumer<T> {
+/** A consumer of a queue. */
+export class QueueConsumer<T> implements ConsumerHandle {
   private readonly stopping = new AbortController();
   /** The names of the items that this consumer handles or will retry. */
   private readonly busy = new Map<string, Promise<void>>();
@@ -67,7 +65,6 @@ export class QueueConsumer<T> {
   private reported: string | undefined;
   private closed: Promise<void> | undefined;
 
-  /** @internal */
   constructor(
     private readonly queue: ConsumedQueue<T>,
     private readonly handler: QueueHandler<T>,
@@ -75,7 +72,7 @@ export class QueueConsumer<T> {
     private readonly onClosed: () => void,
   ) {
     checkFunction(handler, 'handler');
-    this.options = checkConsume(options);
+    this.options = checkConsume(options, queue.onError);
     this.items = new FreeItems(queue, (name) => this.busy.has(name) || this.unreadable.has(name));
     const { signal } = options;
     setMaxListeners(0, this.stopping.signal);
@@ -90,10 +87,6 @@ export class QueueConsumer<T> {
     if (signal?.aborted) onAbort();
   }
 
-  /**
-   * Takes no more items, and waits until the running handlers have settled and their items are deleted, at most
-   * `closeTimeout`. Idempotent.
-   */
   close(): Promise<void> {
     return (this.closed ??= this.end().finally(this.onClosed));
   }
