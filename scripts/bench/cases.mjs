@@ -102,6 +102,13 @@ export const CASES = [
     load: { callers },
     lock: 'counter',
   })),
+  ...[1, CALLERS].map((callers) => ({
+    name: `queue-${callers}`,
+    title: `${callers === 1 ? 'one caller' : `${callers} callers`}, a put into a queue until its item is handled`,
+    systems: [...ALL_OURS, 'curator'],
+    load: { callers },
+    lock: 'queue',
+  })),
   {
     name: 'leader-failover',
     title: 'from a resignation to the next leader, of 3 participants',

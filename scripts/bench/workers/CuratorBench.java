@@ -37,6 +37,7 @@ public final class CuratorBench {
     private final String connectString;
     private final List<CuratorFramework> clients = new ArrayList<>();
     private final Caches caches = new Caches();
+    private static final Queues QUEUES = new Queues();
 
     /** Acquires the lock, reads the clock and releases the lock. Returns the time of the grant. */
     interface Cycle {
@@ -199,6 +200,10 @@ public final class CuratorBench {
                     }
                     return System.nanoTime();
                 };
+            case "queue": {
+                int callers = Integer.parseInt(parameters.get("callers"));
+                return (client, path, turn) -> QUEUES.putAndHandle(client, path, callers);
+            }
             default:
                 throw new IllegalArgumentException(parameters.get("lock"));
         }

@@ -1,5 +1,9 @@
 // ours.mjs <native|wire> <connect string>: the locks of this library.
-import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
+import {
+  DistributedAtomicLong,
+  DistributedQueue,
+  JSON_SERIALIZER,
+} from 'nestjs-zookeeper/coordination/recipes';
 import { Mutex, ReadWriteLock, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 import { Caches } from './caches.mjs';
 import { now } from '../clock.js';
@@ -53,6 +57,7 @@ serve({
   async run({ lock, mode, path, log, ...parameters }) {
     const load = loadOf(parameters);
     if (lock === 'counter') return count(path, load);
+    if (lock === 'queue') return putAndHandle(path, load);
     const options = MODES[mode];
     const kindOf = (key) => KINDS[lock](`${path}/${key}`, parameters);
     // Of 100,000 keys, most are never drawn.
@@ -94,4 +99,25 @@ async function count(path, load) {
     return now();
   };
   return { ...(await drive(increment, load)), violations: 0 };
+}
+
+/** Puts items, each of which this process handles. A turn of a caller ends when its item is handled. */
+async function putAndHandle(path, load) {
+  const queue = new DistributedQueue(client, `${path}/0`, { serializer: JSON_SERIALIZER });
+  const handled = new Map();
+  queue.consume((item) => handled.get(item)(now()), { concurrency: load.callers });
+  let items = 0;
+  const put = () => {
+    const item = items++;
+    return new Promise((resolve, reject) => {
+      handled.set(item, (at) => {
+        handled.delete(item);
+        resolve(at);
+      });
+      queue.put(item).catch(reject);
+    });
+  };
+  const result = await drive(put, load);
+  await queue.close();
+  return { ...result, violations: 0 };
 }
