@@ -29,6 +29,7 @@ const FEATURES = {
   events: (nest) => [`@nestjs/event-emitter@${nest === 11 ? 3 : nest}`],
   config: (nest) => [`@nestjs/config@${nest === 11 ? 4 : nest}`],
   typeorm: (nest) => [`@nestjs/typeorm@${nest}`, `typeorm@${nest === 11 ? '0.3' : 1}`, 'sql.js@1'],
+  'zk-value': () => [],
 };
 /** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];
