@@ -211,7 +211,9 @@ describe('a persistent TTL node', () => {
   test('is a container with a child that has the TTL, which is written again and again', async () => {
     const [client, other] = [await connect(), await connect()];
     const path = zk.path('ttl');
-    const node = new PersistentTtlNode(client, path, { ttl: 60, data: 'x' });
+    const errors: unknown[] = [];
+    const onError = (error: unknown) => errors.push(error);
+    const node = new PersistentTtlNode(client, path, { ttl: 60, data: 'x', onError });
     open.push(node);
     node.start();
     await node.waitForInitialCreate();
@@ -222,6 +224,7 @@ describe('a persistent TTL node', () => {
     await expect.poll(() => other.exists(`${path}/touch`)).toBeDefined();
     expect(await dataOf(other, path)).toBe('x');
     await node.close();
+    expect(errors).toEqual([]);
     // The server deletes the child, and then the container.
     await expect.poll(() => other.exists(path), { timeout: 10_000 }).toBeUndefined();
   });
