@@ -62,8 +62,7 @@ export class NotLeaderError extends CoordinationError {
 
 /**
  * The state of a leader latch, a selector, a cache or a double barrier does not allow the call: it was started or entered
- * twice, or used after its close, or left without having entered.
- * Curator's IllegalStateException.
+ * twice, or used after its close, or left without having entered. Curator's IllegalStateException.
  * Cause: the code called `start()` twice, or called a method before `start()` or after `close()`.
  * Remedy: start each of them once. After a close, create a new one.
  *
@@ -87,9 +86,9 @@ export class SelfDeadlockError extends CoordinationError {
 }
 
 /**
- * The path contains znodes of another recipe, or the znode of a SharedCount or of a counter has data of another format. Two recipes on one
- * path would not exclude each other. All users of the path get this error, because none of them can know which recipe is
- * the intended one.
+ * The path contains znodes of another recipe, or the znode of a SharedCount or of a counter has data of another format.
+ * Two recipes on one path would not exclude each other. All users of the path get this error, because none of them can
+ * know which recipe is the intended one.
  * Cause: one caller uses the path with one recipe, and another caller with another one: for example a key with `mode:
  * 'read'`, and the same key without `mode`.
  * Remedy: use a key of its own for each recipe. Stop the callers of the wrong recipe; their znodes end with their
