@@ -24,6 +24,7 @@ const SECTIONS: readonly Section[] = [
         'cron',
         'queues',
         'transactions',
+        'guarded-writes',
         'live-configuration',
         'counters-and-barriers',
         'configuration',

@@ -75,10 +75,11 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
   }
 }
 
-/** The messages: an attempt of a client to connect failed. */
-export const failedConnects = typedChannel<ConnectFailure & { readonly client: ZkClient }>(
-  CONNECT_FAILED_CHANNEL,
-);
+/** A message: an attempt of a client to connect failed. */
+export interface ConnectFailedMessage extends ConnectFailure {
+  readonly client: ZkClient;
+}
+export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => LiveSession | undefined;
@@ -95,7 +96,6 @@ type Write<T> = (session: LiveSession) => Promise<T>;
  * reply was lost rejects with a ConnectionError with `maybeApplied: true`: only the caller knows whether it
  * may be repeated. All operations reject with BadOptionError before anything is sent, with
  * ShuttingDownError once the client is closed, and with NodeError or NotAuthorizedError if the server refuses.
- *
  * Counterpart of Curator's CuratorFramework.
  *
  * @publicApi

@@ -39,7 +39,7 @@ import { SessionLoop } from './session-loop.js';
  * @publicApi
  */
 export interface PersistentNodeOptions {
-  /** Default: empty. */
+  /** The data of the znode. Default: empty. */
   data?: string | Uint8Array | undefined;
   /** The type of the znode. Default `'ephemeral'`. */
   mode?: CreateMode | undefined;

@@ -16,13 +16,13 @@ import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js
  */
 export interface PersistentTtlNodeOptions extends Omit<PersistentNodeOptions, 'mode'> {
   /**
-   * Milliseconds for which the znode exists after the end of the process, and until the server looks for expired znodes,
-   * once a minute. A whole number from 1 to 2,147,483,647.
+   * Milliseconds for which the znode exists after the end of the process, a whole number from 1 to 2,147,483,647. The
+   * server looks for expired znodes once a minute.
    */
   ttl: number;
   /** The name of the child that has the TTL. Default `'touch'`, Curator's. */
   childName?: string | undefined;
-  /** The child is written each `ttl / touchScheduleFactor` milliseconds. A number of at least 1; default 2. */
+  /** How often the child is written within one `ttl`. A number of at least 1; default 2. */
   touchScheduleFactor?: number | undefined;
 }
 

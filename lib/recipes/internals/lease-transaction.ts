@@ -69,7 +69,7 @@ export async function transactionOfLease<const T extends readonly TransactionOpe
   } catch (error) {
     if (error instanceof NodeError && error.index! < 0) {
       const deleted = grants.find(({ ownership }) => ownership.position.nodes.includes(error.path));
-      deleted!.ownership.lose(new Error(`its znode ${error.path} is gone`));
+      deleted!.ownership.lose(new Error(`a client deleted its znode ${error.path}`));
       throw notHeld(lease, error);
     }
     if (error instanceof ConnectionError && error.maybeApplied) {
