@@ -5,6 +5,7 @@ export {
   type LiveValue,
   LiveValueError,
   type LiveValueOptions,
+  type StandardResult,
   type StandardSchema,
 } from './live-value.js';
 export { getPartitionServiceToken, PartitionService } from './partition.service.js';

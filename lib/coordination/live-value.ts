@@ -29,14 +29,23 @@ export interface LiveValue<T> {
  * @publicApi
  */
 export interface StandardSchema<T> {
+  /** The properties of Standard Schema, version 1. */
   readonly '~standard': {
     readonly version: 1;
+    /** Validates a value. */
     readonly validate: (value: unknown) => StandardResult<T> | Promise<StandardResult<T>>;
   };
 }
 
-interface StandardResult<T> {
+/**
+ * The result of a {@link StandardSchema}.
+ *
+ * @publicApi
+ */
+export interface StandardResult<T> {
+  /** The validated value. */
   readonly value?: T;
+  /** What is wrong with a value that is not valid. */
   readonly issues?:
     | readonly {
         readonly message: string;
