@@ -9,7 +9,7 @@ import {
   QueueItemError,
   type QueueOptions,
 } from 'nestjs-zookeeper/coordination/recipes';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { ZkClient } from '../../../lib/client/index.js';
 import { expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
@@ -18,11 +18,17 @@ import { useServer } from '../../support/servers.js';
 const server = useServer();
 const connect = useClients(server);
 
+// Runs before the clients are closed.
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const queue of opened.splice(0)) await queue.close();
+});
+
 /** Returns a queue of JSON values, which is closed after the test. */
 function open<T = string>(client: ZkClient, path: string, options: QueueOptions<T> = {}) {
   const serializer = JSON_SERIALIZER as QueueOptions<T>['serializer'];
   const queue = new DistributedQueue<T>(client, path, { serializer, ...options });
-  onTestFinished(() => queue.close());
+  opened.push(queue);
   return queue;
 }
 
@@ -126,7 +132,7 @@ describe('a priority queue', () => {
     const queue = new DistributedPriorityQueue<unknown>(client, server.path('priority'), {
       serializer: JSON_SERIALIZER,
     });
-    onTestFinished(() => queue.close());
+    opened.push(queue);
     for (const priority of [7, -1, 0, 2 ** 31 - 1, 7, -(2 ** 31)]) {
       await queue.put({ priority, size: await queue.size() }, priority);
     }
@@ -148,7 +154,7 @@ describe('a priority queue', () => {
     const queue = new DistributedPriorityQueue<unknown>(await connect(), server.path('urgent'), {
       serializer: JSON_SERIALIZER,
     });
-    onTestFinished(() => queue.close());
+    opened.push(queue);
     for (const item of ['first', 'second', 'third']) await queue.put(item, 5);
     const handled: unknown[] = [];
     queue.consume(async (item) => {
