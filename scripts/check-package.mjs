@@ -18,16 +18,16 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 const BUDGET = { packed: 520_000, unpacked: 3_000_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 500_000,
-  './recipes': 365_000,
+  '.': 524_000,
+  './recipes': 389_000,
   './coordination': 600_000,
   './coordination/recipes': 450_000,
   './embedded': 40_000,
-  './testing': 625_000,
-  './teaching': 320_000,
-  './opentelemetry': 32_000,
-  './terminus': 410_000,
-  './schedule': 465_000,
+  './testing': 651_000,
+  './teaching': 343_000,
+  './opentelemetry': 34_000,
+  './terminus': 434_000,
+  './schedule': 489_000,
 };
 
 const failures = [];
