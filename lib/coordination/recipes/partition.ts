@@ -1,5 +1,9 @@
 import { setMaxListeners } from 'node:events';
-import { CoordinationError } from '../../client/index.js';
+import {
+  CoordinationError,
+  type TransactionOperation,
+  type TransactionResults,
+} from '../../client/index.js';
 import type { Lease } from '../../recipes/lease.js';
 
 /**
@@ -35,6 +39,14 @@ export interface Partition {
   readonly signal: AbortSignal;
   /** True until the signal aborts. Reads the clock of the session. */
   readonly owned: boolean;
+  /**
+   * Carries out a ZooKeeper transaction, if this process holds the lock of the partition when it is applied; see
+   * {@link Lease.transaction}. Also possible after the signal has aborted with a PartitionReleasedError, until the handler
+   * settles: to save how far the work has got. Rejects with a {@link LeaseLostError} if the lock is lost.
+   */
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>>;
 }
 
 /** A partition whose lock this process holds. */
@@ -65,6 +77,12 @@ export class OwnedPartition implements Partition {
 
   get owned(): boolean {
     return this.lease.held && !this.ending.signal.aborted;
+  }
+
+  transaction<const T extends readonly TransactionOperation[]>(
+    operations: T,
+  ): Promise<TransactionResults<T>> {
+    return this.lease.transaction(operations);
   }
 
   toJSON(): object {

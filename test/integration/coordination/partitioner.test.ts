@@ -265,6 +265,28 @@ describe('Partitioner', () => {
     expect(await key).toBe(`partition 0 of ${path}`);
   });
 
+  it('writes in a transaction while it holds the lock, also after the release has begun', async () => {
+    const path = server.path('transaction');
+    const client = await connect();
+    const saved = `${path}-saved`;
+    await client.create(saved, '0');
+    const late: unknown[] = [];
+    const only = single(client, path, async (partition) => {
+      await partition.transaction([{ set: saved, data: 'begun' }]);
+      await untilAborted(partition);
+      await partition.transaction([{ set: saved, data: 'saved' }]);
+      late.push(partition);
+    });
+    const read = async () => (await client.get(saved)).data.toString();
+    await expect.poll(read).toBe('begun');
+    await only.close();
+    expect(await read()).toBe('saved');
+    const [partition] = late as Partition[];
+    const write = partition!.transaction([{ set: saved, data: 'late' }]);
+    await expect(write).rejects.toThrow('released');
+    expect(await read()).toBe('saved');
+  });
+
   it('calls its listeners with the partitions that it owns', async () => {
     const path = server.path('listeners');
     const counts: number[] = [];
