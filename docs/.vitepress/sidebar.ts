@@ -27,6 +27,8 @@ const SECTIONS: readonly Section[] = [
         'guarded-writes',
         'live-configuration',
         'counters-and-barriers',
+        'partitions',
+        'members',
         'configuration',
       ],
       ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],

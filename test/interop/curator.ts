@@ -159,6 +159,24 @@ export class Curator implements AsyncDisposable {
   }
 
   /** Calls a method of a counter, see java/Counters.java. Returns Curator's `succeeded`, `preValue` and `postValue`. */
+  /** Joins a group as Curator's GroupMember. */
+  async joinGroup(id: string, path: string, data: string): Promise<void> {
+    await this.ask('member', 'join', id, path, data);
+  }
+
+  async setMemberData(id: string, data: string): Promise<void> {
+    await this.ask('member', 'set', id, data);
+  }
+
+  /** Returns the members that a member sees, as `id=data`, sorted. */
+  async membersSeenBy(id: string): Promise<string[]> {
+    return (await this.ask('member', 'current', id)).filter(Boolean);
+  }
+
+  async leaveGroup(id: string): Promise<void> {
+    await this.ask('member', 'leave', id);
+  }
+
   async counter(
     method: 'get' | 'add' | 'compare-and-set',
     path: string,

@@ -9,8 +9,8 @@ import { mayContinue, SessionLoop } from './session-loop.js';
 
 /*
  * Group membership (Curator's GroupMember): each member has an ephemeral znode `<path>/<id>` with its data, and watches
- * the children of the path and the data of each of them. kazoo's Party uses the same znodes, with a random name for each
- * member and its identifier as the data.
+ * the children of the path and the data of each of them. kazoo's Party uses the same znodes, with a random name that
+ * contains `__party__` for each member and its identifier as the data.
  */
 
 /**

@@ -32,6 +32,7 @@ public final class CuratorPeer {
     private final Barriers barriers;
     private final Caches caches;
     private final Queues queues;
+    private final Members members;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -48,6 +49,7 @@ public final class CuratorPeer {
         barriers = new Barriers(client);
         caches = new Caches(client);
         queues = new Queues(client);
+        members = new Members(client);
         locks = new Locks(client, counts);
     }
 
@@ -121,6 +123,8 @@ public final class CuratorPeer {
                 return caches.handle(words);
             case "queue":
                 return queues.handle(words);
+            case "member":
+                return members.handle(words);
             default:
                 throw new IllegalArgumentException(request);
         }

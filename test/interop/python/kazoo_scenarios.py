@@ -311,6 +311,16 @@ def party():
     assert sorted(there) == ["second"]
 
 
+def party_beside_others():
+    """Joins the party at the path of the third argument, and prints who is in it for each line of the input."""
+    party = connect().Party(sys.argv[3], "python")
+    party.join()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(*sorted(party), flush=True)
+    party.leave()
+
+
 def lost_session():
     """A second connection ends the session: the first learns that it is lost, and starts another."""
     zk, witness = connect(), connect()
