@@ -29,6 +29,11 @@ const STAY = [100, 2_000] as const;
 const LONGEST_ABSENCE = 500;
 /** Milliseconds within which the members must own all partitions after the last fault and the last change. */
 const CONVERGENCE_LIMIT = 5_000;
+/**
+ * Milliseconds. A client that is closed while it reconnects may leave a connection, which waits so long for the reply to its
+ * close.
+ */
+const CONNECTION_CLOSE_LIMIT = 1_000;
 const REBALANCE_DELAYS = [0, 50, 300] as const;
 
 /** The program of a member of the group. */
@@ -93,6 +98,7 @@ async function startPartitions(context: JobContext): Promise<PartitionProgram> {
     close: async () => {
       await partitioner.close();
       await client.close();
+      await sleep(CONNECTION_CLOSE_LIMIT);
     },
   };
 }
