@@ -240,6 +240,14 @@ describe('Partitioner', () => {
     await untilOwned([b], 4);
   });
 
+  it('leaves when the first assignment has another number of partitions', async () => {
+    const { path, join, untilOwned } = group('count-at-start', { rebalanceDelay: 1000 });
+    const [a, b] = await Promise.all([join('a'), join('b', { partitions: 4 })]);
+    await untilNodes(a.client, `${path}/members`, 2);
+    await expect.poll(() => b.errors, { timeout: 5000 }).toEqual([expect.any(PartitionCountError)]);
+    await untilOwned([a, b], 8, 0);
+  });
+
   it('calls a handler again that has failed, and not one that has returned', async () => {
     const path = server.path('failed');
     const errors: unknown[] = [];
