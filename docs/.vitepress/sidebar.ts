@@ -27,6 +27,7 @@ const SECTIONS: readonly Section[] = [
         'guarded-writes',
         'live-configuration',
         'counters-and-barriers',
+        'distributed-queues',
         'partitions',
         'members',
         'configuration',

@@ -148,7 +148,8 @@ export class CoordinationService {
 
   private withDefaults<T>(name: string, options: QueueOptions<T>): QueueOptions<T> {
     const lockPath = this.pathOf('queue-locks', name);
-    const onError = (error: Error) => this.logger.error(error.message, stackOf(error));
+    const onError = (error: Error) =>
+      this.logger.error(`queue ${JSON.stringify(name)}: ${error.message}`, stackOf(error));
     checkRecord(options);
     const { serializer = JSON_SERIALIZER as QueueSerializer<never> } = options;
     return { lockPath, onError, ...options, serializer };

@@ -49,7 +49,7 @@ export interface ConsumeOptions {
    * items. Default 10,000.
    */
   closeTimeout?: number | undefined;
-  /** Closes the consumer when it aborts. */
+  /** Closes the consumer when it aborts. Default: none. */
   signal?: AbortSignal | undefined;
   /**
    * Called with each {@link QueueItemError}, and with an error that prevents the consumer from reading the queue, once

@@ -79,7 +79,7 @@ describe('@QueueConsumer', () => {
       { to: 'bad', attempt: 2 },
     ]);
     expect(errors).toEqual([
-      `item queue-0000000000 of the queue ${queue.path} failed in attempt 1 (error mode requeue): Error: no such address`,
+      `queue "mails": item queue-0000000000 of the queue ${queue.path} failed in attempt 1 (error mode requeue): Error: no such address`,
     ]);
   });
 

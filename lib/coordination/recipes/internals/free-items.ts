@@ -81,10 +81,13 @@ export class FreeItems {
     this.unwatch();
     this.changed = this.outrun = false;
     try {
+      const listing = session.children(lockPath);
+      // The first read may reject before it.
+      listing.catch(() => {});
       const { children, watch } = await session.children(path, { watch: true });
       this.follow(watch);
       const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
-      const locks = new Set(items.length > 0 ? (await session.children(lockPath)).children : []);
+      const locks = new Set((await listing).children);
       const others = items.filter((name) => !this.isTaken(name));
       this.locked = new Set(others.filter((name) => locks.has(name)));
       this.free = others.filter((name) => !locks.has(name)).sort();
