@@ -232,7 +232,12 @@ export class Nemesis {
     const { path } = random.chance(0.5) ? oldest : random.pick(own);
     const key = path.slice(ROOT.length + 1, path.lastIndexOf('/'));
     const deletion = { key, session, from: this.world.now, until: Infinity, confirmed: false };
-    this.history.deletions.push(deletion);
+    // With the option `strict`, a later node of the process waits, and its deletion ends no lease.
+    const parent = path.slice(0, path.lastIndexOf('/') + 1);
+    const first = own
+      .filter((each) => each.path.startsWith(parent))
+      .sort((a, b) => a.czxid - b.czxid)[0];
+    if (first?.path === path) this.history.deletions.push(deletion);
     const answered = (confirmed: boolean) => {
       deletion.until = this.world.now;
       deletion.confirmed = confirmed;

@@ -7,7 +7,7 @@ export interface Library {
 }
 
 /** What the processes of a run do. */
-export type WorkloadName = 'locks' | 'partitions' | 'queue';
+export type WorkloadName = 'locks' | 'partitions' | 'queue' | 'guarded-writes';
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,3 +1,4 @@
+import { runGuardedWrites } from './guarded-writes.js';
 import { runPartitions } from './partitions.js';
 import { runQueue } from './queue.js';
 import { runSeed } from './run-seed.js';
@@ -8,4 +9,5 @@ export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   locks: runSeed,
   partitions: runPartitions,
   queue: runQueue,
+  'guarded-writes': runGuardedWrites,
 };

@@ -1,5 +1,6 @@
 import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
 import { GRANT_MUTANTS } from './grants.js';
+import { GUARDED_WRITE_MUTANTS } from './guarded-writes.js';
 import type { Mutant } from './mutant.js';
 import { NEST_MUTANTS } from './nest.js';
 import { PARTITION_MUTANTS } from './partitions.js';
@@ -16,4 +17,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...NEST_MUTANTS,
   ...PARTITION_MUTANTS,
   ...DISTRIBUTED_QUEUE_MUTANTS,
+  ...GUARDED_WRITE_MUTANTS,
 ];

@@ -105,7 +105,10 @@ describe('the options of npm run simulate', () => {
     ['--loud', 'unknown option --loud'],
     ['--loud=3', 'unknown option --loud'],
     ['-x', 'unknown option -x'],
-    ['--workload jobs', '--workload must be one of locks, partitions, queue, but is jobs'],
+    [
+      '--workload jobs',
+      '--workload must be one of locks, partitions, queue, guarded-writes, but is jobs',
+    ],
     ['5', 'unexpected argument 5'],
   ])('are rejected: %s', (text, message) => {
     expect(() => parse(text)).toThrow(message);
