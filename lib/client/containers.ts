@@ -36,14 +36,10 @@ export async function ensureContainers(
   }
 }
 
-/** The options of `ensureContainers`. */
-export interface EnsureOptions {
-  /** Whether the znode itself is persistent. Default: false, it is a container. */
-  readonly persistent?: boolean | undefined;
-}
-
 /** Checks the options, and returns the mode of the znode itself. */
-export function leafMode(options: EnsureOptions): 'container' | 'persistent' {
+export function leafMode(options: {
+  persistent?: boolean | undefined;
+}): 'container' | 'persistent' {
   const { persistent = false } = checkOptions(options, ['persistent']);
   checkBoolean(persistent, 'persistent');
   return persistent ? 'persistent' : 'container';

@@ -1,6 +1,6 @@
 import './one-form.js';
 import type { StateChange } from './connection-state.js';
-import { ensureContainers, type EnsureOptions, leafMode } from './containers.js';
+import { ensureContainers, leafMode } from './containers.js';
 import type { ConnectFailure } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
@@ -278,7 +278,7 @@ export class ZkClient {
    * deleted; with `persistent`, the znode itself is persistent. They have the ACL of the option `acl` from the beginning:
    * a second client on the wire transport creates them if the native one cannot. Curator's ensureContainers.
    */
-  async ensureContainers(path: string, options: EnsureOptions = {}): Promise<void> {
+  async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
     const mode = leafMode(options);
     const { chroot, acl } = this.#options;
     const full = checkRequest(chroot, path);

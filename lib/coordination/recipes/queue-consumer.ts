@@ -43,7 +43,7 @@ export interface ConsumedQueue<T> extends ListedQueue {
   onError(error: Error): void;
 }
 
-/** Milliseconds between a failure to read the queue and the next attempt. */
+/** Milliseconds between a failure to list the queue and the next attempt. */
 const RETRY_AFTER = 1000;
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
@@ -152,7 +152,12 @@ export class QueueConsumer<T> implements ConsumerHandle {
       this.items.notify();
     };
     const work = this.handle(session, name, leave)
-      .catch((error: unknown) => this.report(name, 'could not be finished', error))
+      .catch((error: unknown) => {
+        this.report(name, 'could not be finished', error);
+        leave();
+        // For example, the ACL of the queue denies the deletion. At once, the same would happen again.
+        return this.pause(this.options.retryDelay);
+      })
       .finally(() => {
         this.busy.delete(name);
         leave();
@@ -222,10 +227,14 @@ export class QueueConsumer<T> implements ConsumerHandle {
       await inSession(client, session, () => session.set(path, data, node.stat.version));
       leave();
       const delay = Math.min(this.options.retryDelay * 2 ** (attempt - 1), MAX_RETRY_DELAY);
-      await sleep(delay, { signals: [this.stopping.signal, lock.signal] }).catch(() => {});
-      return;
+      return this.pause(delay, lock.signal);
     }
     await deleteItem(client, session, path, node.stat);
+  }
+
+  /** Resolves after a delay, with the signal or when the consumer stops. */
+  private pause(delay: number, signal?: AbortSignal): Promise<void> {
+    return sleep(delay, { signals: [this.stopping.signal, signal] }).catch(() => {});
   }
 
   /** Calls the handler with each item of a znode. Returns the number of calls that failed. */
@@ -274,13 +283,9 @@ export class QueueConsumer<T> implements ConsumerHandle {
     try {
       this.options.onError(error);
     } catch (failure) {
-      warn(failure as Error);
+      process.emitWarning(failure as Error);
     }
   }
-}
-
-function warn(error: Error): void {
-  process.emitWarning(error);
 }
 
 function isConnectionLoss(error: unknown): boolean {

@@ -314,6 +314,22 @@ describe('an item whose handler throws', () => {
   });
 });
 
+it('an item that may not be deleted is not handled again at once', async () => {
+  const client = await connect();
+  const path = server.path('undeletable');
+  const queue = open(client, path);
+  await queue.put('one');
+  await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rwca' }]);
+  const { handled, errors } = collect(queue, { retryDelay: 60_000 });
+  await eventually(() => expect(errors).toHaveLength(1));
+  await queue.put('two');
+  await eventually(() => expect(errors).toHaveLength(2));
+  expect(handled).toEqual(['one', 'two']);
+  expect(errors[0]!.message).toContain('could not be finished: NotAuthorizedError');
+  await queue.close();
+  expect((await client.children(`${path}-locks`)).children).toEqual([]);
+});
+
 describe('a bounded queue', () => {
   it('makes a put wait until a consumer has made space', async () => {
     const queue = open(await connect(), server.path('bounded'), { maxItems: 2 });
