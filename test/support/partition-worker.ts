@@ -21,8 +21,8 @@ export class PartitionLedger {
     this.#tokens.set(index, fencingToken);
   }
 
-  end({ index }: Partition): void {
-    this.owners.delete(index);
+  end(worker: PartitionWorker, { index }: Partition): void {
+    if (this.owners.get(index) === worker) this.owners.delete(index);
   }
 
   /** The number of partitions that each of the workers works on. */
@@ -52,7 +52,7 @@ export class PartitionWorker {
         if (partition.signal.aborted) resolve();
         partition.signal.addEventListener('abort', () => resolve());
       });
-      ledger.end(partition);
+      ledger.end(this, partition);
     };
     this.partitioner = new Partitioner(client, path, handle, {
       partitions: 8,

@@ -136,7 +136,8 @@ describe('CoordinationService.members', () => {
     expect([...(await firstValueFrom(both)).keys()]).toEqual(['a', 'b']);
     expect(a.members('shops')).toBe(member);
     expect(() => a.members('shops', { id: 'c' })).toThrow(BadOptionError);
-    expect(b.members('shops').members.get('a')?.toString()).toBe('http://a');
+    const dataOfA = () => b.members('shops').members.get('a')?.toString();
+    await expect.poll(dataOfA).toBe('http://a');
     const all = lastValueFrom(a.memberChanges('shops').pipe(toArray()));
     await two.close();
     await expect.poll(() => member.health()).toEqual({ id: 'a', joined: true, members: ['a'] });

@@ -175,9 +175,11 @@ describe('Partitioner', () => {
   });
 
   it('loses its partitions with the session, and joins again in the next one', async () => {
+    // The session ends without a timeout, so process a learns of it some seconds later, and b could begin before. The
+    // delay of b prevents that.
     const { ledger, join, untilOwned } = group('expired');
     const a = await join('a');
-    const b = await join('b');
+    const b = await join('b', { rebalanceDelay: 15_000 });
     await untilOwned([a, b], 4, 4);
     const [lost] = a.partitioner.owned();
     await expire(a.client, server);
