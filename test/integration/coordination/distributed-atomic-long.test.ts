@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
+  ConnectionError,
   CounterOverflowError,
   DistributedAtomicLong,
   type DistributedAtomicLongOptions,
@@ -174,6 +175,37 @@ describe('a counter', () => {
     expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => BigInt(index + 1)));
   });
 
+  it('reports a lost reply only to the callers whose changes were sent', async () => {
+    const { client, path, value } = await counter();
+    await value.initialize(0n);
+    // Without the permission to create a marker, both transports write by set.
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
+    await value.increment();
+    const { set, sync } = client;
+    let later: Promise<unknown> | undefined;
+    client.set = async () => {
+      later = value.increment();
+      Object.assign(client, { set });
+      throw new ConnectionError('the reply was lost', { maybeApplied: true });
+    };
+    client.sync = async () => {
+      Object.assign(client, { sync });
+      throw new ConnectionError('not connected');
+    };
+    await expect(value.increment()).rejects.toMatchObject({ maybeApplied: true });
+    expect(await later).toEqual({ preValue: 1n, postValue: 2n });
+  });
+
+  it('reports a lost reply to a read as a change that was not applied', async () => {
+    const { client, value } = await counter();
+    client.get = () =>
+      Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true }));
+    await expect(value.increment()).rejects.toMatchObject({
+      code: 'CONNECTION',
+      maybeApplied: false,
+    });
+  });
+
   it('does not rely on a value from before the counter was deleted and created again', async () => {
     const { client, path, value } = await counter();
     await value.add(100n);
@@ -217,6 +249,27 @@ describe('the marker of a write', () => {
     await increments;
     expect(BigInt((await client.exists(path))!.version)).toBeLessThanOrEqual(await value.get());
     expect((await client.children(path)).children).toEqual([]);
+  });
+
+  it.each([
+    ['is not the expected one', (value: DistributedAtomicLong) => value.compareAndSet(-1n, 2n)],
+    ['would exceed 64 bits', (value: DistributedAtomicLong) => value.add(MAX)],
+  ])('is gone after a last batch whose value %s', async (_, change) => {
+    const { client, path, value } = await counter();
+    await value.initialize(1n);
+    for (let round = 0; round < 5; round++) {
+      let over = false;
+      const increment = value.increment().finally(() => (over = true));
+      const others: Promise<unknown>[] = [];
+      while (!over) {
+        const other = change(value);
+        other.catch(() => {});
+        others.push(other);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await Promise.allSettled([increment, ...others]);
+      expect((await client.children(path)).children).toEqual([]);
+    }
   });
 
   it('is left out if the ACL of the counter or its kind does not allow it', async () => {

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers';
-import type { RetryFunction, ZkClient } from '../../../client/index.js';
+import { ConnectionError, type RetryFunction, type ZkClient } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
 import { runDetached } from '../../../recipes/internals/call-chain.js';
@@ -78,7 +78,7 @@ export class CounterWriter {
       this.known = undefined;
       this.marker.clear();
       this.join(batch);
-      const failure = batch.unconfirmed?.error ?? error;
+      const failure = batch.unconfirmed?.error ?? notApplied(error);
       for (const { reject } of batch.changes) reject(failure);
     }
   }
@@ -109,8 +109,7 @@ export class CounterWriter {
     if (value === undefined) {
       // Without a write, nothing proves that the value is not out of date.
       if (cached) return 'stale';
-      settle();
-      return 'done';
+      return this.finish(settle);
     }
     if (!base) {
       // The value 0 changes nothing.
@@ -126,9 +125,15 @@ export class CounterWriter {
       if (isNodeError(error, 'NO_NODE')) return 'conflict';
       if (!isLostReply(error)) throw error;
       batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);
+      // The write has no part in changes that wait now, also if the next line throws.
+      batch.open = false;
       await client.sync(path);
       return 'conflict';
     }
+    return this.finish(settle);
+  }
+
+  private finish(settle: () => void): 'done' {
     // Before the callers learn of it: one of them may delete the counter.
     if (this.waiting.length === 0) this.marker.clear();
     settle();
@@ -149,4 +154,9 @@ export class CounterWriter {
       throw error;
     }
   }
+}
+
+/** The error of a batch without an unconfirmed write. A ConnectionError with `maybeApplied: true` is that of a read. */
+function notApplied(error: unknown): unknown {
+  return isLostReply(error) ? new ConnectionError(error.message, { cause: error }) : error;
 }
