@@ -9,7 +9,7 @@ import { CoordinationError, type CoordinationErrorOptions } from '../../client/i
  * @publicApi
  */
 export class CounterOverflowError extends CoordinationError {
-  readonly code = 'OVERFLOW';
+  readonly code = 'COUNTER_OVERFLOW';
 }
 
 /**

@@ -119,7 +119,7 @@ describe('a counter', () => {
     ]);
     expect(results[1]).toMatchObject({ reason: expect.any(CounterOverflowError) });
     await value.forceSet(MIN);
-    await expect(value.decrement()).rejects.toMatchObject({ code: 'OVERFLOW' });
+    await expect(value.decrement()).rejects.toMatchObject({ code: 'COUNTER_OVERFLOW' });
     await expect(value.subtract(MIN)).resolves.toEqual({ preValue: MIN, postValue: 0n });
   });
 
