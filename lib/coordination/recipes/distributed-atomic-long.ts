@@ -29,13 +29,14 @@ export type { AtomicValue };
  */
 export interface DistributedAtomicLongOptions {
   /**
-   * How often a change is repeated when another process has changed the counter in between. Default: 20 times, after a
-   * random delay of up to 2 ms that grows to up to 100 ms.
+   * Limits how often a change is repeated when another process has changed the counter in between. Default: 20 times,
+   * after a random delay of up to 2 ms that grows to up to 100 ms.
    */
   retry?: RetryPolicy | undefined;
   /**
-   * The znode of a {@link Mutex} under which a change continues when `retry` gives up: Curator's `PromotedToLock`. All
-   * processes should have the same one, and it must not be the path of the counter. Default: the change rejects then.
+   * The znode of a {@link Mutex} that a change acquires when `retry` gives up, to continue as its holder: Curator's
+   * `PromotedToLock`. All processes should have the same path. It must not be the path of the counter. Default: none, and
+   * the change rejects when `retry` gives up.
    */
   lockPath?: string | undefined;
   /** Milliseconds to wait for that lock, and then to repeat the change as its holder. Default 10,000. */
@@ -58,10 +59,10 @@ const DEFAULT_RETRY: RetryPolicy = {
  * A change reads the counter and writes it: two round trips. Changes that wait in this object are combined into one
  * write, so keep the object and share it between callers.
  *
- * A change either takes effect once and resolves, or rejects without effect, with one exception: a
- * {@link ConnectionError} with `maybeApplied: true`. The reply to the write was lost then, and the counter does not
- * show whether the write was applied. Besides the errors of {@link ZkClient}, all methods that read the counter
- * reject with a {@link RecipeConflictError} if the data of the znode has another format.
+ * A change that resolves was applied once. A change that rejects was not applied, except after a
+ * {@link ConnectionError} with `maybeApplied: true` or a {@link ShuttingDownError}: the reply to the write was lost
+ * then, and the counter does not show whether the write was applied. Besides the errors of {@link ZkClient}, all
+ * methods that read the counter reject with a {@link RecipeConflictError} if the data of the znode has another format.
  *
  * @publicApi
  */
@@ -121,8 +122,8 @@ export class DistributedAtomicLong {
   }
 
   /**
-   * Sets the value if it is `expected`. `succeeded` is false if it is another one, which `preValue` is then. In contrast to
-   * Curator's, it repeats the attempt if another process wrote in between, and takes a missing counter as 0.
+   * Sets the value if it is `expected`. Otherwise `succeeded` is false, and `preValue` is the current value. In contrast to
+   * Curator's, it repeats the attempt if another process wrote in between, and a missing counter is 0.
    *
    * @throws LockTimeoutError as {@link add}
    */
@@ -139,7 +140,7 @@ export class DistributedAtomicLong {
   }
 
   /**
-   * Sets the value, and returns the one before.
+   * Sets the value. `preValue` is the value before.
    *
    * @throws LockTimeoutError as {@link add}
    */

@@ -6,7 +6,7 @@ import { protectedCreate } from '../../recipes/internals/protected-create.js';
 import { checkPositive } from '../../recipes/permit-limit.js';
 import { BARRIER_OPTIONS, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
-import { createPersistent, isNodeError, repeated, watchExisting } from './internals/nodes.js';
+import { createPersistent, isNodeError, retryLostReply, watchExisting } from './internals/nodes.js';
 import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
@@ -152,7 +152,7 @@ export class DistributedDoubleBarrier {
           continue;
         }
         if (names.length >= this.members) {
-          await repeated(() => createPersistent(client, ready));
+          await retryLostReply(() => createPersistent(client, ready));
           return;
         }
         void watch.fired.then((event) => (opened = event === 'created'));
@@ -224,7 +224,7 @@ export class DistributedDoubleBarrier {
 
   private async deleteReady(): Promise<void> {
     try {
-      await repeated(() => this.client.delete(`${this.path}/${READY}`));
+      await retryLostReply(() => this.client.delete(`${this.path}/${READY}`));
     } catch (error) {
       if (!isNodeError(error, 'NO_NODE')) throw error;
     }

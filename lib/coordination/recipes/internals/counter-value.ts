@@ -13,7 +13,7 @@ export interface AtomicValue {
 }
 
 /** A caller that waits for its change. */
-export interface Change {
+export interface PendingChange {
   /** Returns the new value; undefined leaves the counter as it is. */
   readonly apply: (value: bigint) => bigint | undefined;
   readonly resolve: (values: AtomicValue) => void;
@@ -25,8 +25,8 @@ export interface Change {
  *
  * @returns the last value, undefined if nothing changes the counter; and a function that settles the callers
  */
-export function applied(
-  changes: readonly Change[],
+export function applyChanges(
+  changes: readonly PendingChange[],
   current: bigint,
   path: string,
 ): { value: bigint | undefined; settle: () => void } {

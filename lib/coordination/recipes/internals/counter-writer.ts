@@ -4,9 +4,15 @@ import { sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
 import { runDetached } from '../../../recipes/internals/call-chain.js';
 import type { Mutex } from '../../../recipes/mutex.js';
-import { applied, type AtomicValue, type Change, decode, encode } from './counter-value.js';
-import { createPersistent, isLostReply, isNodeError, repeated } from './nodes.js';
-import { type Known, UnconfirmedWrite } from './unconfirmed-write.js';
+import {
+  applyChanges,
+  type AtomicValue,
+  type PendingChange,
+  decode,
+  encode,
+} from './counter-value.js';
+import { createPersistent, isLostReply, isNodeError, retryLostReply } from './nodes.js';
+import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
 import { WriteMarker } from './write-marker.js';
 
 /**
@@ -17,18 +23,18 @@ type Attempt = 'done' | 'stale' | 'conflict';
 
 /** Changes that share one write. */
 interface Batch {
-  readonly changes: Change[];
+  readonly changes: PendingChange[];
   /** Whether changes may join it. Later ones would have fewer attempts. */
   open: boolean;
   unconfirmed: UnconfirmedWrite | undefined;
 }
 
-/** Writes the changes of one counter, several callers at a time. The algorithm is in distributed-atomic-long.ts. */
+/** Writes the changes of one counter, those of several callers at once. The algorithm is in distributed-atomic-long.ts. */
 export class CounterWriter {
-  private waiting: Change[] = [];
+  private waiting: PendingChange[] = [];
   private writing = false;
   /** The value after the last write, while further changes wait. */
-  private known: Known | undefined;
+  private known: CounterSnapshot | undefined;
   private readonly marker: WriteMarker;
 
   constructor(
@@ -41,7 +47,7 @@ export class CounterWriter {
     this.marker = new WriteMarker(client, path);
   }
 
-  change(apply: Change['apply']): Promise<AtomicValue> {
+  change(apply: PendingChange['apply']): Promise<AtomicValue> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ apply, resolve, reject });
       if (this.writing) return;
@@ -53,12 +59,12 @@ export class CounterWriter {
 
   private async writeAll(): Promise<void> {
     for (;;) {
-      // In this turn of the event loop, more callers may come: for the first write, and after each one. The value is
-      // forgotten when none comes. If the counter was deleted and created again, an old version could be valid again.
+      // Waits one turn of the event loop, so that more callers can join.
       await new Promise((resolve) => setImmediate(resolve));
       if (this.waiting.length === 0) break;
       await this.write({ changes: [], open: true, unconfirmed: undefined });
     }
+    // A counter that is deleted and created again can repeat an old version.
     this.known = undefined;
     this.writing = false;
   }
@@ -103,9 +109,11 @@ export class CounterWriter {
     const { client, path } = this;
     const cached = this.known;
     const base = cached ?? (await this.read());
-    if (batch.unconfirmed?.isOpen(base, client.sessionId) === false) batch.unconfirmed = undefined;
+    if (batch.unconfirmed?.resolve(base, client.sessionId) === 'notApplied') {
+      batch.unconfirmed = undefined;
+    }
     this.join(batch);
-    const { value, settle } = applied(batch.changes, base?.value ?? 0n, path);
+    const { value, settle } = applyChanges(batch.changes, base?.value ?? 0n, path);
     if (value === undefined) {
       // Without a write, nothing proves that the value is not out of date.
       if (cached) return 'stale';
@@ -113,7 +121,7 @@ export class CounterWriter {
     }
     if (!base) {
       // The value 0 changes nothing.
-      await repeated(() => createPersistent(client, path, encode(0n)));
+      await retryLostReply(() => createPersistent(client, path, encode(0n)));
       return 'stale';
     }
     const session = client.sessionId;
@@ -145,7 +153,7 @@ export class CounterWriter {
     if (open) changes.push(...this.waiting.splice(0));
   }
 
-  async read(): Promise<Known | undefined> {
+  async read(): Promise<CounterSnapshot | undefined> {
     try {
       const { data, stat } = await this.client.get(this.path);
       return { value: decode(data, this.path), version: stat.version, czxid: stat.czxid };

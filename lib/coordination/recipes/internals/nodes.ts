@@ -17,7 +17,7 @@ export function isLostReply(error: unknown): error is ConnectionError {
 }
 
 /** Repeats a write until it gets a reply. A write that is applied twice must have the effect of one. */
-export async function repeated<T>(write: () => Promise<T>): Promise<T> {
+export async function retryLostReply<T>(write: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await write();

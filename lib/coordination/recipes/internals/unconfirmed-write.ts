@@ -1,10 +1,10 @@
 import { ConnectionError } from '../../../client/index.js';
 
-/** The content of a counter that was read or written. */
-export interface Known {
+/** The state of a counter after a read or a write. */
+export interface CounterSnapshot {
   readonly value: bigint;
   readonly version: number;
-  /** The transaction that created the znode. It tells the znode from a later one at the same path. */
+  /** The transaction that created the znode. A znode that is created later at the same path has another one. */
   readonly czxid: number;
 }
 
@@ -12,7 +12,7 @@ export interface Known {
 export class UnconfirmedWrite {
   constructor(
     private readonly path: string,
-    private readonly base: Known,
+    private readonly base: CounterSnapshot,
     private readonly value: bigint,
     /** The session that sent it. */
     private readonly session: string | undefined,
@@ -20,18 +20,22 @@ export class UnconfirmedWrite {
   ) {}
 
   /**
-   * Decides by what a later `sync` and read have found. Exactly one write changes a znode from a version to the next one.
-   * Returns false if the write was not applied and never will be. Returns true if the write may be repeated, with the same
-   * version: then at most one of the two is applied.
+   * Compares the write with the value read after a `sync`. Exactly one write changes a znode from a version to the next
+   * one.
    *
+   * @param session the current session
+   * @returns 'notApplied' if the write was not applied and never will be; 'open' if it may be repeated with the same
+   *   version, because at most one of the two writes is applied then
    * @throws ConnectionError with `maybeApplied: true` if neither is known
    */
-  isOpen(now: Known | undefined, session: string | undefined): boolean {
+  resolve(now: CounterSnapshot | undefined, session: string | undefined): 'open' | 'notApplied' {
     const { base, value } = this;
     if (now?.czxid !== base.czxid) throw this.error;
-    // After a reconnection of the same session, the servers drop the requests of its old connection.
-    if (now.version === base.version) return session !== this.session;
-    if (now.version === base.version + 1 && now.value !== value) return false;
+    if (now.version === base.version) {
+      // After a reconnection of the same session, the servers drop the requests of its old connection.
+      return session === this.session ? 'notApplied' : 'open';
+    }
+    if (now.version === base.version + 1 && now.value !== value) return 'notApplied';
     throw this.error;
   }
 
