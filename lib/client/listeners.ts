@@ -24,7 +24,7 @@ export class Listeners<T> {
     checkFunction(listener, 'listener');
     let removed = false;
     void Promise.resolve().then(() => {
-      if (!removed) call(listener, value);
+      if (!removed) callListener(listener, value);
     });
     return () => void (removed = true);
   }
@@ -35,7 +35,7 @@ export class Listeners<T> {
     for (; this.#emitting.length > 0; this.#emitting.shift()) {
       // A listener may add listeners (hence the copy) and remove others (hence the check).
       for (const listener of [...this.#listeners]) {
-        if (this.#listeners.has(listener)) call(listener, this.#emitting[0]!);
+        if (this.#listeners.has(listener)) callListener(listener, this.#emitting[0]!);
       }
     }
   }
@@ -43,12 +43,13 @@ export class Listeners<T> {
   /** Removes each listener, then calls it. */
   emitOnce(value: T): void {
     for (const listener of [...this.#listeners]) {
-      if (this.#listeners.delete(listener)) call(listener, value);
+      if (this.#listeners.delete(listener)) callListener(listener, value);
     }
   }
 }
 
-function call<T>(listener: (value: T) => unknown, value: T): void {
+/** Calls a listener. If it throws or rejects, a process warning is emitted. */
+export function callListener<T>(listener: (value: T) => unknown, value: T): void {
   try {
     const result = listener(value);
     if (result instanceof Promise) result.catch(warn);
@@ -57,7 +58,7 @@ function call<T>(listener: (value: T) => unknown, value: T): void {
   }
 }
 
-function warn(error: unknown): void {
+export function warn(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error));
 }
 

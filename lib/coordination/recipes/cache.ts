@@ -8,6 +8,7 @@ import { cancelled } from '../../recipes/internals/waiter.js';
 import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../recipes/lease.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 
 /*
  * Cache of a znode or a subtree (Curator's CuratorCache):
@@ -33,7 +34,7 @@ export interface ZkCacheOptions {
    * Receives the errors of background reads, a repeated error once. The cache has no copy of a znode that its
    * credentials may not read, and tries again when the connection is restored. Default: a process warning.
    */
-  onError?: ((error: unknown) => void) | undefined;
+  onError?: ((error: Error) => void) | undefined;
 }
 
 export const CACHE_OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
@@ -52,9 +53,7 @@ export class ZkCache {
   private complete = false;
   /** The error that keeps the first copy from being complete. */
   private failure: Error | undefined;
-  /** The messages of the errors that were reported since the connection was restored. */
-  private readonly reported = new Set<string>();
-  private readonly report: (error: unknown) => void;
+  private readonly reporter: ErrorReporter;
   private readonly copy = new CacheCopy();
   private readonly reader: CacheReader;
   /** Emits when the callers of {@link initialized} must check again. */
@@ -71,10 +70,10 @@ export class ZkCache {
     options: ZkCacheOptions = {},
   ) {
     checkPath(path);
-    const { singleNode = false, onError = warn } = checkOptions(options, CACHE_OPTIONS);
+    const { singleNode = false, onError } = checkOptions(options, CACHE_OPTIONS);
     checkBoolean(singleNode, 'singleNode');
-    checkFunction(onError, 'onError');
-    this.report = onError;
+    if (onError !== undefined) checkFunction(onError, 'onError');
+    this.reporter = new ErrorReporter(onError);
     const { signal } = this.closing;
     setMaxListeners(0, signal);
     this.reader = new CacheReader(client, path, singleNode, this.copy, signal, {
@@ -195,7 +194,7 @@ export class ZkCache {
       this.stale ??= performance.now();
     } else {
       this.failure = undefined;
-      this.reported.clear();
+      this.reporter.reset();
       this.reader.readAll();
     }
   }
@@ -210,20 +209,10 @@ export class ZkCache {
   private onFailure(error: Error, ofAll: boolean): void {
     if (ofAll) this.failure = error;
     this.progress.emit();
-    if (this.reported.has(error.message)) return;
-    this.reported.add(error.message);
-    try {
-      this.report(error);
-    } catch (failure) {
-      warn(failure);
-    }
+    this.reporter.reportOnce(error);
   }
 
   private illegal(what: string): IllegalStateError {
     return new IllegalStateError(`the cache of znode ${this.path} ${what}`, { key: this.path });
   }
-}
-
-function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error));
 }

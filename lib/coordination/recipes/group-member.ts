@@ -4,6 +4,7 @@ import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 import { checkMemberId, isCode, MemberNode, uniqueMemberId } from './member-node.js';
 import { mayContinue, SessionLoop } from './session-loop.js';
 
@@ -30,7 +31,7 @@ export interface GroupMemberOptions {
    * Called with each error that keeps this member from the group, which it tries again every second. Default: a process
    * warning.
    */
-  onError?: ((error: unknown) => void) | undefined;
+  onError?: ((error: Error) => void) | undefined;
 }
 
 export const GROUP_MEMBER_OPTIONS = [
@@ -55,6 +56,7 @@ export class GroupMember {
   /** The name of this member. */
   readonly id: string;
   private readonly node: MemberNode;
+  private readonly reporter: ErrorReporter;
   private readonly loop: SessionLoop;
   private readonly changes = new Listeners<ReadonlyMap<string, Buffer>>();
   private readonly known = new Map<string, KnownMember>();
@@ -81,8 +83,9 @@ export class GroupMember {
     this.id = checkMemberId(id);
     this.data = copyOf(data);
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
-    this.loop = new SessionLoop(client, attempt, onError);
-    const onTaken = (error: Error) => this.loop.reportOnce(error);
+    this.reporter = new ErrorReporter(onError);
+    this.loop = new SessionLoop(client, attempt, this.reporter);
+    const onTaken = (error: Error) => this.reporter.reportOnce(error);
     this.node = new MemberNode(client, `${path}/${this.id}`, onTaken);
   }
 
@@ -207,7 +210,7 @@ export class GroupMember {
     }
     const unknown = children.filter((name) => !this.known.has(name));
     await Promise.all(unknown.map((name) => this.read(session, name, signal)));
-    this.loop.succeeded();
+    this.reporter.reset();
     this.publish();
     const until = (wake: () => void) => {
       void fired.then(wake);

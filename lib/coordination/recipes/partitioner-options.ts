@@ -31,7 +31,7 @@ export interface PartitionerOptions {
    * Called with each error of a handler and the index of its partition, and with each error that keeps this member from
    * the group or a partition, which it tries again every second. Default: a process warning.
    */
-  onError?: ((error: unknown, partition?: number) => void) | undefined;
+  onError?: ((error: Error, partition?: number) => void) | undefined;
 }
 
 export const PARTITIONER_OPTIONS = [

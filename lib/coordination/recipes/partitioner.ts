@@ -5,6 +5,7 @@ import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { Mutex } from '../../recipes/mutex.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 import { MemberNode } from './member-node.js';
 import { isOf, partitionsOf, rebalance } from './partition-assignment.js';
 import { type GroupView, PartitionGroup } from './partition-group.js';
@@ -67,6 +68,7 @@ export class Partitioner {
   private readonly node: MemberNode;
   private readonly rebalanceDelay: number;
   private readonly stopTimeout: number;
+  private readonly reporter: ErrorReporter<[partition?: number]>;
   private readonly loop: SessionLoop;
   private readonly runners = new Map<number, PartitionRunner>();
   private readonly changes = new Listeners<readonly Partition[]>();
@@ -90,8 +92,9 @@ export class Partitioner {
     this.rebalanceDelay = checked.rebalanceDelay;
     this.stopTimeout = checked.stopTimeout;
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
-    this.loop = new SessionLoop(client, attempt, checked.onError);
-    const onTaken = (error: Error) => this.loop.reportOnce(error);
+    this.reporter = new ErrorReporter<[partition?: number]>(checked.onError);
+    this.loop = new SessionLoop(client, attempt, this.reporter);
+    const onTaken = (error: Error) => this.reporter.reportOnce(error);
     this.group = new PartitionGroup(client, `${path}/members`);
     this.node = new MemberNode(client, `${path}/members/${this.id}`, onTaken);
   }
@@ -206,7 +209,7 @@ export class Partitioner {
       assignment ? partitionsOf(assignment, this.id) : [],
       'is assigned to another member',
     );
-    this.loop.succeeded();
+    this.reporter.reset();
     const isCurrent = isOf(assignment, members, this.partitions);
     const since = isCurrent ? undefined : (changedAt ?? performance.now());
     const isWriter = since !== undefined && members[0] === this.id;
@@ -252,8 +255,8 @@ export class Partitioner {
       stopTimeout,
       handler,
       onChange: () => this.changes.emit(this.owned()),
-      onError: (error) => this.loop.report(error, index),
-      onLockError: (error) => this.loop.reportOnce(error),
+      onError: (error) => this.reporter.report(error, index),
+      onLockError: (error) => this.reporter.reportOnce(error),
     });
     this.runners.set(index, runner);
     void runner.done.then(() => {

@@ -17,6 +17,7 @@ import {
 } from '../../client/validation.js';
 import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 import { KeptNode } from './internals/kept-node.js';
 import { isNodeError } from './internals/nodes.js';
 import { untilProgress } from './internals/until-progress.js';
@@ -47,7 +48,7 @@ export interface PersistentNodeOptions {
    * Called with each error that keeps the znode from being created, which is tried again every second. Default: a process
    * warning.
    */
-  onError?: ((error: unknown) => void) | undefined;
+  onError?: ((error: Error) => void) | undefined;
 }
 
 const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof PersistentNodeOptions)[];
@@ -66,7 +67,8 @@ const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof Persistent
 export class PersistentNode {
   private readonly mode: CreateMode;
   private readonly node: KeptNode;
-  protected readonly loop: SessionLoop;
+  protected readonly reporter: ErrorReporter;
+  private readonly loop: SessionLoop;
   private readonly changes = new Listeners<string | undefined>();
   private readonly progress = new Listeners<void>();
   private readonly closing = new AbortController();
@@ -95,7 +97,9 @@ export class PersistentNode {
     this.node = new KeptNode(client, path, mode);
     this.content = Buffer.from(checkData(data));
     const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
-    this.loop = new SessionLoop(client, attempt, (error) => this.onFailure(error, onError));
+    this.reporter = new ErrorReporter(onError);
+    const reportOnce = (error: unknown) => this.onFailure(error);
+    this.loop = new SessionLoop(client, attempt, { reportOnce });
     setMaxListeners(0, this.closing.signal);
   }
 
@@ -185,7 +189,7 @@ export class PersistentNode {
     try {
       await this.deleteNode();
     } catch (error) {
-      this.loop.report(error);
+      this.reporter.report(error);
     }
     this.announce(undefined);
   }
@@ -247,7 +251,7 @@ export class PersistentNode {
   private checkOwner(owner: string): void {
     if ((owner !== '0') === this.mode.startsWith('ephemeral')) return;
     const message = `znode ${this.node.path} exists, and it is${owner === '0' ? ' not' : ''} ephemeral, in contrast to the mode ${this.mode}`;
-    this.loop.reportOnce(new RecipeConflictError(message));
+    this.onFailure(new RecipeConflictError(message));
   }
 
   private announce(path: string | undefined): void {
@@ -257,16 +261,15 @@ export class PersistentNode {
     }
     if (path === this.present) return;
     this.present = path;
-    if (path !== undefined) this.loop.succeeded();
+    if (path !== undefined) this.reporter.reset();
     this.progress.emit();
     this.changes.emit(path);
   }
 
-  private onFailure(error: unknown, onError: PersistentNodeOptions['onError']): void {
+  private onFailure(error: unknown): void {
     this.failure = error;
     this.progress.emit();
-    if (onError) onError(error);
-    else process.emitWarning(error instanceof Error ? error : String(error));
+    this.reporter.reportOnce(error);
   }
 
   private illegal(what: string): IllegalStateError {

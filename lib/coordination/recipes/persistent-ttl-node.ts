@@ -93,7 +93,7 @@ export class PersistentTtlNode extends PersistentNode {
     this.touching ??= this.writeChild()
       .catch((error: unknown) => {
         // Without the parent, which is created again, or after a lost reply, the next touch follows soon enough.
-        if (!isNodeError(error, 'NO_NODE') && !isLostReply(error)) this.loop.reportOnce(error);
+        if (!isNodeError(error, 'NO_NODE') && !isLostReply(error)) this.reporter.reportOnce(error);
       })
       .finally(() => (this.touching = undefined));
   }

@@ -6,6 +6,7 @@ import {
   WaitCancelledError,
   type ZkClient,
 } from '../../client/index.js';
+import { warn } from '../../client/listeners.js';
 import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import {
   checkBelowRoot,
@@ -277,8 +278,4 @@ export abstract class QueueBase<T> {
       await this.client.ensureContainers(path, { persistent: true });
     }
   }
-}
-
-function warn(error: Error): void {
-  process.emitWarning(error);
 }

@@ -17,6 +17,7 @@ import {
   type QueueHandler,
   type QueueItem,
 } from './consume-options.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
 import { ItemLock } from './internals/item-lock.js';
 import { deleteItem, inSession, isCode } from './internals/item-requests.js';
@@ -62,7 +63,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
   private readonly loop: Promise<void>;
   /** The number of handlers that run. */
   private running = 0;
-  private reported: string | undefined;
+  private readonly reporter: ErrorReporter;
   private closed: Promise<void> | undefined;
 
   constructor(
@@ -73,6 +74,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
   ) {
     checkFunction(handler, 'handler');
     this.options = checkConsume(options, queue.onError);
+    this.reporter = new ErrorReporter(this.options.onError);
     this.items = new FreeItems(queue, (name) => this.busy.has(name) || this.unreadable.has(name));
     const { signal } = options;
     setMaxListeners(0, this.stopping.signal);
@@ -120,7 +122,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
         if (this.stopped || error instanceof ShuttingDownError) break;
         const isLoss = error instanceof ConnectionError || error instanceof SessionExpiredError;
         // The client reports the state of its connection.
-        if (!isLoss) this.reportOnce(error as Error);
+        if (!isLoss) this.reporter.reportOnce(error);
         else if (client.connected) continue;
         const until = (wake: () => void) => client.onState(wake);
         await sleep(RETRY_AFTER, { signals: [signal], until }).catch(() => {});
@@ -138,7 +140,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
         continue;
       }
       const name = await this.items.take(session);
-      this.reported = undefined;
+      this.reporter.reset();
       if (name !== undefined && !this.stopped) this.start(session, name);
     }
   }
@@ -271,20 +273,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
   private report(item: string, what: string, cause: unknown): void {
     const { path } = this.queue;
     const message = `item ${item} of the queue ${path} ${what}: ${String(cause)}`;
-    this.call(new QueueItemError(message, item, { key: path, cause }));
-  }
-
-  private reportOnce(error: Error): void {
-    if (error.message !== this.reported) this.call(error);
-    this.reported = error.message;
-  }
-
-  private call(error: Error): void {
-    try {
-      this.options.onError(error);
-    } catch (failure) {
-      process.emitWarning(failure as Error);
-    }
+    this.reporter.report(new QueueItemError(message, item, { key: path, cause }));
   }
 }
 

@@ -7,6 +7,7 @@ import {
 } from '../../client/index.js';
 import { sleep } from '../../client/sleep.js';
 import { runDetached } from '../../recipes/internals/call-chain.js';
+import type { ErrorReporter } from './internals/error-reporter.js';
 
 /** Milliseconds between a failure and the next attempt. A change of the connection state ends the pause. */
 const RETRY_AFTER = 1000;
@@ -21,13 +22,11 @@ type Attempt = (session: Session, signal: AbortSignal) => Promise<never>;
 export class SessionLoop {
   private readonly closing = new AbortController();
   private running: Promise<void> | undefined;
-  /** The message of the last error that was reported. */
-  private reported: string | undefined;
 
   constructor(
     private readonly client: ZkClient,
     private readonly attempt: Attempt,
-    private readonly onError: ((error: unknown, partition?: number) => void) | undefined,
+    private readonly reporter: Pick<ErrorReporter, 'reportOnce'>,
   ) {}
 
   get state(): 'latent' | 'started' | 'closed' {
@@ -46,28 +45,6 @@ export class SessionLoop {
     await this.running;
   }
 
-  /** An attempt has succeeded: the next error is reported, even if it is the last one again. */
-  succeeded(): void {
-    this.reported = undefined;
-  }
-
-  /** Reports an error of the attempts, but not the same one again until an attempt has succeeded. */
-  reportOnce(error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
-    if (message !== this.reported) this.report(error);
-    this.reported = message;
-  }
-
-  /** @param partition the partition that the error concerns, if any */
-  report(error: unknown, partition?: number): void {
-    try {
-      if (this.onError) this.onError(error, partition);
-      else warn(error);
-    } catch (failure) {
-      warn(failure);
-    }
-  }
-
   private async run(): Promise<void> {
     const { signal } = this.closing;
     while (!signal.aborted) {
@@ -78,7 +55,7 @@ export class SessionLoop {
         if (error instanceof ShuttingDownError) return this.closing.abort(error);
         // The end of a session is no failure. The loop continues in the next session.
         if (error instanceof SessionExpiredError) continue;
-        this.reportOnce(error);
+        this.reporter.reportOnce(error);
         const until = (wake: () => void) => this.client.onState(wake);
         const pause = sleep(RETRY_AFTER, { signals: [signal], until });
         // It rejects only by the signal, which the loop checks.
@@ -91,8 +68,4 @@ export class SessionLoop {
 /** Whether a failed attempt leaves the znodes of `session` in place, because the next one may continue with them. */
 export function mayContinue(session: Session, error: unknown): boolean {
   return session.alive && error instanceof ConnectionError;
-}
-
-function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error));
 }

@@ -113,8 +113,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/client/listeners.ts',
-        search: 'if (this.#listeners.delete(listener)) call(listener, value);',
-        replace: 'if (this.#listeners.delete(listener)) return call(listener, value);',
+        search: 'if (this.#listeners.delete(listener)) callListener(listener, value);',
+        replace: 'if (this.#listeners.delete(listener)) return callListener(listener, value);',
       },
     ],
   },

@@ -1,0 +1,43 @@
+import { callListener, warn } from '../../../client/listeners.js';
+
+/** The number of different errors that a reporter remembers. */
+const MAX_REMEMBERED = 1000;
+
+/**
+ * Passes the errors of a recipe to its `onError`. If the listener throws or rejects, a process warning is emitted.
+ *
+ * @typeParam C the arguments of the listener after the error
+ */
+export class ErrorReporter<C extends unknown[] = []> {
+  /** The messages of the errors that were reported once. */
+  private readonly reported = new Set<string>();
+
+  private readonly onError: (error: Error, ...context: C) => void;
+
+  /** @param onError default: a process warning */
+  constructor(onError: ((error: Error, ...context: C) => void) | undefined) {
+    this.onError = onError ?? ((...[error]: [Error, ...C]) => warn(error));
+  }
+
+  report(error: unknown, ...context: C): void {
+    callListener((reported) => this.onError(reported, ...context), asError(error));
+  }
+
+  /** Reports an error, unless one with the same message was reported since the last {@link reset}. */
+  reportOnce(error: unknown, ...context: C): void {
+    const { message } = asError(error);
+    if (this.reported.has(message)) return;
+    if (this.reported.size === MAX_REMEMBERED) this.reported.clear();
+    this.reported.add(message);
+    this.report(error, ...context);
+  }
+
+  /** Lets {@link reportOnce} report each error again. To be called after a success. */
+  reset(): void {
+    this.reported.clear();
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error), { cause: error });
+}

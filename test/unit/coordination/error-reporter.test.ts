@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { ErrorReporter } from '../../../lib/coordination/recipes/internals/error-reporter.js';
+
+const warnings: Error[] = [];
+beforeEach(() => {
+  vi.spyOn(process, 'emitWarning').mockImplementation((warning) => {
+    warnings.push(warning as Error);
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  warnings.length = 0;
+});
+
+it('reports each different error once until it is reset', () => {
+  const errors: Error[] = [];
+  const reporter = new ErrorReporter((error) => errors.push(error));
+  for (const message of ['a', 'b', 'a', 'b']) reporter.reportOnce(new Error(message));
+  expect(errors.map(({ message }) => message)).toEqual(['a', 'b']);
+  reporter.reset();
+  reporter.reportOnce(new Error('a'));
+  expect(errors).toHaveLength(3);
+  reporter.report(new Error('a'));
+  expect(errors).toHaveLength(4);
+});
+
+it('passes an Error and the other arguments to the listener', () => {
+  const onError = vi.fn<(error: Error, partition?: number) => void>();
+  new ErrorReporter(onError).report('text', 7);
+  expect(onError.mock.calls).toEqual([[new Error('text'), 7]]);
+});
+
+it('emits a warning without a listener, and for what a listener throws or rejects with', async () => {
+  const [report, thrown, rejected] = ['report', 'thrown', 'rejected'].map((m) => new Error(m));
+  new ErrorReporter(undefined).report(report);
+  const throwing = new ErrorReporter(() => {
+    throw thrown;
+  });
+  throwing.report(new Error('x'));
+  new ErrorReporter(() => Promise.reject(rejected!)).report(new Error('x'));
+  await vi.waitFor(() => expect(warnings).toEqual([report, thrown, rejected]));
+});
