@@ -2,10 +2,10 @@ import type { ZkClient } from '../../client/index.js';
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
-import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
- * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. Those who wait watch it.
+ * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. Waiters watch the znode.
  */
 
 /**
@@ -59,7 +59,7 @@ export class DistributedBarrier {
   }
 
   /**
-   * Removes the barrier, so that all who wait continue. Does nothing if it is not set.
+   * Removes the barrier, so that all waiters continue. Does nothing if it is not set.
    *
    * @throws ConnectionError with `maybeApplied: true` if the reply was lost and the barrier is set now: another process may
    *   have set it again
@@ -81,17 +81,18 @@ export class DistributedBarrier {
    *   when the retry policy gives up
    */
   async waitOnBarrier(options: WaitOptions = {}): Promise<void> {
-    const limit = new WaitLimit(this.path, options, this.stopping);
-    for (;;) {
-      await this.client.session({ signal: limit.signal });
-      const node = await watchExisting(this.client, this.path);
-      if (!node) return;
-      if (node.stat.numChildren > 0) {
-        node.watch.remove();
-        throw this.conflict();
+    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+      for (;;) {
+        await limit.session(this.client);
+        const node = await limit.watched(watchExisting(this.client, this.path));
+        if (!node) return;
+        if (node.stat.numChildren > 0) {
+          node.watch.remove();
+          throw this.conflict();
+        }
+        await limit.until(node.watch);
       }
-      await limit.until(node.watch);
-    }
+    });
   }
 
   private async isSet(): Promise<boolean> {

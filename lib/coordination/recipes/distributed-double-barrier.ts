@@ -1,4 +1,4 @@
-import type { Session, Stat, ZkClient } from '../../client/index.js';
+import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { queueOf } from '../../recipes/internals/node-names.js';
@@ -6,8 +6,8 @@ import { protectedCreate } from '../../recipes/internals/protected-create.js';
 import { checkPositive } from '../../recipes/permit-limit.js';
 import { BARRIER_OPTIONS, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
-import { createPersistent, isNodeError, retryLostReply, watchExisting } from './internals/nodes.js';
-import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import { isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
+import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
  * Double barrier (Curator's DistributedDoubleBarrier, and the recipe of the ZooKeeper documentation):
@@ -16,9 +16,10 @@ import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
  *   Leave: all members but the one with the lowest name delete their znodes and watch the lowest. The lowest watches the
  *   highest, until only its own znode is left, and deletes it. Then `ready` is deleted.
  *
- * Curator and the documentation have two flaws, which this file avoids. A `ready` that is older than all members belongs
- * to members that crashed; it is deleted, and opens nothing. And a member that enters again, while others still leave, is
- * not one that they wait for.
+ * Curator and the documentation have flaws, which this file avoids. A `ready` that is older than all members belongs to
+ * members that crashed; it is deleted, and opens nothing. Members that are leaving do not wait for a member that has
+ * entered again. A member whose `leave()` failed does not enter the same round again. A member deletes only the `ready`
+ * of its own round.
  */
 
 const READY = 'ready';
@@ -40,6 +41,8 @@ export class DistributedDoubleBarrier {
   private member: BarrierMember | undefined;
   /** The znode that was created last, if it was created. */
   private latest: { readonly session: Session; readonly name: string } | undefined;
+  /** Whether the last `leave()` failed, so that other members of its round may still be inside. */
+  private leftEarly = false;
 
   /**
    * @param members the number of members that must enter; the same in all processes
@@ -68,24 +71,32 @@ export class DistributedDoubleBarrier {
 
   /**
    * Enters, and resolves when enough members have entered. If the session ends meanwhile, it enters again with the next
-   * one. A rejected call leaves no znode; yet the other members may have begun, if they counted it just before.
+   * one. A rejected call leaves no znode. Other members may already have counted this znode and begun.
+   *
+   * A member that enters late, while others are inside, enters at once. After a `leave()` that failed, it first waits until
+   * the other members of that round have left. A process that crashes and starts again counts as two members until its
+   * old session ends.
    *
    * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if another client deletes the znode of this member;
    *   IllegalStateError if this object has entered already
    */
   async enter(options: WaitOptions = {}): Promise<void> {
-    const limit = new WaitLimit(this.path, options, this.stopping);
-    const lost = this.state === 'inside' && this.member?.signal.aborted;
-    if (this.state !== 'outside' && !lost) throw this.illegal();
-    this.state = 'entering';
-    try {
-      while (!(await this.tryEnter(limit)));
-      this.state = 'inside';
-    } catch (error) {
-      this.state = 'outside';
-      throw error;
-    }
+    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+      const lost = this.state === 'inside' && this.member?.signal.aborted;
+      if (this.state !== 'outside' && !lost)
+        throw this.illegal('enter() needs a member that is outside');
+      this.state = 'entering';
+      try {
+        if (this.leftEarly) await this.untilRoundOver(limit);
+        this.leftEarly = false;
+        while (!(await this.tryEnter(limit)));
+        this.state = 'inside';
+      } catch (error) {
+        this.state = 'outside';
+        throw error;
+      }
+    });
   }
 
   /**
@@ -97,30 +108,40 @@ export class DistributedDoubleBarrier {
    *   IllegalStateError if this object has not entered
    */
   async leave(options: WaitOptions = {}): Promise<void> {
-    const limit = new WaitLimit(this.path, options, this.stopping);
-    if (this.state !== 'inside') throw this.illegal();
-    const member = this.member!;
-    this.state = 'leaving';
-    try {
-      member.signal.throwIfAborted();
-      await this.untilAllLeft(member, limit);
-    } finally {
-      await member.leave();
-      this.state = 'outside';
-    }
-    await this.deleteReady();
+    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+      if (this.state !== 'inside') throw this.illegal('leave() needs a member that is inside');
+      const member = this.member!;
+      this.state = 'leaving';
+      let ready: Stat | undefined;
+      try {
+        member.signal.throwIfAborted();
+        ready = await limit.reply(this.client.exists(this.ready));
+        await this.untilAllLeft(member, limit);
+      } catch (error) {
+        this.leftEarly = !member.signal.aborted;
+        throw error;
+      } finally {
+        await member.leave();
+        this.state = 'outside';
+      }
+      if (ready) await limit.reply(this.deleteReady(ready));
+    });
+  }
+
+  private get ready(): string {
+    return `${this.path}/${READY}`;
   }
 
   /** Resolves to false if the session ended. */
   private async tryEnter(limit: WaitLimit): Promise<boolean> {
     const { client, path: parent, latest } = this;
-    const session = await client.session({ signal: limit.signal });
+    const session = await limit.session(client);
     // A server may still keep the session of the last znode, which would be counted as another member.
     if (latest && latest.session !== session) await this.untilDeleted(latest.name, limit);
     try {
       const { name } = await protectedCreate(client, session, {
         ...{ parent, suffix: SUFFIX, data: Buffer.alloc(0), mode: 'ephemeral' },
-        ...(limit.signal && { signal: limit.signal }),
+        signal: limit.signal,
         onNamed: (prefix) => (this.latest = { session, name: prefix + SUFFIX }),
       });
       const member = (this.member = new BarrierMember(client, session, parent, name));
@@ -137,23 +158,22 @@ export class DistributedDoubleBarrier {
   }
 
   private async untilReady(member: BarrierMember, limit: WaitLimit): Promise<void> {
-    const { client, path } = this;
-    const ready = `${path}/${READY}`;
+    const { client, ready } = this;
     for (;;) {
-      await client.session({ signal: limit.signal });
-      limit.check();
-      const { stat, watch } = await client.watchExists(ready);
+      await limit.session(client);
+      const { stat, watch } = await limit.watched(client.watchExists(ready));
       let opened = false;
       try {
-        const { names } = await this.readMembers();
-        if (stat && (await this.isCurrent(stat, member, names))) return;
+        const { names } = await limit.reply(this.readMembers());
         if (stat) {
-          await this.deleteReady();
+          const older = await this.findOlder(stat, [member.name, ...names], limit);
+          if (older !== undefined) return;
+          await limit.reply(this.deleteReady(stat));
           continue;
         }
         if (names.length >= this.members) {
-          await retryLostReply(() => createPersistent(client, ready));
-          return;
+          if (await this.createReady(member, limit)) return;
+          continue;
         }
         void watch.fired.then((event) => (opened = event === 'created'));
         await limit.until(watch, member.signal);
@@ -165,21 +185,48 @@ export class DistributedDoubleBarrier {
     }
   }
 
-  /** Whether `ready` was created after a present member. Otherwise it was left by members that crashed. */
-  private async isCurrent(
-    ready: Stat,
-    own: BarrierMember,
-    names: readonly string[],
-  ): Promise<boolean> {
-    for (const name of [own.name, ...names]) {
-      const stat = await this.client.exists(`${this.path}/${name}`);
-      if (stat && stat.czxid < ready.czxid) return true;
+  /**
+   * Creates `ready` in the session of the member, because the count of the members is out of date in a later session.
+   * Resolves to false if the connection was lost.
+   */
+  private async createReady({ session }: BarrierMember, limit: WaitLimit): Promise<boolean> {
+    try {
+      await limit.reply(session.create(this.ready));
+    } catch (error) {
+      if (error instanceof ConnectionError) return false;
+      if (!isNodeError(error, 'NODE_EXISTS')) throw error;
     }
-    return false;
+    return true;
+  }
+
+  /** Waits until no member of the current round is inside. */
+  private async untilRoundOver(limit: WaitLimit): Promise<void> {
+    for (;;) {
+      await limit.session(this.client);
+      const ready = await limit.reply(this.client.exists(this.ready));
+      if (!ready) return;
+      const { names } = await limit.reply(this.readMembers());
+      const older = await this.findOlder(ready, names, limit);
+      if (older === undefined) return;
+      await this.untilDeleted(older, limit, ready.czxid);
+    }
+  }
+
+  /** Finds a member that is older than `ready`. If there is none, members that crashed have left `ready`. */
+  private async findOlder(
+    ready: Stat,
+    names: readonly string[],
+    limit: WaitLimit,
+  ): Promise<string | undefined> {
+    for (const name of names) {
+      const stat = await limit.reply(this.client.exists(`${this.path}/${name}`));
+      if (stat && stat.czxid < ready.czxid) return name;
+    }
+    return undefined;
   }
 
   private async untilAllLeft(own: BarrierMember, limit: WaitLimit): Promise<void> {
-    const { names, pzxid } = await this.readMembers();
+    const { names, pzxid } = await limit.reply(this.readMembers());
     let others = names.filter((name) => name !== own.name).toSorted();
     let deleted = false;
     while (others.length > 0) {
@@ -190,7 +237,7 @@ export class DistributedDoubleBarrier {
       }
       const watched = isLowest ? others.at(-1)! : others[0]!;
       await this.untilDeleted(watched, limit, pzxid);
-      const present = new Set((await this.readMembers()).names);
+      const present = new Set((await limit.reply(this.readMembers())).names);
       others = others.filter((name) => name !== watched && present.has(name));
     }
   }
@@ -201,9 +248,8 @@ export class DistributedDoubleBarrier {
    */
   private async untilDeleted(name: string, limit: WaitLimit, latest = Infinity): Promise<void> {
     for (;;) {
-      await this.client.session({ signal: limit.signal });
-      limit.check();
-      const node = await watchExisting(this.client, `${this.path}/${name}`);
+      await limit.session(this.client);
+      const node = await limit.watched(watchExisting(this.client, `${this.path}/${name}`));
       if (!node) return;
       if (node.stat.czxid > latest) return node.watch.remove();
       await limit.until(node.watch);
@@ -222,18 +268,29 @@ export class DistributedDoubleBarrier {
     }
   }
 
-  private async deleteReady(): Promise<void> {
-    try {
-      await retryLostReply(() => this.client.delete(`${this.path}/${READY}`));
-    } catch (error) {
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+  /**
+   * Deletes `ready`, but not that of a later round. A later one can have the same version, so the version is changed first,
+   * and the delete depends on the new version.
+   */
+  private async deleteReady({ czxid }: Stat): Promise<void> {
+    const { client, ready } = this;
+    for (;;) {
+      try {
+        const found = await client.exists(ready);
+        if (found?.czxid !== czxid) return;
+        const changed = await client.set(ready, '', found.version);
+        if (changed.czxid !== czxid) return;
+        await client.delete(ready, changed.version);
+        return;
+      } catch (error) {
+        if (isNodeError(error, 'NO_NODE')) return;
+        if (!isLostReply(error) && !isNodeError(error, 'BAD_VERSION')) throw error;
+      }
     }
   }
 
-  private illegal(): IllegalStateError {
-    return new IllegalStateError(
-      `this member of double barrier ${this.path} is ${this.state}: enter() needs outside, leave() needs inside`,
-      { key: this.path },
-    );
+  private illegal(expected: string): IllegalStateError {
+    const message = `this member of double barrier ${this.path} is ${this.state}: ${expected}`;
+    return new IllegalStateError(message, { key: this.path });
   }
 }

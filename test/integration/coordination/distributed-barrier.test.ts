@@ -8,7 +8,7 @@ import {
   WaitCancelledError,
 } from 'nestjs-zookeeper/coordination/recipes';
 import { Mutex } from 'nestjs-zookeeper/recipes';
-import { expire, useClients } from '../../support/clients.js';
+import { expire, untilState, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';
 
@@ -84,6 +84,26 @@ describe('a barrier', () => {
     await watches(1);
     await new DistributedBarrier(other, one.path).removeBarrier();
     await wait;
+  });
+
+  it('ends a wait by its timeout and its signal while there is no connection', async () => {
+    const client = await connect({ retry: { type: 'forever', delay: 50 } });
+    const one = new DistributedBarrier(client, server.path('barrier'));
+    await one.setBarrier();
+    await server.stop();
+    await untilState(client, 'SUSPENDED');
+    try {
+      await expect(one.waitOnBarrier({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+      await expect(one.waitOnBarrier({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+      const signal = AbortSignal.timeout(30);
+      await expect(one.waitOnBarrier({ signal })).rejects.toThrow(WaitCancelledError);
+    } finally {
+      await server.start();
+    }
+    const wait = one.waitOnBarrier();
+    await one.removeBarrier();
+    await wait;
+    await eventually(async () => expect(await server.watchCount()).toBe(0));
   });
 
   it('rejects a wait when the client is closed', async () => {

@@ -11,7 +11,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/coordination/recipes';
 import { Mutex } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, useClients } from '../../support/clients.js';
+import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';
 
@@ -186,6 +186,62 @@ describe('a double barrier', () => {
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.enter()));
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.leave()));
     expect(await childrenOf(clients[0]!, path)).toEqual([]);
+  });
+
+  it('does not delete the ready znode of the next round by a late delete', async () => {
+    const { path, clients, barriers } = await members(2, 1);
+    const [first, second] = barriers as [DistributedDoubleBarrier, DistributedDoubleBarrier];
+    await first.enter();
+    const client = clients[0]!;
+    const { delete: remove } = client;
+    client.delete = async (...args) => {
+      Object.assign(client, { delete: remove });
+      await second.enter();
+      return client.delete(...args);
+    };
+    await first.leave();
+    expect(client.delete).toBe(remove);
+    expect(await childrenOf(client, path)).toContain('ready');
+    await second.leave();
+    expect(await childrenOf(client, path)).toEqual([]);
+  });
+
+  it('does not let a member whose leave timed out enter the same round again', async () => {
+    const { path, clients, barriers } = await members(2);
+    await Promise.all(barriers.map((barrier) => barrier.enter()));
+    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+    const entering = barriers[0]!.enter();
+    await barriers[1]!.leave();
+    await barriers[1]!.enter();
+    await entering;
+    await Promise.all(barriers.map((barrier) => barrier.leave()));
+    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    await eventually(async () => expect(await server.watchCount()).toBe(0));
+  });
+
+  it('ends its waits by their timeout and their signal while there is no connection', async () => {
+    const path = server.path('double');
+    const retry = { type: 'forever', delay: 50 } as const;
+    const [inside, outside] = await Promise.all([connect({ retry }), connect({ retry })]);
+    const one = new DistributedDoubleBarrier(inside, path, 1);
+    const other = new DistributedDoubleBarrier(outside, path, 1);
+    await one.enter();
+    await server.stop();
+    await Promise.all([untilState(inside, 'SUSPENDED'), untilState(outside, 'SUSPENDED')]);
+    try {
+      await expect(other.enter({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+      await expect(other.enter({ signal: AbortSignal.timeout(30) })).rejects.toThrow(
+        WaitCancelledError,
+      );
+      await expect(one.leave({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+    } finally {
+      await server.start();
+    }
+    await other.enter();
+    await other.leave();
+    await eventually(async () => expect(await childrenOf(outside, path)).toEqual([]));
   });
 
   it('rejects an enter and a leave when the client is closed', async () => {

@@ -1,5 +1,5 @@
-import type { Watch } from '../../../client/index.js';
-import { MAX_TIMER, sleep } from '../../../client/sleep.js';
+import type { Session, Watch, ZkClient } from '../../../client/index.js';
+import { abortable, MAX_TIMER, sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
 import { cancelled } from '../../../recipes/internals/waiter.js';
 import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
@@ -11,67 +11,117 @@ import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../../recipe
  */
 export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>;
 
-/** The end of a wait at a barrier: its timeout and its signals. */
+/** Milliseconds. The limit of the requests of a wait with `wait: 0`, and of their wait for the connection. */
+const TRY_LIMIT = 2000;
+
+/** What the caller waits for, for the errors. */
+interface Target {
+  readonly noun: 'barrier';
+  readonly key: string;
+  /** Returns the error at the end of `wait` milliseconds. */
+  readonly timedOut: (wait: number) => Error;
+}
+
+export function barrierTarget(key: string): Target {
+  const timedOut = (wait: number) =>
+    new LockTimeoutError(`the wait at barrier ${key} was not over within ${wait} ms`, { key });
+  return { noun: 'barrier', key, timedOut };
+}
+
+/** The limit of a wait: its timeout and its signals. They also end its requests and its waits for the connection. */
 export class WaitLimit {
-  readonly signal: AbortSignal | undefined;
-  private readonly wait: number;
-  private readonly deadline: number;
+  /** Aborts when the limit is reached. The reason is the error for the caller. */
+  readonly signal: AbortSignal;
+  private readonly isTry: boolean;
+  private readonly cleanUps: (() => void)[] = [];
 
-  /**
-   * @param key the path of the barrier
-   * @param stopping ends the wait with its reason
-   */
-  constructor(
-    private readonly key: string,
-    options: WaitOptions,
-    private readonly stopping: AbortSignal | undefined,
+  /** @param stopping ends the wait with its reason */
+  private constructor(
+    private readonly target: Target,
+    { wait = Infinity, signal }: WaitOptions,
+    stopping: AbortSignal | undefined,
   ) {
-    checkAcquire(options, WAIT_OPTIONS);
-    const { wait = Infinity, signal } = options;
-    this.wait = wait;
-    this.deadline = performance.now() + wait;
-    this.signal = signal;
-    this.check();
-  }
-
-  /** @throws WaitCancelledError or the reason of `stopping`, if a signal has aborted */
-  check(): void {
-    this.stopping?.throwIfAborted();
-    if (this.signal?.aborted) throw cancelled({ noun: 'barrier', key: this.key }, this.signal);
+    const limit = new AbortController();
+    this.signal = limit.signal;
+    this.isTry = wait === 0;
+    this.onAbort(stopping, () => limit.abort(stopping!.reason));
+    this.onAbort(signal, () => limit.abort(cancelled(target, signal!)));
+    if (wait !== Infinity) {
+      const timeout = Math.min(wait || TRY_LIMIT, MAX_TIMER);
+      const timer = setTimeout(() => limit.abort(target.timedOut(wait)), timeout);
+      this.cleanUps.push(() => clearTimeout(timer));
+    }
   }
 
   /**
-   * Waits until the watch fires, and removes it.
+   * Runs `work` with a limit.
+   *
+   * @throws BadOptionError if an option is invalid; what `work` throws
+   */
+  static async run<T>(
+    target: Target,
+    options: WaitOptions,
+    stopping: AbortSignal | undefined,
+    work: (limit: WaitLimit) => Promise<T>,
+  ): Promise<T> {
+    checkAcquire(options, WAIT_OPTIONS);
+    const limit = new WaitLimit(target, options, stopping);
+    try {
+      limit.check();
+      return await work(limit);
+    } finally {
+      for (const cleanUp of limit.cleanUps) cleanUp();
+    }
+  }
+
+  /** @throws the reason of the signal if the limit is reached */
+  check(): void {
+    this.signal.throwIfAborted();
+  }
+
+  /** Resolves to the current session once it is connected. */
+  session(client: ZkClient): Promise<Session> {
+    return abortable(client.session({ signal: this.signal }), this.signal);
+  }
+
+  /** Resolves with the reply to a request. A reply after the limit is ignored. */
+  reply<T>(request: Promise<T>): Promise<T> {
+    return abortable(request, this.signal);
+  }
+
+  /** As {@link reply}. A watch that is set after the limit is removed. */
+  watched<T extends { readonly watch: Watch } | undefined>(read: Promise<T>): Promise<T> {
+    const reply = this.reply(read);
+    const removeLate = (late: T) => {
+      if (this.signal.aborted) late?.watch.remove();
+    };
+    read.then(removeLate, () => {});
+    return reply;
+  }
+
+  /**
+   * Waits until the watch fires, and removes it. With `wait: 0` it does not wait.
    *
    * @param lost also ends the wait
-   * @throws LockTimeoutError, WaitCancelledError, or the reason of `stopping` or `lost`
+   * @throws the reason of the limit or of `lost`
    */
   async until(watch: Watch, lost?: AbortSignal): Promise<void> {
-    let fired = false;
-    void watch.fired.then(() => (fired = true));
     try {
-      while (!fired) {
-        const left = this.deadline - performance.now();
-        if (left <= 0) throw this.timedOut();
-        const signals = [this.signal, this.stopping, lost];
-        const until = (wake: () => void) => {
-          void watch.fired.then(wake);
-          return () => {};
-        };
-        // It rejects only by a signal.
-        await sleep(Math.min(left, MAX_TIMER), { signals, until, ref: true }).catch(() => {});
-        this.check();
-        lost?.throwIfAborted();
-      }
+      if (this.isTry) throw this.target.timedOut(0);
+      const until = (wake: () => void) => {
+        void watch.fired.then(wake);
+        return () => {};
+      };
+      await sleep(MAX_TIMER, { signals: [this.signal, lost], until, ref: true });
     } finally {
       watch.remove();
     }
   }
 
-  private timedOut(): LockTimeoutError {
-    const { key, wait } = this;
-    return new LockTimeoutError(`the wait at barrier ${key} was not over within ${wait} ms`, {
-      key,
-    });
+  private onAbort(signal: AbortSignal | undefined, listener: () => void): void {
+    if (!signal) return;
+    if (signal.aborted) return listener();
+    signal.addEventListener('abort', listener, { once: true });
+    this.cleanUps.push(() => signal.removeEventListener('abort', listener));
   }
 }
