@@ -18,8 +18,9 @@ import { ErrorReporter } from './internals/error-reporter.js';
  *   3. After a reconnection and in a new session, set the watch again, then read each znode again.
  *
  * Without recursive watches (the native transport, ZooKeeper before 3.6), each read of the data or of the children sets a
- * one-time watch, which marks the znode when it fires. Only a read of a znode changes its copy, and one znode has at most one read at a time. So the events of a znode are in
- * the order of its transactions. Transactions between two reads have one event together.
+ * one-time watch, which marks the znode when it fires. Only a read of a znode changes its copy, and one znode has at most
+ * one read at a time. So the events of a znode are in the order of its transactions. Transactions between two reads have
+ * one event together.
  */
 
 /**
@@ -31,8 +32,9 @@ export interface ZkCacheOptions {
   /** Whether the cache has only the znode `path`, and not its descendants. Default false. Curator's SINGLE_NODE_CACHE. */
   singleNode?: boolean | undefined;
   /**
-   * Receives the errors of background reads, a repeated error once. The cache has no copy of a znode that its
-   * credentials may not read, and tries again when the connection is restored. Default: a process warning.
+   * Receives the errors of background reads, a repeated error once. The cache keeps its copy of a znode that cannot be
+   * read, and tries again after 1 second, or after 30 seconds if its credentials may not read the znode. Default: a
+   * process warning.
    */
   onError?: ((error: Error) => void) | undefined;
 }
@@ -89,8 +91,8 @@ export class ZkCache {
   }
 
   /**
-   * Since when the copy may lack changes: the `performance.now()` of the start, of the loss of the connection, or of the
-   * close. Undefined while the client is connected and each znode was read again since the last loss.
+   * Since when the copy may lack changes: the `performance.now()` of the start, of the loss of the connection, of a failed
+   * read, or of the close. Undefined while the client is connected and each znode was read again since then.
    */
   get staleSince(): number | undefined {
     return this.stale;
@@ -201,13 +203,18 @@ export class ZkCache {
 
   private onSettled(): void {
     if (!this.client.connected) return;
-    this.stale = undefined;
-    if (!this.failure) this.complete = true;
+    if (this.reader.allRead) this.reporter.reset();
+    if (!this.reader.isIncomplete) {
+      this.stale = undefined;
+      this.failure = undefined;
+      this.complete = true;
+    }
     this.progress.emit();
   }
 
   private onFailure(error: Error, ofAll: boolean): void {
     if (ofAll) this.failure = error;
+    if (this.reader.isIncomplete) this.stale ??= performance.now();
     this.progress.emit();
     this.reporter.reportOnce(error);
   }

@@ -292,6 +292,52 @@ it('skips and reports a znode that its credentials may not read', async () => {
   await cache.close();
 });
 
+describe('a znode that cannot be read any more', () => {
+  it('keeps its copy, which is stale until the next read succeeds', async () => {
+    const path = server.path('unreadable');
+    const [client, owner] = await Promise.all([
+      connect(),
+      connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
+    ]);
+    await owner.create(path);
+    await owner.create(`${path}/a`, '1');
+    const errors: Error[] = [];
+    const { cache, events } = startCache(client, path, { onError: (error) => errors.push(error) });
+    await cache.initialized();
+    await owner.setAcl(`${path}/a`, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
+    await owner.set(`${path}/a`, '2');
+    // ZooKeeper 3.9 sends no events of a znode that the client may not read.
+    await expire(client, server);
+    await eventually(() => expect(errors).toEqual([expect.any(NotAuthorizedError)]));
+    expect(cache.get(`${path}/a`)?.data.toString()).toBe('1');
+    await eventually(() => expect(cache.staleSince).toBeTypeOf('number'));
+    await owner.setAcl(`${path}/a`, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    await expire(client, server);
+    await eventually(() => expect(cache.get(`${path}/a`)?.data.toString()).toBe('2'));
+    await eventually(() => expect(cache.staleSince).toBeUndefined());
+    expect(events).toEqual(['created / ', 'created /a 1', 'changed /a 1→2']);
+    await cache.close();
+  });
+
+  it('is read again after a pause', async () => {
+    const path = server.path('pause');
+    const client = await connect();
+    await client.create(path, '1');
+    const errors: Error[] = [];
+    const { cache, events } = startCache(client, path, { onError: (error) => errors.push(error) });
+    await cache.initialized();
+    const session = await client.session();
+    vi.spyOn(session, 'get').mockRejectedValueOnce(new Error('throttled'));
+    await client.set(path, '2');
+    await eventually(() => expect(errors).toEqual([new Error('throttled')]));
+    expect(cache.staleSince).toBeTypeOf('number');
+    await eventually(() => expect(cache.staleSince).toBeUndefined());
+    expect(events).toEqual(['created / 1', 'changed / 1→2']);
+    await cache.initialized();
+    await cache.close();
+  });
+});
+
 it('uses one-time watches if the path has another persistent watch, which is not recursive', async () => {
   const path = server.path('taken');
   const [client, writer] = await Promise.all([connect(), connect()]);

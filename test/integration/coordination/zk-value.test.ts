@@ -71,7 +71,8 @@ afterEach(() => vi.restoreAllMocks());
 async function write(znodes: Record<string, string>): Promise<ZkClient> {
   const { namespace } = apps.options();
   const client = await connect({ namespace });
-  await client.ensureContainers(`${client.namespace}/config`);
+  // A server may reap an empty container before a test creates the next znode in it.
+  await client.ensureContainers(`${client.namespace}/config`, { persistent: true });
   for (const [name, data] of Object.entries(znodes)) {
     await client.create(`${client.namespace}/config/${name}`, data);
   }

@@ -54,7 +54,7 @@ export class CacheCopy {
     return this.nodes.values();
   }
 
-  /** Returns whether there was no znode with this creation. */
+  /** Returns true if the znode is new or was recreated. */
   put(node: CachedNode): boolean {
     const { path, stat } = node;
     if (this.nodes.get(path)?.stat.czxid !== stat.czxid) this.delete(path);

@@ -1,6 +1,7 @@
 import {
   BadOptionError,
   ConnectionError,
+  NotAuthorizedError,
   SessionExpiredError,
   ShuttingDownError,
 } from '../../../client/errors.js';
@@ -19,6 +20,8 @@ import { isNodeError } from './nodes.js';
 const MAX_READS = 128;
 /** Milliseconds between a failure and the next attempt. */
 const RETRY_AFTER = 1000;
+/** Milliseconds between two reads of a znode that the credentials of the client may not read. */
+const RETRY_REFUSED_AFTER = 30_000;
 
 /** The parts of a znode to read. */
 const DATA = 1;
@@ -47,6 +50,8 @@ export class CacheReader {
   private readonly marked = new Map<string, number>();
   /** The znodes being read, and the parts that were marked since. */
   private readonly reading = new Map<string, number>();
+  /** The znodes whose last read failed, and whether the server refused it. */
+  private readonly failing = new Map<string, { readonly isRefused: boolean }>();
   /** The session to read in; undefined while it is not known. */
   private session: Session | undefined;
   private connecting = false;
@@ -70,6 +75,19 @@ export class CacheReader {
     this.session = undefined;
     this.mark(this.root, DATA | CHILDREN);
     for (const { path } of this.copy.entries()) this.mark(path, DATA | CHILDREN);
+  }
+
+  /** Whether the last read of each znode has succeeded. */
+  get allRead(): boolean {
+    return this.failing.size === 0;
+  }
+
+  /** Whether the copy may lack changes because of failed reads. It never has a refused znode below the root. */
+  get isIncomplete(): boolean {
+    const { root, copy } = this;
+    return [...this.failing].some(
+      ([path, { isRefused }]) => !isRefused || path === root || copy.get(path) !== undefined,
+    );
   }
 
   /** Removes all watches. To be called after the signal has aborted. Resolves when no read is pending. */
@@ -156,6 +174,7 @@ export class CacheReader {
   private async read(session: Session, path: string, parts: number): Promise<void> {
     try {
       await this.readParts(session, path, parts);
+      this.failing.delete(path);
     } catch (error) {
       if (this.closing.aborted) {
         // Nobody needs the result.
@@ -163,8 +182,7 @@ export class CacheReader {
         this.reading.set(path, DATA | CHILDREN);
         if (this.session === session) this.session = undefined;
       } else {
-        this.copy.delete(path);
-        this.observer.failed(error as Error, path);
+        this.onFailure(error as Error, path);
       }
     }
     const again = this.reading.get(path)!;
@@ -172,6 +190,19 @@ export class CacheReader {
     if (again) this.mark(path, again);
     else this.readMarked();
     this.checkIdle();
+  }
+
+  /** Keeps the copy of the znode, and marks it again after a pause. */
+  private onFailure(error: Error, path: string): void {
+    const failure = { isRefused: error instanceof NotAuthorizedError };
+    this.failing.set(path, failure);
+    this.observer.failed(error, path);
+    const pause = failure.isRefused ? RETRY_REFUSED_AFTER : RETRY_AFTER;
+    const retry = () => {
+      if (this.failing.get(path) === failure) this.mark(path, DATA | CHILDREN);
+    };
+    // It rejects only by the signal, after which nothing is read.
+    void sleep(pause, { signals: [this.closing] }).then(retry, () => {});
   }
 
   private checkIdle(): void {
