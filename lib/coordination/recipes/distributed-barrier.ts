@@ -14,7 +14,7 @@ import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-lim
  * @publicApi
  */
 export interface BarrierOptions {
-  /** Ends all waits of the object when it aborts: they reject with its reason. Default: none. */
+  /** Ends all waits of the object when it aborts; they reject with its reason. Default: none. */
   signal?: AbortSignal | undefined;
 }
 

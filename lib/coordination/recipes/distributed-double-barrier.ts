@@ -100,8 +100,8 @@ export class DistributedDoubleBarrier {
   }
 
   /**
-   * Leaves, and resolves when all members have left that had not left before the call. A call that rejects has deleted
-   * the znode of this member, so that the others do not wait for it.
+   * Leaves, and resolves when all members that were inside at the time of the call have left. A call that rejects has
+   * deleted the znode of this member, so that the others do not wait for it.
    *
    * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if this member was lost before the call;

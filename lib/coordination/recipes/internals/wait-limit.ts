@@ -2,14 +2,22 @@ import type { Session, Watch, ZkClient } from '../../../client/index.js';
 import { abortable, MAX_TIMER, sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
 import { cancelled } from '../../../recipes/internals/waiter.js';
-import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
+import { checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
 
 /**
  * The options of a wait.
  *
  * @publicApi
  */
-export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>;
+export interface WaitOptions {
+  /**
+   * Milliseconds to wait, also while there is no connection. 0 does not wait, but its requests may take up to 2 seconds.
+   * Default Infinity.
+   */
+  wait?: number | undefined;
+  /** Cancels the wait with a {@link WaitCancelledError}. Default: none. */
+  signal?: AbortSignal | undefined;
+}
 
 /** Milliseconds. The limit of the requests of a wait with `wait: 0`, and of their wait for the connection. */
 const TRY_LIMIT = 2000;
