@@ -45,12 +45,17 @@ interface Item {
   readonly isSingle: boolean;
 }
 
+/** More than the items that one put puts. */
+const ITEMS_OF_A_LOCK = 100n;
+
 class HandlerFailure extends Error {}
 
 /** The items of one run. */
 class Items {
   readonly #items = new Map<string, Item>();
-  #handlers = 0;
+  /** The token of the next item under each lock. A lock is identified by its signal. */
+  readonly #tokens = new WeakMap<AbortSignal, bigint>();
+  #locks = 0n;
 
   /** Puts items, one at a time, until the run accepts no more work. */
   async produce(
@@ -105,7 +110,7 @@ class Items {
         return context.held;
       },
       signal: context.signal,
-      fencingToken: BigInt(++this.#handlers),
+      fencingToken: this.#nextToken(context.signal),
     };
     const record = history.recordGrant(request, lease);
     const isLong = random.chance(LONG_WORK_PROBABILITY);
@@ -119,6 +124,13 @@ class Items {
       throw new HandlerFailure('the handler fails');
     }
     item.handled++;
+  }
+
+  /** Returns a token that rises with each lock, and with each item of a znode under one lock. */
+  #nextToken(lock: AbortSignal): bigint {
+    const token = this.#tokens.get(lock) ?? ++this.#locks * ITEMS_OF_A_LOCK;
+    this.#tokens.set(lock, token + 1n);
+    return token;
   }
 
   check(history: History, isFaultFree: boolean): void {
