@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import {
   BadOptionError,
   type CreateMode,
@@ -18,8 +17,8 @@ import {
 import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { KeptNode } from './internals/kept-node.js';
 import { isNodeError } from './internals/nodes.js';
+import { RecreatedNode } from './internals/recreated-node.js';
 import { untilProgress } from './internals/until-progress.js';
 import type { WaitOptions } from './internals/wait-limit.js';
 import { SessionLoop } from './session-loop.js';
@@ -56,8 +55,8 @@ const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof Persistent
 /**
  * A znode that this process keeps in ZooKeeper until {@link close}: it is created again after its deletion by another
  * client and after the loss of the session. Its parents are created as containers. An existing znode at the path is taken
- * over and deleted at the end, as if it had been created here. If it is an ephemeral one of another session, it is created
- * again when that session ends.
+ * over. If it is an ephemeral one of another session, it is created again when that session ends. `close()` deletes a znode
+ * that was taken over, except an ephemeral one of another session, and a persistent one if the mode is ephemeral.
  *
  * Counterpart of Curator's `PersistentNode`. A sequential one has a unique id in its name, as with Curator's
  * `useProtection`.
@@ -66,12 +65,11 @@ const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof Persistent
  */
 export class PersistentNode {
   private readonly mode: CreateMode;
-  private readonly node: KeptNode;
+  private readonly node: RecreatedNode;
   protected readonly reporter: ErrorReporter;
   private readonly loop: SessionLoop;
   private readonly changes = new Listeners<string | undefined>();
   private readonly progress = new Listeners<void>();
-  private readonly closing = new AbortController();
   private content: Buffer;
   /** What was last written into the znode, if it is known. */
   private written: Buffer | undefined;
@@ -94,13 +92,12 @@ export class PersistentNode {
     checkCreateOptions({ mode });
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.mode = mode;
-    this.node = new KeptNode(client, path, mode);
+    this.node = new RecreatedNode(client, path, mode);
     this.content = Buffer.from(checkData(data));
     const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
     this.reporter = new ErrorReporter(onError);
     const reportOnce = (error: unknown) => this.onFailure(error);
     this.loop = new SessionLoop(client, attempt, { reportOnce });
-    setMaxListeners(0, this.closing.signal);
   }
 
   /** `'started'` from `start()` until `close()`, also while the connection is lost. */
@@ -135,8 +132,8 @@ export class PersistentNode {
    * Resolves to the path of the znode when it exists with its data for the first time.
    *
    * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
-   *   IllegalStateError if it is not started, or is closed meanwhile; and the error that keeps it from being created, such
-   *   as NotAuthorizedError
+   *   IllegalStateError if it is not started, or is closed meanwhile; ShuttingDownError if the client is closed; and the
+   *   error that keeps it from being created, such as NotAuthorizedError
    */
   async waitForInitialCreate(options: WaitOptions = {}): Promise<string> {
     const done = () => {
@@ -144,7 +141,7 @@ export class PersistentNode {
       if (!this.wasCreated && this.failure) throw this.failure;
       return this.wasCreated;
     };
-    await untilProgress(this.progress, done, this.path, options, this.closing.signal);
+    await untilProgress(this.progress, done, this.path, options, this.loop.signal);
     return this.node.path!;
   }
 
@@ -168,7 +165,8 @@ export class PersistentNode {
   }
 
   /**
-   * Deletes the znode, and keeps it no longer. Resolves when it is deleted. If that fails, `onError` gets the error.
+   * Deletes the znode, and does not create it again. Resolves when the znode is deleted. Without a connection an ephemeral
+   * znode is deleted in the background after the reconnection. If the deletion fails, `onError` gets the error.
    * Idempotent.
    */
   close(): Promise<void> {
@@ -176,15 +174,13 @@ export class PersistentNode {
     return this.closed;
   }
 
-  /** Called when the znode is not kept any more. */
+  /** Called at the end of `close()`. */
   protected deleteNode(): Promise<void> {
     return this.node.delete();
   }
 
   private async end(): Promise<void> {
-    const reason = this.illegal('was closed');
-    this.closing.abort(reason);
-    await this.loop.close(reason);
+    await this.loop.close(this.illegal('was closed'));
     this.unsubscribe?.();
     try {
       await this.deleteNode();

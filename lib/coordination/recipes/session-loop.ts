@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import {
   ConnectionError,
   type Session,
@@ -12,7 +13,10 @@ import type { ErrorReporter } from './internals/error-reporter.js';
 /** Milliseconds between a failure and the next attempt. A change of the connection state ends the pause. */
 const RETRY_AFTER = 1000;
 
-/** The work of a {@link SessionLoop} in one session. Returns only by an error, such as the reason of `signal`. */
+/**
+ * The work of a {@link SessionLoop} in one session. Never resolves. Rejects when the session ends, a request fails, or
+ * `signal` aborts.
+ */
 type Attempt = (session: Session, signal: AbortSignal) => Promise<never>;
 
 /**
@@ -27,7 +31,15 @@ export class SessionLoop {
     private readonly client: ZkClient,
     private readonly attempt: Attempt,
     private readonly reporter: Pick<ErrorReporter, 'reportOnce'>,
-  ) {}
+  ) {
+    // Every wait of a caller for the recipe adds a listener.
+    setMaxListeners(0, this.closing.signal);
+  }
+
+  /** Aborts when the loop or its client is closed. */
+  get signal(): AbortSignal {
+    return this.closing.signal;
+  }
 
   get state(): 'latent' | 'started' | 'closed' {
     if (this.closing.signal.aborted) return 'closed';

@@ -8,6 +8,7 @@ import {
 import { abortable } from '../../../client/sleep.js';
 import { uniqueId } from '../../../recipes/internals/protected-create.js';
 import { assertSameSession } from '../../../recipes/internals/session-retry.js';
+import { deleteOwn } from './delete-own.js';
 import { isNodeError } from './nodes.js';
 
 /** The mode in which a sequential znode is created again at its path. */
@@ -20,7 +21,7 @@ const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
  * A znode that is created again and again, at one path. The name of a sequential one begins with a unique id, so that a
  * create whose reply was lost is found and not repeated.
  */
-export class KeptNode {
+export class RecreatedNode {
   /** The path of the znode since its first create, with the number of a sequential one. */
   path: string | undefined;
   private readonly parent: string;
@@ -28,6 +29,8 @@ export class KeptNode {
   private readonly isSequential: boolean;
   /** Whether a create may have been applied without a reply. */
   private maybeCreated = false;
+  /** The session of the last create. */
+  private session: Session | undefined;
 
   /** @param path without what a sequential mode adds */
   constructor(
@@ -45,11 +48,11 @@ export class KeptNode {
 
   /** Creates the znode, and its missing parents as containers. Resolves to false if it exists already. */
   async create(session: Session, data: Buffer, signal: AbortSignal): Promise<boolean> {
+    this.session = session;
     for (;;) {
       signal.throwIfAborted();
       try {
-        await this.find(session);
-        const { path = this.prefix } = this;
+        const path = await this.locate(session);
         const mode = this.path ? (MODE_OF_PATH[this.mode] ?? this.mode) : this.mode;
         this.maybeCreated = true;
         this.path = await session.create(path, data, { mode });
@@ -69,25 +72,37 @@ export class KeptNode {
     }
   }
 
-  /** Deletes the znode, unless it is an ephemeral one of another session. */
+  /**
+   * Deletes the znode, unless it is an ephemeral one of another session. An ephemeral one is deleted in the background
+   * while there is no connection.
+   */
   async delete(): Promise<void> {
+    if (!this.maybeCreated) return;
+    const { session, client } = this;
+    if (session && this.mode.startsWith('ephemeral')) {
+      return deleteOwn(client, session, () => this.locate(session));
+    }
     let czxid: number | undefined;
-    while (this.maybeCreated) {
-      const session = await this.client.session();
+    for (;;) {
+      const current = await client.session();
       try {
-        await this.find(session);
-        const { path = this.prefix } = this;
-        const stat = await session.exists(path);
-        if (!stat || !['0', session.id].includes(stat.ephemeralOwner)) return;
+        const path = await this.locate(current);
+        const stat = await current.exists(path);
+        if (!stat || !['0', current.id].includes(stat.ephemeralOwner)) return;
         // Another client has created it anew since a delete whose reply was lost.
         if (stat.czxid !== (czxid ??= stat.czxid)) return;
-        return await session.delete(path);
+        return await current.delete(path);
       } catch (error) {
         if (isNodeError(error, 'NO_NODE')) return;
         const isLost = error instanceof ConnectionError || error instanceof SessionExpiredError;
         if (!isLost) throw error;
       }
     }
+  }
+
+  private async locate(session: Session): Promise<string> {
+    await this.find(session);
+    return this.path ?? this.prefix;
   }
 
   /** Looks for a sequential znode that a create without a reply may have created. */
