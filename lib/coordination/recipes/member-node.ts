@@ -12,6 +12,7 @@ import { abortable } from '../../client/sleep.js';
 import { checkPath } from '../../client/validation.js';
 import { THIS_PROCESS } from '../../recipes/candidate-options.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
+import { deleteOwn } from './internals/delete-own.js';
 
 /**
  * Another session has a member of this id in the group. The member waits until that znode is deleted, and joins then.
@@ -72,17 +73,16 @@ export class MemberNode {
       for (;;) {
         signal.throwIfAborted();
         try {
-          maybeCreated = true;
           await session.create(path, data, { mode: 'ephemeral' });
           this.owner = session;
           return true;
         } catch (error) {
           // If the create was applied, its repetition finds the znode of this session.
           if (error instanceof ConnectionError) {
+            maybeCreated ||= error.maybeApplied;
             await assertSameSession(client, session, signal);
             continue;
           }
-          maybeCreated = false;
           if (isCode(error, 'NO_NODE')) {
             await abortable(client.ensureContainers(path.slice(0, path.lastIndexOf('/'))), signal);
           } else if (!isCode(error, 'NODE_EXISTS')) {
@@ -94,15 +94,16 @@ export class MemberNode {
         }
       }
     } catch (error) {
-      if (maybeCreated) void session.guaranteedDelete(path);
+      if (maybeCreated) await deleteOwn(client, session, () => path);
       throw error;
     }
   }
 
-  /** Deletes the znode, if this object has created it. */
+  /** Deletes the znode, if it belongs to the session in which this object has created it. */
   async delete(): Promise<void> {
-    await this.owner?.guaranteedDelete(this.path);
+    const { owner, client, path } = this;
     this.owner = undefined;
+    if (owner) await deleteOwn(client, owner, () => path);
   }
 
   /** Resolves to true if the znode belongs to `session`, and otherwise to false when it may be gone. */
