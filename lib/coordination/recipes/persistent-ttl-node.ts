@@ -1,4 +1,4 @@
-import { BadOptionError, type ZkClient } from '../../client/index.js';
+import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
 import { checkCreateOptions, checkOptions, checkPath } from '../../client/validation.js';
 import { isLostReply, isNodeError } from './internals/nodes.js';
 import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
@@ -92,8 +92,10 @@ export class PersistentTtlNode extends PersistentNode {
     if (this.actualPath === undefined || this.state !== 'started') return;
     this.touching ??= this.writeChild()
       .catch((error: unknown) => {
-        // Without the parent, which is created again, or after a lost reply, the next touch follows soon enough.
-        if (!isNodeError(error, 'NO_NODE') && !isLostReply(error)) this.reporter.reportOnce(error);
+        // The parent is created again, and the next touch repeats one whose reply was lost.
+        const isTransient = isNodeError(error, 'NO_NODE') || isLostReply(error);
+        const isClosing = error instanceof ShuttingDownError;
+        if (!isTransient && !isClosing) this.reporter.reportOnce(error);
       })
       .finally(() => (this.touching = undefined));
   }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import {
   IllegalStateError,
   LockTimeoutError,
@@ -6,10 +6,11 @@ import {
   PersistentNode,
   type PersistentNodeOptions,
   PersistentTtlNode,
+  ShuttingDownError,
   WaitCancelledError,
   type ZkClient,
 } from '../../../lib/coordination/recipes/index.js';
-import { expire, useClients } from '../../support/clients.js';
+import { expire, untilState, useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
@@ -193,6 +194,39 @@ describe('a persistent node', () => {
     expect(() => node.start()).toThrow(IllegalStateError);
   });
 
+  test.each(['ephemeral', 'ephemeral-sequential'] as const)(
+    'of mode %s that is closed without a connection is deleted after the reconnection',
+    async (mode) => {
+      const link = await newLink();
+      const client = await connect({ connectString: link.connectString });
+      const other = await connect();
+      const errors: unknown[] = [];
+      const { node } = keep(client, zk.path('outage'), {
+        mode,
+        onError: (error) => errors.push(error),
+      });
+      const path = await node.waitForInitialCreate();
+      await link.down();
+      await untilState(client, 'SUSPENDED');
+      await node.close();
+      expect(await other.exists(path)).toBeDefined();
+      await link.up();
+      await expect.poll(() => other.exists(path)).toBeUndefined();
+      expect(errors).toEqual([]);
+    },
+  );
+
+  test('ends the waits for it when its client is closed', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    await link.silence();
+    const { node } = keep(client, zk.path('shut-down'));
+    const waiting = failureOf(node.waitForInitialCreate());
+    await client.close();
+    expect(await waiting).toBeInstanceOf(ShuttingDownError);
+    expect(await failureOf(node.waitForInitialCreate())).toBeInstanceOf(ShuttingDownError);
+  });
+
   test.each([
     ['path', ['a', {}]],
     ['path', ['/', {}]],
@@ -227,6 +261,23 @@ describe('a persistent TTL node', () => {
     expect(errors).toEqual([]);
     // The server deletes the child, and then the container.
     await expect.poll(() => other.exists(path), { timeout: 10_000 }).toBeUndefined();
+  });
+
+  test('reports no write of the child that the end of the client interrupts', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    const errors: unknown[] = [];
+    const onError = (error: unknown) => errors.push(error);
+    const node = new PersistentTtlNode(client, zk.path('ttl-end'), { ttl: 60, onError });
+    open.push(node);
+    node.start();
+    await node.waitForInitialCreate();
+    const set = vi.spyOn(client, 'set');
+    await link.silence();
+    await expect.poll(() => set.mock.settledResults.at(-1)?.type).toBe('incomplete');
+    await client.close();
+    await node.close();
+    expect(errors).toEqual([]);
   });
 
   test.each([

@@ -30,8 +30,6 @@ export async function deleteOwn(
     if (error instanceof ShuttingDownError) return;
     if (!(error instanceof ConnectionError)) throw error;
     const reconnection = session.connected ? Promise.resolve() : stateChange(client);
-    void reconnection
-      .then(() => deleteOwn(client, session, locate))
-      .catch(warn);
+    void reconnection.then(() => deleteOwn(client, session, locate)).catch(warn);
   }
 }
