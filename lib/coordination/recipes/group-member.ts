@@ -5,7 +5,8 @@ import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../cl
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { checkMemberId, isCode, MemberNode, uniqueMemberId } from './member-node.js';
+import { isNodeError } from './internals/nodes.js';
+import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
 import { mayContinue, SessionLoop } from './session-loop.js';
 
 /*
@@ -182,7 +183,7 @@ export class GroupMember {
         }
       }
     } catch (error) {
-      if (!mayContinue(session, error)) await this.leaveGroup();
+      if (!signal.aborted && !mayContinue(session, error)) await this.leaveGroup();
       throw error;
     }
   }
@@ -239,7 +240,7 @@ export class GroupMember {
       this.written = data;
     } catch (error) {
       // The znode was deleted since the listing, whose watch has fired.
-      if (!isCode(error, 'NO_NODE')) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
     }
   }
 
@@ -254,7 +255,7 @@ export class GroupMember {
       });
     } catch (error) {
       // It has left since the listing, whose watch has fired.
-      if (!isCode(error, 'NO_NODE')) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
     }
   }
 

@@ -3,7 +3,6 @@ import {
   BadOptionError,
   ConnectionError,
   CoordinationError,
-  NodeError,
   type Session,
   type Watch,
   type ZkClient,
@@ -13,6 +12,7 @@ import { checkPath } from '../../client/validation.js';
 import { THIS_PROCESS } from '../../recipes/candidate-options.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { deleteOwn } from './internals/delete-own.js';
+import { isNodeError } from './internals/nodes.js';
 
 /**
  * Another session has a member of this id in the group. The member waits until that znode is deleted, and joins then.
@@ -83,9 +83,9 @@ export class MemberNode {
             await assertSameSession(client, session, signal);
             continue;
           }
-          if (isCode(error, 'NO_NODE')) {
+          if (isNodeError(error, 'NO_NODE')) {
             await abortable(client.ensureContainers(path.slice(0, path.lastIndexOf('/'))), signal);
-          } else if (!isCode(error, 'NODE_EXISTS')) {
+          } else if (!isNodeError(error, 'NODE_EXISTS')) {
             throw error;
           } else if (await this.isOwn(session, former, signal)) {
             this.owner = session;
@@ -127,14 +127,10 @@ export class MemberNode {
       }
       await abortable(watch.fired, signal);
     } catch (error) {
-      if (!isCode(error, 'NO_NODE')) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
     } finally {
       watch?.remove();
     }
     return false;
   }
-}
-
-export function isCode(error: unknown, code: NodeError['code']): boolean {
-  return error instanceof NodeError && error.code === code;
 }

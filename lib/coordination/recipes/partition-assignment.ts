@@ -44,15 +44,20 @@ export function rebalance(
   return { members, owners: owners.map((owner) => owner ?? missing.shift()!) };
 }
 
-/** Whether an assignment is one of this number of partitions to these members. */
-export function isOf(
-  assignment: Assignment | undefined,
-  members: readonly string[],
-  partitions: number,
-): boolean {
-  return (
-    assignment?.owners.length === partitions && assignment.members.join('/') === members.join('/')
-  );
+/** Whether an assignment is one to these members. */
+export function isOf(assignment: Assignment | undefined, members: readonly string[]): boolean {
+  return assignment?.members.join('/') === members.join('/');
+}
+
+/** Returns the data of the znode of a member that has this number of partitions. */
+export function encodeCount(partitions: number): Buffer {
+  return Buffer.from(String(partitions));
+}
+
+/** Returns the number of partitions in the data of the znode of a member; undefined if the data is something else. */
+export function decodeCount(data: Buffer): number | undefined {
+  const text = data.toString();
+  return /^[0-9]{1,9}$/.test(text) ? Number(text) : undefined;
 }
 
 export function encodeAssignment(assignment: Assignment): string {

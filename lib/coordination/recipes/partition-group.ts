@@ -1,9 +1,10 @@
 import { ConnectionError, type Session, type ZkClient } from '../../client/index.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
-import { isCode } from './member-node.js';
+import { isNodeError } from './internals/nodes.js';
 import {
   type Assignment,
   decodeAssignment,
+  decodeCount,
   encodeAssignment,
   partitionsOf,
 } from './partition-assignment.js';
@@ -36,7 +37,17 @@ export class PartitionGroup {
       const { children } = await client.children(path);
       return { assignment: decodeAssignment(path, data), members: children.sort() };
     } catch (error) {
-      if (isCode(error, 'NO_NODE')) return { assignment: undefined, members: [] };
+      if (isNodeError(error, 'NO_NODE')) return { assignment: undefined, members: [] };
+      throw error;
+    }
+  }
+
+  /** Reads the number of partitions that a member has; undefined if it is gone. */
+  async countOf(member: string): Promise<number | undefined> {
+    try {
+      return decodeCount((await this.client.get(`${this.path}/${member}`)).data);
+    } catch (error) {
+      if (isNodeError(error, 'NO_NODE')) return undefined;
       throw error;
     }
   }
@@ -86,7 +97,7 @@ export class PartitionGroup {
       await session.set(this.path, encodeAssignment(assignment), version);
     } catch (error) {
       if (error instanceof ConnectionError) await assertSameSession(this.client, session, signal);
-      else if (!isCode(error, 'BAD_VERSION')) throw error;
+      else if (!isNodeError(error, 'BAD_VERSION')) throw error;
     }
   }
 }

@@ -7,7 +7,13 @@ import { IllegalStateError } from '../../recipes/errors.js';
 import { Mutex } from '../../recipes/mutex.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { MemberNode } from './member-node.js';
-import { isOf, partitionsOf, rebalance } from './partition-assignment.js';
+import {
+  type Assignment,
+  encodeCount,
+  isOf,
+  partitionsOf,
+  rebalance,
+} from './partition-assignment.js';
 import { type GroupView, PartitionGroup } from './partition-group.js';
 import type { Partition } from './partition.js';
 import { PartitionRunner } from './partition-runner.js';
@@ -17,9 +23,10 @@ import { mayContinue, SessionLoop } from './session-loop.js';
 /*
  * Partitioner (kazoo's SetPartitioner has the same purpose; Curator has no counterpart):
  *
- *   1. Each member has an ephemeral znode `<path>/members/<id>`, and watches the children and the data of the parent.
- *   2. The data of the parent is the assignment: which member each partition is assigned to. When the members are not
- *      those of the assignment for `rebalanceDelay`, the first of them computes the next assignment from the last one,
+ *   1. Each member has an ephemeral znode `<path>/members/<id>` with its number of partitions, and watches the children
+ *      and the data of the parent.
+ *   2. The data of the parent is the assignment: which member each partition is assigned to. When the members have
+ *      differed from the assignment for `rebalanceDelay`, the first of them computes the next assignment from the last one,
  *      and writes it with the version that it read. A member that fails or is slow delays the next assignment; it cannot
  *      make two owners.
  *   3. Each member acquires a mutex at `<path>/partitions/<index>` for each partition that is assigned to it, and calls
@@ -49,8 +56,6 @@ export class PartitionCountError extends CoordinationError {
  * @publicApi
  */
 export type PartitionHandler = (partition: Partition) => unknown;
-
-const NO_DATA = Buffer.alloc(0);
 
 /**
  * A member of a group that spreads a number of partitions over its members. Each partition has one owner at a time: the
@@ -171,8 +176,9 @@ export class Partitioner {
     this.unsubscribe?.();
     this.unsubscribe = session.onLost(() => this.assign([], 'is lost with the session'));
     try {
-      this.checkCount(await this.group.read());
-      await this.node.create(session, NO_DATA, signal);
+      const { assignment, members } = await this.group.read();
+      await this.checkCount(assignment, members);
+      await this.join(session, signal);
       for (let changedAt: number | undefined; ;) {
         const view = await this.group.watch(session, signal);
         try {
@@ -182,16 +188,22 @@ export class Partitioner {
         }
       }
     } catch (error) {
-      if (!mayContinue(session, error)) await this.leaveGroup('is released after an error');
+      // close() leaves the group with another reason.
+      const isLeaving = !signal.aborted && !mayContinue(session, error);
+      if (isLeaving) await this.leaveGroup('is released after an error');
       throw error;
     }
+  }
+
+  private async join(session: Session, signal: AbortSignal): Promise<void> {
+    await this.node.create(session, encodeCount(this.partitions), signal);
   }
 
   /**
    * Works on the partitions that are assigned to this member. Resolves when the members or the assignment may have
    * changed.
    *
-   * @param changedAt when the members were first not those of the assignment; undefined if they were the same
+   * @param changedAt when the members began to differ from the assignment; undefined if they were the same
    * @returns the next `changedAt`
    */
   private async follow(
@@ -201,37 +213,43 @@ export class Partitioner {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     if (!members.includes(this.id)) {
-      await this.node.create(session, NO_DATA, signal);
+      await this.join(session, signal);
       return changedAt;
     }
-    this.checkCount({ assignment, members });
-    this.assign(
-      assignment ? partitionsOf(assignment, this.id) : [],
-      'is assigned to another member',
-    );
+    await this.checkCount(assignment, members);
+    // The container may still have the assignment of former members with another number of partitions.
+    const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
+    this.assign(previous ? partitionsOf(previous, this.id) : [], 'is assigned to another member');
     this.reporter.reset();
-    const isCurrent = isOf(assignment, members, this.partitions);
-    const since = isCurrent ? undefined : (changedAt ?? performance.now());
+    const since = isOf(previous, members) ? undefined : (changedAt ?? performance.now());
     const isWriter = since !== undefined && members[0] === this.id;
     const delay = isWriter ? since + this.rebalanceDelay - performance.now() : MAX_TIMER;
     if (delay > 0) {
       await sleep(delay, { signals: [signal], until: changed });
       return since;
     }
-    const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
     const next = rebalance(this.partitions, members, previous);
     await this.group.write(session, next, version, signal);
     return undefined;
   }
 
-  /** @throws PartitionCountError if another member that is alive has another number of partitions */
-  private checkCount({ assignment, members }: Pick<GroupView, 'assignment' | 'members'>): void {
-    const count = assignment?.owners.length ?? this.partitions;
-    const other = members.find((id) => id !== this.id && assignment?.members.includes(id));
-    if (count === this.partitions || !other) return;
-    throw new PartitionCountError(
-      `the group at ${this.path} has ${count} partitions, for example in member ${JSON.stringify(other)}, and this process has ${this.partitions}: stop all processes before you change the number, or use another name`,
-    );
+  /**
+   * Reads the number of partitions of the other members, if the assignment has another one than this process.
+   *
+   * @throws PartitionCountError if a member that is alive has another number
+   */
+  private async checkCount(
+    assignment: Assignment | undefined,
+    members: readonly string[],
+  ): Promise<void> {
+    if (!assignment || assignment.owners.length === this.partitions) return;
+    for (const member of members) {
+      const count = member === this.id ? undefined : await this.group.countOf(member);
+      if (count === undefined || count === this.partitions) continue;
+      throw new PartitionCountError(
+        `the group at ${this.path} has ${count} partitions, for example in member ${JSON.stringify(member)}, and this process has ${this.partitions}: stop all processes before you change the number, or use another name`,
+      );
+    }
   }
 
   /** Starts and stops the work on partitions. */

@@ -250,6 +250,25 @@ describe('Partitioner', () => {
     await untilOwned([a, b], 8, 0);
   });
 
+  it('ignores the assignment of former members that had another number of partitions', async () => {
+    const { path, join, untilOwned } = group('stale-count', {
+      partitions: 4,
+      rebalanceDelay: 1000,
+    });
+    const client = await connect();
+    await client.ensureContainers(`${path}/members`);
+    const stale = { members: ['a', 'b'], owners: [1, 1, 1, 1, 0, 0, 0, 0] };
+    await client.set(`${path}/members`, JSON.stringify(stale));
+    const a = await join('a');
+    await untilNodes(client, `${path}/members`, 1);
+    const b = await join('b');
+    await untilOwned([a, b], 2, 2);
+    for (const { begun, errors } of [a, b]) {
+      expect(begun.map(({ index }) => index).filter((index) => index >= 4)).toEqual([]);
+      expect(errors).toEqual([]);
+    }
+  });
+
   it('calls a handler again that has failed, and not one that has returned', async () => {
     const path = server.path('failed');
     const errors: unknown[] = [];
@@ -291,6 +310,9 @@ describe('Partitioner', () => {
     await expect.poll(read).toBe('begun');
     await only.close();
     expect(await read()).toBe('saved');
+    expect((late as Partition[])[0]!.signal.reason).toMatchObject({
+      message: `partition 0 of ${path} is released, because its member leaves`,
+    });
     const [partition] = late as Partition[];
     const write = partition!.transaction([{ set: saved, data: 'late' }]);
     await expect(write).rejects.toThrow('released');
