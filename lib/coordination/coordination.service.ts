@@ -49,6 +49,12 @@ export function getCoordinationServiceToken(name?: string): InjectionToken<Coord
  */
 export class CoordinationService {
   private readonly opened = new Set<Closeable>();
+  /** A queue without consumers and pending puts needs no close. The process then drops it with its last reference. */
+  private readonly queues = new Set<WeakRef<Closeable>>();
+  private readonly droppedQueues = new FinalizationRegistry<WeakRef<Closeable>>((queue) =>
+    this.queues.delete(queue),
+  );
+  /** The last member of this process in each group. */
   private readonly groups = new Map<string, GroupMember>();
   private readonly stopping = new AbortController();
 
@@ -81,8 +87,8 @@ export class CoordinationService {
   }
 
   /**
-   * Returns a member of the double barrier `<namespace>/double-barriers/<name>`, which opens for `members` of them. At the
-   * shutdown of the application its waits reject with a {@link ShuttingDownError}.
+   * Returns a member of the double barrier `<namespace>/double-barriers/<name>`, which opens when `members` members have
+   * entered. At the shutdown of the application its waits reject with a {@link ShuttingDownError}.
    *
    * @throws BadOptionError if the name or the number is invalid
    */
@@ -97,25 +103,29 @@ export class CoordinationService {
    * has joined already, if there is one. Errors are logged, unless the option `onError` is set. The shutdown closes it.
    *
    * @throws BadOptionError if the name or an option is invalid, or if options are given for a group that this process has
-   *   joined already
+   *   joined already; ShuttingDownError
    */
   members(group: string, options?: GroupMemberOptions): GroupMember {
     const path = this.pathOf('members', group);
+    this.assertRunning();
     const existing = this.groups.get(group);
     if (existing?.state === 'started') {
       if (!options) return existing;
       const message = `this process is member ${existing.id} of group ${JSON.stringify(group)} already: omit the options, or use setData()`;
       throw new BadOptionError('options', options, { message });
     }
-    const onError = (error: unknown) =>
+    const log = (error: Error) =>
       this.logger.error(`members of group ${JSON.stringify(group)}: ${String(error)}`);
-    const member = this.closing(new GroupMember(this.client, path, { onError, ...options }));
+    const member = new GroupMember(this.client, path, withOnError(options, log));
     this.groups.set(group, member);
     member.start();
     return member;
   }
 
-  /** Emits the members of a group, with their data: at once, and at each change. Joins the group as {@link members} does. */
+  /**
+   * Emits the members of a group, with their data: at once, and at each change. Joins the group as {@link members} does.
+   * Completes at the shutdown. A later subscriber gets a ShuttingDownError.
+   */
   memberChanges(group: string): Observable<ReadonlyMap<string, Buffer>> {
     return new Observable<ReadonlyMap<string, Buffer>>((subscriber) => {
       const member = this.members(group);
@@ -129,11 +139,12 @@ export class CoordinationService {
    * `<namespace>/queue-locks/<name>`. Keep the object. The errors of its consumers are logged, unless the option `onError`
    * is set. The shutdown closes it.
    *
-   * @throws BadOptionError if the name or an option is invalid
+   * @throws BadOptionError if the name or an option is invalid; ShuttingDownError
    */
   queue<T = unknown>(name: string, options: QueueOptions<T> = {}): DistributedQueue<T> {
     const path = this.pathOf('queues', name);
-    return this.closing(new DistributedQueue(this.client, path, this.withDefaults(name, options)));
+    const complete = this.withDefaults(name, options);
+    return this.trackQueue(new DistributedQueue(this.client, path, complete));
   }
 
   /** As {@link queue}, for a queue whose puts have priorities. A queue has priorities for all of its users or for none. */
@@ -143,24 +154,35 @@ export class CoordinationService {
   ): DistributedPriorityQueue<T> {
     const path = this.pathOf('queues', name);
     const complete = this.withDefaults(name, options);
-    return this.closing(new DistributedPriorityQueue(this.client, path, complete));
+    return this.trackQueue(new DistributedPriorityQueue(this.client, path, complete));
   }
 
   private withDefaults<T>(name: string, options: QueueOptions<T>): QueueOptions<T> {
-    const lockPath = this.pathOf('queue-locks', name);
-    const onError = (error: Error) =>
+    this.assertRunning();
+    const log = (error: Error) =>
       this.logger.error(`queue ${JSON.stringify(name)}: ${error.message}`, stackOf(error));
-    checkRecord(options);
-    const { serializer = JSON_SERIALIZER as QueueSerializer<never> } = options;
-    return { lockPath, onError, ...options, serializer };
+    const {
+      lockPath = this.pathOf('queue-locks', name),
+      serializer = JSON_SERIALIZER as QueueSerializer<never>,
+      ...rest
+    } = withOnError(options, log);
+    return { ...rest, lockPath, serializer };
+  }
+
+  private trackQueue<T extends Closeable>(queue: T): T {
+    const reference = new WeakRef(queue);
+    this.queues.add(reference);
+    this.droppedQueues.register(queue, reference);
+    return queue;
   }
 
   /** Closes what the methods of this service have opened. The client stays open. Idempotent. */
   async closeAll(): Promise<void> {
     this.stopping.abort(new ShuttingDownError('the application is shutting down'));
-    const opened = [...this.opened];
-    this.opened.clear();
-    await Promise.all(opened.map((each) => each.close()));
+    const queues = [...this.queues].map((reference) => reference.deref());
+    const opened = [...this.opened, ...this.groups.values(), ...queues];
+    this.queues.clear();
+    await Promise.all(opened.map((each) => each?.close()));
   }
 
   /**
@@ -168,14 +190,15 @@ export class CoordinationService {
    * shutdown closes it.
    *
    * @param path absolute, or relative to the namespace of the connection
-   * @throws BadOptionError
+   * @throws BadOptionError; ShuttingDownError
    */
   cache(path: string, options: ZkCacheOptions = {}): ZkCache {
     const znode = this.absolute(path);
-    const onError = (error: unknown) =>
+    this.assertRunning();
+    const log = (error: Error) =>
       this.logger.error(`the cache of znode ${znode} is not complete: ${String(error)}`);
-    const cache = new ZkCache(this.client, znode, { onError, ...options });
-    this.closeAtShutdown(cache, cache);
+    const cache = new ZkCache(this.client, znode, withOnError(options, log));
+    this.closeOnShutdown(cache, cache.signal);
     cache.start();
     return cache;
   }
@@ -191,9 +214,11 @@ export class CoordinationService {
   async value<T = unknown>(path: string, options: LiveValueOptions<T> = {}): Promise<LiveValue<T>> {
     const znode = this.absolute(path);
     checkLiveValue(options, LIVE_VALUE_OPTIONS);
+    this.assertRunning();
     const value = await ZnodeValue.open(this.client, znode, options, this.logger);
-    this.closeAtShutdown(value, value.cache);
-    return value;
+    if (this.stopping.signal.aborted) await value.close();
+    this.assertRunning();
+    return this.closeOnShutdown(value, value.cache.signal);
   }
 
   private absolute(path: string): string {
@@ -201,9 +226,9 @@ export class CoordinationService {
     return checkPath(isRelative ? `${this.client.namespace}/${path}` : path);
   }
 
-  private closeAtShutdown(opened: Closeable, { signal }: ZkCache): void {
-    this.closing(opened);
-    signal.addEventListener('abort', () => this.opened.delete(opened), { once: true });
+  /** @throws ShuttingDownError */
+  private assertRunning(): void {
+    this.stopping.signal.throwIfAborted();
   }
 
   /** Returns `<namespace>/<kind>/<name>`, with the name encoded as the keys of locks are. */
@@ -212,11 +237,27 @@ export class CoordinationService {
     return `${this.client.namespace}/${kind}/${encodeKey(name)}`;
   }
 
-  /** Returns `recipe`, which the shutdown of the application closes. */
-  protected closing<T extends Closeable>(recipe: T): T {
+  /**
+   * Returns `recipe`, which the shutdown of the application closes.
+   *
+   * @param closed aborts if it is closed before
+   */
+  private closeOnShutdown<T extends Closeable>(recipe: T, closed: AbortSignal): T {
     this.opened.add(recipe);
+    closed.addEventListener('abort', () => this.opened.delete(recipe), { once: true });
     return recipe;
   }
+}
+
+/** Returns a copy of some options in which `onError` has a default. */
+function withOnError<T extends { onError?: ((error: Error) => void) | undefined }>(
+  options: T | undefined,
+  log: (error: Error) => void,
+): T & { onError: (error: Error) => void } {
+  if (options !== undefined) checkRecord(options);
+  return { ...options, onError: options?.onError === undefined ? log : options.onError } as T & {
+    onError: typeof log;
+  };
 }
 
 /** The stack of the handler's error, if that is the cause. */

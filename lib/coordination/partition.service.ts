@@ -2,6 +2,7 @@ import type { InjectionToken, LoggerService } from '@nestjs/common';
 import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
+import { checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
 import type { Partition } from './recipes/partition.js';
@@ -48,12 +49,13 @@ export class PartitionService {
       const message = `this process has joined the partitions ${JSON.stringify(name)} already: close that partitioner first, or use another name`;
       throw new BadOptionError('name', name, { message });
     }
-    const onError = (error: unknown, partition?: number) => {
+    checkRecord(options);
+    const log = (error: Error, partition?: number) => {
       const what = partition === undefined ? '' : `, partition ${partition}`;
-      const stack = error instanceof Error ? error.stack : undefined;
-      this.logger.error(`partitions ${JSON.stringify(name)}${what}: ${String(error)}`, stack);
+      this.logger.error(`partitions ${JSON.stringify(name)}${what}: ${String(error)}`, error.stack);
     };
-    const partitioner = new Partitioner(this.client, path, handler, { onError, ...options });
+    const { onError = log, ...rest } = options;
+    const partitioner = new Partitioner(this.client, path, handler, { ...rest, onError });
     this.groups.set(name, partitioner);
     partitioner.onChange(() => this.changed.emit(name));
     partitioner.start();

@@ -1,6 +1,10 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterEach, describe, expect, it } from 'vitest';
-import { ZkModule } from 'nestjs-zookeeper';
+import { firstValueFrom } from 'rxjs';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { ShuttingDownError, ZkModule } from 'nestjs-zookeeper';
 import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';
@@ -44,6 +48,61 @@ describe('the methods of CoordinationService', () => {
     expect(() => service.counter('a', { lock: '/x' } as object)).toThrow('unknown option lock');
     expect(() => service.barrier(1 as never)).toThrow('name must be');
     expect(() => service.doubleBarrier('a', 0)).toThrow('members must be');
+  });
+
+  it('keep the defaults for options that are undefined', async () => {
+    const { service } = await application(server.path('undefined-options'));
+    const undefinedOptions = { lockPath: undefined, serializer: undefined, onError: undefined };
+    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const queue = service.queue('q', undefinedOptions);
+    expect(queue.lockPath).toBe(service.queue('q').lockPath);
+    const handled = vi.fn();
+    await queue.put({ a: 1 });
+    const consumer = queue.consume(
+      (item) => {
+        handled(item);
+        throw new Error('no');
+      },
+      { errorMode: 'delete' },
+    );
+    await eventually(() => expect(error).toHaveBeenCalledOnce());
+    expect(handled.mock.calls).toEqual([[{ a: 1 }]]);
+    await consumer.close();
+    vi.restoreAllMocks();
+  });
+
+  it('refuse to open anything after the shutdown', async () => {
+    const { service } = await application(server.path('after-shutdown'));
+    const changes = service.memberChanges('a');
+    const queue = service.queue('q');
+    await service.closeAll();
+    for (const open of [
+      () => service.queue('q'),
+      () => service.priorityQueue('q'),
+      () => service.members('a'),
+      () => service.cache('a'),
+      () => queue.consume(() => {}),
+    ]) {
+      expect(open).toThrow(ShuttingDownError);
+    }
+    await expect(service.value('a', { default: 1 })).rejects.toThrow(ShuttingDownError);
+    await expect(firstValueFrom(changes)).rejects.toThrow(ShuttingDownError);
+  });
+
+  it('keep no queue that the application has dropped', async () => {
+    const { service } = await application(server.path('dropped'));
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const dropped = new WeakRef(service.queue('q'));
+    await eventually(() => {
+      collectGarbage();
+      expect(dropped.deref() === undefined).toBe(true);
+    });
+    const handled = vi.fn();
+    service.queue('q').consume(handled);
+    collectGarbage();
+    await service.queue('q').put(1);
+    await eventually(() => expect(handled).toHaveBeenCalledOnce());
   });
 
   it('return barriers whose waits end with the application', async () => {
