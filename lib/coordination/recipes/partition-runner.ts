@@ -94,7 +94,7 @@ export class PartitionRunner {
       let settled = false;
       void ended.then(() => {
         if (settled) return;
-        const message = `the handler of ${mutex.key} has not settled within ${stopTimeout} ms after the signal of its partition aborted: nobody else gets the partition until it settles or the session ends`;
+        const message = `the handler of ${mutex.key} is still running ${stopTimeout} ms after its signal aborted; no other process can own the partition until it settles or the session ends: end the work when the signal aborts`;
         overdue = setTimeout(() => onError(new Error(message)), stopTimeout).unref();
       });
       try {

@@ -23,13 +23,13 @@ export interface PartitionerOptions {
   rebalanceDelay?: number | undefined;
   /**
    * Milliseconds that a handler may take after the signal of its partition has aborted. A longer one is reported, and
-   * `close()` does not wait for it any more. It keeps the lock of the partition until it settles or the session ends, so
-   * that no other process works on the partition beside it. Default 30,000.
+   * `close()` does not wait for it any more. It keeps the lock until it settles or the session ends. A shutdown ends the
+   * session. Default 30,000.
    */
   stopTimeout?: number | undefined;
   /**
-   * Called with each error of a handler and the index of its partition, and with each error that keeps this member from
-   * the group or a partition, which it tries again every second. Default: a process warning.
+   * Called with each error of a handler and the index of its partition, and when joining or acquiring a partition fails.
+   * The member retries every second. Default: a process warning.
    */
   onError?: ((error: Error, partition?: number) => void) | undefined;
 }

@@ -44,8 +44,7 @@ export interface PersistentNodeOptions {
   /** The type of the znode. Default `'ephemeral'`. */
   mode?: CreateMode | undefined;
   /**
-   * Called with each error that keeps the znode from being created, which is tried again every second. Default: a process
-   * warning.
+   * Called when the znode cannot be created, read or written, which is retried every second. Default: a process warning.
    */
   onError?: ((error: Error) => void) | undefined;
 }

@@ -167,7 +167,9 @@ describe('Partitioner', () => {
     await stuck.close();
     await expect
       .poll(() => errors)
-      .toEqual([expect.objectContaining({ message: expect.stringContaining('within 50 ms') })]);
+      .toEqual([
+        expect.objectContaining({ message: expect.stringContaining('still running 50 ms') }),
+      ]);
     await untilNodes(next.client, `${path}/partitions/0`, 2);
     expect(next.owned()).toEqual([]);
     release();
