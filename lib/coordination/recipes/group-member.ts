@@ -1,4 +1,10 @@
-import { BadOptionError, type Session, type Watch, type ZkClient } from '../../client/index.js';
+import {
+  BadOptionError,
+  NotAuthorizedError,
+  type Session,
+  type Watch,
+  type ZkClient,
+} from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../client/validation.js';
@@ -26,11 +32,11 @@ export interface GroupMemberOptions {
    * id and a random number.
    */
   id?: string | undefined;
-  /** What the other members see of it, such as its address. Default: empty. */
+  /** Data that other members can read, such as an address. Default: empty. */
   data?: string | Uint8Array | undefined;
   /**
-   * Called with each error that keeps this member from the group, which it tries again every second. Default: a process
-   * warning.
+   * Called when joining fails, and when another member cannot be read. The member retries joining every second. Default: a
+   * process warning.
    */
   onError?: ((error: Error) => void) | undefined;
 }
@@ -44,7 +50,8 @@ export const GROUP_MEMBER_OPTIONS = [
 /** The znode of a member as it was read last. */
 interface KnownMember {
   readonly data: Buffer;
-  readonly watch: Watch;
+  /** Undefined if this process may not read the znode. */
+  readonly watch: Watch | undefined;
 }
 
 /**
@@ -102,7 +109,8 @@ export class GroupMember {
 
   /**
    * The members that are alive, by their ids, with their data. As it was read last: without a connection it may be out of
-   * date. Empty before the first read. Curator's getCurrentMembers.
+   * date. Empty before the first read. The data of a member are empty if this process may not read its znode; `onError`
+   * gets that error once. Curator's getCurrentMembers.
    */
   get members(): ReadonlyMap<string, Buffer> {
     return this.view;
@@ -255,12 +263,15 @@ export class GroupMember {
       });
     } catch (error) {
       // It has left since the listing, whose watch has fired.
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (isNodeError(error, 'NO_NODE')) return;
+      if (!(error instanceof NotAuthorizedError)) throw error;
+      this.known.set(name, { data: Buffer.alloc(0), watch: undefined });
+      this.reporter.report(error);
     }
   }
 
   private forget(name: string): void {
-    this.known.get(name)?.watch.remove();
+    this.known.get(name)?.watch?.remove();
     this.known.delete(name);
   }
 }

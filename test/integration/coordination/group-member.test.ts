@@ -5,7 +5,7 @@ import {
   type GroupMemberOptions,
   MemberIdTakenError,
 } from 'nestjs-zookeeper/coordination/recipes';
-import { IllegalStateError, type ZkClient } from 'nestjs-zookeeper/recipes';
+import { IllegalStateError, NotAuthorizedError, type ZkClient } from 'nestjs-zookeeper/recipes';
 import { expire, untilState, useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
@@ -133,6 +133,22 @@ describe('GroupMember', () => {
     expect(await nodesUnder(old.client, path)).toEqual(['a']);
     await old.close();
     await untilNothingLeft(server, next.client, path);
+  });
+
+  it('lists a member that it may not read without data, and reports it once', async () => {
+    const path = server.path('unreadable');
+    const a = join(await connect(), path, { id: 'a', data: 'x' });
+    await expect.poll(() => a.joined).toBe(true);
+    await a.client.setAcl(`${path}/a`, [{ scheme: 'world', id: 'anyone', permissions: 'cdwa' }]);
+    const b = join(await connect(), path, { id: 'b', data: 'y' });
+    await expect.poll(() => seenBy(b)).toEqual({ a: '', b: 'y' });
+    const { czxid } = (await a.client.exists(`${path}/b`))!;
+    const c = join(await connect(), path, { id: 'c' });
+    await expect.poll(() => seenBy(b)).toEqual({ a: '', b: 'y', c: '' });
+    expect((await a.client.exists(`${path}/b`))?.czxid).toBe(czxid);
+    expect(b.errors).toEqual([expect.any(NotAuthorizedError)]);
+    await Promise.all([a.close(), b.close(), c.close()]);
+    await untilNothingLeft(server, a.client, path);
   });
 
   it('refuses wrong options, and a second start', async () => {
