@@ -28,7 +28,7 @@ export function addConnectionOptions(command: Command): Command {
       '--zookeeper <servers>',
       'the ensemble, host:port[,host:port…][/chroot]; default: the environment variable ZOOKEEPER',
     )
-    .option('--namespace <name>', "as the application's option namespace")
+    .option('--namespace <name>', "the option `namespace` of the application's ZkModule")
     .option(
       '--auth <credentials>',
       'digest:user:password. Other users of this machine can read the command line; the environment variable ZOOKEEPER_AUTH is safer',

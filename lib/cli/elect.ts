@@ -55,8 +55,8 @@ async function runLeading(
 ): Promise<ExitStatus> {
   const { election: key, id, restart } = options;
   const path = key.startsWith('/') ? key : electionPath(client.namespace, key);
-  const onError = (error: unknown) => note((error as Error).message);
-  const latch = new LeaderLatch(client, path, { key, id, onError });
+  // `await` throws the same error.
+  const latch = new LeaderLatch(client, path, { key, id, onError: () => {} });
   latch.start();
   try {
     for (let pause = MIN_PAUSE; ;) {

@@ -1,4 +1,4 @@
-/** What the command line exits with. `run` and `elect` otherwise exit with the code of their command. */
+/** Exit codes of the command line. `run` and `elect` otherwise exit with the code of their command. */
 export const ExitCode = {
   ok: 0,
   failed: 1,

@@ -97,7 +97,7 @@ async function runLocked(
     details: { name: basename(argv[0]!) },
   });
   if (supervisor.stopSignal) return supervisor.stopSignal;
-  const { holdAtLeast = 0, holdAtMost } = options;
+  const { holdAtLeast = 0, holdAtMost, semaphore } = options;
   const since = performance.now();
   // With its own option, the library would release the lock at this time, before the command has ended.
   const limit = new AbortController();
@@ -105,9 +105,10 @@ async function runLocked(
   const timer = holdAtMost === undefined ? undefined : setTimeout(onLimit, holdAtMost);
   try {
     const env = {
-      ZK_FENCING_TOKEN: String(lease.fencingToken),
       ZK_LOCK_KEY: lock.key,
       ZK_LOCK_PATH: lock.path,
+      // The number of a semaphore fences nothing.
+      ...(semaphore === undefined && { ZK_FENCING_TOKEN: String(lease.fencingToken) }),
     };
     const status = await supervisor.run(argv, env, lease, limit);
     if (status === undefined) return ExitCode.lost;

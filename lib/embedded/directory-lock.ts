@@ -1,4 +1,5 @@
 import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 
 /** The process that uses a directory. The strings are undefined where there is no /proc. */
@@ -7,6 +8,7 @@ interface Owner {
   /** When the process began, in clock ticks since the boot; another process may have the same id later. */
   readonly start?: string | undefined;
   readonly boot?: string | undefined;
+  readonly host: string;
   /** The process ids of another namespace, such as that of a container, are not visible. */
   readonly namespace?: string | undefined;
 }
@@ -31,6 +33,7 @@ export function lockDirectory(directory: string): DirectoryLock {
     pid: process.pid,
     start: startOf(process.pid),
     boot: orUndefined(() => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()),
+    host: hostname(),
     namespace: orUndefined(() => readlinkSync('/proc/self/ns/pid')),
   };
   const text = JSON.stringify(self);
@@ -80,11 +83,11 @@ function checkStale(file: string, self: Owner): void {
   const remove = `remove ${file} if no server uses the directory`;
   const owner = parse(text);
   if (!owner) throw new Error(`${file} does not name a process: ${remove}`);
-  const { pid, start, boot, namespace } = owner;
+  const { pid, start, boot, host, namespace } = owner;
+  // The machine was restarted.
+  if (boot !== self.boot && host === self.host) return;
   if (boot !== self.boot || namespace !== self.namespace) {
-    throw new Error(
-      `it was locked in another container, on another machine or before the machine was restarted: ${remove}`,
-    );
+    throw new Error(`it was locked in another container or on another machine: ${remove}`);
   }
   if (!isRunning(pid)) return;
   if (start === undefined) throw new Error(`the process with id ${pid} uses it: ${remove}`);

@@ -50,10 +50,10 @@ const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
 const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
-const MAX_FILES = 172;
+const MAX_FILES = 176;
 // 20,000, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
-// for the group commit of the wire transport, and 2,200 for the command line.
-const MAX_LINES = 22_900;
+// for the group commit of the wire transport, and 2,800 for the command line.
+const MAX_LINES = 23_500;
 
 const MAX_LINES_OF_FILE = 300;
 

@@ -55,6 +55,12 @@ describe('the command of run', () => {
     expect(tokens[1]).toBeGreaterThan(tokens[0]!);
   });
 
+  it('gets no fencing token for a permit', async () => {
+    const args = ['run', '--lock', server.path('permit'), '--semaphore', '2'];
+    const { code, out } = await start([...args, 'sh', '-c', 'echo "<$ZK_FENCING_TOKEN>"']).ended;
+    expect([code, out]).toEqual([0, '<>\n']);
+  });
+
   it('is named in the details of the holder', async () => {
     const lock = server.path('named');
     const { child, until, ended } = run(lock, 'echo started; read _');
