@@ -35,7 +35,7 @@ export const FORWARDED_SIGNALS = [
 /** The signals that a terminal sends to every process of the group in its foreground. */
 const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGWINCH'];
 
-/** Milliseconds between two checks whether a process of the command still runs. Only the kernel knows all of them. */
+/** Milliseconds between two checks whether a process of the command still runs. Node reports only the end of its own child. */
 const CHECK_INTERVAL = 50;
 /** Milliseconds. A process in an uninterruptible system call, or of another user, may not end. */
 const KILL_LIMIT = 5000;
@@ -67,8 +67,8 @@ export class ChildCommand {
   private readonly child: ChildProcess;
   private exited = false;
   private stopping: Promise<void> | undefined;
-  /** At a terminal: the processes of the command at the last signal. When their parent ends, they get another one. */
-  private members: readonly Process[] = [];
+  /** At a terminal: the processes of the command at the last check. The parent of a process changes when that parent ends. */
+  private known: readonly Process[] = [];
 
   /**
    * @param env added to the environment of this process
@@ -119,9 +119,14 @@ export class ChildCommand {
       if (signal !== null || this.stopping) await this.stop();
       return signal ?? code;
     } catch (error) {
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      if (missing) throw new Failure(`${file}: command not found`, ExitCode.notFound);
-      throw notExecutable(file, error as Error);
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+        throw notExecutable(file, error as Error);
+      }
+      // The same error for a script whose first line names a program that does not exist.
+      const what = file.includes('/')
+        ? 'no such file, or no such interpreter'
+        : 'command not found';
+      throw new Failure(`${file}: ${what}`, ExitCode.notFound);
     }
   }
 
@@ -144,15 +149,15 @@ export class ChildCommand {
   /** Returns the ids of the processes of the command that run, or the negative id of their group. */
   private findTargets(): number[] {
     const pid = this.child.pid!;
-    const processes = listProcesses();
     if (this.ownGroup) {
-      const runs = isRunning(-pid) && (processes?.some(({ group }) => group === pid) ?? true);
+      const runs = isRunning(-pid) && (listProcesses()?.some(({ group }) => group === pid) ?? true);
       return runs ? [-pid] : [];
     }
+    const processes = listProcesses();
     if (!processes) return this.exited ? [] : [pid];
     // After the exit, the kernel may give the id to another process.
-    this.members = descendantsOf(this.exited ? undefined : pid, this.members, processes);
-    return this.members.map((each) => each.pid);
+    this.known = descendantsOf(this.exited ? undefined : pid, this.known, processes);
+    return this.known.map((each) => each.pid);
   }
 
   private send(signal: NodeJS.Signals): void {
@@ -187,40 +192,6 @@ function startWatchdog(grace: number): ChildProcess {
   return watchdog;
 }
 
-/** Milliseconds. The standard error may be a full pipe that nobody reads. */
-const NOTE_LIMIT = 1000;
-/** The number of notes that wait for another one. Further notes are dropped. */
-const MAX_NOTES = 10;
-const notes: string[] = [];
-let writing: Promise<void> | undefined;
-
-/**
- * Writes a line to the standard error, unless nobody reads it. `process.stderr` would block the event loop then, and `fs.write`
- * a thread that Node waits for at its exit. So another process writes.
- */
-export function note(text: string): void {
-  if (notes.length < MAX_NOTES) notes.push(`nestjs-zookeeper: ${text}\n`);
-  writing ??= writeNotes().finally(() => (writing = undefined));
-}
-
-/** Resolves when the notes were written or dropped. */
-export async function notesWritten(): Promise<void> {
-  await writing;
-}
-
-async function writeNotes(): Promise<void> {
-  while (notes.length > 0) {
-    const text = notes.splice(0).join('');
-    const writer = spawn('/bin/sh', ['-c', 'printf %s "$1" >&2', 'sh', text], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      timeout: NOTE_LIMIT,
-      killSignal: 'SIGKILL',
-    });
-    // A machine without a shell prints no notes.
-    await once(writer, 'exit').catch(() => {});
-  }
-}
-
 /** Makes this process exit as its command did. */
 export function exitAs(status: ExitStatus): void {
   if (typeof status === 'number') {
@@ -232,7 +203,8 @@ export function exitAs(status: ExitStatus): void {
   if (status === 'SIGINT') process.kill(process.pid, status);
 }
 
-function hasTerminal(): boolean {
+/** Whether this process has a controlling terminal. */
+export function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));
     return true;

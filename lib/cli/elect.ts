@@ -3,9 +3,10 @@ import type { ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
 import { LeaderLatch } from '../recipes/index.js';
 import { electionPath } from '../services/keys.js';
-import { exitAs, type ExitStatus, note } from './child-process.js';
+import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { showDuration } from './durations.js';
+import { note } from './notes.js';
 import {
   addCommandOptions,
   checkArguments,

@@ -4,7 +4,7 @@ export const ExitCode = {
   failed: 1,
   /** The command line is invalid. */
   usage: 2,
-  /** No server of the ensemble has replied. */
+  /** The ensemble is not reachable. */
   noConnection: 120,
   /** The lock is held, and `--wait` is 0. */
   busy: 121,
@@ -19,7 +19,7 @@ export const ExitCode = {
   signal: 128,
 } as const;
 
-/** The command failed. The message says why; a stack trace would not help. */
+/** An expected error. It is printed without a stack trace. */
 export class Failure extends Error {
   constructor(
     message: string,

@@ -98,6 +98,11 @@ describe('the command line of run', () => {
     [['run', '--lock', 'a', '--wait', '3', 'true'], "'--wait <duration>' argument '3' is invalid"],
     [['run', '--lock', 'a', '--semaphore', '0', 'true'], "argument '0' is invalid"],
     [['run', '--lock', 'a', '--read', '--write', 'true'], "'--read' cannot be used with option"],
+    [['run', '--lock', 'a', '--hold-at-most', '0', 'true'], 'It must be longer than 0.'],
+    [
+      ['run', '--lock', 'a', '--hold-at-least', '2s', '--hold-at-most', '1s', 'true'],
+      '--hold-at-least must not be longer than --hold-at-most',
+    ],
     [['run', '--lock', 'a', ''], 'the command is an empty string'],
     [['run', '--lock', '/a/', '--zookeeper', '127.0.0.1:1', 'true'], '--lock must be a znode path'],
     [['elect', 'true'], "required option '--election <name>' not specified"],

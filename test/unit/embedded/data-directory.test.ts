@@ -321,7 +321,7 @@ describe('The data directory of a server', () => {
     it('is refused if that process is not visible', async () => {
       const own = await ownLock();
       const { pid } = spawnSync('true');
-      for (const other of [{ boot: 'x', host: 'other' }, { namespace: 'pid:[1]' }]) {
+      for (const other of [{ host: 'other' }, { namespace: 'pid:[1]' }]) {
         writeFileSync(lock(), JSON.stringify({ ...own, pid, ...other }));
         await expect(open()).rejects.toThrow(
           `it was locked in another container or on another machine: remove ${lock()} if no server uses the directory`,
