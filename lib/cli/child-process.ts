@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
+import type { Writable } from 'node:stream';
 import { isRunning } from '../client/process-state.js';
 import { sleep } from '../client/sleep.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { note } from './notes.js';
 import { descendantsOf, listProcesses, type Process } from './processes.js';
 
 /*
@@ -42,7 +44,7 @@ const KILL_LIMIT = 5000;
 
 /**
  * Ends a command when this process was killed: the kernel then closes the pipe to the standard input. The first line is the
- * process id of the command, negative for its group. $1 is the number of seconds between SIGTERM and SIGKILL.
+ * process id of the command, negative for its group. $1 is the time between SIGTERM and SIGKILL in tenths of a second.
  */
 const WATCHDOG = `
 trap '' HUP INT QUIT TERM
@@ -50,11 +52,17 @@ read -r target || exit
 read -r _
 kill -s TERM -- "$target"
 while [ "$1" -gt 0 ] && kill -s 0 -- "$target"; do
-  sleep 1
-  set -- $(($1 - 1))
+  if sleep 0.1 2>/dev/null; then set -- $(($1 - 1)); else sleep 1; set -- $(($1 - 10)); fi
 done
 kill -s KILL -- "$target"
 `;
+
+/**
+ * Becomes the command when a line arrives in the pipe. If this process is killed before the watchdog knows the process id,
+ * the pipe is closed, and the command does not begin.
+ */
+export const START = 'read -r _ <&3 || exit; exec 3<&-; exec "$@"';
+const SHELL = '/bin/sh';
 
 /** A command that runs as a child process with the standard streams of this process. */
 export class ChildCommand {
@@ -83,20 +91,33 @@ export class ChildCommand {
     // Node opens these streams at the latest when it closes a socket. That makes a pipe non-blocking for the command too,
     // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
     void [process.stdout, process.stderr];
-    const watchdog = startWatchdog(grace);
+    const options = { detached: this.ownGroup, env: { ...process.env, ...env } };
+    const hasShell = existsSync(SHELL);
+    // Without a shell there is no watchdog, and the command outlives a kill of this process.
+    const watchdog = hasShell ? startWatchdog(grace) : undefined;
     try {
-      this.child = spawn(file!, args, {
-        stdio: 'inherit',
-        detached: this.ownGroup,
-        env: { ...process.env, ...env },
-      });
+      this.child = hasShell
+        ? spawn(SHELL, ['-c', START, 'nestjs-zookeeper', file!, ...args], {
+            ...options,
+            stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+          })
+        : spawn(file!, args, { ...options, stdio: 'inherit' });
     } catch (error) {
-      watchdog.kill('SIGKILL');
+      watchdog?.kill('SIGKILL');
       throw notExecutable(file!, error as Error);
     }
     const { pid } = this.child;
-    if (pid) watchdog.stdin?.write(`${this.ownGroup ? -pid : pid}\n`);
-    this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
+    if (watchdog && pid) {
+      const start = this.child.stdio[3] as Writable;
+      start.on('error', () => {});
+      watchdog.stdin!.write(`${this.ownGroup ? -pid : pid}\n`, () => start.end('\n'));
+    }
+    const onWatchdogEnd = () => note('the watchdog has ended: kill -9 would not stop the command');
+    watchdog?.on('exit', onWatchdogEnd);
+    this.ended = this.untilEnded(file!).finally(() => {
+      watchdog?.off('exit', onWatchdogEnd);
+      watchdog?.kill('SIGKILL');
+    });
   }
 
   /** Forwards a signal that this process has received. */
@@ -119,14 +140,7 @@ export class ChildCommand {
       if (signal !== null || this.stopping) await this.stop();
       return signal ?? code;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-        throw notExecutable(file, error as Error);
-      }
-      // The same error for a script whose first line names a program that does not exist.
-      const what = file.includes('/')
-        ? 'no such file, or no such interpreter'
-        : 'command not found';
-      throw new Failure(`${file}: ${what}`, ExitCode.notFound);
+      throw notExecutable(file, error as Error);
     }
   }
 
@@ -171,20 +185,19 @@ export class ChildCommand {
   }
 }
 
-function notExecutable(file: string, { message }: Error): Failure {
-  return new Failure(`${file} cannot be executed: ${message}`, ExitCode.notExecutable);
+function notExecutable(file: string, { message, code }: NodeJS.ErrnoException): Failure {
+  const exitCode = code === 'ENOENT' ? ExitCode.notFound : ExitCode.notExecutable;
+  return new Failure(`${file} cannot be executed: ${message}`, exitCode);
 }
 
 function startWatchdog(grace: number): ChildProcess {
-  const seconds = String(Math.ceil(grace / 1000));
-  const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', seconds], {
+  const tenths = String(Math.ceil(grace / 100));
+  const watchdog = spawn(SHELL, ['-c', WATCHDOG, 'sh', tenths], {
     cwd: '/',
     // A signal to the process group of `run` does not reach the watchdog.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // On a machine without a shell, the command outlives a kill of this process.
-  watchdog.on('error', () => {});
   watchdog.stdin?.on('error', () => {});
   // The watchdog ends with this process.
   watchdog.unref();

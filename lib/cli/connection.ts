@@ -29,6 +29,7 @@ const OPTION_NAMES: Readonly<Record<string, string>> = {
   connectString: '--zookeeper',
   namespace: '--namespace',
   sessionTimeout: '--session-timeout',
+  tls: '--ca, --cert or --key',
 };
 
 /** Adds these options to a command. */

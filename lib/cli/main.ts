@@ -22,6 +22,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
 });
 
+// An exit code must not depend on a place for the messages.
+process.stderr.on('error', () => {});
+
 try {
   await program.parseAsync();
 } catch (error) {

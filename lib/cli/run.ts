@@ -85,7 +85,8 @@ Exit codes: that of the command, or
 }
 
 function readPermits(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('It must be a number from 1 to 999999999.');
   return Number(text);
 }
 

@@ -49,6 +49,8 @@ export function addCommandOptions(command: Command): Command {
  */
 export function checkArguments([file]: readonly string[], key: string, option: string): void {
   if (file === '') throw new UsageError('the command is an empty string');
+  // Without its value, an option takes the next argument as the value.
+  if (key.startsWith('--')) throw new UsageError(`${option} is followed by ${key}, not by a value`);
   checkKey(key, option);
   if (key.startsWith('/')) checkPath(key, option);
 }

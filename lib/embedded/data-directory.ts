@@ -142,7 +142,12 @@ export class DataDirectory implements TransactionLog {
   async close(): Promise<void> {
     clearTimeout(this.#flushTimer);
     await this.#flushed;
-    await this.log.sync().catch((error: Error) => this.#fail(error));
+    try {
+      this.lock.check();
+      await this.log.sync();
+    } catch (error) {
+      this.#fail(error as Error);
+    }
     await this.log.close();
     this.lock.unlock();
   }
