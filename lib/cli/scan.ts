@@ -174,12 +174,11 @@ async function readState(
   }
 }
 
-/** Resolves to the holders and the waiters. */
 async function readParticipants(
   client: ZkClient,
   path: string,
   recipe: LockState['recipe'],
-): Promise<[LockParticipant[], LockParticipant[]]> {
+): Promise<[holders: LockParticipant[], waiters: LockParticipant[]]> {
   if (recipe === 'election') {
     const candidates = await readCandidates(client, path);
     const members = candidates.map(({ id, path, since, session }) => ({
