@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
+import type { Writable } from 'node:stream';
 import { isRunning } from '../client/process-state.js';
 import { sleep } from '../client/sleep.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { note } from './notes.js';
 import { descendantsOf, listProcesses, type Process } from './processes.js';
 
 /*
@@ -35,14 +37,14 @@ export const FORWARDED_SIGNALS = [
 /** The signals that a terminal sends to every process of the group in its foreground. */
 const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGWINCH'];
 
-/** Milliseconds between two checks whether a process of the command still runs. Only the kernel knows all of them. */
+/** Milliseconds between two checks whether a process of the command still runs. Node reports only the end of its own child. */
 const CHECK_INTERVAL = 50;
 /** Milliseconds. A process in an uninterruptible system call, or of another user, may not end. */
 const KILL_LIMIT = 5000;
 
 /**
  * Ends a command when this process was killed: the kernel then closes the pipe to the standard input. The first line is the
- * process id of the command, negative for its group. $1 is the number of seconds between SIGTERM and SIGKILL.
+ * process id of the command, negative for its group. $1 is the time between SIGTERM and SIGKILL in tenths of a second.
  */
 const WATCHDOG = `
 trap '' HUP INT QUIT TERM
@@ -50,11 +52,17 @@ read -r target || exit
 read -r _
 kill -s TERM -- "$target"
 while [ "$1" -gt 0 ] && kill -s 0 -- "$target"; do
-  sleep 1
-  set -- $(($1 - 1))
+  if sleep 0.1 2>/dev/null; then set -- $(($1 - 1)); else sleep 1; set -- $(($1 - 10)); fi
 done
 kill -s KILL -- "$target"
 `;
+
+/**
+ * Becomes the command when a line arrives in the pipe. If this process is killed before the watchdog knows the process id,
+ * the pipe is closed, and the command does not begin.
+ */
+export const START = 'read -r _ <&3 || exit; exec 3<&-; exec "$@"';
+const SHELL = '/bin/sh';
 
 /** A command that runs as a child process with the standard streams of this process. */
 export class ChildCommand {
@@ -67,8 +75,8 @@ export class ChildCommand {
   private readonly child: ChildProcess;
   private exited = false;
   private stopping: Promise<void> | undefined;
-  /** At a terminal: the processes of the command at the last signal. When their parent ends, they get another one. */
-  private members: readonly Process[] = [];
+  /** At a terminal: the processes of the command at the last check. The parent of a process changes when that parent ends. */
+  private known: readonly Process[] = [];
 
   /**
    * @param env added to the environment of this process
@@ -83,20 +91,33 @@ export class ChildCommand {
     // Node opens these streams at the latest when it closes a socket. That makes a pipe non-blocking for the command too,
     // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
     void [process.stdout, process.stderr];
-    const watchdog = startWatchdog(grace);
+    const options = { detached: this.ownGroup, env: { ...process.env, ...env } };
+    const hasShell = existsSync(SHELL);
+    // Without a shell there is no watchdog, and the command outlives a kill of this process.
+    const watchdog = hasShell ? startWatchdog(grace) : undefined;
     try {
-      this.child = spawn(file!, args, {
-        stdio: 'inherit',
-        detached: this.ownGroup,
-        env: { ...process.env, ...env },
-      });
+      this.child = hasShell
+        ? spawn(SHELL, ['-c', START, 'nestjs-zookeeper', file!, ...args], {
+            ...options,
+            stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+          })
+        : spawn(file!, args, { ...options, stdio: 'inherit' });
     } catch (error) {
-      watchdog.kill('SIGKILL');
+      watchdog?.kill('SIGKILL');
       throw notExecutable(file!, error as Error);
     }
     const { pid } = this.child;
-    if (pid) watchdog.stdin?.write(`${this.ownGroup ? -pid : pid}\n`);
-    this.ended = this.untilEnded(file!).finally(() => watchdog.kill('SIGKILL'));
+    if (watchdog && pid) {
+      const start = this.child.stdio[3] as Writable;
+      start.on('error', () => {});
+      watchdog.stdin!.write(`${this.ownGroup ? -pid : pid}\n`, () => start.end('\n'));
+    }
+    const onWatchdogEnd = () => note('the watchdog has ended: kill -9 would not stop the command');
+    watchdog?.on('exit', onWatchdogEnd);
+    this.ended = this.untilEnded(file!).finally(() => {
+      watchdog?.off('exit', onWatchdogEnd);
+      watchdog?.kill('SIGKILL');
+    });
   }
 
   /** Forwards a signal that this process has received. */
@@ -119,8 +140,6 @@ export class ChildCommand {
       if (signal !== null || this.stopping) await this.stop();
       return signal ?? code;
     } catch (error) {
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      if (missing) throw new Failure(`${file}: command not found`, ExitCode.notFound);
       throw notExecutable(file, error as Error);
     }
   }
@@ -144,15 +163,15 @@ export class ChildCommand {
   /** Returns the ids of the processes of the command that run, or the negative id of their group. */
   private findTargets(): number[] {
     const pid = this.child.pid!;
-    const processes = listProcesses();
     if (this.ownGroup) {
-      const runs = isRunning(-pid) && (processes?.some(({ group }) => group === pid) ?? true);
+      const runs = isRunning(-pid) && (listProcesses()?.some(({ group }) => group === pid) ?? true);
       return runs ? [-pid] : [];
     }
+    const processes = listProcesses();
     if (!processes) return this.exited ? [] : [pid];
     // After the exit, the kernel may give the id to another process.
-    this.members = descendantsOf(this.exited ? undefined : pid, this.members, processes);
-    return this.members.map((each) => each.pid);
+    this.known = descendantsOf(this.exited ? undefined : pid, this.known, processes);
+    return this.known.map((each) => each.pid);
   }
 
   private send(signal: NodeJS.Signals): void {
@@ -166,59 +185,24 @@ export class ChildCommand {
   }
 }
 
-function notExecutable(file: string, { message }: Error): Failure {
-  return new Failure(`${file} cannot be executed: ${message}`, ExitCode.notExecutable);
+function notExecutable(file: string, { message, code }: NodeJS.ErrnoException): Failure {
+  const exitCode = code === 'ENOENT' ? ExitCode.notFound : ExitCode.notExecutable;
+  return new Failure(`${file} cannot be executed: ${message}`, exitCode);
 }
 
 function startWatchdog(grace: number): ChildProcess {
-  const seconds = String(Math.ceil(grace / 1000));
-  const watchdog = spawn('/bin/sh', ['-c', WATCHDOG, 'sh', seconds], {
+  const tenths = String(Math.ceil(grace / 100));
+  const watchdog = spawn(SHELL, ['-c', WATCHDOG, 'sh', tenths], {
     cwd: '/',
     // A signal to the process group of `run` does not reach the watchdog.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // On a machine without a shell, the command outlives a kill of this process.
-  watchdog.on('error', () => {});
   watchdog.stdin?.on('error', () => {});
   // The watchdog ends with this process.
   watchdog.unref();
   (watchdog.stdin as Socket | null)?.unref();
   return watchdog;
-}
-
-/** Milliseconds. The standard error may be a full pipe that nobody reads. */
-const NOTE_LIMIT = 1000;
-/** The number of notes that wait for another one. Further notes are dropped. */
-const MAX_NOTES = 10;
-const notes: string[] = [];
-let writing: Promise<void> | undefined;
-
-/**
- * Writes a line to the standard error, unless nobody reads it. `process.stderr` would block the event loop then, and `fs.write`
- * a thread that Node waits for at its exit. So another process writes.
- */
-export function note(text: string): void {
-  if (notes.length < MAX_NOTES) notes.push(`nestjs-zookeeper: ${text}\n`);
-  writing ??= writeNotes().finally(() => (writing = undefined));
-}
-
-/** Resolves when the notes were written or dropped. */
-export async function notesWritten(): Promise<void> {
-  await writing;
-}
-
-async function writeNotes(): Promise<void> {
-  while (notes.length > 0) {
-    const text = notes.splice(0).join('');
-    const writer = spawn('/bin/sh', ['-c', 'printf %s "$1" >&2', 'sh', text], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      timeout: NOTE_LIMIT,
-      killSignal: 'SIGKILL',
-    });
-    // A machine without a shell prints no notes.
-    await once(writer, 'exit').catch(() => {});
-  }
 }
 
 /** Makes this process exit as its command did. */
@@ -232,7 +216,8 @@ export function exitAs(status: ExitStatus): void {
   if (status === 'SIGINT') process.kill(process.pid, status);
 }
 
-function hasTerminal(): boolean {
+/** Whether this process has a controlling terminal. */
+export function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));
     return true;

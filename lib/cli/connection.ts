@@ -2,12 +2,16 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import {
   type Auth,
-  ConnectionError,
+  BadOptionError,
   type TlsOptions,
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';
-import { ExitCode, Failure, UsageError } from './exit-codes.js';
+import { UsageError } from './exit-codes.js';
+
+/** Milliseconds between two attempts to connect, and the number of attempts after the first one. */
+export const RETRY_DELAY = 500;
+export const MAX_RETRIES = 3;
 
 /** The options of each command that talks to an ensemble. */
 export interface ConnectionOptions {
@@ -20,6 +24,14 @@ export interface ConnectionOptions {
   readonly key?: string;
 }
 
+/** The options of the command line for those of the client. */
+const OPTION_NAMES: Readonly<Record<string, string>> = {
+  connectString: '--zookeeper',
+  namespace: '--namespace',
+  sessionTimeout: '--session-timeout',
+  tls: '--ca, --cert or --key',
+};
+
 /** Adds these options to a command. */
 export function addConnectionOptions(command: Command): Command {
   return command
@@ -28,7 +40,7 @@ export function addConnectionOptions(command: Command): Command {
       '--zookeeper <servers>',
       'the ensemble, host:port[,host:port…][/chroot]; default: the environment variable ZOOKEEPER',
     )
-    .option('--namespace <name>', "as the application's option namespace")
+    .option('--namespace <name>', "the option `namespace` of the application's ZkModule")
     .option(
       '--auth <credentials>',
       'digest:user:password. Other users of this machine can read the command line; the environment variable ZOOKEEPER_AUTH is safer',
@@ -51,25 +63,22 @@ export function clientOf(
     );
   }
   const auth = options.auth ?? process.env.ZOOKEEPER_AUTH;
-  return new ZkClient({
+  const clientOptions: ZkClientOptions = {
     connectString,
     namespace: options.namespace,
     auth: auth ? [readAuth(auth)] : undefined,
     tls: readTls(options),
     // The only transport with TLS. It needs no native code.
     transport: 'wire',
-    retry: { type: 'fixed', delay: 500, maxRetries: 3 },
+    retry: { type: 'fixed', delay: RETRY_DELAY, maxRetries: MAX_RETRIES },
     ...more,
-  });
-}
-
-/** Connects a client. */
-export async function connect(client: ZkClient): Promise<void> {
+  };
   try {
-    await client.connect();
+    return new ZkClient(clientOptions);
   } catch (error) {
-    if (!(error instanceof ConnectionError)) throw error;
-    throw new Failure(error.message, ExitCode.noConnection);
+    if (!(error instanceof BadOptionError)) throw error;
+    const { option, message } = error;
+    throw new UsageError(message.replace(option, OPTION_NAMES[option] ?? option));
   }
 }
 

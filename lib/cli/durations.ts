@@ -14,6 +14,13 @@ export function readDuration(text: string): number {
   return milliseconds;
 }
 
+/** As {@link readDuration}, but not 0. */
+export function readPositiveDuration(text: string): number {
+  const milliseconds = readDuration(text);
+  if (milliseconds === 0) throw new InvalidArgumentError('It must be longer than 0.');
+  return milliseconds;
+}
+
 /** Returns a duration for people: two units at most. */
 export function showDuration(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));

@@ -3,9 +3,10 @@ import type { ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
 import { LeaderLatch } from '../recipes/index.js';
 import { electionPath } from '../services/keys.js';
-import { exitAs, type ExitStatus, note } from './child-process.js';
+import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { showDuration } from './durations.js';
+import { note } from './notes.js';
 import {
   addCommandOptions,
   checkArguments,
@@ -55,8 +56,8 @@ async function runLeading(
 ): Promise<ExitStatus> {
   const { election: key, id, restart } = options;
   const path = key.startsWith('/') ? key : electionPath(client.namespace, key);
-  const onError = (error: unknown) => note((error as Error).message);
-  const latch = new LeaderLatch(client, path, { key, id, onError });
+  // `await` throws the same error.
+  const latch = new LeaderLatch(client, path, { key, id, onError: () => {} });
   latch.start();
   try {
     for (let pause = MIN_PAUSE; ;) {

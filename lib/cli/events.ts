@@ -1,7 +1,7 @@
 import type { Stat, ZkClient } from '../client/index.js';
 import { showDuration } from './durations.js';
-import { type LockState, type Member, parentOf } from './scan.js';
-import { describeMember, headingOf, plain } from './tree.js';
+import { type LockState, type LockParticipant, parentOf } from './scan.js';
+import { describeParticipant, headingOf, replaceControlCharacters } from './tree.js';
 
 /*
  * Events are the differences between two reads. Two reads hide what happens between them:
@@ -21,7 +21,7 @@ export interface LockEvent extends Pick<LockState, 'namespace' | 'key' | 'path' 
   readonly event: 'granted' | 'released' | 'lost' | 'waiting' | 'gave-up' | 'elected' | 'resigned';
   /** When the change was read, by the clock of this machine. */
   readonly time: Date;
-  readonly participant: Member;
+  readonly participant: LockParticipant;
   /** How long the participant waited, milliseconds, of `granted`, `elected` and `gave-up`. */
   readonly waited?: number;
   /** How long it held the lock or led, milliseconds, of `released`, `lost` and `resigned`. */
@@ -32,7 +32,7 @@ export interface LockEvent extends Pick<LockState, 'namespace' | 'key' | 'path' 
 
 interface Seen {
   readonly lock: LockState;
-  readonly member: Member;
+  readonly member: LockParticipant;
   readonly holds: boolean;
   /** When it began to wait or to hold, by `performance.now()`. */
   readonly since: number;
@@ -111,7 +111,7 @@ export class EventLog {
   }
 
   /** Resolves to the sessions whose znodes with different parents were deleted by one transaction. */
-  private async lostSessions(gone: readonly Member[]): Promise<Set<string>> {
+  private async lostSessions(gone: readonly LockParticipant[]): Promise<Set<string>> {
     const parents = new Map<string, Set<string>>();
     for (const { session, path } of gone) {
       parents.set(session, (parents.get(session) ?? new Set()).add(parentOf(path)));
@@ -135,13 +135,13 @@ export function eventLine(event: LockEvent): string {
     ...(note === undefined ? [] : [`(${note})`]),
   ].join(' ');
   const time = event.time.toISOString().replace(/\.\d+/, '');
-  const what = `${headingOf(event)}  ${plain(key)} (${event.recipe})`;
-  return `${time}  ${event.event.padEnd(8)}  ${what}  ${describeMember(event.participant)}  ${duration}`.trimEnd();
+  const what = `${headingOf(event)}  ${replaceControlCharacters(key)} (${event.recipe})`;
+  return `${time}  ${event.event.padEnd(8)}  ${what}  ${describeParticipant(event.participant)}  ${duration}`.trimEnd();
 }
 
 /** Returns the members of a lock by an identity that a wait keeps when it becomes a hold, except in a semaphore. */
 function entriesOf(lock: LockState): [string, Seen][] {
-  const entry = (member: Member, holds: boolean): [string, Seen] => {
+  const entry = (member: LockParticipant, holds: boolean): [string, Seen] => {
     const since = performance.now() - Math.max(0, Date.now() - member.since.getTime());
     const isRequest = lock.recipe === 'semaphore' && !holds;
     return [isRequest ? requestId(lock, member) : member.path, { lock, member, holds, since }];
@@ -153,7 +153,7 @@ function entriesOf(lock: LockState): [string, Seen][] {
 }
 
 /** A request for permits has another znode than the permits. They have the session in common. */
-function requestId({ path }: LockState, { session }: Member): string {
+function requestId({ path }: LockState, { session }: LockParticipant): string {
   return `${path} ${session}`;
 }
 

@@ -1,10 +1,10 @@
-/** What the command line exits with. `run` and `elect` otherwise exit with the code of their command. */
+/** Exit codes of the command line. `run` and `elect` otherwise exit with the code of their command. */
 export const ExitCode = {
   ok: 0,
   failed: 1,
   /** The command line is invalid. */
   usage: 2,
-  /** No server of the ensemble has replied. */
+  /** The ensemble is not reachable. */
   noConnection: 120,
   /** The lock is held, and `--wait` is 0. */
   busy: 121,
@@ -19,7 +19,7 @@ export const ExitCode = {
   signal: 128,
 } as const;
 
-/** The command failed. The message says why; a stack trace would not help. */
+/** An expected error. It is printed without a stack trace. */
 export class Failure extends Error {
   constructor(
     message: string,

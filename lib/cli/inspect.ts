@@ -1,11 +1,20 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { ConnectionError, type ZkClient } from '../client/index.js';
+import { BadOptionError, type ZkClient } from '../client/index.js';
+import { checkPath } from '../client/validation.js';
 import { revoke } from '../recipes/index.js';
-import { addConnectionOptions, clientOf, connect, type ConnectionOptions } from './connection.js';
+import { addConnectionOptions, clientOf, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
+import { onStopSignal } from './signals.js';
 import { ExitCode, Failure } from './exit-codes.js';
-import { type LockState, type Scan, scan, type ScanOptions } from './scan.js';
-import { plain, tree } from './tree.js';
+import {
+  type LockState,
+  MAX_DEPTH,
+  MAX_ZNODES,
+  type Scan,
+  scan,
+  type ScanOptions,
+} from './scan.js';
+import { replaceControlCharacters, tree } from './tree.js';
 import { watch } from './watch.js';
 
 type Kind = ScanOptions['kinds'][number];
@@ -20,7 +29,6 @@ interface RevokeOptions extends ConnectionOptions {
   readonly json?: boolean;
 }
 
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Milliseconds. */
 const MIN_EVERY = 100;
 /** The greatest number of paths in a message. */
@@ -42,7 +50,7 @@ export function addInspectCommands(program: Command): void {
     .description(`Lists the leader and the candidates of each election, ${everywhere}.`)
     .addOption(
       pathOption(
-        "only the election at this znode and the elections below it. Outside of a namespace, a LeaderSelector's election is found only at this znode: below it, it looks like a mutex",
+        'only the election at this znode and the elections below it. Outside of a namespace, give the exact znode of a LeaderSelector: it looks like a mutex',
       ),
     )
     .option('--json', 'print one line of JSON for each election')
@@ -51,7 +59,7 @@ export function addInspectCommands(program: Command): void {
     .command('watch')
     .summary('show locks and elections, and what changes')
     .description(
-      `Shows the locks and elections on a terminal until Ctrl-C, ${everywhere}. A pipe gets a line for each event: granted, released, lost, waiting, gave-up, elected, resigned. A hold that begins and ends between two reads is not seen.`,
+      `Shows the locks and elections on a terminal until Ctrl-C, ${everywhere}. A pipe gets a line for each event: granted, released, lost, waiting, gave-up, elected, resigned. A lock that is acquired and released between two reads causes no event.`,
     )
     .addOption(pathOption('only the locks and elections at this znode and below it'))
     .option('--json', 'print one line of JSON for each event')
@@ -98,8 +106,7 @@ async function watchAll(options: InspectOptions & { readonly every?: number }): 
   const { json = false, every = 1000 } = options;
   const stopping = new AbortController();
   await withClient(options, async (client) => {
-    // A second signal ends the process at once.
-    for (const signal of STOP_SIGNALS) process.once(signal, () => stopping.abort());
+    onStopSignal(() => stopping.abort());
     const watchOptions = { ...scanOptions(options, ['lock', 'election']), every, json };
     await watch(client, watchOptions, stopping.signal, (read) =>
       [`locks and elections under ${describeRoots(read)}`, describeOmissions(read)]
@@ -115,7 +122,7 @@ async function revokeLock(subject: string, options: RevokeOptions): Promise<void
   const { participant, json } = options;
   await withClient(options, async (client) => {
     const lock = await findLock(client, subject, options);
-    if (lock.problem) throw new Failure(plain(lock.problem));
+    if (lock.problem) throw new Failure(replaceControlCharacters(lock.problem));
     const members = participant ? [...lock.holders, ...lock.waiters] : lock.holders;
     const asked = members.filter(({ path }) => !participant || path === participant);
     if (asked.length === 0) {
@@ -167,11 +174,8 @@ async function withClient(
 ): Promise<void> {
   const client = clientOf(options);
   try {
-    await connect(client);
+    await client.connect();
     await use(client);
-  } catch (error) {
-    if (!(error instanceof ConnectionError)) throw error;
-    throw new Failure(error.message, ExitCode.noConnection);
   } finally {
     await client.close();
   }
@@ -194,8 +198,11 @@ async function checkExists(client: ZkClient, read: Scan, options: InspectOptions
 }
 
 function noneIn(read: Scan, kind: Kind): string {
-  const what = kind === 'lock' ? 'lock has a holder or a waiter' : 'election has a candidate';
-  return `no ${what} under ${describeRoots(read)}${describeOmissions(read) ? ', as far as it was read' : ''}`;
+  const what =
+    kind === 'lock'
+      ? 'no lock has a holder or a waiter under'
+      : 'no election has a candidate under';
+  return `${what} ${describeRoots(read)}${describeOmissions(read) ? ', as far as it was read' : ''}`;
 }
 
 /** Returns the znodes where a scan started, and which of them do not exist. */
@@ -203,7 +210,7 @@ function describeRoots({ roots, missing }: Scan): string {
   const parts = roots.map((root) =>
     missing.includes(root) ? `${root}, which does not exist` : root,
   );
-  return plain(parts.join(', and '));
+  return replaceControlCharacters(parts.join(', and '));
 }
 
 /** Returns what a scan has left out, or undefined. */
@@ -217,7 +224,7 @@ function describeOmissions(read: Scan): string | undefined {
       : []),
     ...(truncated
       ? [
-          `only a part of the znodes under ${describeRoots(read)} was read (limit it: --namespace, --path)`,
+          `only a part of the znodes under ${describeRoots(read)} was read: at most ${MAX_ZNODES} znodes and ${MAX_DEPTH} levels. Name a namespace with --namespace, or a znode further down with --path`,
         ]
       : []),
   ];
@@ -227,7 +234,7 @@ function describeOmissions(read: Scan): string | undefined {
 function pathList(paths: readonly string[]): string {
   const shown = paths.slice(0, MAX_PATHS).join(', ');
   const more = paths.length - MAX_PATHS;
-  return plain(more > 0 ? `${shown} and ${more} more` : shown);
+  return replaceControlCharacters(more > 0 ? `${shown} and ${more} more` : shown);
 }
 
 function pathOption(description: string): Option {
@@ -238,7 +245,11 @@ function readPath(text: string): string {
   if (!/^\/./.test(text)) {
     throw new InvalidArgumentError('It must be the path of a znode below the root.');
   }
-  return text;
+  try {
+    return checkPath(text, 'it');
+  } catch (error) {
+    throw new InvalidArgumentError((error as BadOptionError).message);
+  }
 }
 
 function readKey(text: string): string {

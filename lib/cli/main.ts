@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
-import { BadOptionError, CoordinationError } from '../client/index.js';
+import { BadOptionError, ConnectionError, CoordinationError } from '../client/index.js';
 import { addCompletionCommand } from './completion.js';
 import { addElectCommand } from './elect.js';
 import { ExitCode, Failure } from './exit-codes.js';
@@ -22,6 +22,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
 });
 
+// An exit code must not depend on a place for the messages.
+process.stderr.on('error', () => {});
+
 try {
   await program.parseAsync();
 } catch (error) {
@@ -32,10 +35,10 @@ try {
 function report(error: unknown): number {
   // Commander has printed it already, with the help or a hint.
   if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
-  const isUsage = error instanceof BadOptionError;
   const expected = error instanceof CoordinationError || error instanceof Failure;
   const message = expected ? error.message : error instanceof Error ? error.stack : String(error);
   process.stderr.write(`nestjs-zookeeper: ${message}\n`);
   if (error instanceof Failure) return error.exitCode;
-  return isUsage ? ExitCode.usage : ExitCode.failed;
+  if (error instanceof ConnectionError) return ExitCode.noConnection;
+  return error instanceof BadOptionError ? ExitCode.usage : ExitCode.failed;
 }

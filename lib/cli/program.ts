@@ -7,7 +7,7 @@ export type AddCommands = (program: Command) => void;
 /** Makes the program. Its commands throw {@link Failure} for expected failures, and CommanderError for a wrong command line. */
 export function makeProgram(...parts: readonly AddCommands[]): Command {
   const program = new Command('nestjs-zookeeper')
-    .description('Locks for shell scripts, and who holds, waits and leads on a ZooKeeper ensemble.')
+    .description('Runs commands under ZooKeeper locks, and lists holders, waiters and leaders.')
     .version(VERSION)
     .helpCommand('help [command]', 'show the help of a command')
     .showSuggestionAfterError()

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { ConnectionError, type ZkClient } from '../client/index.js';
+import type { ZkClient } from '../client/index.js';
 import { sleep } from '../client/sleep.js';
 import {
   type Lease,
@@ -15,8 +15,8 @@ import {
 import { lockPath, semaphorePath } from '../services/keys.js';
 import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
-import { readDuration } from './durations.js';
-import { ExitCode, Failure } from './exit-codes.js';
+import { readDuration, readPositiveDuration } from './durations.js';
+import { ExitCode, Failure, UsageError } from './exit-codes.js';
 import {
   addCommandOptions,
   checkArguments,
@@ -60,14 +60,14 @@ export function addRunCommand(program: Command): void {
       'keep the lock for this long, even if the command ends earlier',
       readDuration,
     )
-    .option('--hold-at-most <duration>', 'stop the command after this time', readDuration)
+    .option('--hold-at-most <duration>', 'stop the command after this time', readPositiveDuration)
     .addHelpText(
       'after',
       `
 Example: nestjs-zookeeper run --lock nightly --wait 30s -- ./nightly.sh
 
 Exit codes: that of the command, or
-  ${ExitCode.noConnection}  no server has replied
+  ${ExitCode.noConnection}  the ensemble is not reachable
   ${ExitCode.busy}  the lock is held, and --wait is 0
   ${ExitCode.timedOut}  the lock was not granted within --wait
   ${ExitCode.lost}  the lock was lost, or held for --hold-at-most; the command was stopped`,
@@ -75,13 +75,18 @@ Exit codes: that of the command, or
     .passThroughOptions()
     .action(async (argv: string[], options: RunOptions) => {
       checkArguments(argv, options.lock, '--lock');
+      const { holdAtLeast = 0, holdAtMost = Infinity } = options;
+      if (holdAtLeast > holdAtMost) {
+        throw new UsageError('--hold-at-least must not be longer than --hold-at-most');
+      }
       exitAs(await supervise(options, (...parts) => runLocked(argv, options, ...parts)));
     });
   addConnectionOptions(addCommandOptions(command));
 }
 
 function readPermits(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('It must be a number from 1 to 999999999.');
   return Number(text);
 }
 
@@ -96,18 +101,20 @@ async function runLocked(
     signal: supervisor.cancelled,
     details: { name: basename(argv[0]!) },
   });
-  if (supervisor.stopSignal) return supervisor.stopSignal;
-  const { holdAtLeast = 0, holdAtMost } = options;
+  const { holdAtLeast = 0, holdAtMost, semaphore } = options;
   const since = performance.now();
   // With its own option, the library would release the lock at this time, before the command has ended.
   const limit = new AbortController();
-  const onLimit = () => limit.abort(new Failure(`${nameOf(lock)} was held for --hold-at-most`));
+  const onLimit = () =>
+    limit.abort(new Failure(`${describeLock(lock)} was held for --hold-at-most`));
   const timer = holdAtMost === undefined ? undefined : setTimeout(onLimit, holdAtMost);
   try {
+    if (supervisor.stopSignal) return supervisor.stopSignal;
     const env = {
-      ZK_FENCING_TOKEN: String(lease.fencingToken),
       ZK_LOCK_KEY: lock.key,
       ZK_LOCK_PATH: lock.path,
+      // The permits of a semaphore have several holders at a time, so a token does not order them.
+      ...(semaphore === undefined && { ZK_FENCING_TOKEN: String(lease.fencingToken) }),
     };
     const status = await supervisor.run(argv, env, lease, limit);
     if (status === undefined) return ExitCode.lost;
@@ -139,16 +146,15 @@ async function acquire(
     return await lock.acquire({ wait, ...options });
   } catch (error) {
     if (error instanceof LockBusyError) {
-      throw new Failure(`${nameOf(lock)} is held by others, and --wait is 0`, ExitCode.busy);
+      throw new Failure(`${describeLock(lock)} is held by others, and --wait is 0`, ExitCode.busy);
     }
     if (error instanceof LockTimeoutError) {
-      throw new Failure(`${nameOf(lock)} was not granted within --wait`, ExitCode.timedOut);
+      throw new Failure(`${describeLock(lock)} was not granted within --wait`, ExitCode.timedOut);
     }
-    if (error instanceof ConnectionError) throw new Failure(error.message, ExitCode.noConnection);
     throw error;
   }
 }
 
-function nameOf({ noun, key }: Lock): string {
+function describeLock({ noun, key }: Lock): string {
   return `${noun} ${JSON.stringify(key)}`;
 }

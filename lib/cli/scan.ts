@@ -15,16 +15,16 @@ import { childrenOf, readCandidates } from '../recipes/internals/participants.js
  */
 
 /** The greatest number of znodes that a scan lists, unless a namespace limits it. */
-const MAX_ZNODES = 20_000;
+export const MAX_ZNODES = 20_000;
 /** The greatest number of levels below the start. */
-const MAX_DEPTH = 12;
+export const MAX_DEPTH = 12;
 /** The number of requests that are sent together. */
 const BATCH = 100;
 /** Used for a semaphore if its znodes do not contain the number of its permits. */
 const UNKNOWN_PERMITS = 2 ** 31 - 1;
 
 /** A znode of a lock or an election, and what it says about its owner. */
-export type Member = Pick<Participant, 'path' | 'session' | 'since'> &
+export type LockParticipant = Pick<Participant, 'path' | 'session' | 'since'> &
   Partial<Omit<Participant, 'state'>> & {
     /** The id of the candidate. Only in elections. */
     readonly id?: string;
@@ -43,9 +43,9 @@ export interface LockState {
   readonly path: string;
   readonly recipe: 'mutex' | 'read/write' | 'semaphore' | 'election';
   /** The holders, or the leader. A holder with `mayLinger` holds the lock or lingers. */
-  readonly holders: readonly Member[];
+  readonly holders: readonly LockParticipant[];
   /** In the order of the queue. */
-  readonly waiters: readonly Member[];
+  readonly waiters: readonly LockParticipant[];
   /** Why the holders are unknown, for example because two recipes use one path. */
   readonly problem?: string;
 }
@@ -75,7 +75,7 @@ export interface Scan {
 }
 
 /** Returns the znodes where a scan starts. */
-export function rootsOf({ namespace }: ZkClient, options: ScanOptions): string[] {
+function rootsOf({ namespace }: ZkClient, options: ScanOptions): string[] {
   const { kinds, inNamespace, path } = options;
   if (path !== undefined) return [path];
   if (!inNamespace) return ['/'];
@@ -89,18 +89,20 @@ export function rootsOf({ namespace }: ZkClient, options: ScanOptions): string[]
 export async function scan(
   client: ZkClient,
   options: ScanOptions,
-  list: ListChildren = async (path) => (await client.children(path)).children,
+  listChildren: ListChildren = async (path) => (await client.children(path)).children,
 ): Promise<Scan> {
   // The server may be behind the others.
   await client.sync('/');
   const roots = rootsOf(client, options);
   const limit = options.inNamespace ? Infinity : MAX_ZNODES;
-  const { listings, unreadable, truncated } = await walk(list, roots, limit);
+  const { listings, unreadable, truncated } = await walk(listChildren, roots, limit);
   const found = [...listings].flatMap(([path, children]) => {
     const recipe = recipeOf(path, children, listings, options);
     return recipe ? [{ path, recipe }] : [];
   });
-  const semaphores = new Set(found.filter((each) => each.recipe === 'semaphore').map(pathOf));
+  const semaphores = new Set(
+    found.filter((each) => each.recipe === 'semaphore').map(({ path }) => path),
+  );
   const wanted = found
     // The queue of a semaphore looks like a mutex.
     .filter(({ path }) => !(path.endsWith('/locks') && semaphores.has(parentOf(path))))
@@ -117,23 +119,26 @@ export async function scan(
 }
 
 /** Lists the znodes below `roots`, level by level. Leaves out the znodes of locks and those of ZooKeeper itself. */
-async function walk(list: ListChildren, roots: readonly string[], limit: number) {
+async function walk(listChildren: ListChildren, roots: readonly string[], limit: number) {
   const listings = new Map<string, readonly string[]>();
   const unreadable: string[] = [];
   let count = 0;
   let level = [...roots];
   for (let depth = 0; depth <= MAX_DEPTH && level.length > 0 && count < limit; depth++) {
-    const read = level.slice(0, limit - count);
-    count += read.length;
-    level = level.slice(read.length);
-    const children = await inBatches(read, (path) => listOrSkip(list, path, unreadable));
+    const batch = level.slice(0, limit - count);
+    count += batch.length;
+    level = level.slice(batch.length);
+    const children = await inBatches(batch, (path) => listOrSkip(listChildren, path, unreadable));
     for (const [index, names] of children.entries()) {
-      const path = read[index]!;
+      const path = batch[index]!;
       if (!names) continue;
       listings.set(path, names);
       if (path === '/zookeeper' && names.includes('quota')) continue;
       for (const name of names) {
-        if (!isParticipant(name)) level.push(path === '/' ? `/${name}` : `${path}/${name}`);
+        // A key may look like the znode of a participant.
+        if (!isParticipant(name) || isRecipeParent(baseName(path))) {
+          level.push(path === '/' ? `/${name}` : `${path}/${name}`);
+        }
       }
     }
   }
@@ -141,9 +146,9 @@ async function walk(list: ListChildren, roots: readonly string[], limit: number)
 }
 
 /** Resolves to undefined for a znode that has vanished or whose ACL denies read access. */
-async function listOrSkip(list: ListChildren, path: string, unreadable: string[]) {
+async function listOrSkip(listChildren: ListChildren, path: string, unreadable: string[]) {
   try {
-    return await list(path);
+    return await listChildren(path);
   } catch (error) {
     if (error instanceof NotAuthorizedError) unreadable.push(path);
     else if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
@@ -158,7 +163,9 @@ async function readState(
 ): Promise<LockState | undefined> {
   const seen = { ...locationOf(path), path, recipe };
   try {
-    const [holders, waiters] = await readMembers(client, path, recipe);
+    const members = await readParticipants(client, path, recipe);
+    // A znode without a session is a free lock whose key looks like a participant.
+    const [holders, waiters] = members.map((each) => each.filter(({ session }) => session !== '0'));
     return holders.length + waiters.length > 0 ? { ...seen, holders, waiters } : undefined;
   } catch (error) {
     if (error instanceof NotAuthorizedError) unreadable.push(path);
@@ -167,12 +174,11 @@ async function readState(
   }
 }
 
-/** Resolves to the holders and the waiters. */
-async function readMembers(
+async function readParticipants(
   client: ZkClient,
   path: string,
   recipe: LockState['recipe'],
-): Promise<[Member[], Member[]]> {
+): Promise<[holders: LockParticipant[], waiters: LockParticipant[]]> {
   if (recipe === 'election') {
     const candidates = await readCandidates(client, path);
     const members = candidates.map(({ id, path, since, session }) => ({
@@ -184,8 +190,8 @@ async function readMembers(
     return [members.slice(0, 1), members.slice(1)];
   }
   const participants = await (await lockAt(client, path, recipe)).participants();
-  const holders: Member[] = [];
-  const waiters: Member[] = [];
+  const holders: LockParticipant[] = [];
+  const waiters: LockParticipant[] = [];
   for (const { state, ...member } of participants) {
     (state === 'waiting' ? waiters : holders).push(member);
   }
@@ -237,8 +243,11 @@ function recipeOf(
 ): LockState['recipe'] | undefined {
   // The root cannot be a lock.
   if (path === '/') return undefined;
-  const has = (pattern: RegExp, names = children) => names.some((name) => pattern.test(name));
-  const parent = nameOf(parentOf(path));
+  // A participant is ephemeral and has no children. A lock whose key looks like a participant has some.
+  const leaves = children.filter((name) => !listings.get(`${path}/${name}`)?.length);
+  const has = (pattern: RegExp, names: readonly string[] = leaves) =>
+    names.some((name) => pattern.test(name));
+  const parent = baseName(parentOf(path));
   if (has(READ_OR_WRITE)) return 'read/write';
   if (has(CANDIDATE)) return 'election';
   if (has(LOCK)) {
@@ -255,13 +264,13 @@ function recipeOf(
 
 /** Returns the namespace and the key that a path was made of. */
 function locationOf(path: string): Pick<LockState, 'namespace' | 'key'> {
-  const [name, parent] = [nameOf(path), parentOf(path)];
-  if (!isContainer(nameOf(parent))) return { key: name };
+  const [name, parent] = [baseName(path), parentOf(path)];
+  if (!isRecipeParent(baseName(parent))) return { key: name };
   return { namespace: parentOf(parent), key: decode(name) };
 }
 
 /** Whether a namespace has a znode of this name. Its children are locks or elections. */
-function isContainer(name: string): boolean {
+function isRecipeParent(name: string): boolean {
   return ['locks', 'semaphores', 'elections'].includes(name);
 }
 
@@ -273,16 +282,12 @@ function decode(name: string): string {
   }
 }
 
-function pathOf({ path }: { readonly path: string }): string {
-  return path;
-}
-
 /** Returns the path of the parent, `''` for the root. */
 export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }
 
-function nameOf(path: string): string {
+function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 

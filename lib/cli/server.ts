@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
@@ -6,6 +5,7 @@ import { connectStringOf, resolveOptions } from '../embedded/options.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { onStopSignal } from './signals.js';
 
 interface Options {
   readonly port: number;
@@ -15,8 +15,6 @@ interface Options {
   readonly data?: string;
   readonly json?: boolean;
 }
-
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Adds `server`. */
 export function addServerCommand(program: Command): void {
@@ -45,6 +43,7 @@ export function addServerCommand(program: Command): void {
     .option(
       '--data <directory>',
       'keep the znodes and sessions in this directory; without it, they are lost when the server stops',
+      readDirectory,
     )
     .option('--json', 'print one line of JSON: host, port, connectString, data')
     .action(runServer);
@@ -54,7 +53,7 @@ export function addServerCommand(program: Command): void {
 async function runServer(options: Options): Promise<void> {
   const { json, host, tickTime } = options;
   const settings = resolveOptions({ port: options.port, host, tickTime });
-  const stopped = stopSignal();
+  const stopped = new Promise<void>(onStopSignal);
   const path = options.data === undefined ? null : resolve(options.data);
   const data = path === null ? undefined : await openData(path);
   try {
@@ -78,7 +77,7 @@ To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}`;
 
 function guarantee(path: string | null): string {
   if (path === null) return 'It loses its znodes when it stops.';
-  return `${path} keeps each confirmed write, also after kill -9; a crash of the machine may lose those of the last seconds.`;
+  return `Confirmed writes in ${path} survive kill -9; a crash of the machine may lose those of the last second.`;
 }
 
 async function openData(path: string): Promise<DataDirectory> {
@@ -112,19 +111,6 @@ async function listen(server: ZooKeeperServer): Promise<number> {
   }
 }
 
-function stopSignal(): Promise<void> {
-  return new Promise((done) => {
-    let isStopping = false;
-    for (const signal of STOP_SIGNALS) {
-      process.on(signal, () => {
-        if (isStopping) process.exit(ExitCode.signal + constants.signals[signal]);
-        isStopping = true;
-        done();
-      });
-    }
-  });
-}
-
 function readPort(text: string): number {
   const port = /^\d+$/.test(text) ? Number(text) : NaN;
   if (!(port <= 65_535)) throw new InvalidArgumentError('It must be a port, from 0 to 65535.');
@@ -133,6 +119,11 @@ function readPort(text: string): number {
 
 function readHost(text: string): string {
   if (text === '') throw new InvalidArgumentError('It must be an address to listen on.');
+  return text;
+}
+
+function readDirectory(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must be a directory.');
   return text;
 }
 

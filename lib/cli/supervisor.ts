@@ -3,15 +3,10 @@ import type { ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
 import { checkPath } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
-import { clientOf, connect, type ConnectionOptions } from './connection.js';
-import { readDuration } from './durations.js';
-import {
-  ChildCommand,
-  type ExitStatus,
-  FORWARDED_SIGNALS,
-  note,
-  notesWritten,
-} from './child-process.js';
+import { clientOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
+import { readDuration, readPositiveDuration } from './durations.js';
+import { ChildCommand, type ExitStatus, FORWARDED_SIGNALS, hasTerminal } from './child-process.js';
+import { note, notesWritten } from './notes.js';
 import { UsageError } from './exit-codes.js';
 
 /** The options of each command that runs another one. */
@@ -30,9 +25,6 @@ const DEFAULT_SESSION_TIMEOUT = 30_000;
  */
 const GRACE_PART = 1 / 6;
 const MAX_GRACE_PART = 1 / 4;
-/** For the first connection: the number of attempts, and the milliseconds between them. */
-const ATTEMPTS = 4;
-const ATTEMPT_INTERVAL = 500;
 
 /** Adds these options to a command. */
 export function addCommandOptions(command: Command): Command {
@@ -44,8 +36,8 @@ export function addCommandOptions(command: Command): Command {
     )
     .option(
       '--session-timeout <duration>',
-      'how long others wait after a crash of this process (default: 30s)',
-      readDuration,
+      'the session timeout: after a crash of this process, others wait this long (default: 30s)',
+      readPositiveDuration,
     );
 }
 
@@ -57,6 +49,8 @@ export function addCommandOptions(command: Command): Command {
  */
 export function checkArguments([file]: readonly string[], key: string, option: string): void {
   if (file === '') throw new UsageError('the command is an empty string');
+  // Without its value, an option takes the next argument as the value.
+  if (key.startsWith('--')) throw new UsageError(`${option} is followed by ${key}, not by a value`);
   checkKey(key, option);
   if (key.startsWith('/')) checkPath(key, option);
 }
@@ -71,11 +65,11 @@ export async function supervise(
   const client = clientOf(options, {
     sessionTimeout,
     // Once connected, a wait outlives a restart of the ensemble.
-    retry: (attempt) => (connected || attempt < ATTEMPTS ? ATTEMPT_INTERVAL : undefined),
+    retry: (attempt) => (connected || attempt <= MAX_RETRIES ? RETRY_DELAY : undefined),
   });
   const supervisor = new Supervisor();
   try {
-    await abortable(connect(client), supervisor.cancelled);
+    await abortable(client.connect(), supervisor.cancelled);
     connected = true;
     const { timeout } = await client.session({ signal: supervisor.cancelled });
     supervisor.grace = graceFor(timeout, options);
@@ -106,8 +100,8 @@ function graceFor(timeout: number, { grace, sessionTimeout = 0 }: CommandOptions
   return grace ?? timeout * GRACE_PART;
 }
 
-/** These signals end `run` itself. A command may handle the other signals and continue. */
-const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
+/** The signals that end `run` and `elect`. They end the command too, unless it handles them. */
+const CANCEL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
 
 /** Runs commands one after the other, and forwards the signals of this process to them. */
 export class Supervisor {
@@ -117,6 +111,8 @@ export class Supervisor {
   /** Milliseconds between SIGTERM and SIGKILL for a command that must stop. */
   grace = 0;
   private child: ChildCommand | undefined;
+  /** SIGHUP means that the terminal was closed. Without a terminal, it asks a daemon to read its configuration. */
+  private readonly cancelSignals = hasTerminal() ? [...CANCEL_SIGNALS, 'SIGHUP'] : CANCEL_SIGNALS;
   private readonly forwarded = new Set<NodeJS.Signals>();
 
   constructor() {
@@ -176,7 +172,7 @@ export class Supervisor {
   private readonly receive = (signal: NodeJS.Signals): void => {
     this.forwarded.add(signal);
     this.child?.forward(signal);
-    if (this.child ? STOP_SIGNALS.includes(signal) : signal !== 'SIGWINCH') this.end(signal);
+    if (this.child ? this.cancelSignals.includes(signal) : signal !== 'SIGWINCH') this.end(signal);
   };
 
   private end(signal: NodeJS.Signals): void {

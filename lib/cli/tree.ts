@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { showDuration } from './durations.js';
-import { type LockState, type Member, parentOf } from './scan.js';
+import { type LockState, type LockParticipant, parentOf } from './scan.js';
 
 /** The greatest number of groups of waiters that are shown of one lock. */
 const MAX_GROUPS = 10;
@@ -34,28 +34,30 @@ export function tree(states: readonly LockState[], columns = Infinity): string[]
 }
 
 /** Returns who holds a lock, waits for it or leads, in one line. */
-export function describeMember(member: Member): string {
+export function describeParticipant(member: LockParticipant): string {
   const { id, details, host, pid } = member;
   const process = host === undefined ? '' : `${host} pid ${pid}`;
   const name = id ?? details?.name;
   const who = name && process ? `${name} (${process})` : identityOf(member);
-  return plain(details?.text ? `${who}: ${details.text}` : who);
+  return replaceControlCharacters(details?.text ? `${who}: ${details.text}` : who);
 }
 
 /** Replaces control characters in data of other clients: they could move the cursor of the terminal. */
-export function plain(text: string): string {
+export function replaceControlCharacters(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }
 
 /** Returns the heading of a lock or an election: its namespace, or the path of its parent. */
 export function headingOf({ namespace, path }: Pick<LockState, 'namespace' | 'path'>): string {
   if (namespace === '') return 'no namespace';
-  return plain(namespace === undefined ? parentOf(path) || '/' : `namespace ${namespace}`);
+  return replaceControlCharacters(
+    namespace === undefined ? parentOf(path) || '/' : `namespace ${namespace}`,
+  );
 }
 
 function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: boolean): Row[] {
   const now = Date.now();
-  const age = (members: readonly Member[]) =>
+  const age = (members: readonly LockParticipant[]) =>
     showDuration(
       members.reduce((longest, { since }) => Math.max(longest, now - since.getTime()), 0),
     );
@@ -75,10 +77,14 @@ function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: b
   ];
   const more = waiters.length - shown.reduce((sum, { members }) => sum + members.length, 0);
   if (more > 0) below.push({ text: `… ${more} more`, style: 'cyan' });
-  if (problem) below.push({ text: `unclear: ${plain(problem)}`, style: 'red' });
+  if (problem) below.push({ text: `unclear: ${replaceControlCharacters(problem)}`, style: 'red' });
   const indent = isLast ? '   ' : '│  ';
   return [
-    { branch: isLast ? '└─ ' : '├─ ', text: `${plain(key)} (${recipe})`, style: 'bold' },
+    {
+      branch: isLast ? '└─ ' : '├─ ',
+      text: `${replaceControlCharacters(key)} (${recipe})`,
+      style: 'bold',
+    },
     ...below.map((row, index) => ({
       ...row,
       branch: indent + (index === below.length - 1 ? '└─ ' : '├─ '),
@@ -88,27 +94,29 @@ function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: b
 
 /** Groups the members that do the same and have the same name or the same process. */
 function groupsOf(
-  members: readonly Member[],
+  members: readonly LockParticipant[],
   verb: string,
-): { readonly text: string; readonly members: readonly Member[] }[] {
+): { readonly text: string; readonly members: readonly LockParticipant[] }[] {
   const groups = groupBy(members, (each) =>
     JSON.stringify([stateOf(each, verb), identityOf(each)]),
   );
   return [...groups.values()].map((group) => {
-    const [first] = group as [Member];
+    const [first] = group as [LockParticipant];
     const who =
-      group.length > 1 ? `${plain(identityOf(first))} × ${group.length}` : describeMember(first);
+      group.length > 1
+        ? `${replaceControlCharacters(identityOf(first))} × ${group.length}`
+        : describeParticipant(first);
     return { text: `${stateOf(first, verb)}  ${who}`, members: group };
   });
 }
 
-function stateOf({ mayLinger, mode, revoked }: Member, verb: string): string {
+function stateOf({ mayLinger, mode, revoked }: LockParticipant, verb: string): string {
   const how = mode === 'read' || mode === 'write' ? ` to ${mode}` : '';
   return `${verb}${mayLinger ? ' or lingers' : ''}${how}${revoked ? ', revoke requested' : ''}`;
 }
 
 /** The znodes of other clients, such as Curator, have no host and process id, but perhaps an address as text. */
-function identityOf({ id, details, host, pid, text, session }: Member): string {
+function identityOf({ id, details, host, pid, text, session }: LockParticipant): string {
   const process = host === undefined ? undefined : `${host} pid ${pid}`;
   // The name of another library may have any type.
   return String(id || details?.name || process || text || `session 0x${session}`);

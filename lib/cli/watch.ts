@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { ConnectionError, type ZkClient } from '../client/index.js';
+import { ConnectionError, SessionExpiredError, type ZkClient } from '../client/index.js';
 import { EventLog, eventLine } from './events.js';
 import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js';
 import { tree, wrap } from './tree.js';
@@ -13,10 +13,9 @@ export interface WatchOptions extends ScanOptions {
 }
 
 /** Shows the reads of a watch. */
-interface Screen {
+interface Output {
   show(read: Scan, signal: AbortSignal): Promise<void> | void;
-  /** Shows whether the ensemble is reachable. */
-  status(text: string): void;
+  setConnected(connected: boolean): void;
 }
 
 /**
@@ -32,15 +31,15 @@ export async function watch(
   signal: AbortSignal,
   describe: (read: Scan) => string,
 ): Promise<void> {
-  const screen =
+  const output =
     process.stdout.isTTY && !options.json
-      ? new Terminal(describe)
-      : new Stream(client, options.json, describe);
+      ? new TerminalOutput(describe)
+      : new EventOutput(client, options.json, describe);
   let reachable = true;
   const unsubscribe = client.onState(() => {
     if (client.connected === reachable || signal.aborted) return;
     reachable = client.connected;
-    screen.status(reachable ? 'connection back' : 'connection lost');
+    output.setConnected(reachable);
   });
   // Rejects the requests that are pending.
   signal.addEventListener('abort', () => void client.close(), { once: true });
@@ -48,18 +47,19 @@ export async function watch(
   try {
     while (!signal.aborted) {
       try {
-        await screen.show(await scan(client, options, list), signal);
+        await output.show(await scan(client, options, list), signal);
       } catch (error) {
         if (signal.aborted) return;
         // The ensemble may be reachable at the next read.
-        if (!(error instanceof ConnectionError)) throw error;
+        if (!(error instanceof ConnectionError || error instanceof SessionExpiredError))
+          throw error;
       }
       // It rejects only by the signal.
       await pause(options.every, undefined, { signal }).catch(() => {});
     }
   } finally {
     unsubscribe();
-    if (screen instanceof Terminal) screen.close();
+    if (output instanceof TerminalOutput) output.close();
   }
 }
 
@@ -77,7 +77,7 @@ function cachedLists(client: ZkClient): ListChildren {
 }
 
 /** Draws each read over the last one. */
-class Terminal implements Screen {
+class TerminalOutput implements Output {
   private last: Scan | undefined;
   private state = '';
   private readonly draw = () => this.redraw();
@@ -91,8 +91,8 @@ class Terminal implements Screen {
     this.redraw();
   }
 
-  status(text: string): void {
-    this.state = text === 'connection back' ? '' : text;
+  setConnected(connected: boolean): void {
+    this.state = connected ? '' : 'connection lost';
     this.redraw();
   }
 
@@ -118,7 +118,7 @@ class Terminal implements Screen {
 }
 
 /** Prints the events. */
-class Stream implements Screen {
+class EventOutput implements Output {
   private readonly log: EventLog;
   private omissions = '';
 
@@ -134,7 +134,7 @@ class Stream implements Screen {
     const events = await this.log.update(read.states);
     // The start of the tree appears and vanishes as locks are used. Only omissions are worth a message.
     const omissions = JSON.stringify([read.unreadable, read.truncated]);
-    if (omissions !== this.omissions) this.status(this.describe(read));
+    if (omissions !== this.omissions) this.warn(this.describe(read));
     this.omissions = omissions;
     const lines = events.map((event) => (this.json ? JSON.stringify(event) : eventLine(event)));
     // A slow reader delays the next read.
@@ -143,7 +143,11 @@ class Stream implements Screen {
     }
   }
 
-  status(text: string): void {
+  setConnected(connected: boolean): void {
+    this.warn(connected ? 'connection back' : 'connection lost');
+  }
+
+  private warn(text: string): void {
     process.stderr.write(`nestjs-zookeeper: ${text}\n`);
   }
 }

@@ -83,8 +83,8 @@ export class LiveSession extends TransactionalSession implements Session {
       else failure = replyError(code, 'create', parent);
       onReply();
     });
-    const onListed: Reply<Listing> = (_, listing) => {
-      listed = listing;
+    const onListed: Reply<Listing> = (code, listing) => {
+      if (code === ErrorCode.ok) listed = listing;
       onReply();
     };
     if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, undefined, onCreated)) {

@@ -48,11 +48,11 @@ export class DataDirectoryError extends Error {}
 export class DataDirectory implements TransactionLog {
   /** The state that the server starts with. */
   readonly saved: SavedStore;
-  /** What a start has left out of the log: the end, if its write was interrupted, and writes that cannot be applied. */
+  /** The parts of the log that were not replayed: an interrupted write at the end, and writes that cannot be applied. */
   readonly warnings: string[] = [];
   readonly #snapshotFile: string;
   /** Bytes of the log. */
-  #size = 0;
+  #logSize = 0;
   #flushTimer: NodeJS.Timeout | undefined;
   #flushed: Promise<void> = Promise.resolve();
 
@@ -88,7 +88,7 @@ export class DataDirectory implements TransactionLog {
       lastZxid: Math.max(lastZxid + ZXID_RESERVE, Date.now() * 1024),
       skipped: 0,
     };
-    this.#snapshot(this.saved);
+    this.#writeSnapshot(this.saved);
   }
 
   /**
@@ -115,16 +115,22 @@ export class DataDirectory implements TransactionLog {
 
   append(at: Transaction, write: LoggedWrite, save: () => SavedStore): void {
     try {
-      if (this.#size > MAX_LOG) this.#snapshot(save());
+      if (this.#logSize > MAX_LOG) this.#writeSnapshot(save());
       const payload = serialize([at, write] satisfies LogRecord);
       const record = Buffer.allocUnsafe(HEADER + payload.length);
       record.writeUInt32BE(payload.length, 0);
       record.writeUInt32BE(crc32(payload), 4);
       record.set(payload, HEADER);
       for (let written = 0; written < record.length;) {
-        const length = writeSync(this.log.fd, record, written, record.length - written, this.#size);
+        const length = writeSync(
+          this.log.fd,
+          record,
+          written,
+          record.length - written,
+          this.#logSize,
+        );
         written += length;
-        this.#size += length;
+        this.#logSize += length;
       }
       this.#flushTimer ??= setTimeout(() => this.#flush(), FLUSH_DELAY).unref();
     } catch (error) {
@@ -136,7 +142,12 @@ export class DataDirectory implements TransactionLog {
   async close(): Promise<void> {
     clearTimeout(this.#flushTimer);
     await this.#flushed;
-    await this.log.sync().catch((error: Error) => this.#fail(error));
+    try {
+      this.lock.check();
+      await this.log.sync();
+    } catch (error) {
+      this.#fail(error as Error);
+    }
     await this.log.close();
     this.lock.unlock();
   }
@@ -198,7 +209,7 @@ export class DataDirectory implements TransactionLog {
   }
 
   /** Writes the state to the snapshot, and empties the log. */
-  #snapshot(state: SavedStore): void {
+  #writeSnapshot(state: SavedStore): void {
     this.lock.check();
     const file = `${this.#snapshotFile}.new`;
     const payload = serialize(state);
@@ -209,7 +220,7 @@ export class DataDirectory implements TransactionLog {
     renameSync(file, this.#snapshotFile);
     flushDirectory(this.path);
     ftruncateSync(this.log.fd, 0);
-    this.#size = 0;
+    this.#logSize = 0;
   }
 }
 

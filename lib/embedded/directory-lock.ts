@@ -1,12 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 
-/** The process that uses a directory. The strings are undefined where there is no /proc. */
+/** The process that uses a directory. What is optional is undefined where there is no /proc. */
 interface Owner {
   readonly pid: number;
-  /** When the process began, in clock ticks since the boot; another process may have the same id later. */
+  /** When the process began: clock ticks since the boot; another process may have the same id later. */
   readonly start?: string | undefined;
   readonly boot?: string | undefined;
+  readonly host: string;
   /** The process ids of another namespace, such as that of a container, are not visible. */
   readonly namespace?: string | undefined;
 }
@@ -20,21 +23,22 @@ export interface DirectoryLock {
 }
 
 /**
- * Locks a directory for this process. A lock whose process has ended does not count.
+ * Locks a directory for this process. Replaces the lock of a process that has ended.
  *
  * @throws Error if another server has locked the directory, or if that is unknown
  */
 export function lockDirectory(directory: string): DirectoryLock {
   const file = join(directory, 'lock');
-  const own = `${file}.${process.pid}`;
+  const own = `${file}.${randomUUID()}`;
   const self: Owner = {
     pid: process.pid,
     start: startOf(process.pid),
     boot: orUndefined(() => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()),
+    host: hostname(),
     namespace: orUndefined(() => readlinkSync('/proc/self/ns/pid')),
   };
   const text = JSON.stringify(self);
-  writeFileSync(own, text, { flush: true });
+  writeFileSync(own, text, { flush: true, flag: 'wx' });
   try {
     // A link appears with its content. A file that is created first and written then could be read while it is empty.
     while (!succeeds('EEXIST', () => linkSync(own, file))) {
@@ -80,11 +84,11 @@ function checkStale(file: string, self: Owner): void {
   const remove = `remove ${file} if no server uses the directory`;
   const owner = parse(text);
   if (!owner) throw new Error(`${file} does not name a process: ${remove}`);
-  const { pid, start, boot, namespace } = owner;
-  if (boot !== self.boot || namespace !== self.namespace) {
-    throw new Error(
-      `it was locked in another container, on another machine or before the machine was restarted: ${remove}`,
-    );
+  const { pid, start, boot, host, namespace } = owner;
+  // The machine was restarted.
+  if (host === self.host && boot !== self.boot) return;
+  if (host !== self.host || namespace !== self.namespace) {
+    throw new Error(`it was locked in another container or on another machine: ${remove}`);
   }
   if (!isRunning(pid)) return;
   if (start === undefined) throw new Error(`the process with id ${pid} uses it: ${remove}`);

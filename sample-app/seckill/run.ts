@@ -17,7 +17,6 @@ export async function seckill(
   signal: AbortSignal,
 ): Promise<SeckillResult> {
   await using embedded = options.zookeeper ? undefined : await EmbeddedZooKeeper.start();
-  if (embedded) progress.line(`to show the locks: ${watchCommand(embedded.connectString)}`);
   const settings: ShopSettings = {
     ...defaults,
     delay: options.delay,
@@ -31,6 +30,7 @@ export async function seckill(
   await using _goods = { [Symbol.asyncDispose]: () => removeGoods(settings, goodsNo) };
 
   await using instances = await Instances.start(options.instances, settings, { signal });
+  if (embedded) progress.line(`to show the locks: ${watchCommand(embedded.connectString)}`);
   for (const [index, instance] of instances.all.entries()) {
     progress.line(`instance ${index + 1}: ${instance.url}, pid ${instance.pid}`);
     instance.onDeath((how) =>

@@ -91,6 +91,7 @@ describe('nestjs-zookeeper server', () => {
     ['--port', '70000', 'a port, from 0 to 65535'],
     ['--port', '2181x', 'a port, from 0 to 65535'],
     ['--host', '', 'an address'],
+    ['--data', '', 'a directory'],
     ['--tick-time', '9ms', 'from 10ms to 1m'],
     ['--tick-time', '20', 'a duration such as'],
   ])('refuses %s %j', async (option, value, reason) => {

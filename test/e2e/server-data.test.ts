@@ -57,9 +57,7 @@ describe('nestjs-zookeeper server --data', () => {
     const { child, output, ended } = start('--port', '0', '--data', data);
     await expect.poll(() => output.stderr).toContain('Not for production');
     child.kill('SIGTERM');
-    expect((await ended).stderr).toContain(
-      `${data} keeps each confirmed write, also after kill -9`,
-    );
+    expect((await ended).stderr).toContain(`Confirmed writes in ${data} survive kill -9`);
     expect(readdirSync(data).sort()).toEqual(['log', 'snapshot']);
   });
 

@@ -19,7 +19,7 @@ export interface CliProcess {
 }
 
 interface Options {
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Whether the test reads the output. Default true. */
   readonly reads?: boolean;
 }

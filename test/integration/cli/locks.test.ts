@@ -55,6 +55,8 @@ describe('locks', () => {
     new ReadWriteLock(other, at('locks/c')).read.acquire().catch(() => {});
     await new NonReentrantMutex(client, at('locks/d')).acquire();
     await new Mutex(client, at('locks/leases')).acquire();
+    // It looks like the znode of a participant.
+    await new Mutex(client, at('locks/user-lock-1700000000')).acquire();
     await new Semaphore(client, at('semaphores/s'), { permits: 2 }).acquire({ count: 2 });
     new Semaphore(other, at('semaphores/s'), { permits: 2 }).acquire().catch(() => {});
     await new Mutex(client, at('locks/free')).withLock(() => {});
@@ -80,10 +82,12 @@ describe('locks', () => {
       `│  └─ holds  ${HERE}  0s`,
       '├─ lingers (mutex)',
       `│  └─ holds or lingers  ${HERE}  0s`,
+      '├─ user-lock-1700000000 (mutex)',
+      `│  └─ holds  ${HERE}  0s`,
       '└─ s (semaphore)',
       `   ├─ holds  ${HERE} × 2  0s`,
       `   └─ waits  ${HERE}  0s`,
-      `6 locks under ${namespace}/locks, and ${namespace}/semaphores`,
+      `7 locks under ${namespace}/locks, and ${namespace}/semaphores`,
     ]);
     // A wait is in the last column.
     const [header, , , holds, waits] = out.split('\n');
@@ -333,7 +337,8 @@ describe('the output', () => {
   function onTerminal(command: string, env: Record<string, string> = {}) {
     const line = `${process.execPath} ${PROGRAM} ${command}`;
     return cli.program('script', ['-qec', line, '/dev/null'], {
-      env: { TERM: 'xterm', NODE_OPTIONS: '', ...env },
+      // Node assumes no colours if CI is set.
+      env: { TERM: 'xterm', CI: undefined, NODE_OPTIONS: '', ...env },
     }).ended;
   }
 
@@ -387,7 +392,9 @@ describe('the command line', () => {
     [['locks', '--namspace', 'x'], '(Did you mean --namespace?)'],
     [['locks', '--auth', 'digest:secret'], 'the credentials must be digest:user:password'],
     [['locks', '--ca', '/nowhere.pem'], '--ca: ENOENT'],
-    [['locks', '--zookeeper', 'a:b'], 'connectString must be'],
+    [['locks', '--zookeeper', 'a:b'], '--zookeeper must be'],
+    [['locks', '--namespace', 'a//b'], '--namespace must be'],
+    [['locks', '--path', '/a//b'], "argument '/a//b' is invalid"],
     [['revoke', '/'], 'It must be the path of a znode below the root.'],
   ])('rejects %j: %s', async (args, said) => {
     const { code, out, err } = await run(...args);

@@ -161,6 +161,18 @@ describe('the first connect', () => {
   });
 });
 
+test('a create and a listing in one round trip have no listing if that was refused', async () => {
+  // The native transport passes an empty listing with the code of an error.
+  const answers = { ...ALL, children: ErrorCode.noAuth };
+  const { keeper } = keep((request) => new FakeTransport(request, 'a1', TIMEOUT, answers));
+  await keeper.start();
+  const session = (await keeper.session()) as LiveSession;
+  const results = await new Promise((done) => {
+    session.createAndList('/a', 'lock-', Buffer.alloc(0), (...all) => done(all));
+  });
+  expect(results).toEqual([undefined, '/a/lock-', undefined]);
+});
+
 describe('a lost connection', () => {
   test('is reported before the requests that it fails', async () => {
     const { keeper, transports, log, until } = keep();

@@ -306,10 +306,10 @@ describe('The data directory of a server', () => {
       );
     });
 
-    it('is used if that process has ended, or its id belongs to another one', async () => {
+    it('is used if that process or the boot of its machine has ended, or its id belongs to another one', async () => {
       const own = await ownLock();
       const { pid } = spawnSync('true');
-      for (const stale of [{ pid }, { start: '1' }]) {
+      for (const stale of [{ pid }, { start: '1' }, { boot: 'x' }]) {
         writeFileSync(lock(), JSON.stringify({ ...own, ...stale }));
         await (await open()).close();
         closing.pop();
@@ -321,10 +321,10 @@ describe('The data directory of a server', () => {
     it('is refused if that process is not visible', async () => {
       const own = await ownLock();
       const { pid } = spawnSync('true');
-      for (const other of [{ boot: 'x' }, { namespace: 'pid:[1]' }]) {
+      for (const other of [{ host: 'other' }, { namespace: 'pid:[1]' }]) {
         writeFileSync(lock(), JSON.stringify({ ...own, pid, ...other }));
         await expect(open()).rejects.toThrow(
-          `it was locked in another container, on another machine or before the machine was restarted: remove ${lock()} if no server uses the directory`,
+          `it was locked in another container or on another machine: remove ${lock()} if no server uses the directory`,
         );
       }
     });
