@@ -165,7 +165,7 @@ export class LiveSession extends TransactionalSession implements Session {
     // A server that does not know the request ends the connection after its reply, so it is asked once.
     this.#lacksAddWatch ||= this.transport !== undefined && !this.transport.addWatch;
     if (this.#lacksAddWatch) throw replyError(ErrorCode.unimplemented, ADD_WATCH, path);
-    const { add, end } = this.watches.requestLasting(full, recursive);
+    const { add, end } = this.watches.requestPersistent(full, recursive);
     try {
       return await this.request(
         ADD_WATCH,

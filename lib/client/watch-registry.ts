@@ -14,7 +14,7 @@ const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
 };
 
 /** A persistent watch of the server. */
-interface Lasting {
+interface ServerWatch {
   readonly recursive: boolean;
   /** The PersistentWatch objects that it notifies. */
   readonly listeners: Set<Listeners<WatchNotification>>;
@@ -44,7 +44,7 @@ export class WatchRegistry {
     children: new Map(),
   };
 
-  readonly #lasting = new Map<string, Lasting>();
+  readonly #persistent = new Map<string, ServerWatch>();
 
   /** @param onUnused called when the last Watch of a path and kind was removed: the server may remove its watch */
   constructor(private readonly onUnused: (kind: WatchKind | 'any', path: string) => void) {}
@@ -59,14 +59,14 @@ export class WatchRegistry {
       this.#requests.delete(id);
       if (this.#deferredRemovals.delete(id) && !this.#watches[kind].has(path))
         this.#removeUnused(kind, path);
-      else this.#removeLasting(path);
+      else this.#removePersistent(path);
     };
   }
 
   /** Whether a persistent watch, set or being set, gets the events of one-time watches. */
   covers(kind: WatchKind, path: string): boolean {
-    const lasting = this.#lasting.get(path);
-    return lasting !== undefined && (kind === 'data' || !lasting.recursive);
+    const serverWatch = this.#persistent.get(path);
+    return serverWatch !== undefined && (kind === 'data' || !serverWatch.recursive);
   }
 
   /**
@@ -75,8 +75,8 @@ export class WatchRegistry {
    * @param covered whether the request set no watch, because a persistent one covered it
    */
   add(kind: WatchKind, path: string, covered = false): Watch {
-    // The request for the persistent watch has failed since. The caller reads again.
-    if (covered && !this.covers(kind, path)) {
+    // The request for the persistent watch has failed. The caller reads again.
+    if (covered && !(this.covers(kind, path) && this.#persistent.get(path)!.isSet)) {
       return { fired: Promise.resolve('session'), remove: () => {} };
     }
     const byPath = this.#watches[kind];
@@ -102,40 +102,40 @@ export class WatchRegistry {
    *
    * @throws BadOptionError if the path has a persistent watch of the other mode
    */
-  requestLasting(
+  requestPersistent(
     path: string,
     recursive: boolean,
   ): {
     add(listener: (notification: WatchNotification) => void): PersistentWatch;
     end(): void;
   } {
-    const lasting = this.#lasting.get(path) ?? {
+    const serverWatch = this.#persistent.get(path) ?? {
       recursive,
       listeners: new Set(),
       requests: 0,
       isSet: false,
     };
-    if (lasting.recursive !== recursive) {
-      const expected = `${lasting.recursive}, as in the other persistent watch of this session on ${path}`;
+    if (serverWatch.recursive !== recursive) {
+      const expected = `${serverWatch.recursive}, as in the other persistent watch of this session on ${path}`;
       throw new BadOptionError('recursive', recursive, expected);
     }
-    this.#lasting.set(path, lasting);
-    lasting.requests++;
+    this.#persistent.set(path, serverWatch);
+    serverWatch.requests++;
     return {
       add: (listener) => {
-        lasting.isSet = true;
+        serverWatch.isSet = true;
         const listeners = new Listeners<WatchNotification>();
         listeners.add(listener);
-        lasting.listeners.add(listeners);
+        serverWatch.listeners.add(listeners);
         return {
           remove: () => {
-            if (lasting.listeners.delete(listeners)) this.#removeLasting(path);
+            if (serverWatch.listeners.delete(listeners)) this.#removePersistent(path);
           },
         };
       },
       end: () => {
-        lasting.requests--;
-        this.#removeLasting(path);
+        serverWatch.requests--;
+        this.#removePersistent(path);
       },
     };
   }
@@ -146,17 +146,17 @@ export class WatchRegistry {
       this.#watches[kind].delete(path);
       for (const fire of waiting ?? []) fire(event);
     }
-    if (this.#lasting.size === 0) return;
-    const own = this.#lasting.get(path);
+    if (this.#persistent.size === 0) return;
+    const own = this.#persistent.get(path);
     if (own && !(own.recursive && event === 'child')) notify(own, event, path);
     if (event !== 'child') {
       for (let above = path; above !== '/';) {
         above = above.slice(0, above.lastIndexOf('/')) || '/';
-        const lasting = this.#lasting.get(above);
-        if (lasting?.recursive) notify(lasting, event, path);
+        const serverWatch = this.#persistent.get(above);
+        if (serverWatch?.recursive) notify(serverWatch, event, path);
       }
     }
-    this.#removeLasting(path);
+    this.#removePersistent(path);
   }
 
   /** Fires all watches with `session`, because the server has lost them, and perhaps events before. */
@@ -166,20 +166,20 @@ export class WatchRegistry {
       byPath.clear();
       for (const waiting of all) for (const fire of waiting) fire('session');
     }
-    const lasting = [...this.#lasting];
-    this.#lasting.clear();
-    for (const [path, each] of lasting) {
+    const persistent = [...this.#persistent];
+    this.#persistent.clear();
+    for (const [path, each] of persistent) {
       notify(each, 'session', path);
       each.listeners.clear();
     }
   }
 
   get size(): number {
-    return this.#watches.data.size + this.#watches.children.size + this.#lasting.size;
+    return this.#watches.data.size + this.#watches.children.size + this.#persistent.size;
   }
 
   #removeUnused(kind: WatchKind, path: string): void {
-    if (this.#lasting.has(path)) return this.#removeLasting(path);
+    if (this.#persistent.has(path)) return this.#removePersistent(path);
     // Removing it from the server now would also remove the watch that a pending request sets.
     const id = `${kind}:${path}`;
     if (this.#requests.has(id)) this.#deferredRemovals.add(id);
@@ -187,18 +187,19 @@ export class WatchRegistry {
   }
 
   /** Removes a persistent watch that no PersistentWatch, no one-time watch and no pending request needs. */
-  #removeLasting(path: string): void {
-    const lasting = this.#lasting.get(path);
-    if (!lasting || lasting.listeners.size > 0 || lasting.requests > 0) return;
+  #removePersistent(path: string): void {
+    const serverWatch = this.#persistent.get(path);
+    if (!serverWatch || serverWatch.listeners.size > 0 || serverWatch.requests > 0) return;
+    if (!serverWatch.isSet) return void this.#persistent.delete(path);
     for (const kind of ['data', 'children'] as const) {
       if (this.#watches[kind].has(path) || this.#requests.has(`${kind}:${path}`)) return;
     }
-    this.#lasting.delete(path);
-    if (lasting.isSet) this.onUnused('any', path);
+    this.#persistent.delete(path);
+    this.onUnused('any', path);
   }
 }
 
-function notify({ listeners }: Lasting, event: WatchEvent, path: string): void {
+function notify({ listeners }: ServerWatch, event: WatchEvent, path: string): void {
   // A listener may remove others, which must not be called any more.
   for (const each of [...listeners]) if (listeners.has(each)) each.emit({ event, path });
 }

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { WatchRegistry } from '../../../lib/client/watch-registry.js';
+
+test('a read after a persistent watch that the server refused sets its own watch', () => {
+  const registry = new WatchRegistry(() => {});
+  const request = registry.requestPersistent('/a', false);
+  const answered = registry.addRequest('data', '/a');
+  expect(registry.covers('data', '/a')).toBe(true);
+  // The persistent watch fails while the read is pending.
+  request.end();
+  expect(registry.covers('data', '/a')).toBe(false);
+  answered();
+});
+
+test('a read that relied on a persistent watch is repeated if that one failed, although another is requested', async () => {
+  const registry = new WatchRegistry(() => {});
+  const failing = registry.requestPersistent('/a', false);
+  const answered = registry.addRequest('data', '/a');
+  const later = registry.requestPersistent('/a', false);
+  failing.end();
+  // An event between the read and the later persistent watch would be missed.
+  await expect(registry.add('data', '/a', true).fired).resolves.toBe('session');
+  answered();
+  const watch = later.add(() => {});
+  later.end();
+  watch.remove();
+  expect(registry.size).toBe(0);
+});
