@@ -18,7 +18,7 @@ import {
 import { SequenceExhaustedError } from '../../recipes/errors.js';
 import { checkAcquire, WAIT_OPTIONS } from '../../recipes/lease.js';
 import { ITEM_PREFIX } from './internals/free-items.js';
-import { isCode } from './internals/item-requests.js';
+import { isNodeError } from './internals/nodes.js';
 import {
   BYTES,
   decodeItems,
@@ -189,9 +189,9 @@ export abstract class QueueBase<T> {
         const created = await this.client.create(`${this.path}/${prefix}`, data, { mode });
         return created.slice(this.path.length + 1);
       } catch (error) {
-        if (isCode(error, 'NO_NODE')) {
+        if (isNodeError(error, 'NO_NODE')) {
           await this.ensurePaths();
-        } else if (isCode(error, 'NODE_EXISTS')) {
+        } else if (isNodeError(error, 'NODE_EXISTS')) {
           throw new SequenceExhaustedError(
             `the sequence numbers under ${this.path} are used up: delete it while it is empty and nobody uses it, or use another path`,
             { key: this.path },

@@ -20,7 +20,8 @@ import {
 import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
 import { ItemLock } from './internals/item-lock.js';
-import { deleteItem, inSession, isCode } from './internals/item-requests.js';
+import { deleteItem, inSession } from './internals/item-requests.js';
+import { isNodeError } from './internals/nodes.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { QueueItemError } from './errors.js';
 
@@ -192,7 +193,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
       if (lock) return lock;
       this.items.onOutrun(name);
     } catch (error) {
-      if (isCode(error, 'NO_NODE')) await this.queue.ensurePaths();
+      if (isNodeError(error, 'NO_NODE')) await this.queue.ensurePaths();
       else if (!isConnectionLoss(error)) throw error;
     }
     return undefined;

@@ -1,5 +1,5 @@
 import type { Session, Watch } from '../../../client/index.js';
-import { isCode } from './item-requests.js';
+import { isNodeError } from './nodes.js';
 
 /** The beginning of the names of items. */
 export const ITEM_PREFIX = 'queue-';
@@ -93,7 +93,7 @@ export class FreeItems {
       this.free = others.filter((name) => !locks.has(name)).sort();
     } catch (error) {
       this.changed = true;
-      if (!isCode(error, 'NO_NODE')) throw error;
+      if (!isNodeError(error, 'NO_NODE')) throw error;
       await this.queue.ensurePaths();
     }
   }

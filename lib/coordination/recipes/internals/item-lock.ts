@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
 import { LeaseLostError } from '../../../recipes/errors.js';
-import { isCode, reconnected } from './item-requests.js';
+import { reconnected } from './item-requests.js';
+import { isNodeError } from './nodes.js';
 
 /*
  * The lock of a queue item: an ephemeral znode with the name of the item. Unlike the znodes of other locks, its name is
@@ -47,7 +48,7 @@ export class ItemLock {
         await session.create(path, id, { mode: 'ephemeral' });
         break;
       } catch (error) {
-        if (isCode(error, 'NODE_EXISTS')) {
+        if (isNodeError(error, 'NODE_EXISTS')) {
           if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
           break;
         }
@@ -100,7 +101,7 @@ export class ItemLock {
       try {
         return await this.session.delete(this.path);
       } catch (error) {
-        if (isCode(error, 'NO_NODE')) return;
+        if (isNodeError(error, 'NO_NODE')) return;
         if (!(error instanceof ConnectionError)) throw error;
         await reconnected(this.client, this.session);
         if (error.maybeApplied) {
@@ -122,7 +123,7 @@ export class ItemLock {
         this.watch = watch;
         await watch.fired;
       } catch (error) {
-        if (isCode(error, 'NO_NODE')) return this.onDeleted();
+        if (isNodeError(error, 'NO_NODE')) return this.onDeleted();
         if (!(error instanceof ConnectionError)) throw error;
         await reconnected(this.client, this.session);
       }
@@ -149,7 +150,7 @@ async function hasData(
       const { data } = await session.get(path);
       return data.equals(expected);
     } catch (error) {
-      if (isCode(error, 'NO_NODE')) return false;
+      if (isNodeError(error, 'NO_NODE')) return false;
       if (!(error instanceof ConnectionError)) throw error;
       await reconnected(client, session);
     }

@@ -1,16 +1,12 @@
 import {
   ConnectionError,
-  NodeError,
   type Session,
   SessionExpiredError,
   type Stat,
   type ZkClient,
 } from '../../../client/index.js';
 import { stateChange } from '../../../recipes/internals/session-retry.js';
-
-export function isCode(error: unknown, code: NodeError['code']): boolean {
-  return error instanceof NodeError && error.code === code;
-}
+import { isNodeError } from './nodes.js';
 
 /**
  * Resolves when the session has a connection, however long that takes.
@@ -35,7 +31,7 @@ export async function inSession<T>(
     try {
       return await request();
     } catch (error) {
-      if (isCode(error, 'NO_NODE') || isCode(error, 'BAD_VERSION')) return undefined;
+      if (isNodeError(error, 'NO_NODE') || isNodeError(error, 'BAD_VERSION')) return undefined;
       if (!(error instanceof ConnectionError)) throw error;
       await reconnected(client, session);
     }
@@ -56,7 +52,7 @@ export async function deleteItem(
     try {
       return await session.delete(path);
     } catch (error) {
-      if (isCode(error, 'NO_NODE')) return;
+      if (isNodeError(error, 'NO_NODE')) return;
       if (!(error instanceof ConnectionError)) throw error;
       await reconnected(client, session);
       await inSession(client, session, () => session.sync(path));
