@@ -23,6 +23,8 @@ import { DistributedPriorityQueue } from './recipes/distributed-priority-queue.j
 import { DistributedQueue } from './recipes/distributed-queue.js';
 import { GroupMember, type GroupMemberOptions } from './recipes/group-member.js';
 import { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue-items.js';
+import { PersistentNode, type PersistentNodeOptions } from './recipes/persistent-node.js';
+import { PersistentTtlNode, type PersistentTtlNodeOptions } from './recipes/persistent-ttl-node.js';
 import type { QueueOptions } from './recipes/queue-base.js';
 
 /** Something that a service has opened and closes at the shutdown. */
@@ -194,13 +196,9 @@ export class CoordinationService {
    */
   cache(path: string, options: ZkCacheOptions = {}): ZkCache {
     const znode = this.absolute(path);
-    this.assertRunning();
     const log = (error: Error) =>
       this.logger.error(`the cache of znode ${znode} is not complete: ${String(error)}`);
-    const cache = new ZkCache(this.client, znode, withOnError(options, log));
-    this.closeOnShutdown(cache, cache.signal);
-    cache.start();
-    return cache;
+    return this.startRecipe(new ZkCache(this.client, znode, withOnError(options, log)));
   }
 
   /**
@@ -219,6 +217,41 @@ export class CoordinationService {
     if (this.stopping.signal.aborted) await value.close();
     this.assertRunning();
     return this.closeOnShutdown(value, value.cache.signal);
+  }
+
+  /**
+   * Returns a started persistent node `<namespace>/persistent-nodes/<name>`. Its errors are logged, unless the option
+   * `onError` is set. The shutdown closes it.
+   *
+   * @throws BadOptionError if the name or an option is invalid; ShuttingDownError
+   */
+  persistentNode(name: string, options: PersistentNodeOptions = {}): PersistentNode {
+    const path = this.pathOf('persistent-nodes', name);
+    return this.startRecipe(new PersistentNode(this.client, path, this.withNodeLog(path, options)));
+  }
+
+  /**
+   * Returns a started persistent TTL node `<namespace>/persistent-ttl-nodes/<name>`. Its errors are logged, unless the
+   * option `onError` is set. The shutdown closes it, and leaves the znode to its TTL.
+   *
+   * @throws BadOptionError if the name or an option is invalid; ShuttingDownError
+   */
+  persistentTtlNode(name: string, options: PersistentTtlNodeOptions): PersistentTtlNode {
+    const path = this.pathOf('persistent-ttl-nodes', name);
+    return this.startRecipe(
+      new PersistentTtlNode(this.client, path, this.withNodeLog(path, options)),
+    );
+  }
+
+  private withNodeLog<T extends PersistentNodeOptions>(path: string, options: T): T {
+    const log = (error: Error) => this.logger.error(`persistent node ${path}: ${String(error)}`);
+    return withOnError(options, log);
+  }
+
+  private startRecipe<T extends PersistentNode | ZkCache>(recipe: T): T {
+    this.assertRunning();
+    this.closeOnShutdown(recipe, recipe.signal).start();
+    return recipe;
   }
 
   private absolute(path: string): string {

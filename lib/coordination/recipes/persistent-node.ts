@@ -112,6 +112,11 @@ export class PersistentNode {
     return this.present;
   }
 
+  /** Aborts when the persistent node is closed, also by the end of its client. */
+  get signal(): AbortSignal {
+    return this.loop.signal;
+  }
+
   /** A copy of the data that the znode has, or gets. */
   get data(): Buffer {
     return Buffer.from(this.content);

@@ -1,5 +1,5 @@
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
-import { checkCreateOptions, checkOptions, checkPath } from '../../client/validation.js';
+import { checkCreateOptions, checkOptions } from '../../client/validation.js';
 import { isLostReply, isNodeError } from './internals/nodes.js';
 import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 
@@ -20,19 +20,13 @@ export interface PersistentTtlNodeOptions extends Omit<PersistentNodeOptions, 'm
    * server looks for expired znodes once a minute.
    */
   ttl: number;
-  /** The name of the child that has the TTL. Default `'touch'`, Curator's. */
-  childName?: string | undefined;
-  /** How often the child is written within one `ttl`. A number of at least 1; default 2. */
-  touchScheduleFactor?: number | undefined;
 }
 
-const OPTIONS = [
-  'data',
-  'onError',
-  'ttl',
-  'childName',
-  'touchScheduleFactor',
-] as const satisfies (keyof PersistentTtlNodeOptions)[];
+const OPTIONS = ['data', 'onError', 'ttl'] as const satisfies (keyof PersistentTtlNodeOptions)[];
+
+/** The name of the child, and how often it is written within one TTL: Curator's defaults. */
+const CHILD = 'touch';
+const TOUCHES_PER_TTL = 2;
 
 /**
  * A znode that outlives the session and the process, but not for long: the server deletes it some time after the last
@@ -45,43 +39,26 @@ const OPTIONS = [
  */
 export class PersistentTtlNode extends PersistentNode {
   private readonly ttl: number;
-  private readonly interval: number;
   private readonly child: string;
-  private timer: NodeJS.Timeout | undefined;
   private touching: Promise<void> | undefined;
 
   /** @throws BadOptionError */
   constructor(client: ZkClient, path: string, options: PersistentTtlNodeOptions) {
-    const {
-      ttl,
-      childName = 'touch',
-      touchScheduleFactor = 2,
-      ...rest
-    } = checkOptions(options, OPTIONS);
+    const { ttl, ...rest } = checkOptions(options, OPTIONS);
     super(client, path, { ...rest, mode: 'container' });
     if (ttl === undefined) throw new BadOptionError('ttl', ttl, 'a number of milliseconds');
     checkCreateOptions({ ttl });
-    if (typeof childName !== 'string' || childName === '' || childName.includes('/')) {
-      throw new BadOptionError('childName', childName, 'a non-empty string without a slash');
-    }
-    if (typeof touchScheduleFactor !== 'number' || !(touchScheduleFactor >= 1)) {
-      throw new BadOptionError('touchScheduleFactor', touchScheduleFactor, 'a number of 1 or more');
-    }
     this.ttl = ttl;
-    this.interval = Math.max(1, ttl / touchScheduleFactor);
-    this.child = checkPath(`${path}/${childName}`, 'childName');
+    this.child = `${path}/${CHILD}`;
   }
 
   override start(): void {
     super.start();
     // At once, because the server does not delete a container that never had a child.
     this.onChange((path) => path !== undefined && this.touch());
-    this.timer = setInterval(() => this.touch(), this.interval).unref();
-  }
-
-  override close(): Promise<void> {
-    clearInterval(this.timer);
-    return super.close();
+    const interval = Math.max(1, this.ttl / TOUCHES_PER_TTL);
+    const timer = setInterval(() => this.touch(), interval).unref();
+    this.signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
   protected override async deleteNode(): Promise<void> {

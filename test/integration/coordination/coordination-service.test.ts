@@ -42,12 +42,52 @@ describe('the methods of CoordinationService', () => {
     await member.leave();
   });
 
+  it('keep persistent nodes until the shutdown', async () => {
+    const namespace = server.path('nodes');
+    const { module, service } = await application(namespace);
+    const node = service.persistentNode('web/1', { mode: 'persistent' });
+    const ttlNode = service.persistentTtlNode('batch', { ttl: 60_000 });
+    expect(await node.waitForInitialCreate()).toBe(`${namespace}/persistent-nodes/web%2F1`);
+    const ttlPath = `${namespace}/persistent-ttl-nodes/batch`;
+    expect(await ttlNode.waitForInitialCreate()).toBe(ttlPath);
+    await eventually(async () => {
+      expect(await service.client.exists(`${ttlPath}/touch`)).toBeDefined();
+    });
+    const closed = service.persistentNode('closed', { onError: undefined });
+    await closed.close();
+    const closeAgain = vi.spyOn(closed, 'close');
+    close.length = 0;
+    await module.close();
+    expect([node.state, ttlNode.state]).toEqual(['closed', 'closed']);
+    expect(closeAgain).not.toHaveBeenCalled();
+    const { client } = (await application(namespace)).service;
+    expect(await client.exists(node.path)).toBeUndefined();
+    expect(await client.exists(ttlPath)).toBeDefined();
+  });
+
+  it('log the errors of a persistent node', async () => {
+    const namespace = server.path('node-errors');
+    const { service } = await application(namespace);
+    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const path = `${namespace}/persistent-nodes/a`;
+    await service.client.ensureContainers(path);
+    service.persistentNode('a');
+    await eventually(() => expect(error).toHaveBeenCalledOnce());
+    expect(error.mock.calls[0]![0]).toMatch(
+      `persistent node ${path}: RecipeConflictError: znode ${path} exists`,
+    );
+    vi.restoreAllMocks();
+  });
+
   it('refuse wrong arguments', async () => {
     const { service } = await application(server.path('wrong'));
     expect(() => service.counter('')).toThrow('name must be');
     expect(() => service.counter('a', { lock: '/x' } as object)).toThrow('unknown option lock');
     expect(() => service.barrier(1 as never)).toThrow('name must be');
     expect(() => service.doubleBarrier('a', 0)).toThrow('members must be');
+    expect(() => service.persistentNode('')).toThrow('name must be');
+    expect(() => service.persistentNode('a', { mode: 'x' as never })).toThrow('mode must be');
+    expect(() => service.persistentTtlNode('a', {} as never)).toThrow('ttl must be');
   });
 
   it('keep the defaults for options that are undefined', async () => {
@@ -81,6 +121,8 @@ describe('the methods of CoordinationService', () => {
       () => service.priorityQueue('q'),
       () => service.members('a'),
       () => service.cache('a'),
+      () => service.persistentNode('a'),
+      () => service.persistentTtlNode('a', { ttl: 1 }),
       () => queue.consume(() => {}),
     ]) {
       expect(open).toThrow(ShuttingDownError);

@@ -275,7 +275,10 @@ describe('a persistent TTL node', () => {
     const set = vi.spyOn(client, 'set');
     await link.silence();
     await expect.poll(() => set.mock.settledResults.at(-1)?.type).toBe('incomplete');
+    const stopTimer = vi.spyOn(globalThis, 'clearInterval');
     await client.close();
+    expect(stopTimer).toHaveBeenCalled();
+    stopTimer.mockRestore();
     await node.close();
     expect(errors).toEqual([]);
   });
@@ -283,8 +286,7 @@ describe('a persistent TTL node', () => {
   test.each([
     ['ttl', {}],
     ['ttl', { ttl: 0 }],
-    ['childName', { ttl: 1, childName: 'a/b' }],
-    ['touchScheduleFactor', { ttl: 1, touchScheduleFactor: 0 }],
+    ['childName', { ttl: 1, childName: 'a' }],
     ['mode', { ttl: 1, mode: 'ephemeral' }],
   ])('is refused with a bad %s', async (option, options) => {
     const client = await connect();
