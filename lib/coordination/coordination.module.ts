@@ -9,10 +9,9 @@ import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core
 import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkOptions } from '../client/validation.js';
 import { connectionName, getZkClientToken, loggerOf } from '../services/tokens.js';
+import { startBackgroundMethods } from './background-method.js';
 import { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
 import { getPartitionServiceToken, PartitionService } from './partition.service.js';
-import { joinPartitions } from './partitioned.decorator.js';
-import { startConsumers } from './queue-consumer.decorator.js';
 import { valueProviders, valueTokens } from './zk-value.decorator.js';
 
 /**
@@ -30,8 +29,8 @@ export interface CoordinationModuleOptions {
 const OPTIONS = ['connection', 'isGlobal'] satisfies (keyof CoordinationModuleOptions)[];
 
 /**
- * Joins the groups of `@Partitioned` and starts the methods of `@QueueConsumer` when all modules are ready. Closes the recipes of the services in the earliest phase
- * of the shutdown, before ZkModule closes the client.
+ * Starts the recipes of `@Partitioned` and `@QueueConsumer` when all modules are ready. Closes the recipes of the services
+ * in the earliest phase of the shutdown, before ZkModule closes the client.
  */
 class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
   constructor(
@@ -44,8 +43,8 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
 
   async onApplicationBootstrap(): Promise<void> {
     try {
-      joinPartitions(this.partitions, this.connection, this.discovery, this.scanner);
-      startConsumers(this.service, this.connection, this.discovery, this.scanner);
+      const services = { coordination: this.service, partitions: this.partitions };
+      startBackgroundMethods(services, this.connection, this.discovery, this.scanner);
     } catch (error) {
       // Nest may end a failed start without a shutdown. An open client would keep the process alive.
       await this.onModuleDestroy();

@@ -1,0 +1,106 @@
+import 'reflect-metadata';
+import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { checkOptions } from '../client/validation.js';
+import { checkHasInstance, discoverMethods } from '../decorators/coordination.explorer.js';
+import { checkLegacyMethod, isMethod } from '../decorators/decorate-method.js';
+import { injectService } from '../decorators/injected-service.js';
+import { MisuseError } from '../decorators/requirement.js';
+import { connectionName } from '../services/tokens.js';
+import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
+import type { PartitionService } from './partition.service.js';
+
+const METADATA = 'nestjs-zookeeper:background-method';
+
+interface Services {
+  readonly coordination: CoordinationService;
+  readonly partitions: PartitionService;
+}
+
+type Callback = (...args: never[]) => unknown;
+
+/** Starts a recipe that calls the decorated method. */
+type Start<C extends Callback> = (services: Services, call: C) => void;
+
+interface Kind {
+  /** As it is written in the source, for errors. */
+  readonly decorator: string;
+  /** The time of a call, for errors. */
+  readonly when: string;
+}
+
+interface BackgroundMethod extends Kind {
+  readonly connection: string;
+  readonly start: Start<Callback>;
+}
+
+/** A decorator for methods that a recipe calls with the arguments of `C`. */
+type BackgroundDecorator<C extends Callback> = <M extends C>(
+  target: object,
+  method: string | symbol,
+  descriptor: TypedPropertyDescriptor<M>,
+) => void;
+
+/**
+ * Returns a decorator for methods that a recipe calls from the start of the application until its shutdown.
+ *
+ * @param prepare checks the arguments of the decorator for the method that the label names
+ */
+export function backgroundMethod<C extends Callback, O extends { connection?: string | undefined }>(
+  kind: Kind,
+  options: O,
+  allowed: readonly (keyof O & string)[],
+  prepare: (label: string, options: Omit<O, 'connection'>) => Start<C>,
+): BackgroundDecorator<C> {
+  return (target, method, descriptor) => {
+    checkLegacyMethod(kind.decorator, target, method);
+    const isStatic = typeof target === 'function';
+    const owner = isStatic ? target.name : target.constructor.name;
+    const label = `${kind.decorator} on ${owner}.${String(method)}`;
+    const fn: unknown = descriptor?.value;
+    if (isStatic || !isMethod(fn)) throw new MisuseError(`${label} is not on an instance method`);
+    const { connection: given, ...rest } = checkOptions(options, allowed, `options of ${label}`);
+    const start = prepare(label, rest) as Start<Callback>;
+    const connection = connectionName(given, `connection of ${label}`);
+    // The method does not use the service; the injection makes the start fail without a CoordinationModule.
+    injectService(target, {
+      decorator: kind.decorator,
+      service: 'CoordinationService',
+      serviceToken: getCoordinationServiceToken(connection),
+      connection,
+      module: 'CoordinationModule.forRoot()',
+    });
+    const added: BackgroundMethod = { ...kind, connection, start };
+    Reflect.defineMetadata(METADATA, [...backgroundMethodsOf(fn), added], fn);
+  };
+}
+
+function backgroundMethodsOf(method: object): readonly BackgroundMethod[] {
+  return (Reflect.getMetadata(METADATA, method) as BackgroundMethod[] | undefined) ?? [];
+}
+
+/**
+ * Starts the recipes of the decorated methods of an application.
+ *
+ * @throws MisuseError if a method has no instance that could be called
+ */
+export function startBackgroundMethods(
+  services: Services,
+  connection: string | undefined,
+  discovery: DiscoveryService,
+  scanner: MetadataScanner,
+): void {
+  const started = new Map<unknown, Set<BackgroundMethod>>();
+  for (const discovered of discoverMethods(discovery, scanner)) {
+    const { host, name, method } = discovered;
+    for (const each of backgroundMethodsOf(method)) {
+      if (each.connection !== connectionName(connection)) continue;
+      checkHasInstance(discovered, each.decorator, each.when);
+      const { instance } = host as { instance: Record<string, Callback> };
+      // One instance may be the value of several providers.
+      const known = started.get(instance) ?? new Set();
+      if (known.has(each)) continue;
+      started.set(instance, known.add(each));
+      each.start(services, (...args) => instance[name]!(...args));
+    }
+  }
+}
