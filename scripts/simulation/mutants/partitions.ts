@@ -45,8 +45,8 @@ export const PARTITION_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/coordination/recipes/partition-assignment.ts',
-        search: "assignment.members.join('/') === members.join('/')",
-        replace: 'members.every((member) => assignment.members.includes(member))',
+        search: "assignment?.members.join('/') === members.join('/')",
+        replace: 'members.every((member) => assignment?.members.includes(member))',
       },
     ],
   },
