@@ -12,7 +12,8 @@ export type { AtomicValue };
 /*
  * Counter (Curator's DistributedAtomicLong): a signed 64-bit integer in a znode, 8 bytes, big-endian.
  *
- *   1. Read the value, unless it is known from the write just before.
+ *   1. Read the value, unless it is known from the write just before. A result without a write, such as that of a
+ *      `compareAndSet` with another value, needs a read after a `sync`, because the server may lag behind.
  *   2. Apply the changes of all callers that wait, in their order.
  *   3. Write the result with the version of that value. One write serves all these callers.
  *   4. If the version has changed, go to 1, with a random delay between the attempts.

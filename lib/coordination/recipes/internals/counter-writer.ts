@@ -16,7 +16,7 @@ import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
 import { WriteMarker } from './write-marker.js';
 
 /**
- * The result of an attempt. `stale`: the known value was out of date, or the counter was missing; the next attempt follows
+ * The result of an attempt. `stale`: the known value may be out of date, or the counter was missing; the next attempt follows
  * at once. `conflict`: another process wrote in between, or a reply was lost.
  */
 type Attempt = 'done' | 'stale' | 'conflict';
@@ -27,6 +27,8 @@ interface Batch {
   /** Whether changes may join it. Later ones would have fewer attempts. */
   open: boolean;
   unconfirmed: UnconfirmedWrite | undefined;
+  /** Whether the value is read after a `sync`. */
+  synced: boolean;
 }
 
 /** Writes the changes of one counter, those of several callers at once. The algorithm is in distributed-atomic-long.ts. */
@@ -62,7 +64,7 @@ export class CounterWriter {
       // Waits one turn of the event loop, so that more callers can join.
       await new Promise((resolve) => setImmediate(resolve));
       if (this.waiting.length === 0) break;
-      await this.write({ changes: [], open: true, unconfirmed: undefined });
+      await this.write({ changes: [], open: true, unconfirmed: undefined, synced: false });
     }
     // A counter that is deleted and created again can repeat an old version.
     this.known = undefined;
@@ -115,9 +117,12 @@ export class CounterWriter {
     this.join(batch);
     const { value, settle } = applyChanges(batch.changes, base?.value ?? 0n, path);
     if (value === undefined) {
-      // Without a write, nothing proves that the value is not out of date.
-      if (cached) return 'stale';
-      return this.finish(settle);
+      if (batch.synced) return this.finish(settle);
+      // Without a write, nothing else proves that the value is not out of date.
+      await client.sync(path);
+      batch.synced = true;
+      batch.open = false;
+      return 'stale';
     }
     if (!base) {
       // The value 0 changes nothing.
