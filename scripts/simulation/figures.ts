@@ -41,7 +41,7 @@ export function summaryText(summary: Summary): string {
   const rows: [string, number][] = [
     ['seeds', summary.seeds],
     ['virtual seconds', Math.round(summary.virtualSeconds)],
-    ['grants checked', summary.grants],
+    ['grants or operations checked', summary.grants],
     ['violations', summary.violations],
     ['grants per second and core', summary.grantsPerSecond],
     ['seeds per hour', summary.seedsPerHour],

@@ -3,7 +3,7 @@ import type { History } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
 import { checkLeft, checkSettled } from './properties.js';
 import { runWorkload } from './run-seed.js';
-import { MAX_LINGER, type Setting } from './setting.js';
+import { MAX_LINGER, type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
 import type { JobContext, Program, Workload } from './workload.js';
 
@@ -42,10 +42,7 @@ export const runGuardedWrites: RunSeed = (library, options) => {
   const writes: Writes = new Map();
   return runWorkload(
     {
-      adjust: (setting) => ({
-        ...setting,
-        processes: setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false })),
-      }),
+      adjust: withoutNest,
       start: (context) => startWriters(writes, context),
       workAfterRecovery: 500,
       checkEnd: (...end) => checkEnd(writes, ...end),

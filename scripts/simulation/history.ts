@@ -100,6 +100,8 @@ export class History {
   readonly requests: Request[] = [];
   readonly leases: LeaseRecord[] = [];
   readonly violations: Violation[] = [];
+  /** The number of operations that were checked in a workload without leases. */
+  operations = 0;
   /** The requests of the operator to delete lock nodes. */
   readonly deletions: Deletion[] = [];
   /** The calls of `revoke()`, from the call to its end. */

@@ -28,7 +28,7 @@ Mutation testing:
   --workers N        as above
 
 Common options:
-  --workload NAME  what the processes do: locks (default), partitions, queue or guarded-writes;
+  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes or counter;
                    not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
@@ -40,7 +40,13 @@ run, such as for a wrong option, and 130 after an interrupt.`;
 /** The default of the option `--lib`. */
 export const DEFAULT_LIB = 'dist';
 
-const WORKLOADS: readonly WorkloadName[] = ['locks', 'partitions', 'queue', 'guarded-writes'];
+const WORKLOADS: readonly WorkloadName[] = [
+  'locks',
+  'partitions',
+  'queue',
+  'guarded-writes',
+  'counter',
+];
 
 /** The default of the option `--workload`. */
 export const DEFAULT_WORKLOAD: WorkloadName = 'locks';

@@ -3,7 +3,7 @@ import type { History, LeaseRecord } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
 import { checkLeft, checkSettled } from './properties.js';
 import { runWorkload } from './run-seed.js';
-import type { Setting } from './setting.js';
+import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
 import type { JobContext, Program, Workload } from './workload.js';
 
@@ -45,10 +45,7 @@ interface PartitionProgram extends Program {
 export const runPartitions: RunSeed = (library, options) =>
   runWorkload(
     {
-      adjust: (setting) => ({
-        ...setting,
-        processes: setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false })),
-      }),
+      adjust: withoutNest,
       start: startPartitions,
       workAfterRecovery: 500,
       checkEnd,

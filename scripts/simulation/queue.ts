@@ -3,7 +3,7 @@ import type { History } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
 import { checkLeft, checkSettled } from './properties.js';
 import { runWorkload } from './run-seed.js';
-import type { Setting } from './setting.js';
+import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
 import type { JobContext, Program, Workload } from './workload.js';
 
@@ -158,10 +158,7 @@ export const runQueue: RunSeed = (library, options) => {
   const items = new Items();
   return runWorkload(
     {
-      adjust: (setting) => ({
-        ...setting,
-        processes: setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false })),
-      }),
+      adjust: withoutNest,
       start: (context) => startQueue(items, context),
       workAfterRecovery: 500,
       checkEnd: (...end) => checkEnd(items, ...end),

@@ -70,7 +70,7 @@ export async function runWorkload(
     ...rest,
     faults,
     violations,
-    grants: history?.leases.length ?? 0,
+    grants: history ? history.leases.length + history.operations : 0,
     acquires: (timeline && history?.acquires()) || [],
     processes: setting.processes.map(({ name }) => name),
   });

@@ -119,6 +119,12 @@ export function drawSetting(random: Random): Setting {
   };
 }
 
+/** Returns a setting in which all processes run the program of a workload, and none a Nest application. */
+export function withoutNest(setting: Setting): Setting {
+  const processes = setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false }));
+  return { ...setting, processes };
+}
+
 /** Returns the milliseconds after the end of a fault within which all clients work normally again. */
 export function recoveryTime({ sessionTimeout, latency, lag }: Setting): number {
   return (sessionTimeout * 4) / 3 + 2 * TICK_TIME + 20 * latency[1] + lag[1];

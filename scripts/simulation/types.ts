@@ -7,7 +7,7 @@ export interface Library {
 }
 
 /** What the processes of a run do. */
-export type WorkloadName = 'locks' | 'partitions' | 'queue' | 'guarded-writes';
+export type WorkloadName = 'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter';
 
 export interface RunOptions {
   readonly workload: WorkloadName;
@@ -59,7 +59,7 @@ export interface Report {
   /** Virtual milliseconds. */
   readonly duration: number;
   readonly events: number;
-  /** The number of grants that were checked. */
+  /** The number of grants that were checked, or of operations in a workload without leases. */
   readonly grants: number;
   readonly faults: readonly Fault[];
   readonly violations: readonly Violation[];

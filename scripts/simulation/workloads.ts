@@ -1,3 +1,4 @@
+import { runCounter } from './counter.js';
 import { runGuardedWrites } from './guarded-writes.js';
 import { runPartitions } from './partitions.js';
 import { runQueue } from './queue.js';
@@ -10,4 +11,5 @@ export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   partitions: runPartitions,
   queue: runQueue,
   'guarded-writes': runGuardedWrites,
+  counter: runCounter,
 };

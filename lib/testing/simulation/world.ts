@@ -182,7 +182,7 @@ export class World {
    *   no session
    */
   loseReply(
-    op: 'create' | 'delete' | 'setData' | 'getChildren2' | 'sync',
+    op: 'create' | 'delete' | 'setData' | 'multi' | 'getChildren2' | 'sync',
     client?: ZkClient | string,
   ): () => void {
     if (!Object.hasOwn(OpCode, op))

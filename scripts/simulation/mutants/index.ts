@@ -1,3 +1,4 @@
+import { COUNTER_MUTANTS } from './counter.js';
 import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
 import { GRANT_MUTANTS } from './grants.js';
 import { GUARDED_WRITE_MUTANTS } from './guarded-writes.js';
@@ -18,4 +19,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...PARTITION_MUTANTS,
   ...DISTRIBUTED_QUEUE_MUTANTS,
   ...GUARDED_WRITE_MUTANTS,
+  ...COUNTER_MUTANTS,
 ];
