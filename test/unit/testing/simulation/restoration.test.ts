@@ -119,13 +119,20 @@ it('passes errors of an ended simulation to the listeners of the test runner', a
   const event = 'unhandledRejection';
   const listeners = process.listeners(event);
   const errors: unknown[] = [];
-  process.removeAllListeners(event).on(event, (error) => errors.push(error));
+  process.removeAllListeners(event);
+  const reported = new Promise<void>((resolve) =>
+    process.on(event, (error) => {
+      errors.push(error);
+      resolve();
+    }),
+  );
   try {
     const run = simulate({ seed: 4 }, (world) =>
       world.process('a').run(() => void readFile('/no such file')),
     );
     await expect(run).rejects.toThrow('real I/O');
     await digestOfTimers();
+    await reported;
   } finally {
     process.removeAllListeners(event);
     for (const listener of listeners) process.on(event, listener);
