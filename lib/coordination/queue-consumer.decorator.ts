@@ -22,7 +22,7 @@ const OPTIONS = [
   'concurrency',
   'errorMode',
   'retryDelay',
-  'closeTimeout',
+  'stopTimeout',
   'priority',
   'serializer',
   'connection',
@@ -33,7 +33,7 @@ const KIND = { decorator: '@QueueConsumer', when: 'an item is taken' };
 /**
  * Calls the method with each item of a queue that this process takes, from the start of the application until its
  * shutdown. When the method resolves, the item is deleted. Its errors are logged and follow `errorMode`. The shutdown takes
- * no more items in its earliest phase, and waits for running calls up to `closeTimeout`.
+ * no more items in its earliest phase, and waits for running calls up to `stopTimeout`.
  *
  * ```ts
  * @QueueConsumer('mails', { concurrency: 4 })

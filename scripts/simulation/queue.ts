@@ -185,7 +185,7 @@ async function startQueue(items: Items, context: JobContext): Promise<Program> {
     queue.consume((id, item) => items.handle(id, item, context), {
       concurrency: random.whole(1, MAX_CONCURRENCY),
       retryDelay: RETRY_DELAY,
-      closeTimeout: 3 * context.setting.sessionTimeout,
+      stopTimeout: 3 * context.setting.sessionTimeout,
       onError: (error) => checkError(error, context),
     });
   }

@@ -35,20 +35,26 @@ export type QueueHandler<T> = (item: T, context: QueueItem) => unknown;
  * @publicApi
  */
 export interface ConsumeOptions {
-  /** The number of items that are handled at the same time. Default 1, which keeps the order if there is one consumer. */
+  /**
+   * The number of items that are handled at the same time. Default 1. One consumer keeps the order, except for items that
+   * it retries.
+   */
   concurrency?: number | undefined;
   /**
-   * What happens to an item whose handler throws. `'requeue'`: it is handled again after `retryDelay`, by this consumer,
-   * or by another one if this one ends. `'delete'`: it is deleted. Curator's ErrorMode. Default `'requeue'`.
+   * What happens to an item whose handler throws. `'requeue'`: it stays in the queue. Other consumers may handle it at once,
+   * this one after `retryDelay`. `'delete'`: it is deleted. Curator's ErrorMode. Default `'requeue'`.
    */
   errorMode?: 'requeue' | 'delete' | undefined;
-  /** Milliseconds before the second attempt. Each further one doubles it, up to a minute. Default 1000. */
+  /**
+   * Milliseconds before this consumer handles an item again after the first failed attempt. Each further failed attempt
+   * doubles it, up to a minute. Default 1000.
+   */
   retryDelay?: number | undefined;
   /**
    * Milliseconds that `close()` waits for running handlers. Then it aborts their signals and releases the locks of their
    * items. Default 10,000.
    */
-  closeTimeout?: number | undefined;
+  stopTimeout?: number | undefined;
   /** Closes the consumer when it aborts. Default: none. */
   signal?: AbortSignal | undefined;
   /**
@@ -62,7 +68,7 @@ const OPTIONS = [
   'concurrency',
   'errorMode',
   'retryDelay',
-  'closeTimeout',
+  'stopTimeout',
   'signal',
   'onError',
 ] satisfies (keyof ConsumeOptions)[];
@@ -75,7 +81,7 @@ const OPTIONS = [
 export interface ConsumerHandle {
   /**
    * Takes no more items, and waits until the running handlers have settled and their items are deleted, at most
-   * `closeTimeout`. Idempotent.
+   * `stopTimeout`. Idempotent.
    */
   close(): Promise<void>;
 }
@@ -90,7 +96,7 @@ export function checkConsume(
     concurrency = 1,
     errorMode = 'requeue',
     retryDelay = 1000,
-    closeTimeout = 10_000,
+    stopTimeout = 10_000,
     onError = defaultOnError,
   } = options;
   if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
@@ -100,8 +106,8 @@ export function checkConsume(
     throw new BadOptionError('errorMode', errorMode, "'requeue' or 'delete'");
   }
   checkMilliseconds(retryDelay, 'retryDelay');
-  checkMilliseconds(closeTimeout, 'closeTimeout', 0);
+  checkMilliseconds(stopTimeout, 'stopTimeout', 0);
   checkFunction(onError, 'onError');
   checkSignal(options.signal);
-  return { concurrency, errorMode, retryDelay, closeTimeout, onError };
+  return { concurrency, errorMode, retryDelay, stopTimeout, onError };
 }

@@ -27,7 +27,7 @@ export class QueueFullError extends CoordinationError {
  * A consumer could not finish an item. It is passed to `onError` and not thrown; `cause` is the error of the handler, if
  * it threw one.
  * Cause: the handler threw an error, the lock of the item was lost while the handler ran, the item could not be deleted,
- * or its data is not that of a queue item.
+ * the consumer was closed and the item was not finished within `stopTimeout`, or the data is not that of a queue item.
  * Remedy: correct the handler. The item is handled again, unless the error mode is `'delete'` or the data is
  * unreadable: delete a znode with unreadable data.
  *

@@ -27,7 +27,7 @@ import {
   serializeItem,
 } from './internals/queue-items.js';
 import type { ConsumeOptions, ConsumerHandle, QueueHandler } from './consume-options.js';
-import { QueueConsumer } from './queue-consumer.js';
+import { ConsumerLoop } from './consumer-loop.js';
 import { QueueFullError } from './errors.js';
 
 /**
@@ -85,7 +85,7 @@ export abstract class QueueBase<T> {
   private readonly onError: (error: Error) => void;
   private readonly closing = new AbortController();
   private readonly puts = new Set<Promise<string>>();
-  private readonly consumers = new Set<QueueConsumer<T>>();
+  private readonly consumers = new Set<ConsumerLoop<T>>();
 
   /** @throws BadOptionError */
   constructor(
@@ -132,7 +132,7 @@ export abstract class QueueBase<T> {
     const { client, path, lockPath, serializer, onError, prioritized } = this;
     const ensurePaths = () => this.ensurePaths();
     const queue = { client, path, lockPath, serializer, onError, prioritized, ensurePaths };
-    const consumer: QueueConsumer<T> = new QueueConsumer(queue, handler, options, () =>
+    const consumer: ConsumerLoop<T> = new ConsumerLoop(queue, handler, options, () =>
       this.consumers.delete(consumer),
     );
     this.consumers.add(consumer);

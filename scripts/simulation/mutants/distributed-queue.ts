@@ -1,6 +1,6 @@
 import type { Mutant } from './mutant.js';
 
-const CONSUMER = 'lib/coordination/recipes/queue-consumer.ts';
+const CONSUMER = 'lib/coordination/recipes/consumer-loop.ts';
 const ITEM_LOCK = 'lib/coordination/recipes/internals/item-lock.ts';
 
 /** Bugs in the queue with a lock for each item. */
@@ -12,9 +12,9 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: CONSUMER,
-        search: 'const failures = await this.callHandler(stored.values, context);',
+        search: 'const outcome = await this.callHandler(stored.values, context);',
         replace:
-          'await deleteItem(client, session, path, node.stat); const failures = await this.callHandler(stored.values, context);',
+          'await deleteItem(client, session, path, node.stat, true); const outcome = await this.callHandler(stored.values, context);',
       },
     ],
   },
@@ -25,9 +25,21 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: CONSUMER,
-        search: '    await deleteItem(client, session, path, node.stat);',
+        search: '      await deleteItem(client, session, path, node.stat, lock.held);',
         replace:
-          '    void lock.release().then(() => deleteItem(client, session, path, node.stat)).catch(() => {});',
+          '      void lock.release().then(() => deleteItem(client, session, path, node.stat, true)).catch(() => {});',
+      },
+    ],
+  },
+  {
+    name: 'queue-items-deleted-after-lost-lock',
+    bug: 'A consumer that lost the lock between two items of a put deletes both, because the session is alive.',
+    workload: 'queue',
+    edits: [
+      {
+        file: CONSUMER,
+        search: "if (!context.held) return 'interrupted';\n      try",
+        replace: "if (!context.held) return 'handled';\n      try",
       },
     ],
   },

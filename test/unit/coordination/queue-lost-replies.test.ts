@@ -77,14 +77,15 @@ describe('a lost reply', () => {
       const one = await start(world, 'one');
       const two = await start(world, 'two');
       await one.process.run(() => one.queue.put('item'));
+      // A failed item is not deleted, so the lost reply is that of its lock.
+      world.loseReply('delete', one.client);
+      const accept = one.process.link.refuseConnections();
       const fail = () => {
         throw new Error('no');
       };
-      one.process.run(() => one.queue.consume(fail, { retryDelay: 50, onError: () => {} }));
-      await world.sleep(30);
-      expect(world.children(LOCKS)).toHaveLength(1);
-      world.loseReply('delete', one.client);
-      const accept = one.process.link.refuseConnections();
+      one.process.run(() => one.queue.consume(fail, { retryDelay: 60_000, onError: () => {} }));
+      await world.sleep(80);
+      expect(world.children(LOCKS)).toEqual([]);
       let handled = false;
       const handler = async () => {
         await sleep(1_000);

@@ -3,8 +3,8 @@ import { isNodeError } from './nodes.js';
 
 /** The beginning of the names of items. */
 export const ITEM_PREFIX = 'queue-';
-/** The greatest number of items from which a consumer that competes with others takes a random one. */
-const MAX_SPREAD = 16;
+/** Upper bound of the random choice: contending consumers take one of the first 16 items. */
+const MAX_CHOICE = 16;
 
 /** The queue that is listed. */
 export interface ListedQueue {
@@ -24,10 +24,11 @@ export class FreeItems {
   /** Whether the queue may have changed since the last listing. */
   private changed = true;
   /** Whether another consumer took an item of the last listing. */
-  private outrun = false;
-  private spread = 1;
+  private contended = false;
+  private choiceSize = 1;
   private watches: Watch[] = [];
   private wake: () => void = () => {};
+  private closed = false;
 
   /** @param isTaken whether this consumer must not take an item, because it handles it or cannot read it */
   constructor(
@@ -40,24 +41,24 @@ export class FreeItems {
    * after a change, if no item is free.
    */
   async take(session: Session): Promise<string | undefined> {
-    const isOld = this.free.length === 0 || this.outrun || this.queue.prioritized;
+    const isOld = this.free.length === 0 || this.contended || this.queue.prioritized;
     if (this.changed && isOld) await this.list(session);
-    const among = Math.min(Math.ceil(this.spread), this.free.length);
+    const among = Math.min(Math.ceil(this.choiceSize), this.free.length);
     const [name] = this.free.splice(Math.floor(Math.random() * among), 1);
     if (name === undefined && !this.changed) await this.watchLocks(session);
     return name;
   }
 
   /** Another consumer was faster. */
-  onOutrun(name: string): void {
+  onContended(name: string): void {
     this.locked.add(name);
-    this.outrun = true;
-    this.spread = Math.min(this.spread * 2, MAX_SPREAD);
+    this.contended = true;
+    this.choiceSize = Math.min(this.choiceSize * 2, MAX_CHOICE);
   }
 
   /** This consumer was the first. */
-  onWon(): void {
-    this.spread = Math.max(1, this.spread - 0.25);
+  onAcquired(): void {
+    this.choiceSize = Math.max(1, this.choiceSize - 0.25);
   }
 
   /** The queue, or the state of the consumer, may have changed. */
@@ -71,7 +72,13 @@ export class FreeItems {
     return new Promise((resolve) => (this.wake = resolve));
   }
 
-  unwatch(): void {
+  close(): void {
+    this.closed = true;
+    this.unwatch();
+    this.notify();
+  }
+
+  private unwatch(): void {
     for (const watch of this.watches) watch.remove();
     this.watches = [];
   }
@@ -79,7 +86,7 @@ export class FreeItems {
   private async list(session: Session): Promise<void> {
     const { path, lockPath } = this.queue;
     this.unwatch();
-    this.changed = this.outrun = false;
+    this.changed = this.contended = false;
     try {
       const listing = session.children(lockPath);
       // The first read may reject before it.
@@ -114,6 +121,7 @@ export class FreeItems {
   }
 
   private follow(watch: Watch): void {
+    if (this.closed) return watch.remove();
     this.watches.push(watch);
     void watch.fired.then(() => this.notify());
   }

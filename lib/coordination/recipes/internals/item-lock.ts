@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
 import { LeaseLostError } from '../../../recipes/errors.js';
-import { reconnected } from './item-requests.js';
+import { waitForConnection } from './item-requests.js';
 import { isNodeError } from './nodes.js';
 
 /*
@@ -55,7 +55,7 @@ export class ItemLock {
         if (!(error instanceof ConnectionError)) throw error;
         uncertain ||= error.maybeApplied;
         if (!uncertain) throw error;
-        await reconnected(client, session);
+        await waitForConnection(client, session);
       }
     }
     return new ItemLock(client, session, path, id);
@@ -75,6 +75,17 @@ export class ItemLock {
     if (this.released || this.signal.aborted) return;
     const message = `the lock of the queue item ${this.path} was lost: ${cause.message}`;
     this.lost.abort(new LeaseLostError(message, { cause }));
+  }
+
+  /** Whether the znode exists, although the lease was lost. Waits for the connection. */
+  async stillExists(): Promise<boolean> {
+    const { client, session, path, id } = this;
+    try {
+      return !this.deleted && (await hasData(client, session, path, id));
+    } catch (error) {
+      if (session.alive) throw error;
+      return false;
+    }
   }
 
   /** Watches for the deletion of the znode by another client. */
@@ -97,13 +108,15 @@ export class ItemLock {
   private async delete(): Promise<void> {
     this.unsubscribe();
     this.watch?.remove();
+    // The first delete does not read the data. Only a client that breaks the protocol deletes the lock of a living session,
+    // and the watch reports that to the handlers that take longer than WATCH_AFTER.
     for (let exists = !this.deleted; exists;) {
       try {
         return await this.session.delete(this.path);
       } catch (error) {
         if (isNodeError(error, 'NO_NODE')) return;
         if (!(error instanceof ConnectionError)) throw error;
-        await reconnected(this.client, this.session);
+        await waitForConnection(this.client, this.session);
         if (error.maybeApplied) {
           exists = await hasData(this.client, this.session, this.path, this.id);
         }
@@ -125,7 +138,7 @@ export class ItemLock {
       } catch (error) {
         if (isNodeError(error, 'NO_NODE')) return this.onDeleted();
         if (!(error instanceof ConnectionError)) throw error;
-        await reconnected(this.client, this.session);
+        await waitForConnection(this.client, this.session);
       }
     }
   }
@@ -152,7 +165,7 @@ async function hasData(
     } catch (error) {
       if (isNodeError(error, 'NO_NODE')) return false;
       if (!(error instanceof ConnectionError)) throw error;
-      await reconnected(client, session);
+      await waitForConnection(client, session);
     }
   }
 }

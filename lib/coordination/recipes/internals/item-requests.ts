@@ -13,7 +13,7 @@ import { isNodeError } from './nodes.js';
  *
  * @throws SessionExpiredError if the session ended
  */
-export async function reconnected(client: ZkClient, session: Session): Promise<void> {
+export async function waitForConnection(client: ZkClient, session: Session): Promise<void> {
   while (session.alive) {
     if (session.connected) return;
     await stateChange(client);
@@ -22,7 +22,7 @@ export async function reconnected(client: ZkClient, session: Session): Promise<v
 }
 
 /** Repeats a request after a lost connection. Resolves to undefined if the znode does not exist or has another version. */
-export async function inSession<T>(
+export async function retryInSession<T>(
   client: ZkClient,
   session: Session,
   request: () => Promise<T>,
@@ -33,31 +33,35 @@ export async function inSession<T>(
     } catch (error) {
       if (isNodeError(error, 'NO_NODE') || isNodeError(error, 'BAD_VERSION')) return undefined;
       if (!(error instanceof ConnectionError)) throw error;
-      await reconnected(client, session);
+      await waitForConnection(client, session);
     }
   }
 }
 
 /**
- * Deletes an item, whose lock the caller has. After a lost reply the znode with this name may be another one, if the queue
- * was deleted and created again.
+ * Deletes an item, whose lock the caller has. After a lost connection the znode with this name may be another one, if the
+ * queue was deleted and created again.
+ *
+ * @param isCurrent whether the connection was not lost since the item was read
  */
 export async function deleteItem(
   client: ZkClient,
   session: Session,
   path: string,
   { czxid }: Stat,
+  isCurrent: boolean,
 ): Promise<void> {
-  for (let exists = true; exists;) {
+  for (let checked = isCurrent; ; checked = false) {
     try {
+      if (!checked) {
+        await session.sync(path);
+        if ((await session.exists(path))?.czxid !== czxid) return;
+      }
       return await session.delete(path);
     } catch (error) {
       if (isNodeError(error, 'NO_NODE')) return;
       if (!(error instanceof ConnectionError)) throw error;
-      await reconnected(client, session);
-      await inSession(client, session, () => session.sync(path));
-      const stat = await inSession(client, session, () => session.exists(path));
-      exists = stat?.czxid === czxid;
+      await waitForConnection(client, session);
     }
   }
 }

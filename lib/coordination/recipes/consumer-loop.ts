@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import {
   ConnectionError,
   type Session,
@@ -8,7 +7,6 @@ import {
 } from '../../client/index.js';
 import { sleep } from '../../client/sleep.js';
 import { checkFunction } from '../../client/validation.js';
-import { runDetached } from '../../recipes/internals/call-chain.js';
 import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
 import {
   checkConsume,
@@ -20,10 +18,11 @@ import {
 import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
 import { ItemLock } from './internals/item-lock.js';
-import { deleteItem, inSession } from './internals/item-requests.js';
+import { deleteItem, retryInSession } from './internals/item-requests.js';
 import { isNodeError } from './internals/nodes.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { QueueItemError } from './errors.js';
+import { SessionLoop } from './session-loop.js';
 
 /*
  * Consumer of a queue (Curator's DistributedQueue with a lockPath):
@@ -35,7 +34,8 @@ import { QueueItemError } from './errors.js';
  * 4. Without a free item, watch the list of items and the locks of the others: the lock of a consumer that crashed goes
  *    with its session.
  *
- * After an error of the handler, the item keeps its place and its lock during a delay, and other items are handled.
+ * After an error of the handler, the item keeps its place, and its lock is released. Other consumers may handle it at once,
+ * this one after a delay.
  */
 
 /** The queue of a consumer. */
@@ -45,25 +45,26 @@ export interface ConsumedQueue<T> extends ListedQueue {
   onError(error: Error): void;
 }
 
-/** Milliseconds between a failure to list the queue and the next attempt. */
-const RETRY_AFTER = 1000;
+/** `interrupted`: the lock was lost before the last item was handled. */
+type Outcome = 'handled' | 'failed' | 'interrupted';
+
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
 
 /** A consumer of a queue. */
-export class QueueConsumer<T> implements ConsumerHandle {
-  private readonly stopping = new AbortController();
-  /** The names of the items that this consumer handles or will retry. */
+export class ConsumerLoop<T> implements ConsumerHandle {
+  /** The names of the items that this consumer handles, or does not handle again before a delay has ended. */
   private readonly busy = new Map<string, Promise<void>>();
-  private readonly locks = new Set<ItemLock>();
+  /** The locks of the items whose handlers run. */
+  private readonly handling = new Set<ItemLock>();
   /** The names of the items whose data this consumer cannot read. */
   private readonly unreadable = new Set<string>();
   private readonly items: FreeItems;
   private readonly delayedWatches = new DelayedWatches();
   private readonly options: Required<Omit<ConsumeOptions, 'signal'>>;
-  private readonly loop: Promise<void>;
-  /** The number of handlers that run. */
-  private running = 0;
+  private readonly loop: SessionLoop;
+  /** The number of items that are handled, out of `concurrency`. */
+  private usedSlots = 0;
   private readonly reporter: ErrorReporter;
   private closed: Promise<void> | undefined;
 
@@ -77,16 +78,20 @@ export class QueueConsumer<T> implements ConsumerHandle {
     this.options = checkConsume(options, queue.onError);
     this.reporter = new ErrorReporter(this.options.onError);
     this.items = new FreeItems(queue, (name) => this.busy.has(name) || this.unreadable.has(name));
+    const take = (session: Session) => this.takeItems(session);
+    const reportOnce = (error: unknown) => {
+      // The client reports the state of its connection.
+      if (!(error instanceof ConnectionError)) this.reporter.reportOnce(error);
+    };
+    this.loop = new SessionLoop(queue.client, take, { reportOnce });
     const { signal } = options;
-    setMaxListeners(0, this.stopping.signal);
     const onAbort = () => void this.close();
     signal?.addEventListener('abort', onAbort, { once: true });
-    this.stopping.signal.addEventListener('abort', () => {
+    this.loop.signal.addEventListener('abort', () => {
       signal?.removeEventListener('abort', onAbort);
-      this.items.notify();
+      this.items.close();
     });
-    // The loop outlives the caller and must not count as a holder of the caller's locks.
-    this.loop = runDetached(() => this.run());
+    this.loop.start();
     if (signal?.aborted) onAbort();
   }
 
@@ -95,94 +100,79 @@ export class QueueConsumer<T> implements ConsumerHandle {
   }
 
   private async end(): Promise<void> {
-    const { closeTimeout } = this.options;
-    this.stopping.abort();
-    const settled = this.loop.then(() => Promise.all(this.busy.values()));
-    const over = new AbortController();
-    void settled.then(() => over.abort());
-    await sleep(closeTimeout, { signals: [over.signal], ref: true }).catch(() => {});
-    if (over.signal.aborted) return;
-    const locks = [...this.locks];
-    const reason = new ShuttingDownError(`the handler has not ended within ${closeTimeout} ms`);
-    for (const lock of locks) lock.lose(reason);
-    await Promise.allSettled(locks.map((lock) => lock.release()));
-  }
-
-  private get stopped(): boolean {
-    return this.stopping.signal.aborted;
-  }
-
-  private async run(): Promise<void> {
-    const { client } = this.queue;
-    const { signal } = this.stopping;
-    while (!this.stopped) {
-      try {
-        const session = await client.session({ signal });
-        await this.takeItems(session);
-      } catch (error) {
-        if (this.stopped || error instanceof ShuttingDownError) break;
-        const isLoss = error instanceof ConnectionError || error instanceof SessionExpiredError;
-        // The client reports the state of its connection.
-        if (!isLoss) this.reporter.reportOnce(error);
-        else if (client.connected) continue;
-        const until = (wake: () => void) => client.onState(wake);
-        await sleep(RETRY_AFTER, { signals: [signal], until }).catch(() => {});
-      }
+    const { stopTimeout } = this.options;
+    const { path: key } = this.queue;
+    const closed = new ShuttingDownError(`the consumer of the queue ${key} was closed`, { key });
+    const settled = this.loop.close(closed).then(() => Promise.all(this.busy.values()));
+    const until = (wake: () => void) => {
+      void settled.then(wake);
+      return () => {};
+    };
+    await sleep(stopTimeout, { until, ref: true });
+    const reason = new ShuttingDownError(`the consumer was closed ${stopTimeout} ms ago`, { key });
+    // Items that were handled are deleted in the background, then their locks, as long as the session lives.
+    for (const name of this.busy.keys()) this.report(name, 'is not finished', reason);
+    for (const lock of this.handling) {
+      lock.lose(reason);
+      lock.release().catch((error: unknown) => this.reporter.report(error));
     }
-    this.items.unwatch();
   }
 
   /** Takes items until the consumer stops or a request fails. */
-  private async takeItems(session: Session): Promise<void> {
+  private async takeItems(session: Session): Promise<never> {
+    const { signal } = this.loop;
     this.items.notify();
-    while (!this.stopped) {
-      if (this.running >= this.options.concurrency) {
+    for (;;) {
+      signal.throwIfAborted();
+      if (this.usedSlots >= this.options.concurrency) {
         await this.items.change();
         continue;
       }
       const name = await this.items.take(session);
       this.reporter.reset();
-      if (name !== undefined && !this.stopped) this.start(session, name);
+      if (name !== undefined && !signal.aborted) this.start(session, name);
     }
   }
 
   private start(session: Session, name: string): void {
-    this.running++;
-    let runs = true;
-    const leave = () => {
-      if (runs) this.running--;
-      runs = false;
+    this.usedSlots++;
+    let usesSlot = true;
+    const freeSlot = () => {
+      if (usesSlot) this.usedSlots--;
+      usesSlot = false;
       this.items.notify();
     };
-    const work = this.handle(session, name, leave)
+    const work = this.handle(session, name, freeSlot)
       .catch((error: unknown) => {
         this.report(name, 'could not be finished', error);
-        leave();
         // For example, the ACL of the queue denies the deletion. At once, the same would happen again.
-        return this.pause(this.options.retryDelay);
+        return this.options.retryDelay;
+      })
+      .then((delay) => {
+        freeSlot();
+        if (delay === 0) return;
+        // It rejects only when the consumer stops.
+        return sleep(delay, { signals: [this.loop.signal] }).catch(() => {});
       })
       .finally(() => {
         this.busy.delete(name);
-        leave();
+        this.items.notify();
       });
     this.busy.set(name, work);
   }
 
-  /** @param leave makes room for the next item */
-  private async handle(session: Session, name: string, leave: () => void): Promise<void> {
+  /** Resolves to the milliseconds in which this consumer does not take the item again. */
+  private async handle(session: Session, name: string, freeSlot: () => void): Promise<number> {
     const lock = await this.lock(session, name);
-    if (!lock) return;
-    this.locks.add(lock);
+    if (!lock) return 0;
     this.delayedWatches.add(lock);
     try {
-      // A close after its timeout does not know of this lock.
-      if (!this.stopped) await this.handleLocked(session, name, lock, leave);
+      return await this.handleLocked(session, name, lock);
     } finally {
       this.delayedWatches.delete(lock);
       const released = lock.release();
-      leave();
+      freeSlot();
       await released;
-      this.locks.delete(lock);
     }
   }
 
@@ -191,7 +181,7 @@ export class QueueConsumer<T> implements ConsumerHandle {
     try {
       const lock = await ItemLock.acquire(client, session, `${lockPath}/${name}`);
       if (lock) return lock;
-      this.items.onOutrun(name);
+      this.items.onContended(name);
     } catch (error) {
       if (isNodeError(error, 'NO_NODE')) await this.queue.ensurePaths();
       else if (!isConnectionLoss(error)) throw error;
@@ -199,19 +189,16 @@ export class QueueConsumer<T> implements ConsumerHandle {
     return undefined;
   }
 
-  private async handleLocked(
-    session: Session,
-    name: string,
-    lock: ItemLock,
-    leave: () => void,
-  ): Promise<void> {
+  /** As {@link handle} with the lock of the item. */
+  private async handleLocked(session: Session, name: string, lock: ItemLock): Promise<number> {
     const { client } = this.queue;
     const path = `${this.queue.path}/${name}`;
-    const node = await inSession(client, session, () => session.get(path));
-    if (!node) return this.items.onOutrun(name);
-    this.items.onWon();
-    const stored = this.decode(node.data, path, name);
-    if (!stored) return;
+    const node = await retryInSession(client, session, () => session.get(path));
+    if (node) this.items.onAcquired();
+    else this.items.onContended(name);
+    // close() does not wait for a handler that starts after its timeout.
+    const stored = node && !this.loop.signal.aborted && this.decode(node.data, path, name);
+    if (!stored) return 0;
     const attempt = stored.attempts + 1;
     const context = Object.freeze({
       name,
@@ -221,41 +208,39 @@ export class QueueConsumer<T> implements ConsumerHandle {
         return lock.held;
       },
     });
-    const failures = await this.callHandler(stored.values, context);
-    if (!lock.held) {
-      return this.report(name, `lost its lock in attempt ${attempt}`, lock.signal.reason);
+    this.handling.add(lock);
+    const outcome = await this.callHandler(stored.values, context);
+    this.handling.delete(lock);
+    // With the policy 'standard', a suspended connection ends the lease and not the lock.
+    const isOwner = lock.held || (outcome === 'handled' && (await lock.stillExists()));
+    if (!isOwner) {
+      this.report(name, `lost its lock in attempt ${attempt}`, lock.signal.reason);
+      return 0;
     }
-    if (failures > 0 && this.options.errorMode === 'requeue') {
-      const data = encodeItems({ ...stored, attempts: attempt });
-      await inSession(client, session, () => session.set(path, data, node.stat.version));
-      leave();
-      const delay = Math.min(this.options.retryDelay * 2 ** (attempt - 1), MAX_RETRY_DELAY);
-      return this.pause(delay, lock.signal);
+    if (outcome === 'handled') {
+      await deleteItem(client, session, path, node.stat, lock.held);
+      return 0;
     }
-    await deleteItem(client, session, path, node.stat);
+    const data = encodeItems({ ...stored, attempts: attempt });
+    await retryInSession(client, session, () => session.set(path, data, node.stat.version));
+    return Math.min(this.options.retryDelay * 2 ** (attempt - 1), MAX_RETRY_DELAY);
   }
 
-  /** Resolves after a delay, with the signal or when the consumer stops. */
-  private pause(delay: number, signal?: AbortSignal): Promise<void> {
-    return sleep(delay, { signals: [this.stopping.signal, signal] }).catch(() => {});
-  }
-
-  /** Calls the handler with each item of a znode. Returns the number of calls that failed. */
-  private async callHandler(items: readonly T[], context: QueueItem): Promise<number> {
+  /** Calls the handler with each item of a znode. */
+  private async callHandler(items: readonly T[], context: QueueItem): Promise<Outcome> {
     const { errorMode } = this.options;
-    let failures = 0;
     for (const item of items) {
-      if (!context.held) break;
+      if (!context.held) return 'interrupted';
       try {
         await this.handler(item, context);
       } catch (error) {
-        failures++;
         const what = `failed in attempt ${context.attempt} (error mode ${errorMode})`;
         this.report(context.name, what, error);
-        if (errorMode === 'requeue') break;
+        if (!context.held) return 'interrupted';
+        if (errorMode === 'requeue') return 'failed';
       }
     }
-    return failures;
+    return 'handled';
   }
 
   /** Reads the items of a znode; undefined if they are unreadable. */
