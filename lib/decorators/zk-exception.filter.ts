@@ -114,6 +114,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   BAD_KEY: { status: 400, message: 'A name in the request is empty, too long or not allowed' },
   BUSY: { status: 409, message: 'Busy with other requests' },
   TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
+  WAIT_TIMEOUT: { status: 503, message: 'Timed out, try again', retryAfter: 1 },
   DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },
   CONNECTION: UNAVAILABLE,
   SESSION_EXPIRED: UNAVAILABLE,

@@ -13,7 +13,7 @@ export class LockBusyError extends CoordinationError {
 }
 
 /**
- * The lock was not granted, the election not won, or another wait of a recipe not over within `wait` milliseconds.
+ * The lock was not granted, or the election not won, within `wait` milliseconds.
  * Cause: the callers ahead hold the lock for longer than `wait` in total, or a holder hangs.
  * Remedy: read the holders with `participants()` or the command line. Shorten the work under the lock, pass a longer
  * `wait`, or limit each hold with `holdAtMost`.

@@ -4,7 +4,7 @@ import {
   type DistributedAtomicLongOptions,
   DistributedBarrier,
   DistributedDoubleBarrier,
-  LockTimeoutError,
+  WaitTimeoutError,
   type ZkClient,
 } from 'nestjs-zookeeper/coordination/recipes';
 import { useClients } from '../support/clients.js';
@@ -137,7 +137,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await curator.removeBarrier(path);
       expect(await Promise.all(both)).toEqual([undefined, true]);
       await curator.setBarrier(path);
-      await expect(ours.waitOnBarrier({ wait: SHORT })).rejects.toThrow(LockTimeoutError);
+      await expect(ours.waitOnBarrier({ wait: SHORT })).rejects.toThrow(WaitTimeoutError);
       const again = [ours.waitOnBarrier(), curator.waitOnBarrier(path)];
       await ours.removeBarrier();
       await Promise.all(again);
@@ -195,7 +195,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       const ours = new DistributedDoubleBarrier(client, path, 2);
       await curator.joinBarrier('slow', path, 2);
       await Promise.all([ours.enter(), curator.enterBarrier('slow')]);
-      await expect(ours.leave({ wait: SHORT })).rejects.toThrow(LockTimeoutError);
+      await expect(ours.leave({ wait: SHORT })).rejects.toThrow(WaitTimeoutError);
       expect(await curator.leaveBarrier('slow')).toBe(true);
       expect(await children(path)).toEqual([]);
     });

@@ -1,14 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import type { StateChange, ZkClient } from '../../client/index.js';
 import { detached, Listeners } from '../../client/listeners.js';
-import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBoolean, checkFunction, checkOptions, checkPath } from '../../client/validation.js';
-import { IllegalStateError, LockTimeoutError } from '../../recipes/errors.js';
-import { cancelled } from '../../recipes/internals/waiter.js';
-import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from '../../recipes/lease.js';
+import { IllegalStateError } from '../../recipes/errors.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
 import { ErrorReporter } from './internals/error-reporter.js';
+import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
  * Cache of a znode or a subtree (Curator's CuratorCache):
@@ -126,29 +124,21 @@ export class ZkCache {
   /**
    * Resolves when the first copy is complete. It is empty if the root is missing. Curator's `initialized()`.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   IllegalStateError if the cache is not started, or is closed meanwhile; and the error that keeps it from reading:
    *   ConnectionError when the retry policy gives up, NotAuthorizedError
    */
-  async initialized(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<void> {
-    checkAcquire(options, WAIT_OPTIONS);
-    const { wait = Infinity, signal } = options;
-    const deadline = performance.now() + wait;
-    while (!this.complete) {
+  async initialized(options: WaitOptions = {}): Promise<void> {
+    const done = () => {
       if (this.phase === 'latent') throw this.illegal('is not started: call start() first');
-      this.closing.signal.throwIfAborted();
-      if (signal?.aborted) throw cancelled({ noun: 'cache', key: this.path }, signal);
-      if (this.failure) throw this.failure;
-      const left = deadline - performance.now();
-      if (left <= 0) {
-        const message = `the cache of znode ${this.path} was not complete within ${wait} ms`;
-        throw new LockTimeoutError(message, { key: this.path });
-      }
-      const signals = [signal, this.closing.signal];
-      const until = (wake: () => void) => this.progress.add(wake);
-      // It rejects only by a signal, which the loop checks.
-      await sleep(Math.min(left, MAX_TIMER), { signals, until, ref: true }).catch(() => {});
-    }
+      if (!this.complete && this.failure) throw this.failure;
+      return this.complete;
+    };
+    const { path: key, progress } = this;
+    const failure = `the cache of znode ${key} was not complete`;
+    await WaitLimit.run({ noun: 'cache', key, failure }, options, this.signal, (limit) =>
+      limit.untilDone(done, progress),
+    );
   }
 
   /** Returns the copy of a znode, by default of the root; undefined if the znode does not exist. */

@@ -77,7 +77,7 @@ export class DistributedBarrier {
   /**
    * Resolves when the barrier is not set.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal; ConnectionError
+   * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal; ConnectionError
    *   when the retry policy gives up
    */
   async waitOnBarrier(options: WaitOptions = {}): Promise<void> {

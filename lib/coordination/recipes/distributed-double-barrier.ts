@@ -77,7 +77,7 @@ export class DistributedDoubleBarrier {
    * the other members of that round have left. A process that crashes and starts again counts as two members until its
    * old session ends.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if another client deletes the znode of this member;
    *   IllegalStateError if this object has entered already
    */
@@ -103,7 +103,7 @@ export class DistributedDoubleBarrier {
    * Leaves, and resolves when all members that were inside at the time of the call have left. A call that rejects has
    * deleted the znode of this member, so that the others do not wait for it.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if this member was lost before the call;
    *   IllegalStateError if this object has not entered
    */

@@ -45,3 +45,51 @@ export class QueueItemError extends CoordinationError {
     super(message, options);
   }
 }
+
+/**
+ * Another session has a member of this id in the group. The member waits until that znode is deleted, and joins then.
+ * Cause: two processes have the same id, or a process was restarted and the session of its predecessor has not expired
+ * yet.
+ * Remedy: give each process an id of its own. After a restart, none: the znode of the predecessor is deleted when its
+ * session expires.
+ *
+ * @publicApi
+ */
+export class MemberIdTakenError extends CoordinationError {
+  readonly code = 'MEMBER_ID_TAKEN';
+}
+
+/**
+ * The reason of the signal of a partition that its owner releases: the partition was assigned to another member, or the
+ * owner leaves the group.
+ * Cause: a member joined or left, so that the partition was assigned to another one, or this member was closed.
+ * Remedy: stop the work on the partition. The next owner begins when the handler has settled.
+ *
+ * @publicApi
+ */
+export class PartitionReleasedError extends CoordinationError {
+  readonly code = 'PARTITION_RELEASED';
+}
+
+/**
+ * A process has another number of partitions than the members that are alive. It does not join while they are.
+ * Cause: the option `partitions` differs between two versions of an application that run at the same time.
+ * Remedy: stop all processes before you change the number, or use another name.
+ *
+ * @publicApi
+ */
+export class PartitionCountError extends CoordinationError {
+  readonly code = 'PARTITION_COUNT';
+}
+
+/**
+ * A wait of a recipe was not over within `wait` milliseconds: at a barrier, for the first copy of a cache, or for the first
+ * create of a persistent node. Waits for locks and elections reject with a LockTimeoutError.
+ * Cause: another process did not do what the caller waits for, or there was no connection.
+ * Remedy: look for the process that is missing, or pass a longer `wait`.
+ *
+ * @publicApi
+ */
+export class WaitTimeoutError extends CoordinationError {
+  readonly code = 'WAIT_TIMEOUT';
+}

@@ -31,16 +31,23 @@ export {
   RecipeConflictError,
   SequenceExhaustedError,
 } from '../../recipes/errors.js';
-export { CounterOverflowError, QueueFullError, QueueItemError } from './errors.js';
+export {
+  CounterOverflowError,
+  MemberIdTakenError,
+  PartitionCountError,
+  PartitionReleasedError,
+  QueueFullError,
+  QueueItemError,
+  WaitTimeoutError,
+} from './errors.js';
 export {
   type AtomicValue,
   DistributedAtomicLong,
   type DistributedAtomicLongOptions,
 } from './distributed-atomic-long.js';
 export { GroupMember, type GroupMemberOptions } from './group-member.js';
-export { MemberIdTakenError } from './member-node.js';
-export { type Partition, PartitionReleasedError } from './partition.js';
-export { PartitionCountError, Partitioner, type PartitionHandler } from './partitioner.js';
+export type { Partition } from './partition.js';
+export { Partitioner, type PartitionHandler } from './partitioner.js';
 export type { PartitionerOptions } from './partitioner-options.js';
 export { type BarrierOptions, DistributedBarrier } from './distributed-barrier.js';
 export { DistributedDoubleBarrier } from './distributed-double-barrier.js';

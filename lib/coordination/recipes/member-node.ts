@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import {
   BadOptionError,
   ConnectionError,
-  CoordinationError,
   type Session,
   type Watch,
   type ZkClient,
@@ -11,21 +10,9 @@ import { abortable } from '../../client/sleep.js';
 import { checkPath } from '../../client/validation.js';
 import { THIS_PROCESS } from '../../recipes/candidate-options.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
+import { MemberIdTakenError } from './errors.js';
 import { deleteOwn } from './internals/delete-own.js';
 import { isNodeError } from './internals/nodes.js';
-
-/**
- * Another session has a member of this id in the group. The member waits until that znode is deleted, and joins then.
- * Cause: two processes have the same id, or a process was restarted and the session of its predecessor has not expired
- * yet.
- * Remedy: give each process an id of its own. After a restart, none: the znode of the predecessor is deleted when its
- * session expires.
- *
- * @publicApi
- */
-export class MemberIdTakenError extends CoordinationError {
-  readonly code = 'MEMBER_ID_TAKEN';
-}
 
 /** Bytes. The list of members contains each id. */
 const MAX_ID_BYTES = 255;

@@ -4,12 +4,12 @@ import { runDetached } from '../../recipes/internals/call-chain.js';
 import { isAbortBy } from '../../recipes/leader-selector.js';
 import type { Lease } from '../../recipes/lease.js';
 import type { Mutex } from '../../recipes/mutex.js';
-import { OwnedPartition, type Partition, PartitionReleasedError } from './partition.js';
+import { PartitionReleasedError } from './errors.js';
+import { retryPause } from './internals/retry-pause.js';
+import { OwnedPartition, type Partition } from './partition.js';
 
 /** Milliseconds before a handler that has failed is called again, at first and at most. */
 const [FIRST_BACKOFF, LONGEST_BACKOFF] = [1000, 30_000];
-/** Milliseconds before another attempt to acquire the lock of a partition. */
-const RETRY_AFTER = 1000;
 
 export interface RunnerOptions {
   readonly index: number;
@@ -59,8 +59,7 @@ export class PartitionRunner {
       } catch (error) {
         // After the client was closed, the partitioner stops this runner.
         if (!signal.aborted && !(error instanceof ShuttingDownError)) onLockError(error);
-        // It rejects only by the signal, which the loop checks.
-        await sleep(RETRY_AFTER, { signals: [signal] }).catch(() => {});
+        await retryPause(mutex.client, signal);
       }
     }
   }

@@ -1,22 +1,7 @@
 import { setMaxListeners } from 'node:events';
-import {
-  CoordinationError,
-  type TransactionOperation,
-  type TransactionResults,
-} from '../../client/index.js';
+import type { TransactionOperation, TransactionResults } from '../../client/index.js';
 import type { Lease } from '../../recipes/lease.js';
-
-/**
- * The reason of the signal of a partition that its owner releases: the partition was assigned to another member, or the
- * owner leaves the group.
- * Cause: a member joined or left, so that the partition was assigned to another one, or this member was closed.
- * Remedy: stop the work on the partition. The next owner begins when the handler has settled.
- *
- * @publicApi
- */
-export class PartitionReleasedError extends CoordinationError {
-  readonly code = 'PARTITION_RELEASED';
-}
+import { PartitionReleasedError } from './errors.js';
 
 /**
  * A partition that this process owns. No other process owns it at the same time.

@@ -1,10 +1,11 @@
 import { performance } from 'node:perf_hooks';
-import { CoordinationError, type Session, type ZkClient } from '../../client/index.js';
+import type { Session, ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { Mutex } from '../../recipes/mutex.js';
+import { PartitionCountError } from './errors.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { MemberNode } from './member-node.js';
 import {
@@ -25,10 +26,9 @@ import { mayContinue, SessionLoop } from './session-loop.js';
  *
  *   1. Each member has an ephemeral znode `<path>/members/<id>` with its number of partitions, and watches the children
  *      and the data of the parent.
- *   2. The data of the parent is the assignment: which member each partition is assigned to. When the members have
- *      differed from the assignment for `rebalanceDelay`, the first of them computes the next assignment from the last one,
- *      and writes it with the version that it read. A member that fails or is slow delays the next assignment; it cannot
- *      make two owners.
+ *   2. The data of the parent is the assignment: which member each partition is assigned to. After a member has joined or
+ *      left, the first member waits for `rebalanceDelay`, computes the next assignment from the last one, and writes it with
+ *      the version that it read. A member that fails or is slow delays the next assignment; it cannot make two owners.
  *   3. Each member acquires a mutex at `<path>/partitions/<index>` for each partition that is assigned to it, and calls
  *      the handler while it holds the mutex.
  *   4. When a partition is assigned to another member, its owner aborts the signal, and releases the mutex when the
@@ -36,17 +36,6 @@ import { mayContinue, SessionLoop } from './session-loop.js';
  *
  * The parents are containers, and all other znodes are ephemeral: nothing is left after the last member.
  */
-
-/**
- * A process has another number of partitions than the members that are alive. It does not join while they are.
- * Cause: the option `partitions` differs between two versions of an application that run at the same time.
- * Remedy: stop all processes before you change the number, or use another name.
- *
- * @publicApi
- */
-export class PartitionCountError extends CoordinationError {
-  readonly code = 'PARTITION_COUNT';
-}
 
 /**
  * The work on one partition. It is called when this process owns the partition, and must end when the signal aborts: the

@@ -19,8 +19,7 @@ import { retryRead } from '../../recipes/internals/session-retry.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { isNodeError } from './internals/nodes.js';
 import { RecreatedNode } from './internals/recreated-node.js';
-import { untilProgress } from './internals/until-progress.js';
-import type { WaitOptions } from './internals/wait-limit.js';
+import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 import { SessionLoop } from './session-loop.js';
 
 /*
@@ -135,7 +134,7 @@ export class PersistentNode {
   /**
    * Resolves to the path of the znode when it exists with its data for the first time.
    *
-   * @throws LockTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
+   * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   IllegalStateError if it is not started, or is closed meanwhile; ShuttingDownError if the client is closed; and the
    *   error that keeps it from being created, such as NotAuthorizedError
    */
@@ -145,7 +144,9 @@ export class PersistentNode {
       if (!this.wasCreated && this.failure) throw this.failure;
       return this.wasCreated;
     };
-    await untilProgress(this.progress, done, this.path, options, this.loop.signal);
+    const { path: key, progress } = this;
+    const target = { noun: 'znode', key, failure: `znode ${key} was not created` } as const;
+    await WaitLimit.run(target, options, this.signal, (limit) => limit.untilDone(done, progress));
     return this.node.path!;
   }
 

@@ -6,12 +6,9 @@ import {
   ShuttingDownError,
   type ZkClient,
 } from '../../client/index.js';
-import { sleep } from '../../client/sleep.js';
 import { runDetached } from '../../recipes/internals/call-chain.js';
 import type { ErrorReporter } from './internals/error-reporter.js';
-
-/** Milliseconds between a failure and the next attempt. A change of the connection state ends the pause. */
-const RETRY_AFTER = 1000;
+import { retryPause } from './internals/retry-pause.js';
 
 /**
  * The work of a {@link SessionLoop} in one session. Never resolves. Rejects when the session ends, a request fails, or
@@ -68,10 +65,7 @@ export class SessionLoop {
         // The end of a session is no failure. The loop continues in the next session.
         if (error instanceof SessionExpiredError) continue;
         this.reporter.reportOnce(error);
-        const until = (wake: () => void) => this.client.onState(wake);
-        const pause = sleep(RETRY_AFTER, { signals: [signal], until });
-        // It rejects only by the signal, which the loop checks.
-        await pause.catch(() => {});
+        await retryPause(this.client, signal);
       }
     }
   }

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import {
   type CacheEvent,
   IllegalStateError,
-  LockTimeoutError,
+  WaitTimeoutError,
   NotAuthorizedError,
   ShuttingDownError,
   WaitCancelledError,
@@ -239,7 +239,7 @@ describe('initialized()', () => {
     await broken.down();
     await untilState(client, 'SUSPENDED');
     const { cache } = startCache(client, path);
-    await expect(cache.initialized({ wait: 5 })).rejects.toThrow(LockTimeoutError);
+    await expect(cache.initialized({ wait: 5 })).rejects.toThrow(WaitTimeoutError);
     await expect(cache.initialized({ wait: 0 })).rejects.toThrow(
       `${path} was not complete within 0 ms`,
     );

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
   DistributedBarrier,
-  LockTimeoutError,
+  WaitTimeoutError,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
@@ -47,7 +47,7 @@ describe('a barrier', () => {
     const { client, path } = await barrier();
     const deep = new DistributedBarrier(client, `${path}/a/b`);
     await deep.setBarrier();
-    await expect(deep.waitOnBarrier({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+    await expect(deep.waitOnBarrier({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
   });
 
   it('ends a wait with its timeout, its signal, or the signal of the object', async () => {
@@ -93,8 +93,8 @@ describe('a barrier', () => {
     await server.stop();
     await untilState(client, 'SUSPENDED');
     try {
-      await expect(one.waitOnBarrier({ wait: 30 })).rejects.toThrow(LockTimeoutError);
-      await expect(one.waitOnBarrier({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+      await expect(one.waitOnBarrier({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
+      await expect(one.waitOnBarrier({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
       const signal = AbortSignal.timeout(30);
       await expect(one.waitOnBarrier({ signal })).rejects.toThrow(WaitCancelledError);
     } finally {

@@ -4,7 +4,7 @@ import {
   DistributedDoubleBarrier,
   IllegalStateError,
   LeaseLostError,
-  LockTimeoutError,
+  WaitTimeoutError,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
@@ -85,8 +85,8 @@ describe('a double barrier', () => {
 
   it('leaves no znode when an enter times out or is cancelled', async () => {
     const { path, clients, barriers } = await members(2);
-    await expect(barriers[0]!.enter({ wait: 30 })).rejects.toThrow(LockTimeoutError);
-    await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
     expect(await childrenOf(clients[0]!, path)).toEqual([]);
     const controller = new AbortController();
     const entering = barriers[0]!.enter({ signal: controller.signal });
@@ -101,7 +101,7 @@ describe('a double barrier', () => {
   it('deletes the znode of a member whose leave times out, so that the others can leave', async () => {
     const { path, clients, barriers } = await members(2);
     await Promise.all(barriers.map((barrier) => barrier.enter()));
-    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
     await barriers[1]!.leave();
     expect(await childrenOf(clients[0]!, path)).toEqual([]);
     await expect(barriers[0]!.leave()).rejects.toThrow(IllegalStateError);
@@ -182,7 +182,7 @@ describe('a double barrier', () => {
     await Promise.all(barriers.slice(2).map((barrier) => barrier.enter()));
     await Promise.all(clients.slice(2).map((client) => client.close()));
     await eventually(async () => expect(await childrenOf(clients[0]!, path)).toEqual(['ready']));
-    await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(WaitTimeoutError);
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.enter()));
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.leave()));
     expect(await childrenOf(clients[0]!, path)).toEqual([]);
@@ -209,9 +209,9 @@ describe('a double barrier', () => {
   it('does not let a member whose leave timed out enter the same round again', async () => {
     const { path, clients, barriers } = await members(2);
     await Promise.all(barriers.map((barrier) => barrier.enter()));
-    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(LockTimeoutError);
-    await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(LockTimeoutError);
-    await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(LockTimeoutError);
+    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(WaitTimeoutError);
+    await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
     const entering = barriers[0]!.enter();
     await barriers[1]!.leave();
     await barriers[1]!.enter();
@@ -231,11 +231,11 @@ describe('a double barrier', () => {
     await server.stop();
     await Promise.all([untilState(inside, 'SUSPENDED'), untilState(outside, 'SUSPENDED')]);
     try {
-      await expect(other.enter({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+      await expect(other.enter({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
       await expect(other.enter({ signal: AbortSignal.timeout(30) })).rejects.toThrow(
         WaitCancelledError,
       );
-      await expect(one.leave({ wait: 30 })).rejects.toThrow(LockTimeoutError);
+      await expect(one.leave({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
     } finally {
       await server.start();
     }

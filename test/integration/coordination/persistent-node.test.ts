@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import {
   IllegalStateError,
-  LockTimeoutError,
+  WaitTimeoutError,
   NotAuthorizedError,
   PersistentNode,
   type PersistentNodeOptions,
@@ -181,7 +181,7 @@ describe('a persistent node', () => {
     await link.silence();
     const { node } = keep(client, zk.path('waits'));
     expect(await failureOf(node.waitForInitialCreate({ wait: 1 }))).toBeInstanceOf(
-      LockTimeoutError,
+      WaitTimeoutError,
     );
     const cancel = new AbortController();
     const cancelled = failureOf(node.waitForInitialCreate({ signal: cancel.signal }));

@@ -15,11 +15,10 @@ import type {
 import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
 import { isNodeError } from './nodes.js';
+import { RETRY_AFTER, retryPause } from './retry-pause.js';
 
 /** The number of znodes that are read at the same time. */
 const MAX_READS = 128;
-/** Milliseconds between a failure and the next attempt. */
-const RETRY_AFTER = 1000;
 /** Milliseconds between two reads of a znode that the credentials of the client may not read. */
 const RETRY_REFUSED_AFTER = 30_000;
 
@@ -166,9 +165,7 @@ export class CacheReader {
 
   private async pauseAfter(failure: Error): Promise<void> {
     this.observer.failed(failure, undefined);
-    const until = (wake: () => void) => this.client.onState(wake);
-    // It rejects only by the signal, which the caller checks.
-    await sleep(RETRY_AFTER, { signals: [this.closing], until }).catch(() => {});
+    await retryPause(this.client, this.closing);
   }
 
   private async read(session: Session, path: string, parts: number): Promise<void> {

@@ -1,8 +1,9 @@
 import type { Session, Watch, ZkClient } from '../../../client/index.js';
+import type { Listeners } from '../../../client/listeners.js';
 import { abortable, MAX_TIMER, sleep } from '../../../client/sleep.js';
-import { LockTimeoutError } from '../../../recipes/errors.js';
 import { cancelled } from '../../../recipes/internals/waiter.js';
 import { checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
+import { WaitTimeoutError } from '../errors.js';
 
 /**
  * The options of a wait.
@@ -24,16 +25,14 @@ const TRY_LIMIT = 2000;
 
 /** What the caller waits for, for the errors. */
 interface Target {
-  readonly noun: 'barrier';
+  readonly noun: 'barrier' | 'cache' | 'znode';
   readonly key: string;
-  /** Returns the error at the end of `wait` milliseconds. */
-  readonly timedOut: (wait: number) => Error;
+  /** What did not happen in time. */
+  readonly failure: string;
 }
 
 export function barrierTarget(key: string): Target {
-  const timedOut = (wait: number) =>
-    new LockTimeoutError(`the wait at barrier ${key} was not over within ${wait} ms`, { key });
-  return { noun: 'barrier', key, timedOut };
+  return { noun: 'barrier', key, failure: `the wait at barrier ${key} was not over` };
 }
 
 /** The limit of a wait: its timeout and its signals. They also end its requests and its waits for the connection. */
@@ -56,7 +55,7 @@ export class WaitLimit {
     this.onAbort(signal, () => limit.abort(cancelled(target, signal!)));
     if (wait !== Infinity) {
       const timeout = Math.min(wait || TRY_LIMIT, MAX_TIMER);
-      const timer = setTimeout(() => limit.abort(target.timedOut(wait)), timeout);
+      const timer = setTimeout(() => limit.abort(this.timedOut(wait)), timeout);
       this.cleanUps.push(() => clearTimeout(timer));
     }
   }
@@ -115,15 +114,29 @@ export class WaitLimit {
    */
   async until(watch: Watch, lost?: AbortSignal): Promise<void> {
     try {
-      if (this.isTry) throw this.target.timedOut(0);
       const until = (wake: () => void) => {
         void watch.fired.then(wake);
         return () => {};
       };
-      await sleep(MAX_TIMER, { signals: [this.signal, lost], until, ref: true });
+      await this.pause(until, lost);
     } finally {
       watch.remove();
     }
+  }
+
+  /** Waits until `isDone` returns true, which is called after each progress. With `wait: 0` it is called once. */
+  async untilDone(isDone: () => boolean, progress: Listeners<void>): Promise<void> {
+    while (!isDone()) await this.pause((wake) => progress.add(wake));
+  }
+
+  private async pause(until: (wake: () => void) => () => void, lost?: AbortSignal): Promise<void> {
+    if (this.isTry) throw this.timedOut(0);
+    await sleep(MAX_TIMER, { signals: [this.signal, lost], until, ref: true });
+  }
+
+  private timedOut(wait: number): WaitTimeoutError {
+    const { failure, key } = this.target;
+    return new WaitTimeoutError(`${failure} within ${wait} ms`, { key });
   }
 
   private onAbort(signal: AbortSignal | undefined, listener: () => void): void {
