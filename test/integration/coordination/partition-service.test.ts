@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { Injectable, Logger, Scope } from '@nestjs/common';
 import { filter, firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
@@ -10,13 +11,18 @@ import {
   PartitionService,
   ShuttingDownError,
 } from 'nestjs-zookeeper/coordination';
-import { aborted } from '../../support/clients.js';
+import { aborted, useClients } from '../../support/clients.js';
+import { eventually } from '../../support/eventually.js';
 import { useApps } from '../../support/nest-apps.js';
+import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
 const apps = useApps(server);
+const connect = useClients(server);
 const imports = [CoordinationModule.forRoot()];
+const activeHandles = () =>
+  process.getActiveResourcesInfo().filter((name) => /TCP|Timeout/.test(name));
 const quick = { partitions: 4, rebalanceDelay: 20 };
 
 @Injectable()
@@ -123,6 +129,44 @@ describe('PartitionService', () => {
     expect(() => partitions.join('jobs', quick, () => {})).toThrow(BadOptionError);
     await first.close();
     expect(partitions.join('jobs', quick, () => {})).not.toBe(first);
+  });
+
+  it('leaves no znode, watch or handle behind when the applications of a process close', async () => {
+    const { namespace } = apps.options();
+    const observer = await connect({ namespace });
+    const sockets = activeHandles().filter((name) => name !== 'Timeout').length;
+    const [one, two] = await Promise.all([
+      apps.start({ imports, providers: [Orders] }),
+      apps.start({ imports, providers: [Orders] }),
+    ]);
+    const counts = () => [one, two].map((app) => app.get(Orders).running.size);
+    await expect.poll(counts).toEqual([2, 2]);
+    const group = `${namespace}/partitions/orders`;
+    expect(await nodesUnder(observer, `${group}/members`)).toHaveLength(2);
+    await Promise.all([one, two].map((app) => app.get(PartitionService).closeAll()));
+    const paths = [0, 1, 2, 3].map((index) => `${group}/partitions/${index}`);
+    for (const path of [`${group}/members`, ...paths]) {
+      expect(await nodesUnder(observer, path)).toEqual([]);
+    }
+    // The native transport cannot remove watches. They end with the session.
+    if (observer.transport === 'wire') await untilNothingLeft(server, observer);
+    await Promise.all([one.close(), two.close()]);
+    await untilNothingLeft(server, observer);
+    // expect.poll() would have a timer of its own.
+    for (let i = 0; i < 1000 && activeHandles().length > sockets; i++) await setTimeout(10);
+    expect(activeHandles()).toHaveLength(sockets);
+  });
+
+  it('logs errors also with the option onError undefined', async () => {
+    const app = await apps.start({ imports });
+    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const options = { ...quick, partitions: 1, onError: undefined };
+    const partitioner = app.get(PartitionService).join('failing', options, () => {
+      throw new Error('no database');
+    });
+    await eventually(() => expect(error).toHaveBeenCalled());
+    await partitioner.close();
+    error.mockRestore();
   });
 });
 

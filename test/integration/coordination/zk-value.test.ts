@@ -12,7 +12,7 @@ import {
 } from 'nestjs-zookeeper/coordination';
 import { of } from 'rxjs';
 import { afterEach, expect, it, vi } from 'vitest';
-import { useClients } from '../../support/clients.js';
+import { expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { failureOf } from '../../support/recipe-nodes.js';
 import { silent, useApps } from '../../support/nest-apps.js';
@@ -135,6 +135,35 @@ it('logs data that is not valid, and keeps the last valid value', async () => {
   await writer.create(limits.path, '{"max":7}');
   await eventually(() => expect(limits.value).toEqual({ max: 7 }));
   expect(next.mock.calls).toEqual([[{ max: 5 }], [{ max: 7 }]]);
+});
+
+it('keeps the last value of a znode that it may not read any more', async () => {
+  const { namespace } = apps.options();
+  const owner = await connect({
+    namespace,
+    auth: [{ scheme: 'digest', user: 'o', password: 'p' }],
+  });
+  const path = `${namespace}/config/rate`;
+  await owner.ensureContainers(`${namespace}/config`, { persistent: true });
+  await owner.create(path, '2');
+  const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+  const app = await apps.start({ imports });
+  const rate = await app.get(CoordinationService).value(path, { parse: Number, default: 1 });
+  const seen: number[] = [];
+  rate.changes.subscribe((value) => seen.push(value));
+  await owner.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
+  await owner.set(path, '3');
+  // ZooKeeper 3.9 sends no events of a znode that the client may not read.
+  await expire(app.client, server);
+  await eventually(() => expect(error).toHaveBeenCalledOnce());
+  expect(error.mock.calls[0]![0]).toContain(`the value of znode ${path} was not read: `);
+  expect(rate.value).toBe(2);
+  expect(rate.staleSince).toBeTypeOf('number');
+  await owner.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+  await expire(app.client, server);
+  await eventually(() => expect(rate.value).toBe(3));
+  await eventually(() => expect(rate.staleSince).toBeUndefined());
+  expect(seen).toEqual([2, 3]);
 });
 
 it('fails the start, and closes the client, if the znode is missing or not valid', async () => {
