@@ -68,8 +68,8 @@ export interface Auth {
 
 /**
  * The event that fired a watch: the znode was created or deleted, its data `changed`, or a `child` of it was created or
- * deleted. `session` means that the watch may have missed events, because the client reconnected or the session ended:
- * read the znode again.
+ * deleted. `session` means that the watch may have missed events, because the client reconnected, the session ended, or
+ * the server replaced it by a recursive watch: read the znode again.
  *
  * @publicApi
  */

@@ -124,6 +124,8 @@ export class WatchRegistry {
     return {
       add: (listener) => {
         serverWatch.isSet = true;
+        // A recursive watch does not report changes of the children, and has replaced the one-time watch that does.
+        if (recursive) this.#fireOnce('children', path, 'session');
         const listeners = new Listeners<WatchNotification>();
         listeners.add(listener);
         serverWatch.listeners.add(listeners);
@@ -141,11 +143,7 @@ export class WatchRegistry {
   }
 
   fire(event: NodeEvent, path: string): void {
-    for (const kind of KINDS[event]) {
-      const waiting = this.#watches[kind].get(path);
-      this.#watches[kind].delete(path);
-      for (const fire of waiting ?? []) fire(event);
-    }
+    for (const kind of KINDS[event]) this.#fireOnce(kind, path, event);
     if (this.#persistent.size === 0) return;
     const own = this.#persistent.get(path);
     if (own && !(own.recursive && event === 'child')) notify(own, event, path);
@@ -176,6 +174,12 @@ export class WatchRegistry {
 
   get size(): number {
     return this.#watches.data.size + this.#watches.children.size + this.#persistent.size;
+  }
+
+  #fireOnce(kind: WatchKind, path: string, event: WatchEvent): void {
+    const waiting = this.#watches[kind].get(path);
+    this.#watches[kind].delete(path);
+    for (const fire of waiting ?? []) fire(event);
   }
 
   #removeUnused(kind: WatchKind, path: string): void {

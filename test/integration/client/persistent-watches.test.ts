@@ -159,6 +159,17 @@ describe('a persistent watch', () => {
     expect(await watchCount()).toBe(before);
   });
 
+  test('fires an earlier watch on the children, which a recursive one replaces on the server', async () => {
+    const client = await connect();
+    const root = await client.create(zk.path('children'));
+    const { watch: earlier } = await client.watchChildren(root);
+    await client.addWatch(root, () => {}, { recursive: true });
+    expect(await earlier.fired).toBe('session');
+    const { watch: later } = await client.watchChildren(root);
+    await client.create(`${root}/a`);
+    expect(await later.fired).toBe('child');
+  });
+
   test('of another mode on the same path is refused', async () => {
     const client = await connect();
     const path = zk.path('modes');

@@ -12,6 +12,17 @@ test('a read after a persistent watch that the server refused sets its own watch
   answered();
 });
 
+test('a recursive watch fires the watch on the children that it replaces on the server', async () => {
+  const registry = new WatchRegistry(() => {});
+  const children = registry.add('children', '/a');
+  const request = registry.requestPersistent('/a', true);
+  const watch = request.add(() => {});
+  request.end();
+  await expect(children.fired).resolves.toBe('session');
+  watch.remove();
+  expect(registry.size).toBe(0);
+});
+
 test('a read that relied on a persistent watch is repeated if that one failed, although another is requested', async () => {
   const registry = new WatchRegistry(() => {});
   const failing = registry.requestPersistent('/a', false);
