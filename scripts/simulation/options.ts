@@ -28,7 +28,7 @@ Mutation testing:
   --workers N        as above
 
 Common options:
-  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes or counter;
+  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter or cache;
                    not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
@@ -46,6 +46,7 @@ const WORKLOADS: readonly WorkloadName[] = [
   'queue',
   'guarded-writes',
   'counter',
+  'cache',
 ];
 
 /** The default of the option `--workload`. */

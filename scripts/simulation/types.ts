@@ -7,7 +7,8 @@ export interface Library {
 }
 
 /** What the processes of a run do. */
-export type WorkloadName = 'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter';
+export type WorkloadName =
+  'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache';
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,3 +1,4 @@
+import { runCache } from './cache.js';
 import { runCounter } from './counter.js';
 import { runGuardedWrites } from './guarded-writes.js';
 import { runPartitions } from './partitions.js';
@@ -11,5 +12,6 @@ export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   partitions: runPartitions,
   queue: runQueue,
   'guarded-writes': runGuardedWrites,
+  cache: runCache,
   counter: runCounter,
 };

@@ -1,3 +1,4 @@
+import { CACHE_MUTANTS } from './cache.js';
 import { COUNTER_MUTANTS } from './counter.js';
 import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
 import { GRANT_MUTANTS } from './grants.js';
@@ -20,4 +21,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...DISTRIBUTED_QUEUE_MUTANTS,
   ...GUARDED_WRITE_MUTANTS,
   ...COUNTER_MUTANTS,
+  ...CACHE_MUTANTS,
 ];
