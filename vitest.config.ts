@@ -39,6 +39,7 @@ const besideCurator = [
   'test/interop/curator.test.ts',
   'test/interop/curator-cache.test.ts',
   'test/interop/curator-counters-and-barriers.test.ts',
+  'test/interop/curator-persistent-nodes.test.ts',
   'test/interop/curator-queues.test.ts',
   'test/interop/group-members.test.ts',
   'test/interop/leader.test.ts',

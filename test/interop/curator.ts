@@ -158,7 +158,6 @@ export class Curator implements AsyncDisposable {
     await this.ask('count', 'close', path);
   }
 
-  /** Calls a method of a counter, see java/Counters.java. Returns Curator's `succeeded`, `preValue` and `postValue`. */
   /** Joins a group as Curator's GroupMember. */
   async joinGroup(id: string, path: string, data: string): Promise<void> {
     await this.ask('member', 'join', id, path, data);
@@ -177,6 +176,7 @@ export class Curator implements AsyncDisposable {
     await this.ask('member', 'leave', id);
   }
 
+  /** Calls a method of a counter, see java/Counters.java. Returns Curator's `succeeded`, `preValue` and `postValue`. */
   async counter(
     method: 'get' | 'add' | 'compare-and-set',
     path: string,
@@ -193,6 +193,20 @@ export class Curator implements AsyncDisposable {
   /** Increments a counter on four threads, and returns the new values. Without a lock path it is not promoted. */
   async increment(path: string, times: number, lockPath = 'none'): Promise<bigint[]> {
     return (await this.ask('counter', 'increment', path, lockPath, times)).map(BigInt);
+  }
+
+  /** Starts a PersistentNode, and resolves when its znode exists. */
+  async keepNode(path: string, mode: 'EPHEMERAL' | 'PERSISTENT' | 'CONTAINER', data: string) {
+    await this.ask('node', 'keep', path, mode, data);
+  }
+
+  /** As keepNode(), for a PersistentTtlNode. */
+  async keepTtlNode(path: string, ttl: number, data: string): Promise<void> {
+    await this.ask('node', 'keep-ttl', path, ttl, data);
+  }
+
+  async closeNode(path: string): Promise<void> {
+    await this.ask('node', 'close', path);
   }
 
   async setBarrier(path: string): Promise<void> {

@@ -33,6 +33,7 @@ public final class CuratorPeer {
     private final Caches caches;
     private final Queues queues;
     private final Members members;
+    private final Nodes nodes;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -50,6 +51,7 @@ public final class CuratorPeer {
         caches = new Caches(client);
         queues = new Queues(client);
         members = new Members(client);
+        nodes = new Nodes(client);
         locks = new Locks(client, counts);
     }
 
@@ -125,6 +127,8 @@ public final class CuratorPeer {
                 return queues.handle(words);
             case "member":
                 return members.handle(words);
+            case "node":
+                return nodes.handle(words);
             default:
                 throw new IllegalArgumentException(request);
         }
