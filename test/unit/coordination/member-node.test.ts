@@ -14,6 +14,8 @@ const DATA = Buffer.alloc(0);
 function setUp(owner: string, ...failures: Error[]) {
   const stop = new AbortController();
   const deletes: string[] = [];
+  // A server that lags behind has the znode only after a sync.
+  let synced = false;
   const session = {
     id: 'own',
     alive: true,
@@ -24,7 +26,8 @@ function setUp(owner: string, ...failures: Error[]) {
       return Promise.reject(failure!);
     },
     get: () => Promise.reject(new ConnectionError('no connection')),
-    exists: () => Promise.resolve({ ephemeralOwner: owner }),
+    sync: () => Promise.resolve(void (synced = true)),
+    exists: () => Promise.resolve(synced ? { ephemeralOwner: owner } : undefined),
     guaranteedDelete: (path: string) => Promise.resolve(void deletes.push(path)),
   } as unknown as Session;
   const client = {

@@ -22,6 +22,8 @@ export async function deleteOwn(
 ): Promise<void> {
   try {
     const path = await locate();
+    // This server may lag behind the one that applied a create whose reply was lost.
+    await session.sync(path);
     const stat = await session.exists(path);
     if (stat?.ephemeralOwner === session.id) await session.guaranteedDelete(path);
   } catch (error) {

@@ -87,6 +87,8 @@ export class RecreatedNode {
       const current = await client.session();
       try {
         const path = await this.locate(current);
+        // This server may lag behind the one that applied a create or delete whose reply was lost.
+        await current.sync(path);
         const stat = await current.exists(path);
         if (!stat || !['0', current.id].includes(stat.ephemeralOwner)) return;
         // Another client has created it anew since a delete whose reply was lost.
