@@ -6,6 +6,8 @@ import { UsageError } from './options.js';
 import type { RunOptions } from './types.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
+/** Milliseconds of real time that the start of a process, or by default one seed, may take. */
+const TIMEOUT = 60_000;
 
 /** A message of a worker process, or the reason why it sent none. */
 type WorkerReply = { readonly message: unknown } | { readonly problem: string };
@@ -22,7 +24,7 @@ export class SeedWorker {
    */
   constructor(
     private readonly lib: string,
-    private readonly timeout = 60_000,
+    private readonly timeout = TIMEOUT,
     private readonly file = WORKER,
   ) {}
 
@@ -33,7 +35,7 @@ export class SeedWorker {
    */
   async run(options: RunOptions): Promise<SeedReport> {
     this.#child ??= await this.#start();
-    const nextReply = this.#nextReply(this.#child);
+    const nextReply = this.#nextReply(this.#child, this.timeout);
     this.#child.send(options, () => {});
     const reply = await nextReply;
     if ('message' in reply) return reply.message as SeedReport;
@@ -61,13 +63,13 @@ export class SeedWorker {
     });
     this.#child = child;
     child.on('error', () => {});
-    const reply = await this.#nextReply(child);
+    const reply = await this.#nextReply(child, TIMEOUT);
     if ('message' in reply) return child;
     await this.#kill();
     throw new UsageError(`--lib ${this.lib} cannot be loaded: ${reply.problem}`);
   }
 
-  #nextReply(child: ChildProcess): Promise<WorkerReply> {
+  #nextReply(child: ChildProcess, timeout: number): Promise<WorkerReply> {
     return new Promise((resolve) => {
       const settle = (reply: WorkerReply) => {
         clearTimeout(timer);
@@ -77,8 +79,8 @@ export class SeedWorker {
       const onMessage = (message: unknown) => settle({ message });
       const onExit = (code: number | null, signal: string | null) =>
         settle({ problem: `its process ended with ${signal ?? `exit code ${code}`}` });
-      const timedOut = { problem: `its process did not reply within ${this.timeout / 1000} s` };
-      const timer = setTimeout(settle, this.timeout, timedOut);
+      const timedOut = { problem: `its process did not reply within ${timeout / 1000} s` };
+      const timer = setTimeout(settle, timeout, timedOut);
       child.once('message', onMessage).once('exit', onExit);
       // The process may have ended since its last reply.
       if (hasEnded(child)) onExit(child.exitCode, child.signalCode);

@@ -296,10 +296,11 @@ describe('a worker process', () => {
   });
 
   it('is reported as a violation if it does not reply, even in an endless loop', async () => {
-    const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 1_000);
+    const slowStart = `setTimeout(() => process.send('ready'), 200)`;
+    const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 100, slowStart);
     expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
-      violations: [{ message: 'its process did not reply within 1 s' }],
+      violations: [{ message: 'its process did not reply within 0.1 s' }],
     });
   });
 
