@@ -89,8 +89,7 @@ export class CoordinationService {
   }
 
   /**
-   * Returns a member of the double barrier `<namespace>/double-barriers/<name>`, which opens when `members` members have
-   * entered. At the shutdown of the application its waits reject with a {@link ShuttingDownError}.
+   * Returns a member of the double barrier `<namespace>/double-barriers/<name>` of `members` members. At the shutdown of the application its waits reject with a {@link ShuttingDownError}.
    *
    * @throws BadOptionError if the name or the number is invalid
    */

@@ -5,7 +5,8 @@ import { createPersistent, isLostReply, isNodeError, watchExisting } from './int
 import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
- * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. Waiters watch the znode.
+ * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. A waiter waits until
+ * its watch on the znode fires, and looks again.
  */
 
 /**
@@ -59,7 +60,7 @@ export class DistributedBarrier {
   }
 
   /**
-   * Removes the barrier, so that all waiters continue. Does nothing if it is not set.
+   * Removes the barrier. All waits at it resolve then. Does nothing if it is not set.
    *
    * @throws ConnectionError with `maybeApplied: true` if the reply was lost and the barrier is set now: another process may
    *   have set it again

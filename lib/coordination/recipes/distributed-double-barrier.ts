@@ -17,8 +17,8 @@ import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-lim
  *   highest, until only its own znode is left, and deletes it. Then `ready` is deleted.
  *
  * Curator and the documentation have flaws, which this file avoids. A `ready` that is older than all members belongs to
- * members that crashed; it is deleted, and opens nothing. Members that are leaving do not wait for a member that has
- * entered again. A member whose `leave()` failed does not enter the same round again. A member deletes only the `ready`
+ * members that crashed; it is deleted, and opens nothing. A member that leaves does not wait for a member that has left
+ * and entered again. A member whose `leave()` failed does not enter the same round again. A member deletes only the `ready`
  * of its own round.
  */
 
@@ -71,7 +71,8 @@ export class DistributedDoubleBarrier {
 
   /**
    * Enters, and resolves when enough members have entered. If the session ends meanwhile, it enters again with the next
-   * one. A rejected call leaves no znode. Other members may already have counted this znode and begun.
+   * one. A rejected call leaves no znode. The other members may have entered before, because
+   * they counted the znode.
    *
    * A member that enters late, while others are inside, enters at once. After a `leave()` that failed, it first waits until
    * the other members of that round have left. A process that crashes and starts again counts as two members until its

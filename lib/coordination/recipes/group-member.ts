@@ -32,7 +32,7 @@ export interface GroupMemberOptions {
    * id and a random number.
    */
   id?: string | undefined;
-  /** Data that other members can read, such as an address. Default: empty. */
+  /** The data of this member for the other members, such as its address. Default: empty. */
   data?: string | Uint8Array | undefined;
   /**
    * Called when joining fails, and when another member cannot be read. The member retries joining every second. Default: a

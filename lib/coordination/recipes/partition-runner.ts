@@ -93,7 +93,7 @@ export class PartitionRunner {
       let settled = false;
       void ended.then(() => {
         if (settled) return;
-        const message = `the handler of ${mutex.key} is still running ${stopTimeout} ms after its signal aborted; no other process can own the partition until it settles or the session ends: end the work when the signal aborts`;
+        const message = `the handler of ${mutex.key} is still running ${stopTimeout} ms after its signal aborted; no other process can own the partition until the handler settles or the session ends: stop the work when the signal aborts`;
         overdue = setTimeout(() => onError(new Error(message)), stopTimeout).unref();
       });
       try {

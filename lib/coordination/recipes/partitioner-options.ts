@@ -22,8 +22,8 @@ export interface PartitionerOptions {
    */
   rebalanceDelay?: number | undefined;
   /**
-   * Milliseconds that a handler may take after the signal of its partition has aborted. A longer one is reported, and
-   * `close()` does not wait for it any more. It keeps the lock until it settles or the session ends. A shutdown ends the
+   * Milliseconds that a handler may take after the signal of its partition has aborted. Then an error is reported, and
+   * `close()` stops waiting. The partition stays locked until the handler settles or the session ends. A shutdown ends the
    * session. Default 30,000.
    */
   stopTimeout?: number | undefined;

@@ -11,8 +11,8 @@ import type { ErrorReporter } from './internals/error-reporter.js';
 import { retryPause } from './internals/retry-pause.js';
 
 /**
- * The work of a {@link SessionLoop} in one session. Never resolves. Rejects when the session ends, a request fails, or
- * `signal` aborts.
+ * The work of a {@link SessionLoop} in one session. Its promise rejects when the session ends, a request fails, or `signal`
+ * aborts. It never resolves.
  */
 type Attempt = (session: Session, signal: AbortSignal) => Promise<never>;
 

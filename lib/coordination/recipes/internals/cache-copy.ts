@@ -54,7 +54,7 @@ export class CacheCopy {
     return this.nodes.values();
   }
 
-  /** Returns true if the znode is new or was recreated. */
+  /** Adds or replaces the copy of a znode. Returns true if the copy did not have this znode, by its `czxid`. */
   put(node: CachedNode): boolean {
     const { path, stat } = node;
     if (this.nodes.get(path)?.stat.czxid !== stat.czxid) this.delete(path);

@@ -81,7 +81,10 @@ export class CacheReader {
     return this.failing.size === 0;
   }
 
-  /** Whether the copy may lack changes because of failed reads. It never has a refused znode below the root. */
+  /**
+   * Whether the copy may lack changes because of failed reads. A znode below the root that the server refused to read from
+   * the start does not count: the copy leaves it out.
+   */
   get isIncomplete(): boolean {
     const { root, copy } = this;
     return [...this.failing].some(

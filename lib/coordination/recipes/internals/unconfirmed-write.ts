@@ -20,8 +20,8 @@ export class UnconfirmedWrite {
   ) {}
 
   /**
-   * Compares the write with the value read after a `sync`. Exactly one write changes a znode from a version to the next
-   * one.
+   * Calls `sync`, reads the counter, and compares it with the write. Exactly one write changes a znode from a version to
+   * the next one.
    *
    * @param session the current session
    * @returns 'notApplied' if the write was not applied and never will be; 'open' if it may be repeated with the same
