@@ -1,5 +1,6 @@
 import { BadOptionError } from '../../client/index.js';
-import { QueueBase, type PutOptions } from './queue-base.js';
+import type { WaitOptions } from './internals/wait-limit.js';
+import { QueueBase } from './queue-base.js';
 
 const MIN_INTEGER = -(2 ** 31);
 const MAX_INTEGER = 2 ** 31 - 1;
@@ -19,12 +20,16 @@ export class DistributedPriorityQueue<T = Buffer> extends QueueBase<T> {
    *
    * @param priority an integer of 32 bits; items with a lower one are handled first
    */
-  put(item: T, priority: number, options: PutOptions = {}): Promise<string> {
+  put(item: T, priority: number, options: WaitOptions = {}): Promise<string> {
     return this.putMulti([item], priority, options);
   }
 
   /** As {@link put} for several items in one znode: one consumer handles them one after the other. Curator's MultiItem. */
-  async putMulti(items: readonly T[], priority: number, options: PutOptions = {}): Promise<string> {
+  async putMulti(
+    items: readonly T[],
+    priority: number,
+    options: WaitOptions = {},
+  ): Promise<string> {
     return this.putItems(priorityPrefix(priority), items, options);
   }
 }

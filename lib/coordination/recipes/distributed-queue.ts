@@ -1,4 +1,5 @@
-import { QueueBase, type PutOptions } from './queue-base.js';
+import type { WaitOptions } from './internals/wait-limit.js';
+import { QueueBase } from './queue-base.js';
 
 /**
  * A queue whose items are handled in the order of their puts. The same znodes as Curator's DistributedQueue with a
@@ -14,17 +15,19 @@ export class DistributedQueue<T = Buffer> extends QueueBase<T> {
   /**
    * Puts an item. Resolves to the name of its znode when the ensemble has it. After a lost reply it looks for the item. If
    * the item is not in the queue then, it rejects with a ConnectionError with `maybeApplied: true`: the put was not
-   * applied, or a consumer has handled the item already.
+   * applied, or a consumer has handled the item already. The same error ends the wait for a connection after a lost reply,
+   * when `wait` ends, `signal` aborts or the queue is closed. Other errors mean that nothing was put, except a
+   * ShuttingDownError of the client.
    *
-   * @throws BadOptionError, ConnectionError, QueueFullError, WaitCancelledError, NotAuthorizedError,
+   * @throws BadOptionError, ConnectionError, QueueFullError, WaitTimeoutError, WaitCancelledError, NotAuthorizedError,
    *   SequenceExhaustedError, ShuttingDownError
    */
-  put(item: T, options: PutOptions = {}): Promise<string> {
+  put(item: T, options: WaitOptions = {}): Promise<string> {
     return this.putItems('', [item], options);
   }
 
   /** As {@link put} for several items in one znode: one consumer handles them one after the other. Curator's MultiItem. */
-  putMulti(items: readonly T[], options: PutOptions = {}): Promise<string> {
+  putMulti(items: readonly T[], options: WaitOptions = {}): Promise<string> {
     return this.putItems('', items, options);
   }
 }

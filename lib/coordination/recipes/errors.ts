@@ -83,8 +83,9 @@ export class PartitionCountError extends CoordinationError {
 }
 
 /**
- * A wait of a recipe was not over within `wait` milliseconds: at a barrier, for the first copy of a cache, or for the first
- * create of a persistent node. Waits for locks and elections reject with a LockTimeoutError.
+ * A wait of a recipe was not over within `wait` milliseconds: at a barrier, for the first copy of a cache, for the first
+ * create of a persistent node, or for a connection to put an item into a queue. Waits for locks and elections reject with a
+ * LockTimeoutError.
  * Cause: another process did not do what the caller waits for, or there was no connection.
  * Remedy: look for the process that is missing, or pass a longer `wait`.
  *

@@ -180,7 +180,7 @@ export function cancelled(
     noun,
     key,
   }: {
-    readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier' | 'znode';
+    readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier' | 'znode' | 'queue';
     readonly key: string;
   },
   signal: AbortSignal,

@@ -49,8 +49,8 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     workload: 'queue',
     edits: [
       {
-        file: 'lib/coordination/recipes/queue-base.ts',
-        search: 'return this.find(id, error);',
+        file: 'lib/coordination/recipes/internals/queue-put.ts',
+        search: 'return await limit.reply(this.find(error));',
         replace: 'continue;',
       },
     ],

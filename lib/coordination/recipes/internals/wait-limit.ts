@@ -25,10 +25,12 @@ const TRY_LIMIT = 2000;
 
 /** What the caller waits for, for the errors. */
 interface Target {
-  readonly noun: 'barrier' | 'cache' | 'znode';
+  readonly noun: 'barrier' | 'cache' | 'queue' | 'znode';
   readonly key: string;
   /** What did not happen in time. */
   readonly failure: string;
+  /** Returns the error after `wait` milliseconds, if it is no WaitTimeoutError. */
+  readonly timedOut?: (wait: number) => Error | undefined;
 }
 
 export function barrierTarget(key: string): Target {
@@ -134,9 +136,9 @@ export class WaitLimit {
     await sleep(MAX_TIMER, { signals: [this.signal, lost], until, ref: true });
   }
 
-  private timedOut(wait: number): WaitTimeoutError {
-    const { failure, key } = this.target;
-    return new WaitTimeoutError(`${failure} within ${wait} ms`, { key });
+  private timedOut(wait: number): Error {
+    const { failure, key, timedOut } = this.target;
+    return timedOut?.(wait) ?? new WaitTimeoutError(`${failure} within ${wait} ms`, { key });
   }
 
   private onAbort(signal: AbortSignal | undefined, listener: () => void): void {
