@@ -28,8 +28,8 @@ Mutation testing:
   --workers N        as above
 
 Common options:
-  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter or cache;
-                   not with --mutants
+  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter, cache or
+                   barrier; not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
   --help           print this text
@@ -47,6 +47,7 @@ const WORKLOADS: readonly WorkloadName[] = [
   'guarded-writes',
   'counter',
   'cache',
+  'barrier',
 ];
 
 /** The default of the option `--workload`. */

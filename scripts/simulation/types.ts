@@ -8,7 +8,7 @@ export interface Library {
 
 /** What the processes of a run do. */
 export type WorkloadName =
-  'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache';
+  'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,3 +1,4 @@
+import { runBarrier } from './barrier.js';
 import { runCache } from './cache.js';
 import { runCounter } from './counter.js';
 import { runGuardedWrites } from './guarded-writes.js';
@@ -12,6 +13,7 @@ export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   partitions: runPartitions,
   queue: runQueue,
   'guarded-writes': runGuardedWrites,
+  barrier: runBarrier,
   cache: runCache,
   counter: runCounter,
 };

@@ -1,3 +1,4 @@
+import { BARRIER_MUTANTS } from './barrier.js';
 import { CACHE_MUTANTS } from './cache.js';
 import { COUNTER_MUTANTS } from './counter.js';
 import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
@@ -22,4 +23,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...GUARDED_WRITE_MUTANTS,
   ...COUNTER_MUTANTS,
   ...CACHE_MUTANTS,
+  ...BARRIER_MUTANTS,
 ];

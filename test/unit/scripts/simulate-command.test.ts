@@ -107,7 +107,7 @@ describe('the options of npm run simulate', () => {
     ['-x', 'unknown option -x'],
     [
       '--workload jobs',
-      '--workload must be one of locks, partitions, queue, guarded-writes, counter, cache, but is jobs',
+      '--workload must be one of locks, partitions, queue, guarded-writes, counter, cache, barrier, but is jobs',
     ],
     ['5', 'unexpected argument 5'],
   ])('are rejected: %s', (text, message) => {
