@@ -11,6 +11,7 @@ import {
 } from 'nestjs-zookeeper/coordination/recipes';
 import { useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
+import { untilNodes } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
 
@@ -121,6 +122,8 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
       ]);
       await isEmpty();
       await consumer.close();
+      // closeQueue() interrupts the thread of Curator, which may then leave its lock until its session ends.
+      await untilNodes(client, `${path}-locks`, 0);
       await curator.closeQueue(path);
       const theirs = await curator.handledItems(path);
       expect([...handled, ...theirs].toSorted()).toEqual(
@@ -129,7 +132,6 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
       expect(handled.length).toBeGreaterThan(0);
       expect(theirs.length).toBeGreaterThan(0);
       expect(errors).toEqual([]);
-      expect((await client.children(`${path}-locks`)).children).toEqual([]);
     },
   );
 

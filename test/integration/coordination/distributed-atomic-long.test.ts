@@ -13,6 +13,7 @@ import {
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
+import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const MAX = 2n ** 63n - 1n;
@@ -321,7 +322,7 @@ describe('a counter under contention', () => {
     expect(await value.get()).toBe(0n);
     await lease.release();
     expect(await incremented).toEqual({ preValue: 0n, postValue: 1n });
-    expect((await client.children(lockPath)).children).toEqual([]);
+    expect(await nodesUnder(client, lockPath)).toEqual([]);
   });
 
   it('rejects when the lock is not granted in time, or the counter changes under it', async () => {
@@ -340,7 +341,7 @@ describe('a counter under contention', () => {
     });
     await expect(hasty.increment()).rejects.toThrow('was not granted within 10 ms');
     await lease.release();
-    expect((await client.children(lockPath)).children).toEqual([]);
+    expect(await nodesUnder(client, lockPath)).toEqual([]);
   });
 
   it('ends its retries when the client is closed', async () => {

@@ -13,6 +13,7 @@ import {
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
+import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer({ own: true });
@@ -25,13 +26,8 @@ async function members(count: number, needed = count) {
   return { path, clients, barriers };
 }
 
-async function childrenOf(client: ZkClient, path: string): Promise<string[]> {
-  const stat = await client.exists(path);
-  return stat ? (await client.children(path)).children : [];
-}
-
 const present = (client: ZkClient, path: string, count: number) =>
-  eventually(async () => expect(await childrenOf(client, path)).toHaveLength(count));
+  eventually(async () => expect(await nodesUnder(client, path)).toHaveLength(count));
 
 describe('a double barrier', () => {
   it('lets all members begin together and end together, any number of times', async () => {
@@ -59,7 +55,7 @@ describe('a double barrier', () => {
           .map((event) => event[0])
           .join(''),
       ).toMatch(/^aaaiiilll$/);
-      expect(await childrenOf(clients[0]!, path)).toEqual([]);
+      expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     }
     await eventually(async () => expect(await server.watchCount()).toBe(0));
   });
@@ -87,13 +83,13 @@ describe('a double barrier', () => {
     const { path, clients, barriers } = await members(2);
     await expect(barriers[0]!.enter({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
     await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     const controller = new AbortController();
     const entering = barriers[0]!.enter({ signal: controller.signal });
     await present(clients[1]!, path, 1);
     controller.abort();
     await expect(entering).rejects.toThrow(WaitCancelledError);
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     await Promise.all(barriers.map((barrier) => barrier.enter()));
     await Promise.all(barriers.map((barrier) => barrier.leave()));
   });
@@ -103,7 +99,7 @@ describe('a double barrier', () => {
     await Promise.all(barriers.map((barrier) => barrier.enter()));
     await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
     await barriers[1]!.leave();
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     await expect(barriers[0]!.leave()).rejects.toThrow(IllegalStateError);
   });
 
@@ -125,10 +121,10 @@ describe('a double barrier', () => {
     const { path, clients, barriers } = await members(3);
     const waits = barriers.slice(0, 2).map((barrier) => barrier.enter());
     await present(clients[2]!, path, 2);
-    const before = await childrenOf(clients[2]!, path);
+    const before = await nodesUnder(clients[2]!, path);
     await expire(clients[0]!, server);
     await eventually(async () => {
-      const now = await childrenOf(clients[2]!, path);
+      const now = await nodesUnder(clients[2]!, path);
       expect(now).toHaveLength(2);
       expect(now.toSorted()).not.toEqual(before.toSorted());
     });
@@ -146,7 +142,7 @@ describe('a double barrier', () => {
     await barriers[1]!.leave();
     await expect(barriers[0]!.leave()).rejects.toThrow('its session ended');
     await expect(barriers[0]!.leave()).rejects.toThrow(IllegalStateError);
-    expect(await childrenOf(clients[1]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[1]!, path)).toEqual([]);
   });
 
   it('lets a lost member enter again', async () => {
@@ -165,7 +161,7 @@ describe('a double barrier', () => {
     entering.catch(() => {});
     await present(clients[1]!, path, 1);
     const remove = async () => {
-      for (const name of await childrenOf(clients[1]!, path))
+      for (const name of await nodesUnder(clients[1]!, path))
         await clients[1]!.delete(`${path}/${name}`);
     };
     await remove();
@@ -181,11 +177,11 @@ describe('a double barrier', () => {
     const { path, clients, barriers } = await members(4, 2);
     await Promise.all(barriers.slice(2).map((barrier) => barrier.enter()));
     await Promise.all(clients.slice(2).map((client) => client.close()));
-    await eventually(async () => expect(await childrenOf(clients[0]!, path)).toEqual(['ready']));
+    await eventually(async () => expect(await nodesUnder(clients[0]!, path)).toEqual(['ready']));
     await expect(barriers[0]!.enter({ wait: 50 })).rejects.toThrow(WaitTimeoutError);
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.enter()));
     await Promise.all(barriers.slice(0, 2).map((barrier) => barrier.leave()));
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
   });
 
   it('does not delete the ready znode of the next round by a late delete', async () => {
@@ -201,9 +197,9 @@ describe('a double barrier', () => {
     };
     await first.leave();
     expect(client.delete).toBe(remove);
-    expect(await childrenOf(client, path)).toContain('ready');
+    expect(await nodesUnder(client, path)).toContain('ready');
     await second.leave();
-    expect(await childrenOf(client, path)).toEqual([]);
+    expect(await nodesUnder(client, path)).toEqual([]);
   });
 
   it('does not let a member whose leave timed out enter the same round again', async () => {
@@ -217,7 +213,7 @@ describe('a double barrier', () => {
     await barriers[1]!.enter();
     await entering;
     await Promise.all(barriers.map((barrier) => barrier.leave()));
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     await eventually(async () => expect(await server.watchCount()).toBe(0));
   });
 
@@ -241,7 +237,7 @@ describe('a double barrier', () => {
     }
     await other.enter();
     await other.leave();
-    await eventually(async () => expect(await childrenOf(outside, path)).toEqual([]));
+    await eventually(async () => expect(await nodesUnder(outside, path)).toEqual([]));
   });
 
   it('rejects an enter and a leave when the client is closed', async () => {
@@ -269,7 +265,7 @@ describe('a double barrier', () => {
     await present(clients[0]!, path, 1);
     stopping.abort(new Error('the end'));
     await expect(entering).rejects.toThrow('the end');
-    expect(await childrenOf(clients[0]!, path)).toEqual([]);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
   });
 
   it('refuses a path that another recipe uses, and wrong arguments', async () => {
@@ -278,7 +274,7 @@ describe('a double barrier', () => {
     const lease = await new Mutex(client, path).acquire();
     const barrier = new DistributedDoubleBarrier(client, path, 1);
     await expect(barrier.enter()).rejects.toThrow(RecipeConflictError);
-    expect(await childrenOf(client, path)).toHaveLength(1);
+    expect(await nodesUnder(client, path)).toHaveLength(1);
     await lease.release();
     for (const wrong of [0, -1, 1.5, '2', undefined]) {
       expect(() => new DistributedDoubleBarrier(client, path, wrong as number)).toThrow(

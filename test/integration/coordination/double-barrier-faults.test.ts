@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { DistributedDoubleBarrier, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { nodesUnder } from '../../support/recipe-nodes.js';
 
 const MEMBERS = 4;
 /** Milliseconds. */
@@ -54,7 +55,7 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')(
       await faults;
       expect(early).toBe(0);
       expect(begun[0]).toBeGreaterThan(10);
-      expect((await clients[0]!.children('/barrier')).children).toEqual([]);
+      expect(await nodesUnder(clients[0]!, '/barrier')).toEqual([]);
       await Promise.all(clients.map((client) => client.close()));
     });
   },
