@@ -16,6 +16,7 @@ import {
   ShuttingDownError,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
+import { QueueFullError, WaitTimeoutError } from 'nestjs-zookeeper/coordination/recipes';
 import { firstValueFrom, type Observable } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { transportException } from '../../../lib/decorators/zk-exception.filter.js';
@@ -47,6 +48,8 @@ describe('over HTTP', () => {
     [400, new BadKeyError('key', '', 'a non-empty string')],
     [409, new LockBusyError('busy')],
     [503, new LockTimeoutError('timeout')],
+    [503, new WaitTimeoutError('timeout')],
+    [503, new QueueFullError('full')],
     [503, new DeadlockError('deadlock', [], {})],
     [503, new ConnectionError('no answer from 10.0.0.7:2181')],
     [503, new SessionExpiredError('expired')],
@@ -63,7 +66,7 @@ describe('over HTTP', () => {
       message: expect.any(String) as string,
     });
     const retryAfter: Record<string, string> = {
-      ...{ TIMEOUT: '1', DEADLOCK: '1' },
+      ...{ TIMEOUT: '1', WAIT_TIMEOUT: '1', QUEUE_FULL: '1', DEADLOCK: '1' },
       ...{ CONNECTION: '5', SESSION_EXPIRED: '5' },
     };
     expect(response.headers['Retry-After']).toBe(retryAfter[error.code]);
