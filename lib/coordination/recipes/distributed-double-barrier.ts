@@ -116,6 +116,8 @@ export class DistributedDoubleBarrier {
       let ready: Stat | undefined;
       try {
         member.signal.throwIfAborted();
+        // The server may lag behind, and not have a member yet that entered late.
+        await limit.reply(this.client.sync(this.path));
         ready = await limit.reply(this.client.exists(this.ready));
         await this.untilAllLeft(member, limit);
       } catch (error) {
