@@ -53,4 +53,16 @@ export const CACHE_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'cache-watch-lost-to-a-recursive-watch',
+    bug: 'A recursive watch replaces a one-time watch on the children of its znode, and nobody sets that one again.',
+    workload: 'cache',
+    edits: [
+      {
+        file: 'lib/client/watch-registry.ts',
+        search: "if (recursive) this.#fireOnce('children', path, 'session');",
+        replace: '',
+      },
+    ],
+  },
 ];
