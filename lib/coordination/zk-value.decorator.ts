@@ -6,6 +6,7 @@ import {
   type Provider,
   Scope,
 } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
 import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
@@ -26,12 +27,19 @@ export interface ZkValueOptions<T> extends LiveValueOptions<T> {
   connection?: string | undefined;
 }
 
+/** One decorator. */
+interface Use {
+  readonly owner: Function;
+  /** Class and property, or class and index of the parameter, for errors. */
+  readonly place: string;
+  readonly options: LiveValueOptions<unknown>;
+}
+
 /** A value that decorators ask for. */
 interface Declaration {
   readonly connection: string;
   readonly path: string;
-  /** The options by the place of the decorator: class and property, or class and index of the parameter. */
-  readonly options: Map<string, LiveValueOptions<unknown>>;
+  readonly uses: Use[];
 }
 
 /** The values that the decorators of this process ask for. An application opens only those that it injects. */
@@ -52,7 +60,7 @@ export function getZkValueToken(path: string, connection?: string): InjectionTok
  * when the first value is known, and does not start if the znode is missing and has no `default`, or if its data is not
  * valid. Later data that is not valid is logged as an error, and the last valid value stays in use.
  *
- * All decorators with the same path share one value, and must have the same options.
+ * All decorators of an application with the same path share one value, and must have the same options.
  *
  * @param path absolute, or relative to the namespace of the connection
  * @throws BadOptionError
@@ -66,14 +74,15 @@ export function ZkValue<T = unknown>(
   const { connection, ...rest } = options;
   const token = getZkValueToken(path, connection);
   return (target: object, property: string | symbol | undefined, index?: number) => {
-    const owner = typeof target === 'function' ? target.name : target.constructor.name;
+    const owner = typeof target === 'function' ? target : target.constructor;
     let declaration = declarations.get(token);
     if (!declaration) {
       const name = connectionName(connection, 'connection');
-      declaration = { connection: name, path, options: new Map() };
+      declaration = { connection: name, path, uses: [] };
       declarations.set(token, declaration);
     }
-    declaration.options.set(`${owner}.${String(property ?? index)}`, rest);
+    const place = `${owner.name}.${String(property ?? index)}`;
+    declaration.uses.push({ owner, place, options: rest });
     (Inject(token) as (...decorated: unknown[]) => void)(target, property, index);
   };
 }
@@ -83,7 +92,10 @@ class LiveValues implements OnApplicationBootstrap {
   private readonly values = new Map<Declaration, Promise<LiveValue<unknown>>>();
   private started = false;
 
-  constructor(private readonly service: CoordinationService) {}
+  constructor(
+    private readonly service: CoordinationService,
+    private readonly modules: ModulesContainer,
+  ) {}
 
   onApplicationBootstrap(): void {
     this.started = true;
@@ -96,24 +108,40 @@ class LiveValues implements OnApplicationBootstrap {
     return value;
   }
 
-  private async open({ path, options }: Declaration): Promise<LiveValue<unknown>> {
+  private async open({ path, uses }: Declaration): Promise<LiveValue<unknown>> {
     try {
-      const [[place, first], ...others] = [...options] as [
-        [string, LiveValueOptions<unknown>],
-        ...[string, LiveValueOptions<unknown>][],
-      ];
-      const different = others.find(([, other]) => !isDeepStrictEqual(other, first));
+      const classes = this.classes();
+      // The other classes are of other applications, or a hot reload has replaced them.
+      const own = uses.filter(({ owner }) => classes.has(owner));
+      const [first, ...others] = own.length > 0 ? own : uses.slice(-1);
+      const { options, place } = first!;
+      const different = others.find((other) => !isDeepStrictEqual(other.options, options));
       if (different) {
         throw new MisuseError(
-          `@ZkValue(${JSON.stringify(path)}) on ${place} and on ${different[0]} have different options: pass the same object to both`,
+          `@ZkValue(${JSON.stringify(path)}) on ${place} and on ${different.place} have different options: pass the same object to both`,
         );
       }
-      return await this.service.value(path, first);
+      return await this.service.value(path, options);
     } catch (error) {
       // Nest may end a failed start without a shutdown. An open client would keep the process alive.
       if (!this.started) await this.service.client.close();
       throw error;
     }
+  }
+
+  /** Returns the classes of the application, and the classes that they extend. */
+  private classes(): Set<unknown> {
+    const classes = new Set<unknown>();
+    const hosts = [...this.modules.values()].flatMap(({ controllers, injectables, providers }) => [
+      ...controllers.values(),
+      ...injectables.values(),
+      ...providers.values(),
+    ]);
+    for (const { metatype } of hosts) {
+      let each: unknown = metatype;
+      for (; each; each = Object.getPrototypeOf(each)) classes.add(each);
+    }
+    return classes;
   }
 }
 
@@ -131,8 +159,9 @@ export function valueProviders(connection: string | undefined): Provider[] {
   return [
     {
       provide: LiveValues,
-      inject: [getCoordinationServiceToken(connection)],
-      useFactory: (service: CoordinationService) => new LiveValues(service),
+      inject: [getCoordinationServiceToken(connection), ModulesContainer],
+      useFactory: (service: CoordinationService, modules: ModulesContainer) =>
+        new LiveValues(service, modules),
     },
     ...declaredFor(connection).map(([token, declaration]) => ({
       provide: token,

@@ -247,6 +247,26 @@ it('refuses different options for one value, and wrong options', async () => {
   expect(wrong({ connection: '' })).toThrow('connection must be a non-empty string');
 });
 
+it('keeps the options of classes with the same name apart, and ignores classes of other applications', async () => {
+  await write({});
+  const serviceWith = (fallback: number) => {
+    @Injectable()
+    class Service {
+      constructor(
+        @ZkValue('config/same-name', { default: fallback }) readonly value: LiveValue<number>,
+      ) {}
+    }
+    return Service;
+  };
+  const [One, Two] = [serviceWith(1), serviceWith(2)];
+  const app = await apps.start({ imports, providers: [One] });
+  expect(app.get(One).value.value).toBe(1);
+  class Derived extends Two {}
+  await expect(apps.start({ imports, providers: [One, Derived] })).rejects.toThrow(
+    '@ZkValue("config/same-name") on Service.0 and on Service.0 have different options',
+  );
+});
+
 it('serves a named connection that is not global, and an absolute path', async () => {
   const writer = await connect();
   const path = server.path('absolute');
