@@ -93,13 +93,17 @@ export class GroupMember {
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
     this.reporter = new ErrorReporter(onError);
     this.loop = new SessionLoop(client, attempt, this.reporter);
-    const onTaken = (error: Error) => this.reporter.reportOnce(error);
-    this.node = new MemberNode(client, `${path}/${this.id}`, onTaken);
+    this.node = new MemberNode(client, `${path}/${this.id}`, this.reporter);
   }
 
   /** `'started'` from `start()` until `close()`, also while the connection is lost. */
   get state(): 'latent' | 'started' | 'closed' {
     return this.closed ? 'closed' : this.loop.state;
+  }
+
+  /** Aborts when this member is closed, also by the end of its client. */
+  get signal(): AbortSignal {
+    return this.loop.signal;
   }
 
   /** Whether this member has its znode in the current session. */
@@ -122,11 +126,7 @@ export class GroupMember {
    * @throws IllegalStateError if it was started or closed before
    */
   start(): void {
-    if (this.state !== 'latent') {
-      throw new IllegalStateError(
-        `the member ${this.id} of ${this.path} was ${this.state} already`,
-      );
-    }
+    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
     this.loop.start();
   }
 
@@ -155,16 +155,17 @@ export class GroupMember {
     return { id: this.id, joined: this.joined, members: [...this.view.keys()] };
   }
 
-  /** Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background. Idempotent. */
+  /**
+   * Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background. If the deletion fails,
+   * `onError` gets the error, and the znode is deleted with its session. Idempotent.
+   */
   close(): Promise<void> {
     this.closed ??= this.leave();
     return this.closed;
   }
 
   private async leave(): Promise<void> {
-    await this.loop.close(
-      new IllegalStateError(`the member ${this.id} of ${this.path} was closed`),
-    );
+    await this.loop.close(this.illegal('was closed'));
     await this.leaveGroup();
   }
 
@@ -273,6 +274,11 @@ export class GroupMember {
   private forget(name: string): void {
     this.known.get(name)?.watch?.remove();
     this.known.delete(name);
+  }
+
+  private illegal(what: string): IllegalStateError {
+    const { id, path: key } = this;
+    return new IllegalStateError(`the member ${id} of ${key} ${what}`, { key });
   }
 }
 

@@ -12,7 +12,8 @@ import { THIS_PROCESS } from '../../recipes/candidate-options.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { MemberIdTakenError } from './errors.js';
 import { deleteOwn } from './internals/delete-own.js';
-import { isNodeError } from './internals/nodes.js';
+import type { ErrorReporter } from './internals/error-reporter.js';
+import { isNodeError, parentOf } from './internals/nodes.js';
 
 /** Bytes. The list of members contains each id. */
 const MAX_ID_BYTES = 255;
@@ -41,7 +42,7 @@ export class MemberNode {
   constructor(
     private readonly client: ZkClient,
     readonly path: string,
-    private readonly onTaken: (error: MemberIdTakenError) => void,
+    private readonly reporter: Pick<ErrorReporter, 'report' | 'reportOnce'>,
   ) {}
 
   /**
@@ -71,7 +72,7 @@ export class MemberNode {
             continue;
           }
           if (isNodeError(error, 'NO_NODE')) {
-            await abortable(client.ensureContainers(path.slice(0, path.lastIndexOf('/'))), signal);
+            await abortable(client.ensureContainers(parentOf(path)), signal);
           } else if (!isNodeError(error, 'NODE_EXISTS')) {
             throw error;
           } else if (await this.isOwn(session, former, signal)) {
@@ -81,16 +82,25 @@ export class MemberNode {
         }
       }
     } catch (error) {
-      if (maybeCreated) await deleteOwn(client, session, () => path);
+      if (maybeCreated) await this.deleteOf(session);
       throw error;
     }
   }
 
-  /** Deletes the znode, if it belongs to the session in which this object has created it. */
+  /** Deletes the znode, if it belongs to the session in which this object has created it. Reports an error. */
   async delete(): Promise<void> {
-    const { owner, client, path } = this;
+    const { owner } = this;
     this.owner = undefined;
-    if (owner) await deleteOwn(client, owner, () => path);
+    if (owner) await this.deleteOf(owner);
+  }
+
+  private async deleteOf(session: Session): Promise<void> {
+    try {
+      await deleteOwn(this.client, session, () => this.path);
+    } catch (error) {
+      // The caller leaves the group, and must finish that.
+      this.reporter.report(error);
+    }
   }
 
   /** Resolves to true if the znode belongs to `session`, and otherwise to false when it may be gone. */
@@ -110,7 +120,7 @@ export class MemberNode {
       if (owner === session.id) return true;
       if (owner !== former) {
         const message = `${path} belongs to session 0x${owner}: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
-        this.onTaken(new MemberIdTakenError(message));
+        this.reporter.reportOnce(new MemberIdTakenError(message, { key: parentOf(path) }));
       }
       await abortable(watch.fired, signal);
     } catch (error) {

@@ -75,6 +75,7 @@ export function decodeAssignment(path: string, data: Buffer): Assignment | undef
   if (isAssignment(value)) return value;
   throw new RecipeConflictError(
     `the data of znode ${path} is not an assignment of partitions: ${data.length} bytes; use another path`,
+    { key: path },
   );
 }
 

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Session, ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
-import { MAX_TIMER, sleep } from '../../client/sleep.js';
+import { abortable, MAX_TIMER, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { Mutex } from '../../recipes/mutex.js';
@@ -88,9 +88,8 @@ export class Partitioner {
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
     this.reporter = new ErrorReporter<[partition?: number]>(checked.onError);
     this.loop = new SessionLoop(client, attempt, this.reporter);
-    const onTaken = (error: Error) => this.reporter.reportOnce(error);
     this.group = new PartitionGroup(client, `${path}/members`);
-    this.node = new MemberNode(client, `${path}/members/${this.id}`, onTaken);
+    this.node = new MemberNode(client, `${path}/members/${this.id}`, this.reporter);
   }
 
   /** `'started'` from `start()` until `close()`, also while the connection is lost. */
@@ -104,9 +103,7 @@ export class Partitioner {
    * @throws IllegalStateError if it was started or closed before
    */
   start(): void {
-    if (this.state !== 'latent') {
-      throw new IllegalStateError(`the partitioner at ${this.path} was ${this.state} already`);
-    }
+    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
     this.loop.start();
   }
 
@@ -145,8 +142,12 @@ export class Partitioner {
   }
 
   private async leave(): Promise<void> {
-    await this.loop.close(new IllegalStateError(`the partitioner at ${this.path} was closed`));
-    await this.leaveGroup('is released, because its member leaves');
+    const loopEnded = this.loop.close(this.illegal('was closed'));
+    const why = 'is released, because its member leaves';
+    // The handlers need not wait for the end of the loop.
+    this.assign([], why);
+    await loopEnded;
+    await this.leaveGroup(why);
     const released = Promise.all([...this.runners.values()].map(({ done }) => done));
     const until = (wake: () => void) => {
       void released.then(wake);
@@ -165,8 +166,8 @@ export class Partitioner {
     this.unsubscribe?.();
     this.unsubscribe = session.onLost(() => this.assign([], 'is lost with the session'));
     try {
-      const { assignment, members } = await this.group.read();
-      await this.checkCount(assignment, members);
+      const { assignment, members } = await abortable(this.group.read(), signal);
+      await this.checkCount(assignment, members, signal);
       await this.join(session, signal);
       for (let changedAt: number | undefined; ;) {
         const view = await this.group.watch(session, signal);
@@ -205,7 +206,8 @@ export class Partitioner {
       await this.join(session, signal);
       return changedAt;
     }
-    await this.checkCount(assignment, members);
+    await this.checkCount(assignment, members, signal);
+    signal.throwIfAborted();
     // The container may still have the assignment of former members with another number of partitions.
     const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
     this.assign(previous ? partitionsOf(previous, this.id) : [], 'is assigned to another member');
@@ -230,13 +232,16 @@ export class Partitioner {
   private async checkCount(
     assignment: Assignment | undefined,
     members: readonly string[],
+    signal: AbortSignal,
   ): Promise<void> {
     if (!assignment || assignment.owners.length === this.partitions) return;
     for (const member of members) {
-      const count = member === this.id ? undefined : await this.group.countOf(member);
+      if (member === this.id) continue;
+      const count = await abortable(this.group.countOf(member), signal);
       if (count === undefined || count === this.partitions) continue;
       throw new PartitionCountError(
         `the group at ${this.path} has ${count} partitions, for example in member ${JSON.stringify(member)}, and this process has ${this.partitions}: stop all processes before you change the number, or use another name`,
+        { key: this.path },
       );
     }
   }
@@ -270,5 +275,10 @@ export class Partitioner {
       this.runners.delete(index);
       this.run(index);
     });
+  }
+
+  private illegal(what: string): IllegalStateError {
+    const { path: key } = this;
+    return new IllegalStateError(`the partitioner at ${key} ${what}`, { key });
   }
 }

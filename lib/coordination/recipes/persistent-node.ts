@@ -274,6 +274,6 @@ export class PersistentNode {
   }
 
   private illegal(what: string): IllegalStateError {
-    return new IllegalStateError(`the persistent node ${this.path} ${what}`);
+    return new IllegalStateError(`the persistent node ${this.path} ${what}`, { key: this.path });
   }
 }

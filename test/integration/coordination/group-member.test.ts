@@ -1,11 +1,16 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   GroupMember,
   type GroupMemberOptions,
   MemberIdTakenError,
 } from 'nestjs-zookeeper/coordination/recipes';
-import { IllegalStateError, NotAuthorizedError, type ZkClient } from 'nestjs-zookeeper/recipes';
+import {
+  IllegalStateError,
+  NotAuthorizedError,
+  ShuttingDownError,
+  type ZkClient,
+} from 'nestjs-zookeeper/recipes';
 import { expire, untilState, useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
@@ -149,6 +154,37 @@ describe('GroupMember', () => {
     expect(b.errors).toEqual([expect.any(NotAuthorizedError)]);
     await Promise.all([a.close(), b.close(), c.close()]);
     await untilNothingLeft(server, a.client, path);
+  });
+
+  it('aborts its signal when it is closed, and when its client is closed', async () => {
+    const path = server.path('signal');
+    const [a, b] = [join(await connect(), path), join(await connect(), path)];
+    expect(a.signal.aborted).toBe(false);
+    await a.close();
+    expect(a.signal.reason).toBeInstanceOf(IllegalStateError);
+    await b.client.close();
+    expect(b.signal.reason).toBeInstanceOf(ShuttingDownError);
+  });
+
+  it('reports an error of the deletion of its znode, and close() resolves', async () => {
+    const a = join(await connect(), server.path('close-fails'));
+    await expect.poll(() => a.joined).toBe(true);
+    const failure = new Error('throttled');
+    vi.spyOn(await a.client.session(), 'exists').mockRejectedValueOnce(failure);
+    await a.close();
+    expect(a.errors).toEqual([failure]);
+  });
+
+  it('reports the error that made it leave, and that of the deletion of its znode', async () => {
+    const a = join(await connect(), server.path('both-fail'), { id: 'a' });
+    await expect.poll(() => a.joined).toBe(true);
+    const session = await a.client.session();
+    const [first, second] = [new Error('of a listing'), new Error('of the deletion')];
+    vi.spyOn(session, 'children').mockRejectedValueOnce(first);
+    vi.spyOn(session, 'exists').mockRejectedValueOnce(second);
+    await a.client.create(`${a.path}/b`);
+    await expect.poll(() => a.errors).toEqual([second, first]);
+    await a.close();
   });
 
   it('refuses wrong options, and a second start', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   BadOptionError,
   MemberIdTakenError,
@@ -150,6 +150,48 @@ describe('Partitioner', () => {
     await expect.poll(() => next.owned()).toHaveLength(1);
     expect(next.owned()[0]!.fencingToken).toBeGreaterThan(old!.fencingToken);
     await closed.promise;
+  });
+
+  it('waits for its handlers when it is closed, also if its znode cannot be deleted', async () => {
+    const client = await connect();
+    const errors: unknown[] = [];
+    let release = () => {};
+    const handler = () => new Promise<void>((resolve) => (release = resolve));
+    const onError = (error: unknown) => errors.push(error);
+    const only = single(client, server.path('close-fails'), handler, { onError });
+    await expect.poll(() => only.owned()).toHaveLength(1);
+    const failure = new Error('throttled');
+    vi.spyOn(await client.session(), 'exists').mockRejectedValueOnce(failure);
+    const closed = observed(only.close());
+    await expect.poll(() => errors).toEqual([failure]);
+    expect(closed.settled).toBe(false);
+    release();
+    await closed.promise;
+  });
+
+  it('is closed while its first read of the group has no reply', async () => {
+    const client = await connect();
+    const get = vi.spyOn(client, 'get').mockReturnValue(new Promise(() => {}));
+    const partitioner = single(client, server.path('no-reply'), untilAborted);
+    await expect.poll(() => get).toHaveBeenCalled();
+    await partitioner.close();
+  });
+
+  it('aborts the signals of its partitions at once when it is closed without a connection', async () => {
+    const client = await connect();
+    const path = server.path('no-count');
+    const reasons: unknown[] = [];
+    const handler = async ({ signal }: Partition) => reasons.push(await aborted(signal));
+    const only = single(client, path, handler, { id: 'a' });
+    await expect.poll(() => only.owned()).toHaveLength(1);
+    // A member with another number of partitions, which cannot be read.
+    const get = vi.spyOn(client, 'get').mockReturnValue(new Promise(() => {}));
+    await client.create(`${path}/members/b`, '2', { mode: 'ephemeral' });
+    const other = { members: ['a', 'b'], owners: [0, 1] };
+    await client.set(`${path}/members`, JSON.stringify(other));
+    await expect.poll(() => get).toHaveBeenCalledWith(`${path}/members/b`);
+    await only.close();
+    expect(reasons).toEqual([expect.any(PartitionReleasedError)]);
   });
 
   it('reports a handler that does not stop, and keeps its partition locked', async () => {

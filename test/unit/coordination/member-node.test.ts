@@ -5,6 +5,7 @@ import {
   type Session,
   type ZkClient,
 } from '../../../lib/client/index.js';
+import { ErrorReporter } from '../../../lib/coordination/recipes/internals/error-reporter.js';
 import { MemberNode } from '../../../lib/coordination/recipes/member-node.js';
 
 const PATH = '/group/a';
@@ -34,7 +35,7 @@ function setUp(owner: string, ...failures: Error[]) {
     session: ({ signal }: { signal: AbortSignal }) =>
       signal.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(session),
   } as unknown as ZkClient;
-  const node = new MemberNode(client, PATH, () => {});
+  const node = new MemberNode(client, PATH, new ErrorReporter(() => {}));
   return { deletes, created: node.create(session, DATA, stop.signal) };
 }
 

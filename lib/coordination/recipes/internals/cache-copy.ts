@@ -1,5 +1,6 @@
 import type { Stat } from '../../../client/index.js';
 import { Listeners } from '../../../client/listeners.js';
+import { parentOf } from './nodes.js';
 
 /**
  * A znode in a {@link ZkCache}. Curator's ChildData.
@@ -86,6 +87,5 @@ export class CacheCopy {
 }
 
 function split(path: string): { parent: string; name: string } {
-  const slash = path.lastIndexOf('/');
-  return { parent: path.slice(0, slash) || '/', name: path.slice(slash + 1) };
+  return { parent: parentOf(path), name: path.slice(path.lastIndexOf('/') + 1) };
 }

@@ -7,6 +7,11 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 
+/** Returns the path of the parent of a znode. */
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/';
+}
+
 export function isNodeError(error: unknown, code: NodeErrorCode): boolean {
   return error instanceof NodeError && error.code === code;
 }
@@ -46,7 +51,7 @@ export async function createPersistent(
       if (isNodeError(error, 'NODE_EXISTS')) return false;
       if (!isNodeError(error, 'NO_NODE')) throw error;
       // The server may reap the container between the two calls, any number of times.
-      await client.ensureContainers(path.slice(0, path.lastIndexOf('/')) || '/');
+      await client.ensureContainers(parentOf(path));
     }
   }
 }

@@ -9,7 +9,7 @@ import { abortable } from '../../../client/sleep.js';
 import { uniqueId } from '../../../recipes/internals/protected-create.js';
 import { assertSameSession } from '../../../recipes/internals/session-retry.js';
 import { deleteOwn } from './delete-own.js';
-import { isNodeError } from './nodes.js';
+import { isNodeError, parentOf } from './nodes.js';
 
 /** The mode in which a sequential znode is created again at its path. */
 const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
@@ -39,7 +39,7 @@ export class RecreatedNode {
     private readonly mode: CreateMode,
   ) {
     const slash = path.lastIndexOf('/');
-    this.parent = path.slice(0, slash) || '/';
+    this.parent = parentOf(path);
     this.isSequential = mode in MODE_OF_PATH;
     this.prefix = this.isSequential
       ? `${path.slice(0, slash + 1)}${uniqueId()}${path.slice(slash + 1)}`
