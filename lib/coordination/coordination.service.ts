@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
-import { fromEvent, Observable, takeUntil } from 'rxjs';
+import { fromEvent, Observable } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
@@ -30,6 +30,21 @@ import type { QueueOptions } from './recipes/queue-base.js';
 /** Something that a service has opened and closes at the shutdown. */
 interface Closeable {
   close(): Promise<void>;
+}
+
+/** Closes recipes. The error of one is logged, and does not keep the shutdown from waiting for the others. */
+export async function closeEach(
+  recipes: readonly (Closeable | undefined)[],
+  logger: LoggerService,
+): Promise<void> {
+  const close = async (recipe: Closeable | undefined) => {
+    try {
+      await recipe?.close();
+    } catch (error) {
+      logger.error(`a recipe was not closed: ${String(error)}`, (error as Error).stack);
+    }
+  };
+  await Promise.all(recipes.map(close));
 }
 
 /**
@@ -64,7 +79,7 @@ export class CoordinationService {
     readonly client: ZkClient,
     private readonly logger: LoggerService = loggerOf(DEFAULT_CONNECTION),
   ) {
-    // Every wait at a barrier adds a listener.
+    // Node warns about more than 10 listeners, and each wait adds one.
     setMaxListeners(0, this.stopping.signal);
   }
 
@@ -89,7 +104,8 @@ export class CoordinationService {
   }
 
   /**
-   * Returns a member of the double barrier `<namespace>/double-barriers/<name>` of `members` members. At the shutdown of the application its waits reject with a {@link ShuttingDownError}.
+   * Returns a member of the double barrier `<namespace>/double-barriers/<name>` of `members` members. At the shutdown of
+   * the application its waits reject with a {@link ShuttingDownError}.
    *
    * @throws BadOptionError if the name or the number is invalid
    */
@@ -115,9 +131,8 @@ export class CoordinationService {
       const message = `this process is member ${existing.id} of group ${JSON.stringify(group)} already: omit the options, or use setData()`;
       throw new BadOptionError('options', options, { message });
     }
-    const log = (error: Error) =>
-      this.logger.error(`members of group ${JSON.stringify(group)}: ${String(error)}`);
-    const member = new GroupMember(this.client, path, withOnError(options, log));
+    const complete = this.logErrors(options, `members of group ${JSON.stringify(group)}`);
+    const member = new GroupMember(this.client, path, complete);
     this.groups.set(group, member);
     member.start();
     return member;
@@ -125,14 +140,15 @@ export class CoordinationService {
 
   /**
    * Emits the members of a group, with their data: at once, and at each change. Joins the group as {@link members} does.
-   * Completes at the shutdown. A later subscriber gets a ShuttingDownError.
+   * Completes when the member is closed, also by the shutdown. After the shutdown a subscriber gets a ShuttingDownError.
    */
   memberChanges(group: string): Observable<ReadonlyMap<string, Buffer>> {
     return new Observable<ReadonlyMap<string, Buffer>>((subscriber) => {
       const member = this.members(group);
       subscriber.add(member.onChange((members) => subscriber.next(members)));
+      subscriber.add(fromEvent(member.signal, 'abort').subscribe(() => subscriber.complete()));
       subscriber.next(member.members);
-    }).pipe(takeUntil(fromEvent(this.stopping.signal, 'abort')));
+    });
   }
 
   /**
@@ -160,13 +176,11 @@ export class CoordinationService {
 
   private withDefaults<T>(name: string, options: QueueOptions<T>): QueueOptions<T> {
     this.assertRunning();
-    const log = (error: Error) =>
-      this.logger.error(`queue ${JSON.stringify(name)}: ${error.message}`, stackOf(error));
     const {
       lockPath = this.pathOf('queue-locks', name),
       serializer = JSON_SERIALIZER as QueueSerializer<never>,
       ...rest
-    } = withOnError(options, log);
+    } = this.logErrors(options, `queue ${JSON.stringify(name)}`);
     return { ...rest, lockPath, serializer };
   }
 
@@ -177,13 +191,13 @@ export class CoordinationService {
     return queue;
   }
 
-  /** Closes what the methods of this service have opened. The client stays open. Idempotent. */
+  /** Closes all recipes that this service has opened. The client stays open. Idempotent. */
   async closeAll(): Promise<void> {
     this.stopping.abort(new ShuttingDownError('the application is shutting down'));
     const queues = [...this.queues].map((reference) => reference.deref());
     const opened = [...this.opened, ...this.groups.values(), ...queues];
     this.queues.clear();
-    await Promise.all(opened.map((each) => each?.close()));
+    await closeEach(opened, this.logger);
   }
 
   /**
@@ -195,9 +209,8 @@ export class CoordinationService {
    */
   cache(path: string, options: ZkCacheOptions = {}): ZkCache {
     const znode = this.absolute(path);
-    const log = (error: Error) =>
-      this.logger.error(`the cache of znode ${znode} is not complete: ${String(error)}`);
-    return this.startRecipe(new ZkCache(this.client, znode, withOnError(options, log)));
+    const complete = this.logErrors(options, `the cache of znode ${znode} is not complete`);
+    return this.startRecipe(new ZkCache(this.client, znode, complete));
   }
 
   /**
@@ -226,7 +239,8 @@ export class CoordinationService {
    */
   persistentNode(name: string, options: PersistentNodeOptions = {}): PersistentNode {
     const path = this.pathOf('persistent-nodes', name);
-    return this.startRecipe(new PersistentNode(this.client, path, this.withNodeLog(path, options)));
+    const complete = this.logErrors(options, `persistent node ${path}`);
+    return this.startRecipe(new PersistentNode(this.client, path, complete));
   }
 
   /**
@@ -237,14 +251,8 @@ export class CoordinationService {
    */
   persistentTtlNode(name: string, options: PersistentTtlNodeOptions): PersistentTtlNode {
     const path = this.pathOf('persistent-ttl-nodes', name);
-    return this.startRecipe(
-      new PersistentTtlNode(this.client, path, this.withNodeLog(path, options)),
-    );
-  }
-
-  private withNodeLog<T extends PersistentNodeOptions>(path: string, options: T): T {
-    const log = (error: Error) => this.logger.error(`persistent node ${path}: ${String(error)}`);
-    return withOnError(options, log);
+    const complete = this.logErrors(options, `persistent node ${path}`);
+    return this.startRecipe(new PersistentTtlNode(this.client, path, complete));
   }
 
   private startRecipe<T extends PersistentNode | ZkCache>(recipe: T): T {
@@ -269,6 +277,16 @@ export class CoordinationService {
     return `${this.client.namespace}/${kind}/${encodeKey(name)}`;
   }
 
+  /** Returns a copy of some options in which `onError` has a default: it logs the error after the label. */
+  private logErrors<T extends { onError?: ((error: Error) => void) | undefined }>(
+    options: T | undefined,
+    label: string,
+  ): T {
+    if (options !== undefined) checkRecord(options);
+    const log = (error: Error) => this.logger.error(`${label}: ${error.message}`, stackOf(error));
+    return { ...options, onError: options?.onError === undefined ? log : options.onError } as T;
+  }
+
   /**
    * Returns `recipe`, which the shutdown of the application closes.
    *
@@ -279,17 +297,6 @@ export class CoordinationService {
     closed.addEventListener('abort', () => this.opened.delete(recipe), { once: true });
     return recipe;
   }
-}
-
-/** Returns a copy of some options in which `onError` has a default. */
-function withOnError<T extends { onError?: ((error: Error) => void) | undefined }>(
-  options: T | undefined,
-  log: (error: Error) => void,
-): T & { onError: (error: Error) => void } {
-  if (options !== undefined) checkRecord(options);
-  return { ...options, onError: options?.onError === undefined ? log : options.onError } as T & {
-    onError: typeof log;
-  };
 }
 
 /** The stack of the handler's error, if that is the cause. */

@@ -5,6 +5,7 @@ import { Listeners } from '../client/listeners.js';
 import { checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
+import { closeEach } from './coordination.service.js';
 import type { Partition } from './recipes/partition.js';
 import { PartitionGroup } from './recipes/partition-group.js';
 import { Partitioner, type PartitionHandler } from './recipes/partitioner.js';
@@ -52,7 +53,7 @@ export class PartitionService {
     checkRecord(options);
     const log = (error: Error, partition?: number) => {
       const what = partition === undefined ? '' : `, partition ${partition}`;
-      this.logger.error(`partitions ${JSON.stringify(name)}${what}: ${String(error)}`, error.stack);
+      this.logger.error(`partitions ${JSON.stringify(name)}${what}: ${error.message}`, error.stack);
     };
     const { onError = log, ...rest } = options;
     const partitioner = new Partitioner(this.client, path, handler, { ...rest, onError });
@@ -90,7 +91,7 @@ export class PartitionService {
 
   /** Leaves all groups, and waits for the handlers as {@link Partitioner.close} does. Idempotent. */
   closeAll(): Promise<void> {
-    this.closing ??= Promise.all([...this.groups.values()].map((each) => each.close())).then(() =>
+    this.closing ??= closeEach([...this.groups.values()], this.logger).then(() =>
       this.shutdown.next(),
     );
     return this.closing;

@@ -64,7 +64,7 @@ describe('@Partitioned', () => {
     const app = await apps.start({ imports, providers: [Failing] });
     await expect
       .poll(() => error.mock.calls.map(([message]) => message as string))
-      .toEqual(['partitions "failing", partition 0: Error: no database']);
+      .toEqual(['partitions "failing", partition 0: no database']);
     await app.close();
     error.mockRestore();
   });
@@ -170,6 +170,35 @@ describe('PartitionService', () => {
   });
 });
 
+it('waits for all recipes at the shutdown if one of them cannot be closed', async () => {
+  const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+  const app = await apps.start({ imports });
+  const [partitions, service] = [app.get(PartitionService), app.get(CoordinationService)];
+  const failed = new Error('throttled');
+  const broken = [
+    partitions.join('broken', quick, ({ signal }) => aborted(signal)),
+    service.members('broken'),
+  ];
+  const close = broken.map((each) => {
+    const original = each.close.bind(each);
+    each.close = () => Promise.reject(failed);
+    return original;
+  });
+  const changes = lastValueFrom(partitions.changes('broken').pipe(toArray()));
+  const node = service.persistentNode('node');
+  await node.waitForInitialCreate();
+  const other = partitions.join('other', quick, ({ signal }) => aborted(signal));
+  await Promise.all([partitions.closeAll(), service.closeAll()]);
+  expect([node.state, other.state]).toEqual(['closed', 'closed']);
+  await changes;
+  expect(error.mock.calls).toEqual([
+    ['a recipe was not closed: Error: throttled', failed.stack],
+    ['a recipe was not closed: Error: throttled', failed.stack],
+  ]);
+  await Promise.all(close.map((each) => each()));
+  error.mockRestore();
+});
+
 describe('CoordinationService.members', () => {
   it('joins a group, emits its members, and leaves at the shutdown', async () => {
     const [one, two] = await Promise.all([apps.start({ imports }), apps.start({ imports })]);
@@ -188,5 +217,18 @@ describe('CoordinationService.members', () => {
     await one.close();
     expect((await all).map(({ size }) => size)).toEqual([2, 1]);
     expect(member.state).toBe('closed');
+  });
+
+  it('completes the changes of a member that is closed, and starts another for a later subscriber', async () => {
+    const app = await apps.start({ imports });
+    const service = app.get(CoordinationService);
+    const first = service.members('once');
+    const all = lastValueFrom(service.memberChanges('once').pipe(toArray()));
+    await expect.poll(() => first.members.size).toBe(1);
+    await first.close();
+    expect((await all).map(({ size }) => size)).toEqual([0, 1]);
+    const joined = service.memberChanges('once').pipe(filter(({ size }) => size === 1));
+    expect([...(await firstValueFrom(joined)).keys()]).toEqual([service.members('once').id]);
+    expect(service.members('once')).not.toBe(first);
   });
 });
