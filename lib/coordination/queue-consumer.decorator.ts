@@ -7,13 +7,17 @@ import type { QueueSerializer } from './recipes/internals/queue-items.js';
 /**
  * The options of {@link QueueConsumer}.
  *
+ * @typeParam T the type of the items, by the serializer
  * @publicApi
  */
-export interface QueueConsumerOptions extends Omit<ConsumeOptions, 'signal' | 'onError'> {
+export interface QueueConsumerOptions<T = never> extends Omit<
+  ConsumeOptions,
+  'signal' | 'onError'
+> {
   /** Whether items with a lower priority number are handled first, see {@link DistributedPriorityQueue}. Default false. */
   priority?: boolean | undefined;
-  /** Converts bytes to items. Default: JSON. */
-  serializer?: QueueSerializer<never> | undefined;
+  /** Converts bytes to items. The first parameter of the method must accept them. Default: JSON. */
+  serializer?: QueueSerializer<T> | undefined;
   /** The `name` of the ZkModule connection; default: the connection without a name. */
   connection?: string | undefined;
 }
@@ -45,8 +49,8 @@ const KIND = { decorator: '@QueueConsumer', when: 'an item is taken' };
  * @throws BadOptionError, MisuseError
  * @publicApi
  */
-export function QueueConsumer(queue: string, options: QueueConsumerOptions = {}) {
-  return backgroundMethod<QueueHandler<never>, QueueConsumerOptions>(
+export function QueueConsumer<T = never>(queue: string, options: QueueConsumerOptions<T> = {}) {
+  return backgroundMethod<QueueHandler<T>, QueueConsumerOptions<T>>(
     KIND,
     options,
     OPTIONS,
@@ -56,8 +60,8 @@ export function QueueConsumer(queue: string, options: QueueConsumerOptions = {})
       checkConsume(consume, () => {});
       return ({ coordination }, call) => {
         const opened = priority
-          ? coordination.priorityQueue<never>(queue, { serializer })
-          : coordination.queue<never>(queue, { serializer });
+          ? coordination.priorityQueue<T>(queue, { serializer })
+          : coordination.queue<T>(queue, { serializer });
         opened.consume(call, consume);
       };
     },

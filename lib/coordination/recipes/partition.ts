@@ -64,11 +64,10 @@ export class OwnedPartition implements Partition {
     return this.lease.held && !this.ending.signal.aborted;
   }
 
-  transaction<const T extends readonly TransactionOperation[]>(
+  /** An arrow function, so that a handler can destructure the partition. */
+  readonly transaction = <const T extends readonly TransactionOperation[]>(
     operations: T,
-  ): Promise<TransactionResults<T>> {
-    return this.lease.transaction(operations);
-  }
+  ): Promise<TransactionResults<T>> => this.lease.transaction(operations);
 
   toJSON(): object {
     const { index, owned, fencingToken } = this;

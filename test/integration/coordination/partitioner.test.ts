@@ -345,7 +345,8 @@ describe('Partitioner', () => {
     await client.create(saved, '0');
     const late: unknown[] = [];
     const only = single(client, path, async (partition) => {
-      await partition.transaction([{ set: saved, data: 'begun' }]);
+      const { transaction } = partition;
+      await transaction([{ set: saved, data: 'begun' }]);
       await untilAborted(partition);
       await partition.transaction([{ set: saved, data: 'saved' }]);
       late.push(partition);
