@@ -50,6 +50,14 @@ export function sleep(
   });
 }
 
+/** Returns a value for the option `until` of {@link sleep}: the sleep ends when one of the promises settles. */
+export function whenSettled(...promises: readonly Promise<unknown>[]) {
+  return (wake: () => void) => {
+    for (const each of promises) each.then(wake, wake);
+    return () => {};
+  };
+}
+
 /**
  * Settles with `promise`, or rejects with the signal's reason. No listener is left on the signal, and a later rejection of
  * `promise` counts as handled.

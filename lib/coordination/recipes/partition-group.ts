@@ -1,4 +1,5 @@
 import { ConnectionError, type Session, type ZkClient } from '../../client/index.js';
+import { whenSettled } from '../../client/sleep.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { isNodeError } from './internals/nodes.js';
 import {
@@ -18,9 +19,9 @@ export interface GroupView {
   /** The version of the data. */
   readonly version: number;
   /** Calls `wake` when the members or the assignment may have changed. */
-  changed(wake: () => void): () => void;
+  onChange(wake: () => void): () => void;
   /** Removes the watches. */
-  remove(): void;
+  unwatch(): void;
 }
 
 /** The znode of a group of partitioners: its children are the members, its data is the assignment. */
@@ -74,11 +75,8 @@ export class PartitionGroup {
         assignment,
         members: listing.children.sort(),
         version: stat.version,
-        changed: (wake) => {
-          for (const { fired } of watches) void fired.then(wake);
-          return () => {};
-        },
-        remove: () => watches.forEach((each) => each.remove()),
+        onChange: whenSettled(...watches.map(({ fired }) => fired)),
+        unwatch: () => watches.forEach((each) => each.remove()),
       };
     } catch (error) {
       watch.remove();

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Session, ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
-import { abortable, MAX_TIMER, sleep } from '../../client/sleep.js';
+import { abortable, MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { Mutex } from '../../recipes/mutex.js';
@@ -149,11 +149,7 @@ export class Partitioner {
     await loopEnded;
     await this.leaveGroup(why);
     const released = Promise.all([...this.runners.values()].map(({ done }) => done));
-    const until = (wake: () => void) => {
-      void released.then(wake);
-      return () => {};
-    };
-    await sleep(this.stopTimeout, { until, ref: true });
+    await sleep(this.stopTimeout, { until: whenSettled(released), ref: true });
   }
 
   private async leaveGroup(why: string): Promise<void> {
@@ -174,7 +170,7 @@ export class Partitioner {
         try {
           changedAt = await this.follow(view, session, changedAt, signal);
         } finally {
-          view.remove();
+          view.unwatch();
         }
       }
     } catch (error) {
@@ -197,7 +193,7 @@ export class Partitioner {
    * @returns the next `changedAt`
    */
   private async follow(
-    { assignment, members, version, changed }: GroupView,
+    { assignment, members, version, onChange }: GroupView,
     session: Session,
     changedAt: number | undefined,
     signal: AbortSignal,
@@ -216,7 +212,7 @@ export class Partitioner {
     const isWriter = since !== undefined && members[0] === this.id;
     const delay = isWriter ? since + this.rebalanceDelay - performance.now() : MAX_TIMER;
     if (delay > 0) {
-      await sleep(delay, { signals: [signal], until: changed });
+      await sleep(delay, { signals: [signal], until: onChange });
       return since;
     }
     const next = rebalance(this.partitions, members, previous);

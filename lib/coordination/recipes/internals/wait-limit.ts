@@ -1,6 +1,6 @@
 import type { Session, Watch, ZkClient } from '../../../client/index.js';
 import type { Listeners } from '../../../client/listeners.js';
-import { abortable, MAX_TIMER, sleep } from '../../../client/sleep.js';
+import { abortable, MAX_TIMER, sleep, whenSettled } from '../../../client/sleep.js';
 import { cancelled } from '../../../recipes/internals/waiter.js';
 import { checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
 import { WaitTimeoutError } from '../errors.js';
@@ -116,11 +116,7 @@ export class WaitLimit {
    */
   async until(watch: Watch, lost?: AbortSignal): Promise<void> {
     try {
-      const until = (wake: () => void) => {
-        void watch.fired.then(wake);
-        return () => {};
-      };
-      await this.pause(until, lost);
+      await this.pause(whenSettled(watch.fired), lost);
     } finally {
       watch.remove();
     }
