@@ -5,7 +5,7 @@ import {
   ShuttingDownError,
   type ZkClient,
 } from '../../client/index.js';
-import { sleep } from '../../client/sleep.js';
+import { sleep, whenSettled } from '../../client/sleep.js';
 import { checkFunction } from '../../client/validation.js';
 import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
 import {
@@ -57,8 +57,6 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   private readonly busy = new Map<string, Promise<void>>();
   /** The locks of the items whose handlers run. */
   private readonly handling = new Set<ItemLock>();
-  /** The names of the items whose data this consumer cannot read. */
-  private readonly unreadable = new Set<string>();
   private readonly items: FreeItems;
   private readonly delayedWatches = new DelayedWatches();
   private readonly options: Required<Omit<ConsumeOptions, 'signal'>>;
@@ -77,7 +75,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     checkFunction(handler, 'handler');
     this.options = checkConsume(options, queue.onError);
     this.reporter = new ErrorReporter(this.options.onError);
-    this.items = new FreeItems(queue, (name) => this.busy.has(name) || this.unreadable.has(name));
+    this.items = new FreeItems(queue, (name) => this.busy.has(name));
     const take = (session: Session) => this.takeItems(session);
     const reportOnce = (error: unknown) => {
       // The client reports the state of its connection.
@@ -104,11 +102,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const { path: key } = this.queue;
     const closed = new ShuttingDownError(`the consumer of the queue ${key} was closed`, { key });
     const settled = this.loop.close(closed).then(() => Promise.all(this.busy.values()));
-    const until = (wake: () => void) => {
-      void settled.then(wake);
-      return () => {};
-    };
-    await sleep(stopTimeout, { until, ref: true });
+    await sleep(stopTimeout, { until: whenSettled(settled), ref: true });
     const reason = new ShuttingDownError(`the consumer was closed ${stopTimeout} ms ago`, { key });
     // Items that were handled are deleted in the background, then their locks, as long as the session lives.
     for (const name of this.busy.keys()) this.report(name, 'is not finished', reason);
@@ -145,7 +139,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const work = this.handle(session, name, freeSlot)
       .catch((error: unknown) => {
         this.report(name, 'could not be finished', error);
-        // For example, the ACL of the queue denies the deletion. At once, the same would happen again.
+        // The error may be permanent: for example, the ACL of the queue denies the deletion.
         return this.options.retryDelay;
       })
       .then((delay) => {
@@ -250,7 +244,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       const values = stored.items.map((item) => this.queue.serializer.deserialize(item));
       return { ...stored, values };
     } catch (error) {
-      this.unreadable.add(name);
+      this.items.onUnreadable(name);
       this.report(name, 'is unreadable and stays in the queue', error);
       return undefined;
     }

@@ -9,10 +9,10 @@ import {
   checkPath,
   isRecord,
 } from '../../client/validation.js';
-import { ITEM_PREFIX } from './internals/free-items.js';
 import {
   BYTES,
   encodeItems,
+  ITEM_PREFIX,
   type QueueSerializer,
   serializeItem,
 } from './internals/queue-items.js';

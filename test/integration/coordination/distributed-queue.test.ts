@@ -11,6 +11,7 @@ import {
 } from 'nestjs-zookeeper/coordination/recipes';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ZkClient } from '../../../lib/client/index.js';
+import { encodeItems } from '../../../lib/coordination/recipes/internals/queue-items.js';
 import { expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';
@@ -306,6 +307,22 @@ describe('an item whose handler throws', () => {
       expect.stringContaining('is unreadable and stays in the queue'),
     ]);
     expect((await client.children(path)).children).toEqual(['queue-0000000001']);
+  });
+
+  it('does not prevent an item that has its name later', async () => {
+    const client = await connect();
+    const path = server.path('same-name');
+    const queue = open(client, path);
+    await client.create(path);
+    const unreadable = await client.create(`${path}/queue-`, '', { mode: 'persistent-sequential' });
+    const { handled, errors } = collect(queue);
+    await eventually(() => expect(errors).toHaveLength(1));
+    await client.delete(unreadable);
+    await queue.put('other');
+    await eventually(() => expect(handled).toEqual(['other']));
+    const items = [Buffer.from('"readable"')];
+    await client.create(unreadable, encodeItems({ items, id: Buffer.alloc(16), attempts: 0 }));
+    await eventually(() => expect(handled).toEqual(['other', 'readable']));
   });
 });
 

@@ -4,8 +4,9 @@ import {
   type QueueOptions,
   type QueueSerializer,
 } from 'nestjs-zookeeper/coordination/recipes';
+import { NotAuthorizedError } from 'nestjs-zookeeper/recipes';
 import { simulate, type World } from 'nestjs-zookeeper/testing';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 const PATH = '/queue';
 const serializer = JSON_SERIALIZER as QueueSerializer<never>;
@@ -135,6 +136,24 @@ describe('a put whose reply is lost', () => {
     });
   });
 });
+
+it.each(['children', 'get'] as const)(
+  'a put whose reply is lost reports a search that fails (%s)',
+  async (request) => {
+    await simulate({ seed: 10 }, async (world) => {
+      const { process, client, queue } = await start(world);
+      const denied = new NotAuthorizedError('denied');
+      vi.spyOn(client, request).mockRejectedValueOnce(denied);
+      world.loseReply('create', client);
+      await expect(process.run(() => queue.put('item'))).rejects.toMatchObject({
+        code: 'CONNECTION',
+        maybeApplied: true,
+        message: expect.stringContaining('the search for the item failed'),
+        cause: denied,
+      });
+    });
+  },
+);
 
 describe('a put that was sent', () => {
   it('resolves after its wait, its signal and the close of the queue', async () => {

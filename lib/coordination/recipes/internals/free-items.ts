@@ -1,8 +1,7 @@
 import type { Session, Watch } from '../../../client/index.js';
 import { isNodeError } from './nodes.js';
+import { ITEM_PREFIX } from './queue-items.js';
 
-/** The beginning of the names of items. */
-export const ITEM_PREFIX = 'queue-';
 /** Upper bound of the random choice: contending consumers take one of the first 16 items. */
 const MAX_CHOICE = 16;
 
@@ -21,6 +20,8 @@ export class FreeItems {
   private free: string[] = [];
   /** The items that other consumers had locked. */
   private locked = new Set<string>();
+  /** The items of the last listing whose data this consumer cannot read. */
+  private unreadable = new Set<string>();
   /** Whether the queue may have changed since the last listing. */
   private changed = true;
   /** Whether another consumer took an item of the last listing. */
@@ -30,7 +31,7 @@ export class FreeItems {
   private wake: () => void = () => {};
   private closed = false;
 
-  /** @param isTaken whether this consumer must not take an item, because it handles it or cannot read it */
+  /** @param isTaken whether this consumer handles an item already */
   constructor(
     private readonly queue: ListedQueue,
     private readonly isTaken: (name: string) => boolean,
@@ -61,6 +62,11 @@ export class FreeItems {
     this.choiceSize = Math.max(1, this.choiceSize - 0.25);
   }
 
+  /** This consumer must not take the item again: it cannot read its data. */
+  onUnreadable(name: string): void {
+    this.unreadable.add(name);
+  }
+
   /** The queue, or the state of the consumer, may have changed. */
   notify(): void {
     this.changed = true;
@@ -89,13 +95,15 @@ export class FreeItems {
     this.changed = this.contended = false;
     try {
       const listing = session.children(lockPath);
-      // The first read may reject before it.
+      // The read of the items may reject first. A later rejection of this promise must not be unhandled.
       listing.catch(() => {});
       const { children, watch } = await session.children(path, { watch: true });
       this.follow(watch);
       const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
       const locks = new Set((await listing).children);
-      const others = items.filter((name) => !this.isTaken(name));
+      // A name of a deleted item can occur again if the queue is deleted and created again.
+      this.unreadable = new Set(items.filter((name) => this.unreadable.has(name)));
+      const others = items.filter((name) => !this.isTaken(name) && !this.unreadable.has(name));
       this.locked = new Set(others.filter((name) => locks.has(name)));
       this.free = others.filter((name) => !locks.has(name)).sort();
     } catch (error) {

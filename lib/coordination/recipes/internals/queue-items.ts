@@ -13,6 +13,9 @@ import { RecipeConflictError } from '../../../recipes/errors.js';
  * Curator writes nothing after the end and ignores what is there. It copies the whole data when it requeues an item.
  */
 
+/** The beginning of the names of items. */
+export const ITEM_PREFIX = 'queue-';
+
 const VERSION = 0x00010001;
 const ITEM = 1;
 const END = 2;
@@ -70,7 +73,7 @@ export function decodeItems(data: Buffer, path: string): StoredItems {
   } catch (cause) {
     throw new RecipeConflictError(
       `the data of znode ${path} is not an item of a queue: ${data.length} bytes, ${data.toString('hex', 0, 32)}; delete the znode, or use another path`,
-      { cause },
+      { key: path, cause },
     );
   }
   const hasTrailer = data.length - at === TRAILER_BYTES;

@@ -1,14 +1,8 @@
-import {
-  ConnectionError,
-  SessionExpiredError,
-  ShuttingDownError,
-  type ZkClient,
-} from '../../../client/index.js';
-import { SequenceExhaustedError } from '../../../recipes/errors.js';
+import { ConnectionError, SessionExpiredError, type ZkClient } from '../../../client/index.js';
+import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/errors.js';
 import { QueueFullError } from '../errors.js';
-import { ITEM_PREFIX } from './free-items.js';
 import { isLostReply, isNodeError } from './nodes.js';
-import { decodeItems } from './queue-items.js';
+import { decodeItems, ITEM_PREFIX } from './queue-items.js';
 import { WaitLimit, type WaitOptions } from './wait-limit.js';
 
 /** The queue of a put. */
@@ -119,7 +113,6 @@ export class QueuePut {
   /** Finds the item with the id. Rejects if there is none. */
   private async find(cause: Error): Promise<string> {
     const { client, path: key } = this.queue;
-    let reason = cause;
     try {
       await client.sync(key);
       const { children } = await client.children(key);
@@ -134,11 +127,14 @@ export class QueuePut {
         if (found.includes(true)) return some[found.indexOf(true)]!;
       }
     } catch (error) {
-      reason = error as Error;
+      throw new ConnectionError(
+        `the reply to a put into the queue ${key} was lost, and the search for the item failed: put the item again only if handling it twice is safe`,
+        { key, maybeApplied: true, cause: error },
+      );
     }
     throw new ConnectionError(
       `the reply to a put was lost, and the item is not in the queue ${key}: it was not put, or a consumer has handled it already; put it again only if handling it twice is safe`,
-      { key, maybeApplied: true, cause: reason },
+      { key, maybeApplied: true, cause },
     );
   }
 
@@ -148,9 +144,9 @@ export class QueuePut {
       const { data } = await this.queue.client.get(path);
       return decodeItems(data, path).id.equals(this.id);
     } catch (error) {
-      if (error instanceof ConnectionError || error instanceof ShuttingDownError) throw error;
       // It is gone, or it is no item.
-      return false;
+      if (isNodeError(error, 'NO_NODE') || error instanceof RecipeConflictError) return false;
+      throw error;
     }
   }
 
