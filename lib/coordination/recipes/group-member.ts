@@ -6,7 +6,7 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
-import { MAX_TIMER, sleep } from '../../client/sleep.js';
+import { abortable, sleep } from '../../client/sleep.js';
 import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
@@ -52,7 +52,12 @@ interface KnownMember {
   readonly data: Buffer;
   /** Undefined if this process may not read the znode. */
   readonly watch: Watch | undefined;
+  /** Whether the znode must be read again. */
+  outdated: boolean;
 }
+
+/** Milliseconds between two reads of a znode that the credentials of the client may not read. */
+const RETRY_REFUSED_AFTER = 30_000;
 
 /**
  * A member of a group of processes, with data. It shares the path with Curator's `GroupMember`, and knows the members that
@@ -113,8 +118,8 @@ export class GroupMember {
 
   /**
    * The members that are alive, by their ids, with their data. As it was read last: without a connection it may be out of
-   * date. Empty before the first read. The data of a member are empty if this process may not read its znode; `onError`
-   * gets that error once. Curator's getCurrentMembers.
+   * date. Empty before the first read. The data of a member is empty if this process may not read its znode:
+   * `onError` gets that error once, and the znode is read again every 30 seconds. Curator's getCurrentMembers.
    */
   get members(): ReadonlyMap<string, Buffer> {
     return this.view;
@@ -218,16 +223,11 @@ export class GroupMember {
     for (const name of this.known.keys()) {
       if (!children.includes(name)) this.forget(name);
     }
-    const unknown = children.filter((name) => !this.known.has(name));
-    await Promise.all(unknown.map((name) => this.read(session, name, signal)));
+    const unread = children.filter((name) => this.known.get(name)?.outdated ?? true);
+    await Promise.all(unread.map((name) => this.read(session, name, signal)));
     this.reporter.reset();
     this.publish();
-    const until = (wake: () => void) => {
-      void fired.then(wake);
-      void next.then(wake);
-      return () => {};
-    };
-    await sleep(MAX_TIMER, { signals: [signal], until });
+    await abortable(Promise.race([fired, next]), signal);
   }
 
   private publish(): void {
@@ -257,18 +257,29 @@ export class GroupMember {
     const get = () => session.get(`${this.path}/${name}`, { watch: true });
     try {
       const { data, watch } = await retryRead(this.client, session, get, signal);
-      this.known.set(name, { data, watch });
-      void watch.fired.then(() => {
-        if (this.known.get(name)?.watch === watch) this.known.delete(name);
-        this.wake?.();
-      });
+      const member = { data, watch, outdated: false };
+      this.known.set(name, member);
+      void watch.fired.then(() => this.readAgain(member));
     } catch (error) {
       // It has left since the listing, whose watch has fired.
-      if (isNodeError(error, 'NO_NODE')) return;
+      if (isNodeError(error, 'NO_NODE')) return void this.known.delete(name);
       if (!(error instanceof NotAuthorizedError)) throw error;
-      this.known.set(name, { data: Buffer.alloc(0), watch: undefined });
-      this.reporter.report(error);
+      const wasRefused = this.known.has(name) && !this.known.get(name)!.watch;
+      const member = { data: Buffer.alloc(0), watch: undefined, outdated: false };
+      this.known.set(name, member);
+      if (!wasRefused) this.reporter.report(error);
+      // It rejects only by the signal, after which nothing is read.
+      const pause = sleep(RETRY_REFUSED_AFTER, { signals: [signal] });
+      void pause.then(
+        () => this.readAgain(member),
+        () => {},
+      );
     }
+  }
+
+  private readAgain(member: KnownMember): void {
+    member.outdated = true;
+    this.wake?.();
   }
 
   private forget(name: string): void {
