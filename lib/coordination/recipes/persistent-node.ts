@@ -1,12 +1,13 @@
 import {
   BadOptionError,
+  ConnectionError,
   type CreateMode,
   type Session,
   type Watch,
   type ZkClient,
 } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
-import { abortable } from '../../client/sleep.js';
+import { abortable, sleep, whenSettled } from '../../client/sleep.js';
 import {
   checkBelowRoot,
   checkCreateOptions,
@@ -25,7 +26,7 @@ import { SessionLoop } from './session-loop.js';
 /*
  * Persistent node (Curator's PersistentNode): a znode that is created again whenever it is gone.
  *
- *   1. Create the znode. If it exists, take it, and write the data if they differ.
+ *   1. Create the znode. If it exists, take it, and write the data if it differs.
  *   2. Read it and watch it until it is deleted, or the session ends. Then begin again.
  *
  * The name of a sequential znode begins with a unique id, so that a create whose reply was lost is found again and not
@@ -47,6 +48,9 @@ export interface PersistentNodeOptions {
    */
   onError?: ((error: Error) => void) | undefined;
 }
+
+/** Milliseconds that `close()` waits for the deletion of the znode. */
+const CLOSE_TIMEOUT = 2000;
 
 const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof PersistentNodeOptions)[];
 
@@ -151,7 +155,7 @@ export class PersistentNode {
   }
 
   /**
-   * Replaces the data. They are written in the background, also after a loss of the connection.
+   * Replaces the data. It is written in the background, also after a loss of the connection.
    *
    * @throws BadOptionError if `data` is no string or Uint8Array
    */
@@ -171,8 +175,9 @@ export class PersistentNode {
 
   /**
    * Deletes the znode, and does not create it again. Resolves when the znode is deleted. Without a connection an ephemeral
-   * znode is deleted in the background after the reconnection. If the deletion fails, `onError` gets the error.
-   * Idempotent.
+   * znode is deleted in the background after the reconnection. For the deletion of another znode it waits up to 2 seconds:
+   * then `onError` gets a ConnectionError, and the deletion continues in the background until the retry policy gives up or
+   * the client is closed. If the deletion fails, `onError` gets the error. Idempotent.
    */
   close(): Promise<void> {
     this.closed ??= this.end();
@@ -187,10 +192,15 @@ export class PersistentNode {
   private async end(): Promise<void> {
     await this.loop.close(this.illegal('was closed'));
     this.unsubscribe?.();
-    try {
-      await this.deleteNode();
-    } catch (error) {
-      this.reporter.report(error);
+    let isSettled = false;
+    const deletion = this.deleteNode()
+      .catch((error: unknown) => this.reporter.report(error))
+      .finally(() => (isSettled = true));
+    await sleep(CLOSE_TIMEOUT, { until: whenSettled(deletion), ref: true });
+    if (!isSettled) {
+      const { path: key } = this;
+      const message = `the persistent node ${key} was closed, but its last request has no reply after ${CLOSE_TIMEOUT} ms; the request continues in the background until the retry policy gives up or the client is closed`;
+      this.reporter.report(new ConnectionError(message, { key }));
     }
     this.announce(undefined);
   }
@@ -225,8 +235,8 @@ export class PersistentNode {
           continue;
         }
         this.written = content;
-        this.checkOwner(read.stat.ephemeralOwner);
         this.announce(path);
+        this.checkOwner(path, read.stat.ephemeralOwner);
         await this.nextChange(watch, signal);
       } catch (error) {
         if (isNodeError(error, 'NO_NODE')) return;
@@ -237,7 +247,7 @@ export class PersistentNode {
     }
   }
 
-  /** Resolves when the watch fires or the data are replaced. */
+  /** Resolves when the watch fires or the data is replaced. */
   private async nextChange(watch: Watch, signal: AbortSignal): Promise<void> {
     if (this.written !== this.content) return;
     let stop: (() => void) | undefined;
@@ -249,10 +259,11 @@ export class PersistentNode {
     }
   }
 
-  private checkOwner(owner: string): void {
+  private checkOwner(key: string, owner: string): void {
     if ((owner !== '0') === this.mode.startsWith('ephemeral')) return;
-    const message = `znode ${this.node.path} exists, and it is${owner === '0' ? ' not' : ''} ephemeral, in contrast to the mode ${this.mode}`;
-    this.onFailure(new RecipeConflictError(message));
+    const type = owner === '0' ? 'a persistent' : 'an ephemeral';
+    const message = `znode ${key} exists as ${type} znode, but the mode is ${this.mode}: delete the znode, or use another path`;
+    this.reporter.reportOnce(new RecipeConflictError(message, { key }));
   }
 
   private announce(path: string | undefined): void {

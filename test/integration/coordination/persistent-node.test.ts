@@ -1,11 +1,13 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import {
+  ConnectionError,
   IllegalStateError,
   WaitTimeoutError,
   NotAuthorizedError,
   PersistentNode,
   type PersistentNodeOptions,
   PersistentTtlNode,
+  RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
   type ZkClient,
@@ -141,6 +143,22 @@ describe('a persistent node', () => {
     expect((await client.exists(path))?.ephemeralOwner).toBe(client.sessionId);
   });
 
+  test('whose znode is persistent, in contrast to its mode, reports that once', async () => {
+    const [client, other] = [await connect(), await connect()];
+    const path = await other.create(zk.path('conflict'));
+    const errors: unknown[] = [];
+    const { node } = keep(client, path, { data: 'x', onError: (error) => errors.push(error) });
+    expect(await node.waitForInitialCreate()).toBe(path);
+    for (const data of ['y', 'z']) {
+      node.setData(data);
+      await expect.poll(() => dataOf(other, path)).toBe(data);
+    }
+    await node.close();
+    expect(errors).toEqual([expect.any(RecipeConflictError)]);
+    expect(errors).toMatchObject([{ key: path, message: expect.stringContaining('a persistent') }]);
+    expect(await other.exists(path)).toBeDefined();
+  });
+
   test('that is closed leaves an ephemeral znode of another session', async () => {
     const [client, other] = [await connect(), await connect()];
     const path = zk.path('foreign');
@@ -215,6 +233,24 @@ describe('a persistent node', () => {
       expect(errors).toEqual([]);
     },
   );
+
+  test('of a persistent mode that is closed without a connection reports it, and is deleted later', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    const other = await connect();
+    const errors: Error[] = [];
+    const onError = (error: Error) => errors.push(error);
+    const { node } = keep(client, zk.path('outage'), { mode: 'persistent', onError });
+    const path = await node.waitForInitialCreate();
+    await link.down();
+    await untilState(client, 'SUSPENDED');
+    await node.close();
+    expect(errors).toEqual([expect.any(ConnectionError)]);
+    expect(errors[0]!.message).toContain('has no reply after 2000 ms');
+    await link.up();
+    await expect.poll(() => other.exists(path), { timeout: 10_000 }).toBeUndefined();
+    expect(errors).toHaveLength(1);
+  });
 
   test('ends the waits for it when its client is closed', async () => {
     const link = await newLink();
