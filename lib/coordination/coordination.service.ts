@@ -1,10 +1,11 @@
 import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
-import { fromEvent, Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
+import { type Closeable, closeEach } from './close-each.js';
 import {
   checkLiveValue,
   LIVE_VALUE_OPTIONS,
@@ -12,6 +13,7 @@ import {
   type LiveValueOptions,
   ZnodeValue,
 } from './live-value.js';
+import { memberChanges } from './member-changes.js';
 import { ZkCache, type ZkCacheOptions } from './recipes/cache.js';
 import {
   DistributedAtomicLong,
@@ -26,26 +28,6 @@ import { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue
 import { PersistentNode, type PersistentNodeOptions } from './recipes/persistent-node.js';
 import { PersistentTtlNode, type PersistentTtlNodeOptions } from './recipes/persistent-ttl-node.js';
 import type { QueueOptions } from './recipes/queue-base.js';
-
-/** Something that a service has opened and closes at the shutdown. */
-interface Closeable {
-  close(): Promise<void>;
-}
-
-/** Closes recipes. The error of one is logged, and does not keep the shutdown from waiting for the others. */
-export async function closeEach(
-  recipes: readonly (Closeable | undefined)[],
-  logger: LoggerService,
-): Promise<void> {
-  const close = async (recipe: Closeable | undefined) => {
-    try {
-      await recipe?.close();
-    } catch (error) {
-      logger.error(`a recipe was not closed: ${String(error)}`, (error as Error).stack);
-    }
-  };
-  await Promise.all(recipes.map(close));
-}
 
 /**
  * Returns the token of a connection's {@link CoordinationService}: the class itself for the default connection.
@@ -116,18 +98,19 @@ export class CoordinationService {
   }
 
   /**
-   * Joins the group `<namespace>/members/<group>` until the member is closed. Returns the member with which this process
-   * has joined already, if there is one. Errors are logged, unless the option `onError` is set. The shutdown closes it.
+   * Returns the member with which this process has joined the group `<namespace>/members/<group>` last, also after its
+   * close. Joins the group if there is none, or if options are given. Errors are logged, unless the option `onError` is
+   * set. The shutdown closes the member.
    *
-   * @throws BadOptionError if the name or an option is invalid, or if options are given for a group that this process has
-   *   joined already; ShuttingDownError
+   * @throws BadOptionError if the name or an option is invalid, or if options are given while this process is a member of
+   *   the group; ShuttingDownError if it would join
    */
   members(group: string, options?: GroupMemberOptions): GroupMember {
     const path = this.pathOf('members', group);
-    this.assertRunning();
     const existing = this.groups.get(group);
+    if (existing && !options) return existing;
+    this.assertRunning();
     if (existing?.state === 'started') {
-      if (!options) return existing;
       const message = `this process is member ${existing.id} of group ${JSON.stringify(group)} already: omit the options, or use setData()`;
       throw new BadOptionError('options', options, { message });
     }
@@ -139,16 +122,15 @@ export class CoordinationService {
   }
 
   /**
-   * Emits the members of a group, with their data: at once, and at each change. Joins the group as {@link members} does.
-   * Completes when the member is closed, also by the shutdown. After the shutdown a subscriber gets a ShuttingDownError.
+   * Emits the members of the group `<namespace>/members/<group>` with their data: as soon as all are known, and at each
+   * change. Does not join the group. Each subscription reads the group and watches it until it is unsubscribed. Completes
+   * at the shutdown. Errors are logged.
+   *
+   * @throws BadOptionError if the name is invalid
    */
   memberChanges(group: string): Observable<ReadonlyMap<string, Buffer>> {
-    return new Observable<ReadonlyMap<string, Buffer>>((subscriber) => {
-      const member = this.members(group);
-      subscriber.add(member.onChange((members) => subscriber.next(members)));
-      subscriber.add(fromEvent(member.signal, 'abort').subscribe(() => subscriber.complete()));
-      subscriber.next(member.members);
-    });
+    const path = this.pathOf('members', group);
+    return memberChanges(() => (this.stopping.signal.aborted ? undefined : this.cache(path)));
   }
 
   /**

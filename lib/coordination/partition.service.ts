@@ -5,7 +5,7 @@ import { Listeners } from '../client/listeners.js';
 import { checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
-import { closeEach } from './coordination.service.js';
+import { closeEach } from './close-each.js';
 import type { Partition } from './recipes/partition.js';
 import { PartitionGroup } from './recipes/partition-group.js';
 import { Partitioner, type PartitionHandler } from './recipes/partitioner.js';

@@ -198,37 +198,3 @@ it('waits for all recipes at the shutdown if one of them cannot be closed', asyn
   await Promise.all(close.map((each) => each()));
   error.mockRestore();
 });
-
-describe('CoordinationService.members', () => {
-  it('joins a group, emits its members, and leaves at the shutdown', async () => {
-    const [one, two] = await Promise.all([apps.start({ imports }), apps.start({ imports })]);
-    const [a, b] = [one.get(CoordinationService), two.get(CoordinationService)];
-    const member = a.members('shops', { id: 'a', data: 'http://a' });
-    b.members('shops', { id: 'b' });
-    const both = a.memberChanges('shops').pipe(filter(({ size }) => size === 2));
-    expect([...(await firstValueFrom(both)).keys()]).toEqual(['a', 'b']);
-    expect(a.members('shops')).toBe(member);
-    expect(() => a.members('shops', { id: 'c' })).toThrow(BadOptionError);
-    const dataOfA = () => b.members('shops').members.get('a')?.toString();
-    await expect.poll(dataOfA).toBe('http://a');
-    const all = lastValueFrom(a.memberChanges('shops').pipe(toArray()));
-    await two.close();
-    await expect.poll(() => member.health()).toEqual({ id: 'a', joined: true, members: ['a'] });
-    await one.close();
-    expect((await all).map(({ size }) => size)).toEqual([2, 1]);
-    expect(member.state).toBe('closed');
-  });
-
-  it('completes the changes of a member that is closed, and starts another for a later subscriber', async () => {
-    const app = await apps.start({ imports });
-    const service = app.get(CoordinationService);
-    const first = service.members('once');
-    const all = lastValueFrom(service.memberChanges('once').pipe(toArray()));
-    await expect.poll(() => first.members.size).toBe(1);
-    await first.close();
-    expect((await all).map(({ size }) => size)).toEqual([0, 1]);
-    const joined = service.memberChanges('once').pipe(filter(({ size }) => size === 1));
-    expect([...(await firstValueFrom(joined)).keys()]).toEqual([service.members('once').id]);
-    expect(service.members('once')).not.toBe(first);
-  });
-});
