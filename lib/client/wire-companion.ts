@@ -1,3 +1,4 @@
+import { ShuttingDownError } from './errors.js';
 import type { Session } from './session.js';
 
 /** The part of a ZkClient that a companion uses. */
@@ -20,6 +21,7 @@ export class WireCompanion {
   #client: CompanionClient | undefined;
   #users = 0;
   #stays = false;
+  #closed = false;
 
   /** @param newClient returns a client that is not connected */
   constructor(private readonly newClient: () => CompanionClient) {}
@@ -28,8 +30,10 @@ export class WireCompanion {
    * Calls `use` with the connected client.
    *
    * @param stay whether the client stays connected afterwards
+   * @throws ShuttingDownError after {@link close}
    */
   async run<T>(use: (client: CompanionClient) => Promise<T>, stay = false): Promise<T> {
+    if (this.#closed) throw new ShuttingDownError('the ZooKeeper client was closed');
     const client = (this.#client ??= this.newClient());
     this.#stays ||= stay;
     this.#users++;
@@ -37,11 +41,16 @@ export class WireCompanion {
       await client.connect();
       return await use(client);
     } finally {
-      if (--this.#users === 0 && !this.#stays) await this.close();
+      if (--this.#users === 0 && !this.#stays) await this.#closeClient();
     }
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed = true;
+    return this.#closeClient();
+  }
+
+  async #closeClient(): Promise<void> {
     const client = this.#client;
     this.#client = undefined;
     await client?.close();

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { NodeError, NotAuthorizedError } from '../../../lib/client/index.js';
+import { NodeError, NotAuthorizedError, ShuttingDownError } from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
 
@@ -181,6 +181,17 @@ describe('ensureContainers', () => {
     }
     expect(await stranger.create(`${root}/x`)).toBe(`${root}/x`);
     expect(await owner.exists(root)).toMatchObject({ aversion: 0 });
+  });
+
+  test('rejects if the client is closed meanwhile, and creates nothing', async () => {
+    const acl = [{ scheme: 'world' as const, id: 'anyone', permissions: 'cdrwa' }];
+    const client = await connect({ acl });
+    const path = zk.path('closed-meanwhile');
+    const created = client.ensureContainers(path);
+    const closed = client.close();
+    await expect(created).rejects.toBeInstanceOf(ShuttingDownError);
+    await closed;
+    expect(await (await connect()).exists(path)).toBeUndefined();
   });
 
   test('accepts an existing directory in a parent where the client may not create', async () => {
