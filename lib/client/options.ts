@@ -34,7 +34,10 @@ export interface ZkClientOptions {
   namespace?: string | undefined;
   /** Credentials that are sent on each connection. Default: none. */
   auth?: Auth[] | undefined;
-  /** The ACL of the containers that the client creates for recipes. Default: ZooKeeper's open ACL. */
+  /**
+   * The ACL of the parents that recipes create, and of the znodes that a transaction creates. `create` and the znodes of
+   * recipes have ZooKeeper's open ACL. Default: the open ACL.
+   */
   acl?: Acl[] | undefined;
   /** How connection failures are retried; default `{ type: 'exponential' }`. */
   retry?: RetryPolicy | undefined;

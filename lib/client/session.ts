@@ -114,9 +114,9 @@ export interface Session {
    * or NotAuthorizedError of an operation that the server refused has the `index` of that operation. The znodes that it
    * creates have the ACL of the client's option `acl`. The operations must fit into one request, about 1 MB.
    *
-   * The native transport has no transactions. Over it, a second connection with a session of its own carries them out,
-   * which opens at the first transaction and closes with the client. Then a transaction must not create ephemeral znodes
-   * (BadOptionError), and is not ordered after earlier requests that have no reply.
+   * With the native transport, the client sends transactions over a second connection, which has its own session. The
+   * client opens it at the first transaction and closes it with `close()`. Such a transaction cannot create ephemeral
+   * znodes (BadOptionError), and the servers may apply it before earlier requests that have no reply yet.
    *
    * Counterpart of Curator's `client.transaction().forOperations()`.
    */

@@ -2,6 +2,7 @@ import { BadOptionError } from './errors.js';
 import { ManagedSession, type SessionObserver } from './managed-session.js';
 import type { ConnectionPolicy } from './options.js';
 import { asConnectionError, CREATE_TTL, replyError } from './reply-errors.js';
+import type { SecondClient } from './second-client.js';
 import type { Session } from './session.js';
 import {
   checkTransaction,
@@ -10,7 +11,6 @@ import {
 } from './transaction.js';
 import type { MultiOutcome, Reply } from './transport/transport.js';
 import type { Acl } from './types.js';
-import type { WireCompanion } from './wire-companion.js';
 
 /** What the sessions of a client have in common. */
 export interface SessionSettings {
@@ -19,8 +19,8 @@ export interface SessionSettings {
   readonly policy: ConnectionPolicy;
   /** The ACL of the znodes that transactions create. Default: open. */
   readonly acl?: readonly Acl[] | undefined;
-  /** Runs the transactions of a transport that cannot. */
-  readonly companion?: WireCompanion;
+  /** Sends the transactions if the transport cannot. */
+  readonly secondClient?: SecondClient;
 }
 
 /** The transactions of a session. */
@@ -35,7 +35,7 @@ export abstract class TransactionalSession extends ManagedSession {
   transaction<const T extends readonly TransactionOperation[]>(
     operations: T,
   ): Promise<TransactionResults<T>> {
-    return this.transact(operations, []);
+    return this.guardedTransaction(operations, []);
   }
 
   /**
@@ -43,14 +43,14 @@ export abstract class TransactionalSession extends ManagedSession {
    *
    * @param guards the paths of these znodes
    */
-  async transact<const T extends readonly TransactionOperation[]>(
+  async guardedTransaction<const T extends readonly TransactionOperation[]>(
     operations: T,
     guards: readonly string[],
   ): Promise<TransactionResults<T>> {
-    const { acl, companion } = this.settings;
+    const { acl, secondClient } = this.settings;
     const all = checkTransaction(operations, guards, this.settings);
-    if (companion && this.alive && this.transport && !this.transport.multi) {
-      return this.#transactBeside(companion, operations, guards);
+    if (secondClient && this.alive && this.transport && !this.transport.multi) {
+      return this.#transactionOverWire(secondClient, operations, guards);
     }
     const outcome: MultiOutcome = await this.request(
       'transaction on',
@@ -76,8 +76,8 @@ export abstract class TransactionalSession extends ManagedSession {
   }
 
   /** Runs a transaction in the session of another client, and makes later reads of this session see its changes. */
-  async #transactBeside<const T extends readonly TransactionOperation[]>(
-    companion: WireCompanion,
+  async #transactionOverWire<const T extends readonly TransactionOperation[]>(
+    secondClient: SecondClient,
     operations: T,
     guards: readonly string[],
   ): Promise<TransactionResults<T>> {
@@ -90,10 +90,13 @@ export abstract class TransactionalSession extends ManagedSession {
       );
     }
     try {
-      return await companion.run(async (client) => {
-        const session = (await client.session()) as Session & TransactionalSession;
-        return session.transact(operations, guards);
-      }, true);
+      return await secondClient.run(
+        async (client) => {
+          const session = (await client.session()) as Session & TransactionalSession;
+          return session.guardedTransaction(operations, guards);
+        },
+        { keepOpen: true },
+      );
     } catch (error) {
       throw asConnectionError(error) ?? error;
     } finally {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isUint8Array } from 'node:util/types';
+import { CreateFlag } from '../protocol/index.js';
 import { BadOptionError } from './errors.js';
 import type { Acl, Auth, CreateMode } from './types.js';
 
@@ -89,11 +90,11 @@ export function checkVersion(version: unknown, option = 'version'): number {
 }
 
 const MODES: ReadonlyMap<unknown, number> = new Map<CreateMode, number>([
-  ['persistent', 0],
-  ['ephemeral', 1],
-  ['persistent-sequential', 2],
-  ['ephemeral-sequential', 3],
-  ['container', 4],
+  ['persistent', CreateFlag.persistent],
+  ['ephemeral', CreateFlag.ephemeral],
+  ['persistent-sequential', CreateFlag.sequential],
+  ['ephemeral-sequential', CreateFlag.ephemeralSequential],
+  ['container', CreateFlag.container],
 ]);
 
 /** Returns ZooKeeper's number for a mode. */
@@ -106,9 +107,9 @@ export function checkMode(mode: unknown, option = 'mode'): number {
 }
 
 /** The flags of a znode with a TTL, by those without. */
-const TTL_FLAGS: ReadonlyMap<number, number> = new Map([
-  [0, 5],
-  [2, 6],
+const TTL_FLAGS: ReadonlyMap<number, number> = new Map<number, number>([
+  [CreateFlag.persistent, CreateFlag.ttl],
+  [CreateFlag.sequential, CreateFlag.ttlSequential],
 ]);
 
 /**
@@ -124,8 +125,7 @@ export function checkCreateOptions(
   if (ttl === undefined) return { flags, ttl };
   const withTtl = TTL_FLAGS.get(flags);
   if (withTtl === undefined) {
-    const expected =
-      "left out, because only the modes 'persistent' and 'persistent-sequential' take it";
+    const expected = "left out with a mode other than 'persistent' and 'persistent-sequential'";
     throw new BadOptionError(`${prefix}ttl`, ttl, expected);
   }
   if (!Number.isInteger(ttl) || (ttl as number) < 1 || (ttl as number) > INT32_MAX) {

@@ -17,6 +17,7 @@ import {
   type ZkClientOptions,
 } from './options.js';
 import { retryOperation } from './retry-operation.js';
+import { SecondClient } from './second-client.js';
 import { SessionManager } from './session-manager.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
@@ -36,7 +37,6 @@ import type {
   WatchNotification,
 } from './types.js';
 import { checkOptions, checkRequest, checkSignal } from './validation.js';
-import { WireCompanion } from './wire-companion.js';
 
 /**
  * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.
@@ -106,7 +106,7 @@ export class ZkClient {
   readonly policy: ConnectionPolicy;
   readonly #options: NormalizedOptions;
   readonly #sessions: SessionManager;
-  readonly #companion: WireCompanion;
+  readonly #second: SecondClient;
   #transport: ChosenTransport | undefined;
 
   static {
@@ -127,10 +127,10 @@ export class ZkClient {
     if (connect) this.#transport = { name: 'wire', connect };
     const refused = new RefusedDeletes();
     // It does not retry, because the callers of this client's methods retry.
-    const second = { transport: 'wire', sessionFile: undefined, retry: { type: 'none' } } as const;
-    this.#companion = new WireCompanion(() => new ZkClient({ ...options, ...second }));
+    const changed = { transport: 'wire', sessionFile: undefined, retry: { type: 'none' } } as const;
+    this.#second = new SecondClient(() => new ZkClient({ ...options, ...changed }));
     this.#sessions = new SessionManager(
-      { ...this.#options, companion: this.#companion },
+      { ...this.#options, secondClient: this.#second },
       async (request) =>
         (this.#transport ??= await chooseTransport(transport, tls)).connect(request),
       {
@@ -180,7 +180,7 @@ export class ZkClient {
    * replies, it resolves after about 3 seconds, and the session ends with its timeout.
    */
   async close(): Promise<void> {
-    await Promise.all([this.#sessions.stop(), this.#companion.close()]);
+    await Promise.all([this.#sessions.stop(), this.#second.close()]);
   }
 
   /** Calls a listener at each change of the state, in order. Returns a function that removes the listener. */
@@ -284,7 +284,7 @@ export class ZkClient {
     const full = checkRequest(chroot, path);
     return this.#read((session) =>
       acl && !session.aclOnCreate
-        ? this.#companion.run((client) => client.ensureContainers(path, options))
+        ? this.#second.run((client) => client.ensureContainers(path, options))
         : ensureContainers(session, full, acl, mode),
     );
   }

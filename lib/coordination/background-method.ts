@@ -19,18 +19,18 @@ interface Services {
 type Callback = (...args: never[]) => unknown;
 
 /** Starts a recipe that calls the decorated method. */
-type Start<C extends Callback> = (services: Services, call: C) => void;
+type StartRecipe<C extends Callback> = (services: Services, call: C) => void;
 
-interface Kind {
+interface DecoratorInfo {
   /** As it is written in the source, for errors. */
   readonly decorator: string;
   /** The time of a call, for errors. */
-  readonly when: string;
+  readonly calledWhen: string;
 }
 
-interface BackgroundMethod extends Kind {
+interface BackgroundMethod extends DecoratorInfo {
   readonly connection: string;
-  readonly start: Start<Callback>;
+  readonly start: StartRecipe<Callback>;
 }
 
 /** A decorator for methods that a recipe calls with the arguments of `C`. */
@@ -46,30 +46,30 @@ type BackgroundDecorator<C extends Callback> = <M extends C>(
  * @param prepare checks the arguments of the decorator for the method that the label names
  */
 export function backgroundMethod<C extends Callback, O extends { connection?: string | undefined }>(
-  kind: Kind,
+  info: DecoratorInfo,
   options: O,
   allowed: readonly (keyof O & string)[],
-  prepare: (label: string, options: Omit<O, 'connection'>) => Start<C>,
+  prepare: (label: string, options: Omit<O, 'connection'>) => StartRecipe<C>,
 ): BackgroundDecorator<C> {
   return (target, method, descriptor) => {
-    checkLegacyMethod(kind.decorator, target, method);
+    checkLegacyMethod(info.decorator, target, method);
     const isStatic = typeof target === 'function';
     const owner = isStatic ? target.name : target.constructor.name;
-    const label = `${kind.decorator} on ${owner}.${String(method)}`;
+    const label = `${info.decorator} on ${owner}.${String(method)}`;
     const fn: unknown = descriptor?.value;
     if (isStatic || !isMethod(fn)) throw new MisuseError(`${label} is not on an instance method`);
     const { connection: given, ...rest } = checkOptions(options, allowed, `options of ${label}`);
-    const start = prepare(label, rest) as Start<Callback>;
+    const start = prepare(label, rest) as StartRecipe<Callback>;
     const connection = connectionName(given, `connection of ${label}`);
     // The method does not use the service; the injection makes the start fail without a CoordinationModule.
     injectService(target, {
-      decorator: kind.decorator,
+      decorator: info.decorator,
       service: 'CoordinationService',
       serviceToken: getCoordinationServiceToken(connection),
       connection,
       module: 'CoordinationModule.forRoot()',
     });
-    const added: BackgroundMethod = { ...kind, connection, start };
+    const added: BackgroundMethod = { ...info, connection, start };
     Reflect.defineMetadata(METADATA, [...backgroundMethodsOf(fn), added], fn);
   };
 }
@@ -94,7 +94,7 @@ export function startBackgroundMethods(
     const { host, name, method } = discovered;
     for (const each of backgroundMethodsOf(method)) {
       if (each.connection !== connectionName(connection)) continue;
-      checkHasInstance(discovered, each.decorator, each.when);
+      checkHasInstance(discovered, each.decorator, each.calledWhen);
       const { instance } = host as { instance: Record<string, Callback> };
       // One instance may be the value of several providers.
       const known = started.get(instance) ?? new Set();

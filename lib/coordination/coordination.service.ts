@@ -11,7 +11,7 @@ import {
   LIVE_VALUE_OPTIONS,
   type LiveValue,
   type LiveValueOptions,
-  ZnodeValue,
+  ZkLiveValue,
 } from './live-value.js';
 import { memberChanges } from './member-changes.js';
 import { ZkCache, type ZkCacheOptions } from './recipes/cache.js';
@@ -207,7 +207,7 @@ export class CoordinationService {
     const znode = this.absolute(path);
     checkLiveValue(options, LIVE_VALUE_OPTIONS);
     this.assertRunning();
-    const value = await ZnodeValue.open(this.client, znode, options, this.logger);
+    const value = await ZkLiveValue.open(this.client, znode, options, this.logger);
     if (this.stopping.signal.aborted) await value.close();
     this.assertRunning();
     return this.closeOnShutdown(value, value.cache.signal);

@@ -85,7 +85,7 @@ export const LIVE_VALUE_OPTIONS = [
  * @publicApi
  */
 export class LiveValueError extends CoordinationError {
-  readonly code = 'INVALID_VALUE';
+  readonly code = 'LIVE_VALUE';
 }
 
 /** Checks the options of a live value. */
@@ -96,7 +96,7 @@ export function checkLiveValue(options: LiveValueOptions<unknown>, known: readon
 }
 
 /** A live value of one znode. */
-export class ZnodeValue<T> implements LiveValue<T> {
+export class ZkLiveValue<T> implements LiveValue<T> {
   readonly cache: ZkCache;
   private readonly emitted = new ReplaySubject<T>(1);
   private current!: T;
@@ -125,8 +125,8 @@ export class ZnodeValue<T> implements LiveValue<T> {
     path: string,
     options: LiveValueOptions<T>,
     logger: LoggerService,
-  ): Promise<ZnodeValue<T>> {
-    const value = new ZnodeValue(client, path, options, logger);
+  ): Promise<ZkLiveValue<T>> {
+    const value = new ZkLiveValue(client, path, options, logger);
     try {
       await value.start();
       return value;

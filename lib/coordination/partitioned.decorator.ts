@@ -21,7 +21,7 @@ const OPTIONS = [
   'connection',
 ] satisfies (keyof PartitionedOptions)[];
 
-const KIND = { decorator: '@Partitioned', when: 'a partition is assigned' };
+const INFO = { decorator: '@Partitioned', calledWhen: 'a partition is assigned' };
 
 /**
  * Calls the method for each partition that this process owns, from the start of the application until its shutdown. The
@@ -42,7 +42,7 @@ const KIND = { decorator: '@Partitioned', when: 'a partition is assigned' };
  */
 export function Partitioned(name: string, options: PartitionedOptions) {
   return backgroundMethod<(partition: Partition) => unknown, PartitionedOptions>(
-    KIND,
+    INFO,
     options,
     OPTIONS,
     (label, settings) => {

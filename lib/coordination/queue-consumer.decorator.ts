@@ -32,7 +32,7 @@ const OPTIONS = [
   'connection',
 ] satisfies (keyof QueueConsumerOptions)[];
 
-const KIND = { decorator: '@QueueConsumer', when: 'an item is taken' };
+const INFO = { decorator: '@QueueConsumer', calledWhen: 'an item is taken' };
 
 /**
  * Calls the method with each item of a queue that this process takes, from the start of the application until its
@@ -51,7 +51,7 @@ const KIND = { decorator: '@QueueConsumer', when: 'an item is taken' };
  */
 export function QueueConsumer<T = never>(queue: string, options: QueueConsumerOptions<T> = {}) {
   return backgroundMethod<QueueHandler<T>, QueueConsumerOptions<T>>(
-    KIND,
+    INFO,
     options,
     OPTIONS,
     (label, { priority = false, serializer, ...consume }) => {

@@ -13,11 +13,12 @@ interface Work {
 /** All work that the processes have reported. */
 export class Ledger {
   private readonly works = new Map<string, Work>();
-  private begun = 0;
+  /** How often a partition was given to an owner. */
+  assignments = 0;
 
   add(process: string, { kind, work, partition, token, at }: WorkerReport): void {
     if (kind === 'begin') {
-      this.begun++;
+      this.assignments++;
       this.works.set(work, { process, partition, token: BigInt(token), from: at, until: Infinity });
     } else {
       this.works.get(work)!.until = at;
@@ -29,11 +30,6 @@ export class Ledger {
     for (const work of this.works.values()) {
       if (work.process === process && work.until === Infinity) work.until = at;
     }
-  }
-
-  /** How often a partition was given to an owner. */
-  get assignments(): number {
-    return this.begun;
   }
 
   /** How many partitions a process works on now. */

@@ -64,7 +64,7 @@ export async function runPartitions(
       balanced = await group.untilBalanced();
       if (!balanced) break;
       group.start(name);
-      group.row(`revive ${name}`);
+      group.row(`start ${name}`);
       balanced = await group.untilBalanced();
     }
     return { rows: group.rows, violations: group.ledger.violations(), balanced };

@@ -8,7 +8,7 @@ import type { RunSeed } from './types.js';
 import type { JobContext, Program, Workload } from './workload.js';
 
 /*
- * The workload of a double barrier: each process enters it, stays for a while and leaves it, again and again. Some waits
+ * The workload of a double barrier: each process enters it, waits and leaves it, again and again. Some waits
  * have a short limit.
  */
 
@@ -17,10 +17,10 @@ type DistributedDoubleBarrier =
 type World = import('nestjs-zookeeper/testing').World;
 
 const PATH = `${ROOT}/barrier`;
-/** The greatest number of milliseconds between two rounds of a process, and of most stays inside. */
+/** The greatest number of milliseconds between two rounds of a process, and of most visits. */
 const PAUSE = 60;
-/** The probability that a process stays inside for up to a session timeout. */
-const LONG_STAY_PROBABILITY = 0.05;
+/** The probability that a visit takes up to a session timeout. */
+const LONG_VISIT_PROBABILITY = 0.05;
 const SHORT_WAIT = 300;
 const LONG_WAIT = 4_000;
 /** The probability that `leave()` has the short limit. */
@@ -62,7 +62,7 @@ class Visits {
       await barrier.enter({ wait: random.pick([SHORT_WAIT, LONG_WAIT]) });
       visit.entered = world.now;
       this.#checkEntered(visit, barrier.members, history);
-      const isLong = random.chance(LONG_STAY_PROBABILITY);
+      const isLong = random.chance(LONG_VISIT_PROBABILITY);
       await sleep(random.between(0, isLong ? setting.sessionTimeout : PAUSE));
       visit.leaving = world.now;
       await barrier.leave({ wait: random.chance(SHORT_LEAVE_PROBABILITY) ? SHORT_WAIT : Infinity });

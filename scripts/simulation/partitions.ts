@@ -24,7 +24,7 @@ const WORK_STEP = 17;
 /** The greatest number of milliseconds for which a handler continues after its signal has aborted. */
 const LONGEST_STOP = 60;
 /** The minimum and maximum number of milliseconds after which a member may leave the group and join it again. */
-const STAY = [100, 2_000] as const;
+const MEMBERSHIP_TIME = [100, 2_000] as const;
 /** The greatest number of milliseconds between leaving the group and joining it again. */
 const LONGEST_ABSENCE = 500;
 /** Milliseconds within which the members must own all partitions after the last fault and the last change. */
@@ -78,7 +78,7 @@ async function startPartitions(context: JobContext): Promise<PartitionProgram> {
   let partitioner = join();
   const leaveAndJoin = async () => {
     while (acceptsWork()) {
-      await sleep(random.between(...STAY));
+      await sleep(random.between(...MEMBERSHIP_TIME));
       if (!acceptsWork() || random.chance(0.5)) continue;
       await partitioner.close();
       await sleep(random.between(0, LONGEST_ABSENCE));

@@ -20,14 +20,14 @@ describe('npm run partitions', () => {
       'balanced',
       'kill -9 p2',
       'balanced',
-      'revive p2',
+      'start p2',
       'balanced',
     ]);
     const owned = steps.map((row) => row.owned.filter((count) => count !== null).sort());
     expect(owned[1]).toEqual([2, 2, 3]);
     expect(owned[3]).toEqual([3, 4]);
     expect(owned[5]).toEqual([2, 2, 3]);
-    // Only the partitions of the killed process moved, and only what the revived one gets.
+    // Only the partitions of the killed process moved, and only what it gets after its new start.
     expect(steps[3]!.moved).toBe(steps[2]!.withoutOwner);
     expect(steps[5]!.moved).toBe(2);
   }, 60_000);

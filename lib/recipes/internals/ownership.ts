@@ -126,7 +126,7 @@ export class Ownership {
   ): Promise<TransactionResults<T>> {
     return runWrite(this.client, (session) => {
       assertHeld();
-      return session.transact(operations, guards);
+      return session.guardedTransaction(operations, guards);
     });
   }
 

@@ -178,7 +178,7 @@ it('fails the start, and closes the client, if the znode is missing or not valid
   expect(close).toHaveBeenCalledTimes(1);
   await write({ limits: '{}' });
   const invalid = await failureOf(apps.start({ imports, providers: [Orders] }));
-  expect(invalid).toMatchObject({ code: 'INVALID_VALUE', key: path });
+  expect(invalid).toMatchObject({ code: 'LIVE_VALUE', key: path });
   expect((invalid as Error).message).toContain('version 0, is not valid: max: expected a number');
 });
 

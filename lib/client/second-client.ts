@@ -1,8 +1,8 @@
 import { ShuttingDownError } from './errors.js';
 import type { Session } from './session.js';
 
-/** The part of a ZkClient that a companion uses. */
-export interface CompanionClient {
+/** The part of a ZkClient that its second client needs. */
+interface Client {
   connect(): Promise<void>;
   session(): Promise<Session>;
   ensureContainers(path: string, options?: { persistent?: boolean | undefined }): Promise<void>;
@@ -17,31 +17,31 @@ export interface CompanionClient {
  * After a transaction the second client stays connected until the first one is closed, because more transactions are
  * likely. Otherwise it is closed when no call is pending.
  */
-export class WireCompanion {
-  #client: CompanionClient | undefined;
+export class SecondClient {
+  #client: Client | undefined;
   #users = 0;
-  #stays = false;
+  #keepsOpen = false;
   #closed = false;
 
   /** @param newClient returns a client that is not connected */
-  constructor(private readonly newClient: () => CompanionClient) {}
+  constructor(private readonly newClient: () => Client) {}
 
   /**
    * Calls `use` with the connected client.
    *
-   * @param stay whether the client stays connected afterwards
+   * @param options `keepOpen`: whether the client stays connected until {@link close}; default false
    * @throws ShuttingDownError after {@link close}
    */
-  async run<T>(use: (client: CompanionClient) => Promise<T>, stay = false): Promise<T> {
+  async run<T>(use: (client: Client) => Promise<T>, { keepOpen = false } = {}): Promise<T> {
     if (this.#closed) throw new ShuttingDownError('the ZooKeeper client was closed');
     const client = (this.#client ??= this.newClient());
-    this.#stays ||= stay;
+    this.#keepsOpen ||= keepOpen;
     this.#users++;
     try {
       await client.connect();
       return await use(client);
     } finally {
-      if (--this.#users === 0 && !this.#stays) await this.#closeClient();
+      if (--this.#users === 0 && !this.#keepsOpen) await this.#closeClient();
     }
   }
 
