@@ -14,7 +14,7 @@ import {
 export interface QueueItem {
   /** The name of the znode. Items that were put together share it. */
   readonly name: string;
-  /** The number of this attempt, from 1. It counts attempts that failed in a handler of this library. */
+  /** The number of this attempt, from 1. It counts the calls of handlers of this library that threw. A crash is none. */
   readonly attempt: number;
   /** Aborts with a LeaseLostError when the lock of the item is lost: another consumer may handle the item now. */
   readonly signal: AbortSignal;
@@ -41,13 +41,14 @@ export interface ConsumeOptions {
    */
   concurrency?: number | undefined;
   /**
-   * What happens to an item whose handler throws. `'requeue'`: it stays in the queue. Other consumers may handle it at once,
-   * this one after `retryDelay`. `'delete'`: it is deleted. Curator's ErrorMode. Default `'requeue'`.
+   * What happens to an item whose handler throws. `'requeue'`: it stays in the queue, and is handled again after
+   * `retryDelay`. `'delete'`: it is deleted. Curator's ErrorMode. Default `'requeue'`.
    */
   errorMode?: 'requeue' | 'delete' | undefined;
   /**
-   * Milliseconds before this consumer handles an item again after the first failed attempt. Each further failed attempt
-   * doubles it, up to a minute. Default 1000.
+   * Milliseconds before this consumer handles an item again after the first failed attempt of any consumer. Each further
+   * failed attempt doubles it, up to a minute. The consumer whose handler threw waits half as long again, so that another
+   * one handles the item first. Default 1000.
    */
   retryDelay?: number | undefined;
   /**

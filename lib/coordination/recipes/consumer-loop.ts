@@ -34,8 +34,8 @@ import { SessionLoop } from './session-loop.js';
  * 4. Without a free item, watch the list of items and the locks of the others: the lock of a consumer that crashed goes
  *    with its session.
  *
- * After an error of the handler, the item keeps its place, and its lock is released. Other consumers may handle it at once,
- * this one after a delay.
+ * After an error of the handler, the item keeps its place, its number of failed attempts is stored, and its lock is
+ * released. No consumer handles it until a delay has ended since it has first read this number.
  */
 
 /** The queue of a consumer. */
@@ -50,6 +50,8 @@ type Outcome = 'handled' | 'failed' | 'interrupted';
 
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
+/** A consumer waits longer for an item that it failed itself, so that another consumer tries the item first. */
+const OWN_FAILURE = 1.5;
 
 /** A consumer of a queue. */
 export class ConsumerLoop<T> implements ConsumerHandle {
@@ -193,6 +195,9 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     // close() does not wait for a handler that starts after its timeout.
     const stored = node && !this.loop.signal.aborted && this.decode(node.data, path, name);
     if (!stored) return 0;
+    if (stored.attempts > 0 && stored.attempts !== this.items.failedAttempts(name)) {
+      return this.onFailed(name, stored.attempts);
+    }
     const attempt = stored.attempts + 1;
     const context = Object.freeze({
       name,
@@ -217,6 +222,12 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     }
     const data = encodeItems({ ...stored, attempts: attempt });
     await retryInSession(client, session, () => session.set(path, data, node.stat.version));
+    return this.onFailed(name, attempt) * OWN_FAILURE;
+  }
+
+  /** Returns the milliseconds to wait after a failed attempt of this or another consumer. */
+  private onFailed(name: string, attempt: number): number {
+    this.items.onFailed(name, attempt);
     return Math.min(this.options.retryDelay * 2 ** (attempt - 1), MAX_RETRY_DELAY);
   }
 

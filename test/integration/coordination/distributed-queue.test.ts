@@ -257,7 +257,7 @@ describe('an item whose handler throws', () => {
     expect(errors[0]).toMatchObject({ code: 'QUEUE_ITEM', item: 'queue-0000000000' });
   });
 
-  it('is handled at once by another consumer, with its number of attempts', async () => {
+  it('is handled by another consumer after its delay and after other items, with its number of attempts', async () => {
     const path = server.path('attempts');
     const [one, two] = await Promise.all([connect(), connect()]);
     const failing = open(one, path);
@@ -266,13 +266,54 @@ describe('an item whose handler throws', () => {
       failed.add(item);
       throw new Error('the database is down');
     };
-    failing.consume(fail, { retryDelay: 60_000, onError: () => {} });
-    for (const item of numbers(10)) await failing.put(item);
-    await eventually(() => expect(failed.size).toBe(10));
+    const consumer = failing.consume(fail, { retryDelay: 60_000, onError: () => {} });
+    for (const item of numbers(3)) await failing.put(item);
+    await eventually(() => expect(failed.size).toBe(3));
+    await consumer.close();
+    await failing.put('good');
     const handled: [string, number][] = [];
-    open(two, path).consume((item, { attempt }) => void handled.push([item, attempt]));
-    await eventually(() => expect(handled).toEqual(numbers(10).map((item) => [item, 2])));
+    const handler: QueueHandler<string> = (item, { attempt }) => void handled.push([item, attempt]);
+    open(two, path).consume(handler, { retryDelay: 100 });
+    await eventually(() => expect(handled).toHaveLength(4));
+    expect(handled[0]).toEqual(['good', 1]);
+    expect(handled.slice(1).toSorted()).toEqual(numbers(3).map((item) => [item, 2]));
     await eventually(async () => expect(await failing.size()).toBe(0));
+  });
+
+  it('is handled by the consumer whose handler does not throw, although the other one fails at once', async () => {
+    const path = server.path('other');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const failing = open(one, path);
+    const failed = gate();
+    const fail: QueueHandler<string> = () => {
+      failed.open();
+      throw new Error('the database is down');
+    };
+    failing.consume(fail, { retryDelay: 100, onError: () => {} });
+    await failing.put('an item');
+    await failed.opened;
+    const { handled } = collect(open(two, path), { retryDelay: 100 });
+    await eventually(() => expect(handled).toEqual(['an item']));
+  });
+
+  it('makes all consumers together wait for the delay, which doubles', async () => {
+    const path = server.path('back-off');
+    const clients = await Promise.all([connect(), connect(), connect()]);
+    const times: number[] = [];
+    const handler: QueueHandler<string> = (_, { attempt }) => {
+      expect(attempt).toBe(times.push(performance.now()));
+      if (attempt < 4) throw new Error('no');
+    };
+    const queues = clients.map((client) => open(client, path));
+    for (const queue of [...queues, ...queues]) {
+      queue.consume(handler, { retryDelay: 50, onError: () => {} });
+    }
+    await queues[0]!.put('an item');
+    await eventually(async () => expect(await queues[0]!.size()).toBe(0));
+    const delays = times.slice(1).map((time, index) => time - times[index]!);
+    // A timer of Node may end a millisecond early.
+    for (const [index, delay] of delays.entries()) expect(delay).toBeGreaterThan(48 * 2 ** index);
+    expect(delays).toHaveLength(3);
   });
 
   it("is deleted with errorMode 'delete', after the other items of its put were handled", async () => {

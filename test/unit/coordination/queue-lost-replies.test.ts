@@ -91,7 +91,7 @@ describe('a lost reply', () => {
         await sleep(1_000);
         handled = true;
       };
-      two.process.run(() => two.queue.consume(handler));
+      two.process.run(() => two.queue.consume(handler, { retryDelay: 10 }));
       await world.sleep(300);
       accept();
       const sessionOfTwo = two.client.sessionId;

@@ -22,6 +22,8 @@ export class FreeItems {
   private locked = new Set<string>();
   /** The items of the last listing whose data this consumer cannot read. */
   private unreadable = new Set<string>();
+  /** The last numbers of failed attempts, by the names of the items. */
+  private readonly failed = new Map<string, number>();
   /** Whether the queue may have changed since the last listing. */
   private changed = true;
   /** Whether another consumer took an item of the last listing. */
@@ -67,6 +69,16 @@ export class FreeItems {
     this.unreadable.add(name);
   }
 
+  /** This or another consumer has failed the item. */
+  onFailed(name: string, attempt: number): void {
+    this.failed.set(name, attempt);
+  }
+
+  /** The last number that was passed to {@link onFailed}. */
+  failedAttempts(name: string): number | undefined {
+    return this.failed.get(name);
+  }
+
   /** The queue, or the state of the consumer, may have changed. */
   notify(): void {
     this.changed = true;
@@ -103,6 +115,7 @@ export class FreeItems {
       const locks = new Set((await listing).children);
       // A name of a deleted item can occur again if the queue is deleted and created again.
       this.unreadable = new Set(items.filter((name) => this.unreadable.has(name)));
+      for (const name of this.failed.keys()) if (!items.includes(name)) this.failed.delete(name);
       const others = items.filter((name) => !this.isTaken(name) && !this.unreadable.has(name));
       this.locked = new Set(others.filter((name) => locks.has(name)));
       this.free = others.filter((name) => !locks.has(name)).sort();
