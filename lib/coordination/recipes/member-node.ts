@@ -38,6 +38,8 @@ export function checkMemberId(id: unknown): string {
 export class MemberNode {
   /** The session in which the znode was created last. */
   private owner: Session | undefined;
+  /** The ids of the sessions of this process that may own the znode. */
+  private readonly sessions = new Set<string>();
 
   constructor(
     private readonly client: ZkClient,
@@ -47,22 +49,22 @@ export class MemberNode {
 
   /**
    * Creates the znode, and its parent. Resolves when it exists and belongs to `session`: to false if it existed before,
-   * perhaps with other data. While another session owns a znode of this name, waits until that one is deleted, because
-   * the owner may be alive.
+   * perhaps with other data. Deletes the znode of a former session of this object. While the session of another process
+   * owns a znode of this name, waits until that one is deleted, because the owner may be alive.
    *
    * @throws the reason of `signal`; SessionExpiredError; what the server refuses
    */
   async create(session: Session, data: Uint8Array, signal: AbortSignal): Promise<boolean> {
     const { path, client } = this;
-    const former = this.owner?.id;
     this.owner = undefined;
+    this.sessions.add(session.id);
     let maybeCreated = false;
     try {
       for (;;) {
         signal.throwIfAborted();
         try {
           await session.create(path, data, { mode: 'ephemeral' });
-          this.owner = session;
+          this.setOwner(session);
           return true;
         } catch (error) {
           // If the create was applied, its repetition finds the znode of this session.
@@ -75,8 +77,8 @@ export class MemberNode {
             await abortable(client.ensureContainers(parentOf(path)), signal);
           } else if (!isNodeError(error, 'NODE_EXISTS')) {
             throw error;
-          } else if (await this.isOwn(session, former, signal)) {
-            this.owner = session;
+          } else if (await this.isOwn(session, signal)) {
+            this.setOwner(session);
             return false;
           }
         }
@@ -85,6 +87,12 @@ export class MemberNode {
       if (maybeCreated) await this.deleteOf(session);
       throw error;
     }
+  }
+
+  private setOwner(session: Session): void {
+    this.owner = session;
+    this.sessions.clear();
+    this.sessions.add(session.id);
   }
 
   /** Deletes the znode, if it belongs to the session in which this object has created it. Reports an error. */
@@ -104,11 +112,7 @@ export class MemberNode {
   }
 
   /** Resolves to true if the znode belongs to `session`, and otherwise to false when it may be gone. */
-  private async isOwn(
-    session: Session,
-    former: string | undefined,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  private async isOwn(session: Session, signal: AbortSignal): Promise<boolean> {
     const { path, client } = this;
     let watch: Watch | undefined;
     try {
@@ -116,15 +120,18 @@ export class MemberNode {
       const get = () => session.get(path, { watch: true });
       const read = await retryRead(client, session, get, signal);
       ({ watch } = read);
-      const owner = read.stat.ephemeralOwner;
+      const { ephemeralOwner: owner, version } = read.stat;
       if (owner === session.id) return true;
-      if (owner !== former) {
-        const message = `${path} belongs to session 0x${owner}: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
-        this.reporter.reportOnce(new MemberIdTakenError(message, { key: parentOf(path) }));
+      if (this.sessions.has(owner)) {
+        // The server has not ended the former session yet. Nothing of this process uses that session any more.
+        await retryRead(client, session, () => session.delete(path, version), signal);
+        return false;
       }
+      const message = `${path} belongs to session 0x${owner}: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
+      this.reporter.reportOnce(new MemberIdTakenError(message, { key: parentOf(path) }));
       await abortable(watch.fired, signal);
     } catch (error) {
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isNodeError(error, 'NO_NODE') && !isNodeError(error, 'BAD_VERSION')) throw error;
     } finally {
       watch?.remove();
     }

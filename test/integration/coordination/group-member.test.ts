@@ -101,6 +101,22 @@ describe('GroupMember', () => {
     await Promise.all([a.close(), b.close()]);
   });
 
+  it('joins again in a new session while the server still has the znode of the former one', async () => {
+    const path = server.path('former');
+    const link = await linkTo();
+    const { connectString } = link;
+    const a = join(await connect({ connectString, sessionTimeout: 1000 }), path, { id: 'a' });
+    await expect.poll(() => a.joined).toBe(true);
+    const before = a.client.sessionId;
+    await link.down();
+    await untilState(a.client, 'LOST');
+    await link.up();
+    await expect.poll(() => a.joined, { timeout: 5000 }).toBe(true);
+    expect(a.client.sessionId).not.toBe(before);
+    expect(a.errors).toEqual([]);
+    await a.close();
+  });
+
   it('joins again after another client has deleted its znode', async () => {
     const path = server.path('deleted');
     const a = join(await connect(), path, { id: 'a' });
