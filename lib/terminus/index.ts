@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
+import { warn } from '../client/listeners.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
 import { getZkClientToken } from '../services/tokens.js';
 
@@ -14,7 +15,8 @@ export interface ZkHealthOptions {
   /** The `name` of the ZkModule connection; default: the connection without a name. */
   connection?: string | undefined;
   /**
-   * Returns more details for the report, such as those of a group: `() => coordination.members('shops').health()`.
+   * Returns more details for the report, such as those of a group: `() => coordination.members('shops').health()`. Must
+   * not return a promise. If it fails, the report has its error as `detailsError`, and the status does not change.
    * Default: none.
    */
   details?: (() => object) | undefined;
@@ -52,7 +54,7 @@ export class ZkHealthIndicator {
     const token = getZkClientToken(options.connection);
     const { state, transport, sessionId } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);
-    const details = { state, transport, session: sessionId, ...options.details?.() };
+    const details = { state, transport, session: sessionId, ...moreDetails(options) };
     switch (state) {
       case 'CONNECTED':
       case 'RECONNECTED':
@@ -63,5 +65,17 @@ export class ZkHealthIndicator {
       default:
         return indicator.down(details);
     }
+  }
+}
+
+/** Returns the details of the application. An error in them must not hide the status of the connection. */
+function moreDetails({ details }: ZkHealthOptions): object {
+  try {
+    const result: unknown = details?.();
+    if (!(result instanceof Promise)) return result as object;
+    result.catch(warn);
+    return { detailsError: 'details must not return a promise' };
+  } catch (error) {
+    return { detailsError: String(error) };
   }
 }

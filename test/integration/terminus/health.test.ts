@@ -2,7 +2,7 @@ import { Controller, Get } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { BadOptionError } from 'nestjs-zookeeper';
 import { ZkHealthIndicator } from 'nestjs-zookeeper/terminus';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Link } from '../../support/link.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -82,6 +82,29 @@ describe('the health of an application', () => {
     const app = await start();
     const { details } = await app.health('/members');
     expect(details.zookeeper).toMatchObject({ state: 'CONNECTED', members: ['a', 'b'] });
+  });
+
+  it.each([
+    [() => Promise.reject(new Error('late')), 'details must not return a promise'],
+    [
+      () => {
+        throw new TypeError('no group');
+      },
+      'TypeError: no group',
+    ],
+  ])('reports its status if the details of the application fail', async (details, detailsError) => {
+    const warning = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    onTestFinished(() => warning.mockRestore());
+    const app = await start();
+    const indicator = app.get(ZkHealthIndicator);
+    const { state } = app.client;
+    expect(indicator.isHealthy('zookeeper', { details })).toMatchObject({
+      zookeeper: { status: 'up', state, detailsError },
+    });
+    await app.close();
+    expect(indicator.isHealthy('zookeeper', { details })).toMatchObject({
+      zookeeper: { status: 'down', detailsError },
+    });
   });
 
   it('is degraded while suspended, down when lost, and up again with the next session', async () => {
