@@ -41,7 +41,7 @@ const INFO = { decorator: '@QueueConsumer', calledWhen: 'an item is taken' };
  *
  * ```ts
  * @QueueConsumer('mails', { concurrency: 4 })
- * async send(mail: Mail, { signal, attempt }: QueueItem) { … }
+ * async send(mail: Mail, { signal, attempt }: QueueItemContext) { … }
  * ```
  *
  * A method of a request-scoped or transient provider is an error at the start of the application.

@@ -15,7 +15,7 @@ import type { JobContext, Program, Workload } from './workload.js';
 type DistributedQueue = import('nestjs-zookeeper/coordination/recipes').DistributedQueue<string>;
 type DistributedPriorityQueue =
   import('nestjs-zookeeper/coordination/recipes').DistributedPriorityQueue<string>;
-type QueueItem = import('nestjs-zookeeper/coordination/recipes').QueueItem;
+type QueueItemContext = import('nestjs-zookeeper/coordination/recipes').QueueItemContext;
 type World = import('nestjs-zookeeper/testing').World;
 
 const PATH = `${ROOT}/queue`;
@@ -94,7 +94,7 @@ class Items {
   }
 
   /** Handles an item. */
-  async handle(id: string, context: QueueItem, job: JobContext): Promise<void> {
+  async handle(id: string, context: QueueItemContext, job: JobContext): Promise<void> {
     const { history, incarnation, random, setting } = job;
     const item = this.#items.get(id)!;
     const key = `queue/${context.name}`;

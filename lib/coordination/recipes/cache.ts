@@ -12,13 +12,13 @@ import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
  * Cache of a znode or a subtree (Curator's CuratorCache):
  *
  *   1. Set a persistent recursive watch on the root. Read the data and the children of the root, and of each child.
- *   2. An event of the watch marks its znode. Each marked znode is read again.
+ *   2. An event of the watch makes its znode dirty. Each dirty znode is read again.
  *   3. After a reconnection and in a new session, set the watch again, then read each znode again.
  *
  * Without recursive watches (the native transport, ZooKeeper before 3.6), each read of the data or of the children sets a
- * one-time watch, which marks the znode when it fires. Only a read of a znode changes its copy, and one znode has at most
- * one read at a time. So the events of a znode are in the order of its transactions. Transactions between two reads have
- * one event together.
+ * one-time watch, which makes the znode dirty when it fires. Only a read of a znode changes its copy, and one znode has at most
+ * one read at a time. So the events of one znode follow the order of its transactions. If a znode changes several times
+ * between two reads, the cache emits one event, with the last state.
  */
 
 /**
@@ -37,7 +37,7 @@ export interface ZkCacheOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-export const CACHE_OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
+export const OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
 
 /**
  * A local copy of the znode `path` and its descendants, which is kept current. Reads of the copy are synchronous. The
@@ -70,7 +70,7 @@ export class ZkCache {
     options: ZkCacheOptions = {},
   ) {
     checkPath(path);
-    const { singleNode = false, onError } = checkOptions(options, CACHE_OPTIONS);
+    const { singleNode = false, onError } = checkOptions(options, OPTIONS);
     checkBoolean(singleNode, 'singleNode');
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.reporter = new ErrorReporter(onError);
@@ -137,7 +137,7 @@ export class ZkCache {
     const { path: key, progress } = this;
     const failure = `the cache of znode ${key} was not complete`;
     await WaitLimit.run({ noun: 'cache', key, failure }, options, this.signal, (limit) =>
-      limit.untilDone(done, progress),
+      limit.waitUntil(done, progress),
     );
   }
 
@@ -193,8 +193,8 @@ export class ZkCache {
 
   private onSettled(): void {
     if (!this.client.connected) return;
-    if (this.reader.allRead) this.reporter.reset();
-    if (!this.reader.isIncomplete) {
+    if (!this.reader.hasFailures) this.reporter.reset();
+    if (!this.reader.isStale) {
       this.stale = undefined;
       this.failure = undefined;
       this.complete = true;
@@ -204,7 +204,7 @@ export class ZkCache {
 
   private onFailure(error: Error, ofAll: boolean): void {
     if (ofAll) this.failure = error;
-    if (this.reader.isIncomplete) this.stale ??= performance.now();
+    if (this.reader.isStale) this.stale ??= performance.now();
     this.progress.emit();
     this.reporter.reportOnce(error);
   }

@@ -7,11 +7,11 @@ import {
 } from '../../client/validation.js';
 
 /**
- * What a handler learns of an item.
+ * The context of one call of a handler: the znode of the item, the attempt, and the lock.
  *
  * @publicApi
  */
-export interface QueueItem {
+export interface QueueItemContext {
   /** The name of the znode. Items that were put together share it. */
   readonly name: string;
   /** The number of this attempt, from 1. It counts the calls of handlers of this library that threw. A crash is none. */
@@ -27,7 +27,7 @@ export interface QueueItem {
  *
  * @publicApi
  */
-export type QueueHandler<T> = (item: T, context: QueueItem) => unknown;
+export type QueueHandler<T> = (item: T, context: QueueItemContext) => unknown;
 
 /**
  * The options of a consumer.

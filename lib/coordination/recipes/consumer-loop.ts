@@ -13,7 +13,7 @@ import {
   type ConsumeOptions,
   type ConsumerHandle,
   type QueueHandler,
-  type QueueItem,
+  type QueueItemContext,
 } from './consume-options.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
@@ -232,7 +232,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   }
 
   /** Calls the handler with each item of a znode. */
-  private async callHandler(items: readonly T[], context: QueueItem): Promise<Outcome> {
+  private async callHandler(items: readonly T[], context: QueueItemContext): Promise<Outcome> {
     const { errorMode } = this.options;
     for (const item of items) {
       if (!context.held) return 'interrupted';

@@ -40,7 +40,7 @@ export interface DistributedAtomicLongOptions {
    * the change rejects when `retry` gives up.
    */
   lockPath?: string | undefined;
-  /** Milliseconds to wait for that lock, and then to repeat the change as its holder. Default 10,000. */
+  /** Milliseconds to wait for that lock. The holder then repeats the change for the same time. Default 10,000. */
   lockWait?: number | undefined;
 }
 

@@ -1,4 +1,4 @@
-import type { ZkClient } from '../../client/index.js';
+import type { Stat, ZkClient } from '../../client/index.js';
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
@@ -53,9 +53,9 @@ export class DistributedBarrier {
   async setBarrier(): Promise<void> {
     try {
       if (await createPersistent(this.client, this.path)) return;
-      await this.isSet();
+      this.assertOwnRecipe(await this.client.exists(this.path));
     } catch (error) {
-      if (!(await this.isResolved(error, true))) throw error;
+      if (!(await this.isInState(true, error))) throw error;
     }
   }
 
@@ -71,7 +71,7 @@ export class DistributedBarrier {
     } catch (error) {
       if (isNodeError(error, 'NO_NODE')) return;
       if (isNodeError(error, 'NOT_EMPTY')) throw this.conflict();
-      if (!(await this.isResolved(error, false))) throw error;
+      if (!(await this.isInState(false, error))) throw error;
     }
   }
 
@@ -91,23 +91,23 @@ export class DistributedBarrier {
           node.watch.remove();
           throw this.conflict();
         }
-        await limit.until(node.watch);
+        await limit.waitFor(node.watch);
       }
     });
   }
 
-  private async isSet(): Promise<boolean> {
-    const stat = await this.client.exists(this.path);
+  private assertOwnRecipe(stat: Stat | undefined): void {
     if (stat && stat.numChildren > 0) throw this.conflict();
-    return stat !== undefined;
   }
 
-  /** Whether a request whose reply was lost has left the barrier in the state `set`. */
-  private async isResolved(error: unknown, set: boolean): Promise<boolean> {
+  /** Whether the barrier is in the state `set` after a request whose reply was lost. False after another error. */
+  private async isInState(set: boolean, error: unknown): Promise<boolean> {
     if (!isLostReply(error)) return false;
     try {
       await this.client.sync(this.path);
-      return (await this.isSet()) === set;
+      const stat = await this.client.exists(this.path);
+      this.assertOwnRecipe(stat);
+      return (stat !== undefined) === set;
     } catch {
       // The caller gets the first error.
       return false;

@@ -16,10 +16,10 @@ import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-lim
  *   Leave: all members but the one with the lowest name delete their znodes and watch the lowest. The lowest watches the
  *   highest, until only its own znode is left, and deletes it. Then `ready` is deleted.
  *
- * Curator and the documentation have flaws, which this file avoids. A `ready` that is older than all members belongs to
- * members that crashed; it is deleted, and opens nothing. A member that leaves does not wait for a member that has left
- * and entered again. A member whose `leave()` failed does not enter the same round again. A member deletes only the `ready`
- * of its own round.
+ * Curator and the documentation have flaws that this file avoids. (1) A `ready` that crashed members left behind does not open
+ * the barrier: if it is older than every member, it is deleted. (2) A member that leaves ignores a member that entered again
+ * after the call. (3) A member whose `leave()` failed does not enter the same round again. (4) A member deletes only the
+ * `ready` of its own round.
  */
 
 const READY = 'ready';
@@ -42,7 +42,7 @@ export class DistributedDoubleBarrier {
   /** The znode that was created last, if it was created. */
   private latest: { readonly session: Session; readonly name: string } | undefined;
   /** Whether the last `leave()` failed, so that other members of its round may still be inside. */
-  private leftEarly = false;
+  private leaveFailed = false;
 
   /**
    * @param members the number of members that must enter; the same in all processes
@@ -71,8 +71,7 @@ export class DistributedDoubleBarrier {
 
   /**
    * Enters, and resolves when enough members have entered. If the session ends meanwhile, it enters again with the next
-   * one. A rejected call leaves no znode. The other members may have entered before, because
-   * they counted the znode.
+   * one. A rejected call leaves no znode. The other members may have entered before, because they counted the znode.
    *
    * A member that enters late, while others are inside, enters at once. After a `leave()` that failed, it first waits until
    * the other members of that round have left. A process that crashes and starts again counts as two members until its
@@ -85,12 +84,11 @@ export class DistributedDoubleBarrier {
   async enter(options: WaitOptions = {}): Promise<void> {
     await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
       const lost = this.state === 'inside' && this.member?.signal.aborted;
-      if (this.state !== 'outside' && !lost)
-        throw this.illegal('enter() needs a member that is outside');
+      if (this.state !== 'outside' && !lost) throw this.illegal('enter', 'outside');
       this.state = 'entering';
       try {
-        if (this.leftEarly) await this.untilRoundOver(limit);
-        this.leftEarly = false;
+        if (this.leaveFailed) await this.untilRoundOver(limit);
+        this.leaveFailed = false;
         while (!(await this.tryEnter(limit)));
         this.state = 'inside';
       } catch (error) {
@@ -110,7 +108,7 @@ export class DistributedDoubleBarrier {
    */
   async leave(options: WaitOptions = {}): Promise<void> {
     await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
-      if (this.state !== 'inside') throw this.illegal('leave() needs a member that is inside');
+      if (this.state !== 'inside') throw this.illegal('leave', 'inside');
       const member = this.member!;
       this.state = 'leaving';
       let ready: Stat | undefined;
@@ -121,7 +119,7 @@ export class DistributedDoubleBarrier {
         ready = await limit.reply(this.client.exists(this.ready));
         await this.untilAllLeft(member, limit);
       } catch (error) {
-        this.leftEarly = !member.signal.aborted;
+        this.leaveFailed = !member.signal.aborted;
         throw error;
       } finally {
         await member.leave();
@@ -143,7 +141,10 @@ export class DistributedDoubleBarrier {
     if (latest && latest.session !== session) await this.untilDeleted(latest.name, limit);
     try {
       const { name } = await protectedCreate(client, session, {
-        ...{ parent, suffix: SUFFIX, data: Buffer.alloc(0), mode: 'ephemeral' },
+        parent,
+        suffix: SUFFIX,
+        data: Buffer.alloc(0),
+        mode: 'ephemeral',
         signal: limit.signal,
         onNamed: (prefix) => (this.latest = { session, name: prefix + SUFFIX }),
       });
@@ -179,7 +180,7 @@ export class DistributedDoubleBarrier {
           continue;
         }
         void watch.fired.then((event) => (opened = event === 'created'));
-        await limit.until(watch, member.signal);
+        await limit.waitFor(watch, member.signal);
       } finally {
         watch.remove();
       }
@@ -246,8 +247,8 @@ export class DistributedDoubleBarrier {
   }
 
   /**
-   * @param latest the latest transaction that may have created the znode. A later one of the same name, as Curator creates
-   *   it, is another member.
+   * @param latest the highest `czxid` to wait for. Curator uses the name of a member again, so a znode with a higher
+   *   `czxid` is a new member.
    */
   private async untilDeleted(name: string, limit: WaitLimit, latest = Infinity): Promise<void> {
     for (;;) {
@@ -255,7 +256,7 @@ export class DistributedDoubleBarrier {
       const node = await limit.watched(watchExisting(this.client, `${this.path}/${name}`));
       if (!node) return;
       if (node.stat.czxid > latest) return node.watch.remove();
-      await limit.until(node.watch);
+      await limit.waitFor(node.watch);
     }
   }
 
@@ -272,8 +273,8 @@ export class DistributedDoubleBarrier {
   }
 
   /**
-   * Deletes `ready`, but not that of a later round. A later one can have the same version, so the version is changed first,
-   * and the delete depends on the new version.
+   * Deletes the `ready` of this round only. A `ready` of a later round can have the same version, so a conditional delete is
+   * not enough: a write first raises the version, and the delete is conditional on that version.
    */
   private async deleteReady({ czxid }: Stat): Promise<void> {
     const { client, ready } = this;
@@ -292,8 +293,8 @@ export class DistributedDoubleBarrier {
     }
   }
 
-  private illegal(expected: string): IllegalStateError {
-    const message = `this member of double barrier ${this.path} is ${this.state}: ${expected}`;
+  private illegal(method: string, expected: 'inside' | 'outside'): IllegalStateError {
+    const message = `this member of double barrier ${this.path} is ${this.state}: ${method}() needs a member that is ${expected}`;
     return new IllegalStateError(message, { key: this.path });
   }
 }

@@ -1,19 +1,13 @@
-import {
-  BadOptionError,
-  NotAuthorizedError,
-  type Session,
-  type Watch,
-  type ZkClient,
-} from '../../client/index.js';
+import { NotAuthorizedError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { abortable, sleep } from '../../client/sleep.js';
-import { checkBelowRoot, checkData, checkFunction, checkOptions } from '../../client/validation.js';
+import { checkBelowRoot, checkFunction, checkOptions } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { isNodeError } from './internals/nodes.js';
+import { copyData, isNodeError } from './internals/nodes.js';
 import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
-import { mayContinue, SessionLoop } from './session-loop.js';
+import { keepsZnodes, SessionLoop } from './session-loop.js';
 
 /*
  * Group membership (Curator's GroupMember): each member has an ephemeral znode `<path>/<id>` with its data, and watches
@@ -41,11 +35,7 @@ export interface GroupMemberOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-export const GROUP_MEMBER_OPTIONS = [
-  'id',
-  'data',
-  'onError',
-] as const satisfies (keyof GroupMemberOptions)[];
+export const OPTIONS = ['id', 'data', 'onError'] as const satisfies (keyof GroupMemberOptions)[];
 
 /** The znode of a member as it was read last. */
 interface KnownMember {
@@ -91,10 +81,10 @@ export class GroupMember {
     options: GroupMemberOptions = {},
   ) {
     checkBelowRoot(path);
-    const { id = uniqueMemberId(), data, onError } = checkOptions(options, GROUP_MEMBER_OPTIONS);
+    const { id = uniqueMemberId(), data = '', onError } = checkOptions(options, OPTIONS);
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.id = checkMemberId(id);
-    this.data = copyOf(data);
+    this.data = copyData(data);
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
     this.reporter = new ErrorReporter(onError);
     this.loop = new SessionLoop(client, attempt, this.reporter);
@@ -142,8 +132,7 @@ export class GroupMember {
    * @throws BadOptionError if it is no string or Uint8Array, or too long
    */
   setData(data: string | Uint8Array): void {
-    if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
-    this.data = copyOf(data);
+    this.data = copyData(data);
     this.wake?.();
   }
 
@@ -197,7 +186,7 @@ export class GroupMember {
         }
       }
     } catch (error) {
-      if (!signal.aborted && !mayContinue(session, error)) await this.leaveGroup();
+      if (!signal.aborted && !keepsZnodes(session, error)) await this.leaveGroup();
       throw error;
     }
   }
@@ -291,9 +280,4 @@ export class GroupMember {
     const { id, path: key } = this;
     return new IllegalStateError(`the member ${id} of ${key} ${what}`, { key });
   }
-}
-
-/** Returns a copy, because the caller may change its array afterwards. */
-function copyOf(data: string | Uint8Array | undefined): Buffer {
-  return Buffer.from(checkData(data));
 }

@@ -57,5 +57,10 @@ export { DistributedQueue } from './distributed-queue.js';
 export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.js';
 export { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 export { PersistentTtlNode, type PersistentTtlNodeOptions } from './persistent-ttl-node.js';
-export { QueueBase, type QueueOptions } from './queue-base.js';
-export type { ConsumeOptions, ConsumerHandle, QueueHandler, QueueItem } from './consume-options.js';
+export type { QueueOptions } from './queue-base.js';
+export type {
+  ConsumeOptions,
+  ConsumerHandle,
+  QueueHandler,
+  QueueItemContext,
+} from './consume-options.js';

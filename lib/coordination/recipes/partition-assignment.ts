@@ -45,7 +45,10 @@ export function rebalance(
 }
 
 /** Whether an assignment is one to these members. */
-export function isOf(assignment: Assignment | undefined, members: readonly string[]): boolean {
+export function hasMembers(
+  assignment: Assignment | undefined,
+  members: readonly string[],
+): boolean {
   return assignment?.members.join('/') === members.join('/');
 }
 

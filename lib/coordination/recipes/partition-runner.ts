@@ -47,7 +47,7 @@ export class PartitionRunner {
     const { mutex } = this.options;
     const reason = new PartitionReleasedError(`${mutex.key} ${why}`, { key: mutex.key });
     this.stopping.abort(reason);
-    this.partition?.release(reason);
+    this.partition?.abort(reason);
   }
 
   private async run(): Promise<void> {

@@ -78,7 +78,7 @@ export class OwnedPartition implements Partition {
    * Aborts the signal, unless the lock is lost: then the signal aborts with that reason. The lock is held until the handler
    * has settled.
    */
-  release(reason: PartitionReleasedError): void {
+  abort(reason: PartitionReleasedError): void {
     if (this.lease.held) this.ending.abort(reason);
   }
 }

@@ -34,7 +34,7 @@ export interface PartitionerOptions {
   onError?: ((error: Error, partition?: number) => void) | undefined;
 }
 
-export const PARTITIONER_OPTIONS = [
+export const OPTIONS = [
   'partitions',
   'id',
   'rebalanceDelay',
@@ -46,7 +46,7 @@ const MAX_PARTITIONS = 10_000;
 
 /** Returns the options with their defaults. */
 export function checkPartitioner(options: PartitionerOptions) {
-  checkOptions(options, PARTITIONER_OPTIONS);
+  checkOptions(options, OPTIONS);
   const { partitions, id = uniqueMemberId(), rebalanceDelay = 1000, onError } = options;
   const { stopTimeout = 30_000 } = options;
   if (!(Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS)) {

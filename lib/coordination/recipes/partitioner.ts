@@ -11,7 +11,7 @@ import { MemberNode } from './member-node.js';
 import {
   type Assignment,
   encodeCount,
-  isOf,
+  hasMembers,
   partitionsOf,
   rebalance,
 } from './partition-assignment.js';
@@ -19,7 +19,7 @@ import { type GroupView, PartitionGroup } from './partition-group.js';
 import type { Partition } from './partition.js';
 import { PartitionRunner } from './partition-runner.js';
 import { checkPartitioner, type PartitionerOptions } from './partitioner-options.js';
-import { mayContinue, SessionLoop } from './session-loop.js';
+import { keepsZnodes, SessionLoop } from './session-loop.js';
 
 /*
  * Partitioner (kazoo's SetPartitioner has the same purpose; Curator has no counterpart):
@@ -175,7 +175,7 @@ export class Partitioner {
       }
     } catch (error) {
       // close() leaves the group with another reason.
-      const isLeaving = !signal.aborted && !mayContinue(session, error);
+      const isLeaving = !signal.aborted && !keepsZnodes(session, error);
       if (isLeaving) await this.leaveGroup('is released after an error');
       throw error;
     }
@@ -208,7 +208,7 @@ export class Partitioner {
     const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
     this.assign(previous ? partitionsOf(previous, this.id) : [], 'is assigned to another member');
     this.reporter.reset();
-    const since = isOf(previous, members) ? undefined : (changedAt ?? performance.now());
+    const since = hasMembers(previous, members) ? undefined : (changedAt ?? performance.now());
     const isWriter = since !== undefined && members[0] === this.id;
     const delay = isWriter ? since + this.rebalanceDelay - performance.now() : MAX_TIMER;
     if (delay > 0) {

@@ -1,5 +1,4 @@
 import {
-  BadOptionError,
   ConnectionError,
   type CreateMode,
   type Session,
@@ -11,14 +10,13 @@ import { abortable, sleep, whenSettled } from '../../client/sleep.js';
 import {
   checkBelowRoot,
   checkCreateOptions,
-  checkData,
   checkFunction,
   checkOptions,
 } from '../../client/validation.js';
 import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { isNodeError } from './internals/nodes.js';
+import { copyData, isNodeError } from './internals/nodes.js';
 import { RecreatedNode } from './internals/recreated-node.js';
 import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 import { SessionLoop } from './session-loop.js';
@@ -26,7 +24,7 @@ import { SessionLoop } from './session-loop.js';
 /*
  * Persistent node (Curator's PersistentNode): a znode that is created again whenever it is gone.
  *
- *   1. Create the znode. If it exists, take it, and write the data if it differs.
+ *   1. Create the znode. If it exists, adopt it, and write the data if it differs.
  *   2. Read it and watch it until it is deleted, or the session ends. Then begin again.
  *
  * The name of a sequential znode begins with a unique id, so that a create whose reply was lost is found again and not
@@ -56,9 +54,10 @@ const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof Persistent
 
 /**
  * A znode that this process keeps in ZooKeeper until {@link close}: it is created again after its deletion by another
- * client and after the loss of the session. Its parents are created as containers. An existing znode at the path is taken
- * over. If it is an ephemeral one of another session, it is created again when that session ends. `close()` deletes a znode
- * that was taken over, except an ephemeral one of another session, and a persistent one if the mode is ephemeral.
+ * client and after the loss of the session. Its parents are created as containers. An existing znode at the path is
+ * adopted. If it is an ephemeral znode of another session, this process creates it again when that session ends. `close()`
+ * deletes an adopted znode, with two exceptions: an ephemeral znode of another session, and, if the mode is ephemeral, a
+ * persistent znode.
  *
  * Counterpart of Curator's `PersistentNode`. A sequential one has a unique id in its name, as with Curator's
  * `useProtection`.
@@ -90,12 +89,12 @@ export class PersistentNode {
     options: PersistentNodeOptions = {},
   ) {
     checkBelowRoot(path);
-    const { data, mode = 'ephemeral', onError } = checkOptions(options, OPTIONS);
+    const { data = '', mode = 'ephemeral', onError } = checkOptions(options, OPTIONS);
     checkCreateOptions({ mode });
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.mode = mode;
     this.node = new RecreatedNode(client, path, mode);
-    this.content = Buffer.from(checkData(data));
+    this.content = copyData(data);
     const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
     this.reporter = new ErrorReporter(onError);
     const reportOnce = (error: unknown) => this.onFailure(error);
@@ -150,7 +149,7 @@ export class PersistentNode {
     };
     const { path: key, progress } = this;
     const target = { noun: 'znode', key, failure: `znode ${key} was not created` } as const;
-    await WaitLimit.run(target, options, this.signal, (limit) => limit.untilDone(done, progress));
+    await WaitLimit.run(target, options, this.signal, (limit) => limit.waitUntil(done, progress));
     return this.node.path!;
   }
 
@@ -160,13 +159,12 @@ export class PersistentNode {
    * @throws BadOptionError if `data` is no string or Uint8Array
    */
   setData(data: string | Uint8Array): void {
-    if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
-    this.content = Buffer.from(checkData(data));
+    this.content = copyData(data);
     this.progress.emit();
   }
 
   /**
-   * Adds a listener. It is called with the path when the znode was created or taken over, and with undefined when it is
+   * Adds a listener. It is called with the path when the znode was created or adopted, and with undefined when it is
    * gone. Returns a function that removes it.
    */
   onChange(listener: (path: string | undefined) => void): () => void {

@@ -48,9 +48,8 @@ const OPTIONS = [
 ] satisfies (keyof QueueOptions<unknown>)[];
 
 /**
- * The base of {@link DistributedQueue} and {@link DistributedPriorityQueue}. Curator's QueueBase.
- *
- * @publicApi
+ * The base of {@link DistributedQueue} and {@link DistributedPriorityQueue}. Curator's QueueBase. An item is one value: the
+ * znode of a put contains all items of the put.
  */
 export abstract class QueueBase<T> {
   /** The parent znode of the locks of the items. */
@@ -86,7 +85,7 @@ export abstract class QueueBase<T> {
       checkFunction(serializer.deserialize, 'serializer.deserialize');
     }
     checkFunction(onError, 'onError');
-    // Every put adds a listener.
+    // Node warns about more than 10 listeners, and each put adds one.
     setMaxListeners(0, this.closing.signal);
     this.onError = onError;
     this.lockPath = lockPath;

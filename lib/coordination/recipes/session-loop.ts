@@ -14,7 +14,7 @@ import { retryPause } from './internals/retry-pause.js';
  * The work of a {@link SessionLoop} in one session. Its promise rejects when the session ends, a request fails, or `signal`
  * aborts. It never resolves.
  */
-type Attempt = (session: Session, signal: AbortSignal) => Promise<never>;
+type SessionTask = (session: Session, signal: AbortSignal) => Promise<never>;
 
 /**
  * Repeats an attempt in one session after the other until it is closed. The base of the recipes that survive the loss of
@@ -26,10 +26,10 @@ export class SessionLoop {
 
   constructor(
     private readonly client: ZkClient,
-    private readonly attempt: Attempt,
+    private readonly task: SessionTask,
     private readonly reporter: Pick<ErrorReporter, 'reportOnce'>,
   ) {
-    // Every wait of a caller for the recipe adds a listener.
+    // Node warns about more than 10 listeners, and each wait adds one.
     setMaxListeners(0, this.closing.signal);
   }
 
@@ -58,7 +58,7 @@ export class SessionLoop {
     const { signal } = this.closing;
     while (!signal.aborted) {
       try {
-        await this.attempt(await this.client.session({ signal }), signal);
+        await this.task(await this.client.session({ signal }), signal);
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof ShuttingDownError) return this.closing.abort(error);
@@ -72,6 +72,6 @@ export class SessionLoop {
 }
 
 /** Whether a failed attempt leaves the znodes of `session` in place, because the next one may continue with them. */
-export function mayContinue(session: Session, error: unknown): boolean {
+export function keepsZnodes(session: Session, error: unknown): boolean {
   return session.alive && error instanceof ConnectionError;
 }

@@ -11,7 +11,8 @@ export const CACHE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: READER,
-        search: 'for (const { path } of this.copy.entries()) this.mark(path, DATA | CHILDREN);',
+        search:
+          'for (const { path } of this.copy.entries()) this.invalidate(path, DATA | CHILDREN);',
         replace: '',
       },
     ],
@@ -25,7 +26,7 @@ export const CACHE_MUTANTS: readonly Mutant[] = [
         file: READER,
         search: 'if (await this.watchRoot(session)) this.session = session;',
         replace:
-          'this.session = session; this.readMarked(); if (!(await this.watchRoot(session))) this.session = undefined;',
+          'this.session = session; this.readDirty(); if (!(await this.watchRoot(session))) this.session = undefined;',
       },
     ],
   },
@@ -36,8 +37,8 @@ export const CACHE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: READER,
-        search: 'const map = this.reading.has(path) ? this.reading : this.marked;',
-        replace: 'if (this.reading.has(path)) return; const map = this.marked;',
+        search: 'const map = this.reading.has(path) ? this.reading : this.dirty;',
+        replace: 'if (this.reading.has(path)) return; const map = this.dirty;',
       },
     ],
   },

@@ -6,7 +6,7 @@ import {
   CoordinationModule,
   CoordinationService,
   QueueConsumer,
-  type QueueItem,
+  type QueueItemContext,
 } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';
@@ -29,7 +29,7 @@ class Mails {
   finish: Promise<void> | undefined;
 
   @QueueConsumer('mails', { retryDelay: 20 })
-  async send(mail: Mail, { attempt }: QueueItem): Promise<void> {
+  async send(mail: Mail, { attempt }: QueueItemContext): Promise<void> {
     this.started?.();
     await this.finish;
     if (mail.to === 'bad' && attempt === 1) throw new Error('no such address');

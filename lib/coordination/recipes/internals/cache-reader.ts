@@ -36,8 +36,8 @@ interface ReaderObserver {
 }
 
 /**
- * Reads the znodes of a {@link ZkCache} into its copy. A znode that is marked is read once more, at most once at a time.
- * A recursive watch on the root marks the znodes that change. Without one, each read sets the watches that mark its znode
+ * Reads the znodes of a {@link ZkCache} into its copy. Each dirty znode is read again, at most once at a time. A recursive
+ * watch on the root makes the znodes dirty that change. Without one, each read sets the watches that make its znode dirty
  * again.
  */
 export class CacheReader {
@@ -45,9 +45,9 @@ export class CacheReader {
   private recursive: boolean;
   private rootWatch: PersistentWatch | undefined;
   private readonly watches = { data: new Map<string, Watch>(), children: new Map<string, Watch>() };
-  /** The znodes to read, in this order, and the parts. */
-  private readonly marked = new Map<string, number>();
-  /** The znodes being read, and the parts that were marked since. */
+  /** The dirty znodes: those to read, in this order, and the parts. */
+  private readonly dirty = new Map<string, number>();
+  /** The znodes being read, and the parts that became dirty since. */
   private readonly reading = new Map<string, number>();
   /** The znodes whose last read failed, and whether the server refused it. */
   private readonly failing = new Map<string, { readonly isRefused: boolean }>();
@@ -72,20 +72,20 @@ export class CacheReader {
   readAll(): void {
     // The recursive watch must be set again before the first read.
     this.session = undefined;
-    this.mark(this.root, DATA | CHILDREN);
-    for (const { path } of this.copy.entries()) this.mark(path, DATA | CHILDREN);
+    this.invalidate(this.root, DATA | CHILDREN);
+    for (const { path } of this.copy.entries()) this.invalidate(path, DATA | CHILDREN);
   }
 
-  /** Whether the last read of each znode has succeeded. */
-  get allRead(): boolean {
-    return this.failing.size === 0;
+  /** Whether the last read of a znode failed. */
+  get hasFailures(): boolean {
+    return this.failing.size > 0;
   }
 
   /**
    * Whether the copy may lack changes because of failed reads. A znode below the root that the server refused to read from
    * the start does not count: the copy leaves it out.
    */
-  get isIncomplete(): boolean {
+  get isStale(): boolean {
     const { root, copy } = this;
     return [...this.failing].some(
       ([path, { isRefused }]) => !isRefused || path === root || copy.get(path) !== undefined,
@@ -94,7 +94,7 @@ export class CacheReader {
 
   /** Removes all watches. To be called after the signal has aborted. Resolves when no read is pending. */
   stop(): Promise<void> {
-    this.marked.clear();
+    this.dirty.clear();
     this.rootWatch?.remove();
     for (const byPath of Object.values(this.watches)) {
       for (const watch of byPath.values()) watch.remove();
@@ -106,22 +106,22 @@ export class CacheReader {
     });
   }
 
-  private mark(path: string, parts: number): void {
+  private invalidate(path: string, parts: number): void {
     if (this.closing.aborted) return;
-    const map = this.reading.has(path) ? this.reading : this.marked;
+    const map = this.reading.has(path) ? this.reading : this.dirty;
     map.set(path, (map.get(path) ?? 0) | parts);
-    this.readMarked();
+    this.readDirty();
   }
 
-  private readMarked(): void {
-    const { session, marked, reading } = this;
+  private readDirty(): void {
+    const { session, dirty, reading } = this;
     if (!session) {
-      if (marked.size > 0 && !this.connecting) void this.connect();
+      if (dirty.size > 0 && !this.connecting) void this.connect();
       return;
     }
-    for (const [path, parts] of marked) {
+    for (const [path, parts] of dirty) {
       if (reading.size >= MAX_READS) return;
-      marked.delete(path);
+      dirty.delete(path);
       reading.set(path, 0);
       void this.read(session, path, parts);
     }
@@ -141,7 +141,7 @@ export class CacheReader {
       }
     }
     this.connecting = false;
-    this.readMarked();
+    this.readDirty();
     this.checkIdle();
   }
 
@@ -151,7 +151,7 @@ export class CacheReader {
     this.rootWatch?.remove();
     const onEvent = ({ event, path }: WatchNotification) => {
       // After a new connection everything is read.
-      if (event !== 'session') this.mark(path, DATA);
+      if (event !== 'session') this.invalidate(path, DATA);
     };
     try {
       this.rootWatch = await session.addWatch(this.root, onEvent, { recursive: true });
@@ -187,19 +187,19 @@ export class CacheReader {
     }
     const again = this.reading.get(path)!;
     this.reading.delete(path);
-    if (again) this.mark(path, again);
-    else this.readMarked();
+    if (again) this.invalidate(path, again);
+    else this.readDirty();
     this.checkIdle();
   }
 
-  /** Keeps the copy of the znode, and marks it again after a pause. */
+  /** Keeps the copy of the znode, and invalidates it again after a pause. */
   private onFailure(error: Error, path: string): void {
     const failure = { isRefused: error instanceof NotAuthorizedError };
     this.failing.set(path, failure);
     this.observer.failed(error, path);
     const pause = failure.isRefused ? RETRY_REFUSED_AFTER : RETRY_AFTER;
     const retry = () => {
-      if (this.failing.get(path) === failure) this.mark(path, DATA | CHILDREN);
+      if (this.failing.get(path) === failure) this.invalidate(path, DATA | CHILDREN);
     };
     // It rejects only by the signal, after which nothing is read.
     void sleep(pause, { signals: [this.closing] }).then(retry, () => {});
@@ -208,7 +208,7 @@ export class CacheReader {
   private checkIdle(): void {
     if (this.reading.size > 0 || this.connecting) return;
     if (this.closing.aborted) this.onIdle?.();
-    else if (this.marked.size === 0) this.observer.settled();
+    else if (this.dirty.size === 0) this.observer.settled();
   }
 
   private async readParts(session: Session, path: string, parts: number): Promise<void> {
@@ -239,7 +239,7 @@ export class CacheReader {
     if (this.recursive || path !== this.root) return undefined;
     const { stat, watch } = await session.exists(path, { watch: true });
     this.follow('data', path, watch);
-    if (stat) this.mark(path, DATA);
+    if (stat) this.invalidate(path, DATA);
     return undefined;
   }
 
@@ -248,10 +248,10 @@ export class CacheReader {
       const children = await this.list(session, path);
       const parent = path === '/' ? path : `${path}/`;
       for (const name of children) {
-        if (!this.copy.get(parent + name)) this.mark(parent + name, DATA);
+        if (!this.copy.get(parent + name)) this.invalidate(parent + name, DATA);
       }
     } catch (error) {
-      // The deletion of the znode has marked it.
+      // The deletion of the znode has invalidated it.
       if (!isNodeError(error, 'NO_NODE')) throw error;
     }
   }
@@ -263,7 +263,7 @@ export class CacheReader {
     return children;
   }
 
-  /** Marks the znode when the watch fires. */
+  /** Invalidates the znode when the watch fires. */
   private follow(kind: 'data' | 'children', path: string, watch: Watch): void {
     if (this.closing.aborted) return watch.remove();
     const watches = this.watches[kind];
@@ -273,8 +273,8 @@ export class CacheReader {
       if (watches.get(path) !== watch) return;
       watches.delete(path);
       // The read of the data finds out whether the znode exists again.
-      if (kind === 'data') this.mark(path, DATA);
-      else if (event !== 'deleted') this.mark(path, CHILDREN);
+      if (kind === 'data') this.invalidate(path, DATA);
+      else if (event !== 'deleted') this.invalidate(path, CHILDREN);
     });
   }
 }

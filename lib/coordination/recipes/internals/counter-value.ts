@@ -3,7 +3,7 @@ import { RecipeConflictError } from '../../../recipes/errors.js';
 import { CounterOverflowError } from '../errors.js';
 
 /**
- * The value of a counter before and after one change, without the changes of others.
+ * The value of a counter immediately before and after one change.
  *
  * @publicApi
  */

@@ -19,7 +19,7 @@ import { WriteMarker } from './write-marker.js';
  * The result of an attempt. `stale`: the known value may be out of date, or the counter was missing; the next attempt follows
  * at once. `conflict`: another process wrote in between, or a reply was lost.
  */
-type Attempt = 'done' | 'stale' | 'conflict';
+type AttemptResult = 'done' | 'stale' | 'conflict';
 
 /** Changes that share one write. */
 interface Batch {
@@ -75,7 +75,7 @@ export class CounterWriter {
     try {
       if (await this.attempts(batch, this.retry)) return;
       const { lock, lockWait: wait } = this;
-      // The holder does not pause, because each change of another process begins with an attempt without the lock.
+      // The holder retries without a delay, because other processes first try without the lock and would win otherwise.
       const asHolder: RetryFunction = (_, elapsed) => (elapsed < wait ? 0 : undefined);
       if (lock && (await lock.withLock(() => this.attempts(batch, asHolder), { wait }))) return;
       throw new LockTimeoutError(
@@ -107,7 +107,7 @@ export class CounterWriter {
     }
   }
 
-  private async attempt(batch: Batch): Promise<Attempt> {
+  private async attempt(batch: Batch): Promise<AttemptResult> {
     const { client, path } = this;
     const cached = this.known;
     const base = cached ?? (await this.read());
@@ -138,7 +138,7 @@ export class CounterWriter {
       if (isNodeError(error, 'NO_NODE')) return 'conflict';
       if (!isLostReply(error)) throw error;
       batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);
-      // The write has no part in changes that wait now, also if the next line throws.
+      // The batch is closed before `sync`, which may throw: changes that wait now were not part of this write.
       batch.open = false;
       await client.sync(path);
       return 'conflict';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
 import { LeaseLostError } from '../../../recipes/errors.js';
-import { waitForConnection } from './item-requests.js';
+import { retryInSession, waitForConnection } from './item-requests.js';
 import { isNodeError } from './nodes.js';
 
 /*
@@ -157,15 +157,9 @@ async function hasData(
   path: string,
   expected: Buffer,
 ): Promise<boolean> {
-  for (;;) {
-    try {
-      await session.sync(path);
-      const { data } = await session.get(path);
-      return data.equals(expected);
-    } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return false;
-      if (!(error instanceof ConnectionError)) throw error;
-      await waitForConnection(client, session);
-    }
-  }
+  const read = async () => {
+    await session.sync(path);
+    return (await session.get(path)).data.equals(expected);
+  };
+  return (await retryInSession(client, session, read)) ?? false;
 }

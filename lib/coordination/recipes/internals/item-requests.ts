@@ -9,7 +9,8 @@ import { stateChange } from '../../../recipes/internals/session-retry.js';
 import { isNodeError } from './nodes.js';
 
 /**
- * Resolves when the session has a connection, however long that takes.
+ * Resolves when the session has a connection. In contrast to `assertSameSession` it waits longer than the retry policy: a lock
+ * blocks its item as long as the session lives, so the consumer must delete it.
  *
  * @throws SessionExpiredError if the session ended
  */
@@ -51,17 +52,13 @@ export async function deleteItem(
   { czxid }: Stat,
   isCurrent: boolean,
 ): Promise<void> {
-  for (let checked = isCurrent; ; checked = false) {
-    try {
-      if (!checked) {
-        await session.sync(path);
-        if ((await session.exists(path))?.czxid !== czxid) return;
-      }
-      return await session.delete(path);
-    } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return;
-      if (!(error instanceof ConnectionError)) throw error;
-      await waitForConnection(client, session);
+  let checked = isCurrent;
+  await retryInSession(client, session, async () => {
+    if (!checked) {
+      await session.sync(path);
+      if ((await session.exists(path))?.czxid !== czxid) return;
     }
-  }
+    checked = false;
+    await session.delete(path);
+  });
 }

@@ -1,4 +1,5 @@
 import {
+  BadOptionError,
   ConnectionError,
   NodeError,
   type NodeErrorCode,
@@ -6,6 +7,7 @@ import {
   type Watch,
   type ZkClient,
 } from '../../../client/index.js';
+import { checkData } from '../../../client/validation.js';
 
 /** Returns the path of the parent of a znode. */
 export function parentOf(path: string): string {
@@ -14,6 +16,16 @@ export function parentOf(path: string): string {
 
 export function isNodeError(error: unknown, code: NodeErrorCode): boolean {
   return error instanceof NodeError && error.code === code;
+}
+
+/**
+ * Returns a copy of the data of a znode, because the caller may change its array afterwards.
+ *
+ * @throws BadOptionError if it is no string or Uint8Array
+ */
+export function copyData(data: string | Uint8Array | undefined): Buffer {
+  if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
+  return Buffer.from(checkData(data));
 }
 
 /** Whether the reply to a write was lost, so that it may have been applied. */

@@ -73,7 +73,7 @@ export class QueuePut {
       }
       this.isFull = listing.children.length >= maxItems;
       if (!this.isFull) return listing.watch.remove();
-      await limit.until(listing.watch);
+      await limit.waitFor(listing.watch);
     }
   }
 

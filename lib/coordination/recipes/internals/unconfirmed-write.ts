@@ -20,9 +20,10 @@ export class UnconfirmedWrite {
   ) {}
 
   /**
-   * Calls `sync`, reads the counter, and compares it with the write. Exactly one write changes a znode from a version to
-   * the next one.
+   * Compares the counter, which was read after a `sync`, with the write. Exactly one write changes a znode from one version
+   * to the next.
    *
+   * @param now the counter
    * @param session the current session
    * @returns 'notApplied' if the write was not applied and never will be; 'open' if it may be repeated with the same
    *   version, because at most one of the two writes is applied then

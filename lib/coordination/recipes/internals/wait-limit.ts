@@ -21,15 +21,15 @@ export interface WaitOptions {
 }
 
 /** Milliseconds. The limit of the requests of a wait with `wait: 0`, and of their wait for the connection. */
-const TRY_LIMIT = 2000;
+const IMMEDIATE_LIMIT = 2000;
 
-/** What the caller waits for, for the errors. */
+/** Describes the wait in error messages. */
 interface Target {
   readonly noun: 'barrier' | 'cache' | 'queue' | 'znode';
   readonly key: string;
-  /** What did not happen in time. */
+  /** The message of the timeout, without the duration. */
   readonly failure: string;
-  /** Returns the error after `wait` milliseconds, if it is no WaitTimeoutError. */
+  /** Returns the error of a timeout. Default: a WaitTimeoutError. */
   readonly timedOut?: (wait: number) => Error | undefined;
 }
 
@@ -41,7 +41,7 @@ export function barrierTarget(key: string): Target {
 export class WaitLimit {
   /** Aborts when the limit is reached. The reason is the error for the caller. */
   readonly signal: AbortSignal;
-  private readonly isTry: boolean;
+  private readonly isImmediate: boolean;
   private readonly cleanUps: (() => void)[] = [];
 
   /** @param stopping ends the wait with its reason */
@@ -52,11 +52,11 @@ export class WaitLimit {
   ) {
     const limit = new AbortController();
     this.signal = limit.signal;
-    this.isTry = wait === 0;
+    this.isImmediate = wait === 0;
     this.onAbort(stopping, () => limit.abort(stopping!.reason));
     this.onAbort(signal, () => limit.abort(cancelled(target, signal!)));
     if (wait !== Infinity) {
-      const timeout = Math.min(wait || TRY_LIMIT, MAX_TIMER);
+      const timeout = Math.min(wait || IMMEDIATE_LIMIT, MAX_TIMER);
       const timer = setTimeout(() => limit.abort(this.timedOut(wait)), timeout);
       this.cleanUps.push(() => clearTimeout(timer));
     }
@@ -114,7 +114,7 @@ export class WaitLimit {
    * @param lost also ends the wait
    * @throws the reason of the limit or of `lost`
    */
-  async until(watch: Watch, lost?: AbortSignal): Promise<void> {
+  async waitFor(watch: Watch, lost?: AbortSignal): Promise<void> {
     try {
       await this.pause(whenSettled(watch.fired), lost);
     } finally {
@@ -123,12 +123,12 @@ export class WaitLimit {
   }
 
   /** Waits until `isDone` returns true, which is called after each progress. With `wait: 0` it is called once. */
-  async untilDone(isDone: () => boolean, progress: Listeners<void>): Promise<void> {
+  async waitUntil(isDone: () => boolean, progress: Listeners<void>): Promise<void> {
     while (!isDone()) await this.pause((wake) => progress.add(wake));
   }
 
   private async pause(until: (wake: () => void) => () => void, lost?: AbortSignal): Promise<void> {
-    if (this.isTry) throw this.timedOut(0);
+    if (this.isImmediate) throw this.timedOut(0);
     await sleep(MAX_TIMER, { signals: [this.signal, lost], until, ref: true });
   }
 
