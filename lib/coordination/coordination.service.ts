@@ -11,6 +11,7 @@ import {
   LIVE_VALUE_OPTIONS,
   type LiveValue,
   type LiveValueOptions,
+  type ValidatedOptions,
   ZkLiveValue,
 } from './live-value.js';
 import { memberChanges } from './member-changes.js';
@@ -203,7 +204,9 @@ export class CoordinationService {
    * @throws BadOptionError; LiveValueError if the znode is missing without a `default`, or its data is not valid;
    *   ConnectionError if there is no connection and no `default`; NotAuthorizedError, ShuttingDownError
    */
-  async value<T = unknown>(path: string, options: LiveValueOptions<T> = {}): Promise<LiveValue<T>> {
+  value<T>(path: string, options: ValidatedOptions<T>): Promise<LiveValue<T>>;
+  value<T = unknown>(path: string, options?: LiveValueOptions<T>): Promise<LiveValue<T>>;
+  async value<T>(path: string, options: LiveValueOptions<T> = {}): Promise<LiveValue<T>> {
     const znode = this.absolute(path);
     checkLiveValue(options, LIVE_VALUE_OPTIONS);
     this.assertRunning();

@@ -1,7 +1,12 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Observable, ReplaySubject } from 'rxjs';
-import { ConnectionError, CoordinationError, type ZkClient } from '../client/index.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import {
+  BadOptionError,
+  ConnectionError,
+  CoordinationError,
+  type ZkClient,
+} from '../client/index.js';
+import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
 
 /**
@@ -57,14 +62,16 @@ export interface StandardResult<T> {
 /**
  * The options of a {@link LiveValue}.
  *
+ * @typeParam T the type of the value
+ * @typeParam Parsed what `parse` returns
  * @publicApi
  */
-export interface LiveValueOptions<T> {
+export interface LiveValueOptions<T, Parsed = T> {
   /**
-   * Converts the data of the znode to the value, or to the input of `schema`. Throws if the data is not valid. `Number`
-   * and `String` are such functions. Default: `JSON.parse`.
+   * Converts the data of the znode to the value, or to the input of `schema`. `Number` and `String` are such functions. Data
+   * for which it throws is not valid. A promise and `NaN` are not valid either. Default: `JSON.parse`.
    */
-  parse?: ((data: Buffer) => unknown) | undefined;
+  parse?: ((data: Buffer) => Parsed) | undefined;
   /** Validates the parsed data, and may convert it. Default: none. */
   schema?: StandardSchema<T> | undefined;
   /** The value while the znode does not exist. Default: a missing znode is an error at the start. */
@@ -88,11 +95,18 @@ export class LiveValueError extends CoordinationError {
   readonly code = 'LIVE_VALUE';
 }
 
+/** The options of a live value whose schema converts what `parse` returns. */
+export type ValidatedOptions<T> = LiveValueOptions<T, unknown> & {
+  readonly schema: StandardSchema<T>;
+};
+
 /** Checks the options of a live value. */
 export function checkLiveValue(options: LiveValueOptions<unknown>, known: readonly string[]): void {
   const { parse, schema } = checkOptions(options, known);
   if (parse !== undefined) checkFunction(parse, 'parse');
-  if (schema !== undefined) checkFunction(schema?.['~standard']?.validate, 'validate of schema');
+  if (schema !== undefined && typeof schema?.['~standard']?.validate !== 'function') {
+    throw new BadOptionError('schema', schema, "a Standard Schema, which has '~standard'.validate");
+  }
 }
 
 /** A live value of one znode. */
@@ -204,8 +218,10 @@ export class ZkLiveValue<T> implements LiveValue<T> {
   private decode({ data, stat }: CachedNode): T {
     const { parse = parseJson, schema } = this.options;
     try {
-      const parsed = parse(data);
-      return schema ? validate(schema, parsed) : (parsed as T);
+      const parsed = synchronous(parse(data), 'its parse function');
+      const value = schema ? validate(schema, parsed) : (parsed as T);
+      if (Number.isNaN(value)) throw new Error('it is not a number (NaN)');
+      return value;
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       throw new LiveValueError(
@@ -225,16 +241,24 @@ function parseJson(data: Buffer): unknown {
   }
 }
 
+/** @throws Error if `result` is a promise */
+function synchronous<R>(result: R | PromiseLike<R>, source: string): R {
+  if (typeof (result as Partial<PromiseLike<R>> | null | undefined)?.then !== 'function') {
+    return result as R;
+  }
+  // The rejection would be unhandled.
+  Promise.resolve(result).catch(() => {});
+  throw new Error(`${source} returned a promise: make it synchronous`);
+}
+
 function validate<T>({ '~standard': standard }: StandardSchema<T>, input: unknown): T {
-  const result = standard.validate(input);
-  if (result instanceof Promise) throw new Error('its schema is asynchronous');
-  if (!result.issues) return result.value as T;
-  throw new Error(
-    result.issues
-      .map(({ message, path = [] }) => {
-        const keys = path.map((part) => String(typeof part === 'object' ? part.key : part));
-        return keys.length > 0 ? `${keys.join('.')}: ${message}` : message;
-      })
-      .join('; '),
-  );
+  const result: unknown = synchronous(standard.validate(input), 'its schema');
+  if (!isRecord(result)) throw new Error('its schema returned no result of a Standard Schema');
+  const { issues, value } = result as StandardResult<T>;
+  if (!issues) return value as T;
+  const messages = issues.map(({ message, path = [] }) => {
+    const keys = path.map((part) => String(typeof part === 'object' ? part.key : part));
+    return keys.length > 0 ? `${keys.join('.')}: ${message}` : message;
+  });
+  throw new Error(messages.join('; ') || 'its schema refused it without an issue');
 }

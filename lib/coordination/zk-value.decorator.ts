@@ -15,14 +15,17 @@ import {
   LIVE_VALUE_OPTIONS,
   type LiveValue,
   type LiveValueOptions,
+  type ValidatedOptions,
 } from './live-value.js';
 
 /**
  * The options of {@link ZkValue}.
  *
+ * @typeParam T the type of the value
+ * @typeParam Parsed what `parse` returns
  * @publicApi
  */
-export interface ZkValueOptions<T> extends LiveValueOptions<T> {
+export interface ZkValueOptions<T, Parsed = T> extends LiveValueOptions<T, Parsed> {
   /** The `name` of the ZkModule connection; default: the connection without a name. */
   connection?: string | undefined;
 }
@@ -66,9 +69,17 @@ export function getZkValueToken(path: string, connection?: string): InjectionTok
  * @throws BadOptionError
  * @publicApi
  */
+export function ZkValue<T>(
+  path: string,
+  options: ZkValueOptions<T, unknown> & ValidatedOptions<T>,
+): PropertyDecorator & ParameterDecorator;
 export function ZkValue<T = unknown>(
   path: string,
-  options: ZkValueOptions<T> = {},
+  options?: ZkValueOptions<T>,
+): PropertyDecorator & ParameterDecorator;
+export function ZkValue(
+  path: string,
+  options: ZkValueOptions<unknown> = {},
 ): PropertyDecorator & ParameterDecorator {
   checkLiveValue(options, [...LIVE_VALUE_OPTIONS, 'connection']);
   const { connection, ...rest } = options;

@@ -7,6 +7,7 @@ import {
   getZkValueToken,
   type LiveValue,
   LiveValueError,
+  type LiveValueOptions,
   type StandardSchema,
   ZkValue,
 } from 'nestjs-zookeeper/coordination';
@@ -33,6 +34,10 @@ const LimitsSchema: StandardSchema<Limits> = {
     },
   },
 };
+
+const rejected = () => Promise.reject(new Error('asynchronous'));
+const schemaOf = (validate: () => unknown) =>
+  ({ schema: { '~standard': { version: 1, validate } } }) as LiveValueOptions<unknown>;
 
 const limitsOptions = { schema: LimitsSchema };
 
@@ -182,6 +187,21 @@ it('fails the start, and closes the client, if the znode is missing or not valid
   expect((invalid as Error).message).toContain('version 0, is not valid: max: expected a number');
 });
 
+it.each<[string, string, LiveValueOptions<unknown>]>([
+  ['it is not a number (NaN)', 'ten', { parse: Number }],
+  ['its parse function returned a promise: make it synchronous', '1', { parse: rejected }],
+  ['its schema returned a promise: make it synchronous', '1', schemaOf(rejected)],
+  ['its schema returned no result of a Standard Schema', '1', schemaOf(() => undefined)],
+  ['its schema refused it without an issue', '1', schemaOf(() => ({ issues: [] }))],
+])('is not valid: %s', async (reason, data, options) => {
+  const writer = await write({ invalid: data });
+  const app = await apps.start({ imports });
+  const path = `${writer.namespace}/config/invalid`;
+  await expect(app.get(CoordinationService).value(path, options)).rejects.toThrow(
+    `the data of znode ${path}, version 0, is not valid: ${reason}`,
+  );
+});
+
 it('opens no value that the application does not inject', async () => {
   await write({});
   expect(Unused).toBeDefined();
@@ -242,7 +262,8 @@ it('refuses different options for one value, and wrong options', async () => {
   );
   const wrong = (options: object) => () => ZkValue('config/x', options);
   expect(wrong({ parse: 1 })).toThrow('parse must be a function, but is 1');
-  expect(wrong({ schema: {} })).toThrow('validate of schema must be a function');
+  expect(wrong({ schema: {} })).toThrow("schema must be a Standard Schema, which has '~standard'");
+  expect(wrong({ schema: null })).toThrow('schema must be a Standard Schema');
   expect(wrong({ defualt: 1 })).toThrow('did you mean default?');
   expect(wrong({ connection: '' })).toThrow('connection must be a non-empty string');
 });

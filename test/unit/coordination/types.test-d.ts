@@ -2,7 +2,15 @@
  * What the types of the coordination accept and reject. Nothing here runs: `npm run typecheck` is the test. An
  * @ts-expect-error without an error fails it.
  */
-import { QueueConsumer, type QueueSerializer } from 'nestjs-zookeeper/coordination';
+import {
+  type CoordinationService,
+  type LiveValue,
+  type LiveValueOptions,
+  QueueConsumer,
+  type QueueSerializer,
+  type StandardSchema,
+  ZkValue,
+} from 'nestjs-zookeeper/coordination';
 
 interface Mail {
   readonly to: string;
@@ -26,4 +34,39 @@ export class Consumers {
   wrong(level: number): number {
     return level;
   }
+}
+
+declare const service: CoordinationService;
+declare const limits: StandardSchema<Mail>;
+declare const declared: LiveValueOptions<Mail>;
+
+export async function values(): Promise<void> {
+  const parsed: LiveValue<number> = await service.value('a', { parse: Number });
+  const withDefault: LiveValue<number> = await service.value('a', { default: 10 });
+  const both: LiveValue<number> = await service.value('a', { parse: Number, default: 10 });
+  const validated: LiveValue<Mail> = await service.value('a', { schema: limits });
+  const converted: LiveValue<Mail> = await service.value('a', { schema: limits, parse: String });
+  const constant: LiveValue<Mail> = await service.value('a', declared);
+  const explicit: LiveValue<Mail> = await service.value<Mail>('a');
+  const unknown: LiveValue<unknown> = await service.value('a');
+  void [parsed, withDefault, both, validated, converted, constant, explicit, unknown];
+  // @ts-expect-error parse returns numbers
+  const text: LiveValue<string> = await service.value('a', { parse: Number });
+  void text;
+  // @ts-expect-error the default has another type than the result of parse
+  await service.value('a', { parse: Number, default: 'five' });
+  // @ts-expect-error the default has another type than the schema returns
+  await service.value('a', { schema: limits, default: 5 });
+}
+
+export class Values {
+  @ZkValue('a', { parse: Number, default: 10 })
+  readonly parsed!: LiveValue<number>;
+
+  @ZkValue('a', { schema: limits, parse: String, connection: 'second' })
+  readonly validated!: LiveValue<Mail>;
+
+  // @ts-expect-error the default has another type than the result of parse
+  @ZkValue('a', { parse: Number, default: 'five' })
+  readonly wrong!: LiveValue<number>;
 }
