@@ -31,8 +31,8 @@ export interface ZkCacheOptions {
   singleNode?: boolean | undefined;
   /**
    * Receives the errors of background reads, a repeated error once. The cache keeps its copy of a znode that cannot be
-   * read, and tries again after 1 second, or after 30 seconds if its credentials may not read the znode. Default: a
-   * process warning.
+   * read, and tries again after 1 second, or after 30 seconds if its credentials may not read the znode. A znode that was
+   * never readable is not in the copy, and neither are the znodes below it. Default: a process warning.
    */
   onError?: ((error: Error) => void) | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Stat, ZkClient } from '../../client/index.js';
+import type { Session, Stat, ZkClient } from '../../client/index.js';
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
@@ -6,7 +6,7 @@ import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-lim
 
 /*
  * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. A waiter waits until
- * its watch on the znode fires, and looks again.
+ * its watch on the znode fires, and looks again. It calls `sync` before it looks for the first time in a session.
  */
 
 /**
@@ -83,8 +83,11 @@ export class DistributedBarrier {
    */
   async waitOnBarrier(options: WaitOptions = {}): Promise<void> {
     await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
-      for (;;) {
-        await limit.session(this.client);
+      for (let synced: Session | undefined; ;) {
+        const session = await limit.session(this.client);
+        // The server may lag behind, and not have the barrier yet. Later it is not behind what this session has read.
+        if (session !== synced) await limit.reply(this.client.sync(this.path));
+        synced = session;
         const node = await limit.watched(watchExisting(this.client, this.path));
         if (!node) return;
         if (node.stat.numChildren > 0) {

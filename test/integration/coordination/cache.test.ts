@@ -292,6 +292,28 @@ it('skips and reports a znode that its credentials may not read', async () => {
   await cache.close();
 });
 
+it('leaves out the znodes below one that its credentials may not read', async () => {
+  const path = server.path('below');
+  const [client, owner] = await Promise.all([
+    connect(),
+    connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
+  ]);
+  for (const name of ['', '/open', '/secret', '/secret/before']) await owner.create(path + name);
+  await owner.setAcl(`${path}/secret`, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
+  const { cache, events } = startCache(client, path, { onError: () => {} });
+  await cache.initialized();
+  await owner.create(`${path}/secret/after`);
+  await owner.create(`${path}/open/after`);
+  await eventually(() => expect(events.at(-1)).toBe('created /open/after '));
+  expect([...cache.entries()].map((node) => node.path.slice(path.length))).toEqual([
+    '',
+    '/open',
+    '/open/after',
+  ]);
+  expect(cache.staleSince).toBeUndefined();
+  await cache.close();
+});
+
 describe('a znode that cannot be read any more', () => {
   it('keeps its copy, which is stale until the next read succeeds', async () => {
     const path = server.path('unreadable');

@@ -24,6 +24,20 @@ it('reports each different error once until it is reset', () => {
   expect(errors).toHaveLength(4);
 });
 
+it('reports at most 1,000 different errors and that there are more, until it is reset', () => {
+  const errors: Error[] = [];
+  const reporter = new ErrorReporter((error) => errors.push(error));
+  const messages = Array.from({ length: 1500 }, (_, index) => `error ${index}`);
+  for (const message of [...messages, ...messages]) reporter.reportOnce(new Error(message));
+  expect(errors).toHaveLength(1001);
+  expect(errors.at(-1)!.message).toBe(
+    'more than 1000 different errors: further ones are not reported until the next success; the first of them: error 1000',
+  );
+  reporter.reset();
+  reporter.reportOnce(new Error('error 0'));
+  expect(errors).toHaveLength(1002);
+});
+
 it('passes an Error and the other arguments to the listener', () => {
   const onError = vi.fn<(error: Error, partition?: number) => void>();
   new ErrorReporter(onError).report('text', 7);

@@ -14,7 +14,7 @@ import type {
 } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
-import { isNodeError } from './nodes.js';
+import { isNodeError, parentOf } from './nodes.js';
 import { RETRY_AFTER, retryPause } from './retry-pause.js';
 
 /** The number of znodes that are read at the same time. */
@@ -216,13 +216,21 @@ export class CacheReader {
     if (parts & DATA) {
       const node = await this.readData(session, path);
       if (this.closing.aborted) return;
-      if (!node) return this.copy.delete(path);
+      if (!node || !this.isReachable(path)) return this.copy.delete(path);
       const isNew = this.copy.put(node);
       wantsChildren ||= isNew;
       // The recursive watch reports the creation of the first child.
       if (this.recursive && node.stat.numChildren === 0) return;
     }
     if (wantsChildren && !this.singleNode) await this.readChildren(session, path);
+  }
+
+  /**
+   * Whether the copy has the parent of the znode. It lacks a parent that the server refused to read, with all znodes below
+   * it. When the parent is added to the copy, its children are read.
+   */
+  private isReachable(path: string): boolean {
+    return path === this.root || this.copy.get(parentOf(path)) !== undefined;
   }
 
   /** Resolves to undefined if the znode does not exist. */

@@ -1,7 +1,7 @@
 import { callListener, warn } from '../../../client/listeners.js';
 
-/** The number of different errors that a reporter remembers. */
-const MAX_REMEMBERED = 1000;
+/** The number of different errors that {@link ErrorReporter.reportOnce} reports until a success. */
+const MAX_DIFFERENT = 1000;
 
 /**
  * Passes the errors of a recipe to its `onError`. If the listener throws or rejects, a process warning is emitted.
@@ -27,9 +27,17 @@ export class ErrorReporter<C extends unknown[] = []> {
   reportOnce(error: unknown, ...context: C): void {
     const { message } = asError(error);
     if (this.reported.has(message)) return;
-    if (this.reported.size === MAX_REMEMBERED) this.reported.clear();
+    if (this.reported.size > MAX_DIFFERENT) return;
     this.reported.add(message);
-    this.report(error, ...context);
+    if (this.reported.size > MAX_DIFFERENT) {
+      const summary = `more than ${MAX_DIFFERENT} different errors: further ones are not reported until the next success`;
+      this.report(
+        new Error(`${summary}; the first of them: ${message}`, { cause: error }),
+        ...context,
+      );
+    } else {
+      this.report(error, ...context);
+    }
   }
 
   /** Lets {@link reportOnce} report each error again. To be called after a success. */
