@@ -80,6 +80,7 @@ class Group {
   private readonly children = new Map<string, ChildProcess>();
   private readonly began = performance.now();
   private movedBefore = 0;
+  private failure: Error | undefined;
 
   constructor(
     private readonly options: PartitionsOptions,
@@ -99,7 +100,8 @@ class Group {
     this.children.set(name, child);
     child.on('message', (report: WorkerReport) => this.ledger.add(name, report));
     // After its last message.
-    child.once('close', () => {
+    child.once('close', (code, signal) => {
+      if (!child.killed) this.failure ??= new Error(`process ${name} ended with ${code ?? signal}`);
       this.ledger.ended(name, Number(process.hrtime.bigint()) / 1e6);
       if (this.children.get(name) === child) this.children.delete(name);
     });
@@ -129,12 +131,16 @@ class Group {
     this.onRow(row);
   }
 
-  /** Resolves to true when the processes own all partitions and are balanced, to false if that takes too long. */
+  /**
+   * Resolves to true when the processes own all partitions and are balanced, to false if that takes too long. Rejects if a
+   * process ended that was not killed.
+   */
   async untilBalanced(): Promise<boolean> {
     this.movedBefore = this.ledger.assignments;
     const end = performance.now() + BALANCE_LIMIT;
     for (let shown = this.state(); performance.now() < end;) {
       await sleep(INTERVAL, undefined, { signal: this.interrupt });
+      if (this.failure) throw this.failure;
       if (this.balanced) {
         this.row('balanced');
         this.movedBefore = this.ledger.assignments;
@@ -151,8 +157,10 @@ class Group {
   async stop(): Promise<void> {
     await Promise.all(
       [...this.children.values()].map(async (child) => {
+        // It has ended, and its streams are not closed yet.
+        if (child.exitCode !== null || child.signalCode !== null) return;
         const exited = once(child, 'exit');
-        child.disconnect();
+        if (child.connected) child.disconnect();
         const timer = setTimeout(() => child.kill('SIGKILL'), GRACE);
         await exited;
         clearTimeout(timer);

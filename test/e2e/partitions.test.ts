@@ -44,6 +44,13 @@ describe('npm run partitions', () => {
     expect(running(children)).toEqual([]);
   }, 60_000);
 
+  it('ends if a process cannot start', async () => {
+    const env = { ...process.env, NESTJS_ZOOKEEPER_TRANSPORT: 'none' };
+    const { code, stderr } = await startCommand('dist-sample/partitions.js', [], env).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^partitions: process p\d ended with 1$/m);
+  }, 30_000);
+
   it('prints its usage, and refuses wrong options', async () => {
     const help = await start('--help').ended;
     expect(help).toMatchObject({ code: 0, stderr: '' });
