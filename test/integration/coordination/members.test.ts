@@ -1,11 +1,7 @@
 import { firstValueFrom, lastValueFrom, tap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import {
-  BadOptionError,
-  CoordinationModule,
-  CoordinationService,
-  ShuttingDownError,
-} from 'nestjs-zookeeper/coordination';
+import { BadOptionError, ShuttingDownError } from 'nestjs-zookeeper';
+import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
 import { useClients } from '../../support/clients.js';
 import { useApps } from '../../support/nest-apps.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';

@@ -2,14 +2,13 @@ import { setTimeout } from 'node:timers/promises';
 import { Injectable, Logger, Scope } from '@nestjs/common';
 import { filter, firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
+import { BadOptionError, ShuttingDownError } from 'nestjs-zookeeper';
 import {
-  BadOptionError,
   CoordinationModule,
   CoordinationService,
   type Partition,
   Partitioned,
   PartitionService,
-  ShuttingDownError,
 } from 'nestjs-zookeeper/coordination';
 import { aborted, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
