@@ -117,8 +117,8 @@ export abstract class QueueBase<T> {
   }
 
   /**
-   * Closes the consumers, rejects puts that wait for space or for the connection, and waits for the replies to puts that were
-   * sent. Later calls reject with a ShuttingDownError. The client stays open. Idempotent. Curator's close with its
+   * Closes the consumers, rejects puts that wait for space or for the connection, and waits up to 2 seconds for the replies to
+   * puts that were sent. Later calls reject with a ShuttingDownError. The client stays open. Idempotent. Curator's close with its
    * `flushPuts`.
    */
   async close(): Promise<void> {

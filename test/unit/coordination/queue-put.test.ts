@@ -155,21 +155,66 @@ it.each(['children', 'get'] as const)(
   },
 );
 
-describe('a put that was sent', () => {
-  it('resolves after its wait, its signal and the close of the queue', async () => {
+describe('a put whose reply does not come', () => {
+  const maybePut = { code: 'CONNECTION', maybeApplied: true };
+
+  it.each([
+    [300, 300],
+    [0, 2_000],
+  ])('rejects at the end of its wait: %i', async (wait, limit) => {
     await simulate({ seed: 9 }, async (world) => {
+      const { process, queue, items } = await start(world);
+      process.link.cut('replies');
+      const before = world.now;
+      await expect(process.run(() => queue.put('item', { wait }))).rejects.toMatchObject({
+        ...maybePut,
+        message: expect.stringContaining('was sent, and its wait ended before the reply'),
+        cause: { code: 'WAIT_TIMEOUT' },
+      });
+      expect(world.now - before).toBeLessThan(limit + 10);
+      expect(items()).toBe(2);
+    });
+  });
+
+  it('rejects when its signal aborts', async () => {
+    await simulate({ seed: 11 }, async (world) => {
       const { process, queue } = await start(world);
-      const heal = process.link.cut('replies');
+      process.link.cut('replies');
       const cancel = new AbortController();
-      const { signal } = cancel;
-      const put = process.run(() => queue.put('item', { wait: 20, signal }));
+      const put = process.run(() => queue.put('item', { signal: cancel.signal }));
+      const rejected = expect(put).rejects.toMatchObject(maybePut);
       await world.sleep(50);
       cancel.abort();
-      const closed = process.run(() => queue.close());
-      heal();
-      expect(await put).toBe('queue-0000000001');
-      await closed;
+      const before = world.now;
+      await rejected;
+      expect(world.now - before).toBeLessThan(10);
     });
+  });
+
+  it('rejects 2 seconds after the close of the queue', async () => {
+    await simulate({ seed: 12 }, async (world) => {
+      const { process, queue } = await start(world);
+      process.link.cut('replies');
+      const put = expect(process.run(() => queue.put('item'))).rejects.toMatchObject(maybePut);
+      await world.sleep(50);
+      const before = world.now;
+      await process.run(() => queue.close());
+      await put;
+      expect(world.now - before).toBeLessThan(2_010);
+    });
+  });
+});
+
+it('a put that was sent resolves if the reply comes soon after the close of the queue', async () => {
+  await simulate({ seed: 13 }, async (world) => {
+    const { process, queue } = await start(world);
+    const heal = process.link.cut('replies');
+    const put = process.run(() => queue.put('item'));
+    await world.sleep(50);
+    const closed = process.run(() => queue.close());
+    heal();
+    expect(await put).toBe('queue-0000000001');
+    await closed;
   });
 });
 

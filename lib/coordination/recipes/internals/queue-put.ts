@@ -1,4 +1,5 @@
 import { ConnectionError, SessionExpiredError, type ZkClient } from '../../../client/index.js';
+import { sleep, whenSettled } from '../../../client/sleep.js';
 import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/errors.js';
 import { QueueFullError } from '../errors.js';
 import { isLostReply, isNodeError } from './nodes.js';
@@ -16,10 +17,10 @@ export interface PutQueue {
 /** The number of items whose data a producer reads at once to find out whether a put was applied. */
 const READ_AT_ONCE = 64;
 
-/**
- * A put of one znode. It waits for space and for the connection, and then creates the znode. Once the create was sent, the
- * limit of the put does not end the wait for the reply, only the wait for the next connection if the reply is lost.
- */
+/** Milliseconds in which the server may reply to a put that was sent before the queue was closed. */
+const CLOSE_TIMEOUT = 2000;
+
+/** A put of one znode. It waits for space and for the connection, and then creates the znode. */
 export class QueuePut {
   private isFull = false;
   /** Whether the create was sent, and no reply shows that it was not applied. */
@@ -49,7 +50,7 @@ export class QueuePut {
     return WaitLimit.run(target, options, closing, async (limit) => {
       try {
         if (maxItems !== Infinity) await this.waitForSpace(limit);
-        return await this.create(limit);
+        return await this.create(limit, closing);
       } catch (error) {
         if (!this.maybePut || error !== limit.signal.reason) throw error;
         const message = `a put into the queue ${key} was sent, and its wait ended before the reply: put the item again only if handling it twice is safe`;
@@ -82,16 +83,22 @@ export class QueuePut {
    * rest. The id is in the data instead. After a lost reply the put was applied if an item has the id. If none has it, the
    * put was not applied, or a consumer has handled the item already, and the caller must decide.
    */
-  private async create(limit: WaitLimit): Promise<string> {
+  private async create(limit: WaitLimit, closing: AbortSignal): Promise<string> {
     const { client, path } = this.queue;
     for (;;) {
       const session = await limit.session(client);
       try {
         this.maybePut = true;
         const mode = 'persistent-sequential';
-        const created = await session.create(`${path}/${this.prefix}`, this.data, { mode });
+        const request = session.create(`${path}/${this.prefix}`, this.data, { mode });
+        const created = await limit.reply(request).catch(async (error: unknown) => {
+          if (error !== closing.reason) throw error;
+          await sleep(CLOSE_TIMEOUT, { until: whenSettled(request), ref: true });
+          return Promise.race([request, Promise.reject(error)]);
+        });
         return created.slice(path.length + 1);
       } catch (error) {
+        if (error === limit.signal.reason) throw error;
         if (isLostReply(error) || error instanceof SessionExpiredError) {
           return await limit.reply(this.find(error));
         }
