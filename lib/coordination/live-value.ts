@@ -6,6 +6,7 @@ import {
   CoordinationError,
   type ZkClient,
 } from '../client/index.js';
+import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
 
@@ -100,6 +101,9 @@ export type ValidatedOptions<T> = LiveValueOptions<T, unknown> & {
   readonly schema: StandardSchema<T>;
 };
 
+/** Milliseconds that the start of an application without a connection waits before it uses `default`. */
+const MAX_CONNECT_WAIT = 1_000;
+
 /** Checks the options of a live value. */
 export function checkLiveValue(options: LiveValueOptions<unknown>, known: readonly string[]): void {
   const { parse, schema } = checkOptions(options, known);
@@ -186,13 +190,24 @@ export class ZkLiveValue<T> implements LiveValue<T> {
 
   private async read(): Promise<void> {
     const { cache } = this;
+    const { client } = cache;
     try {
       // Nest creates providers before ZkModule connects.
-      if (cache.client.state === 'CONNECTING') await cache.client.connect();
+      if (client.state === 'CONNECTING') await this.connect(client);
     } finally {
       cache.start();
     }
-    await cache.initialized();
+    const isConnected = client.state === 'CONNECTED' || client.state === 'RECONNECTED';
+    if (isConnected || this.options.default === undefined) await cache.initialized();
+  }
+
+  private async connect(client: ZkClient): Promise<void> {
+    const connected = client.connect();
+    if (this.options.default === undefined) return connected;
+    let failure: Error | undefined;
+    connected.catch((error: Error) => (failure = error));
+    await sleep(MAX_CONNECT_WAIT, { until: whenSettled(connected), ref: true });
+    if (failure) throw failure;
   }
 
   private onChange(event: CacheEvent): void {

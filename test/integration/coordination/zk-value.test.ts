@@ -320,6 +320,22 @@ it('starts with the default while no server can be reached', async () => {
   expect(app.get(Lazy).value.staleSince).toBeTypeOf('number');
 });
 
+it('does not wait for the retry policy of the connection if it has a default', async () => {
+  @Injectable()
+  class Lazy {
+    @ZkValue('config/lazy', { default: 'fallback' })
+    readonly value!: LiveValue<string>;
+  }
+  const begin = performance.now();
+  const app = await apps.start(
+    { imports, providers: [Lazy] },
+    { connectString: '127.0.0.1:1', lazyConnection: true },
+  );
+  expect(app.get(Lazy).value).toMatchObject({ value: 'fallback', staleSince: expect.any(Number) });
+  // The retry policy takes 9 seconds.
+  expect(performance.now() - begin).toBeLessThan(6_000);
+});
+
 it('CoordinationService opens caches and values, and the shutdown closes them', async () => {
   const writer = await write({ a: '1' });
   const app = await apps.start({ imports });
