@@ -176,7 +176,8 @@ export class NodeError extends CoordinationError {
     advice?: string,
   ) {
     const reason = `${code.toLowerCase().replaceAll('_', ' ')} (${serverCode})`;
-    super(`${operation} ${path}: ${reason}${advice ? `; ${advice}` : ''}`);
+    const which = index === undefined ? '' : `operations[${index}]: `;
+    super(`${which}${operation} ${path}: ${reason}${advice ? `; ${advice}` : ''}`);
   }
 }
 

@@ -43,7 +43,9 @@ export function replyError(
   const request = `${operation} ${path}`;
   const nodeError = NODE_ERRORS.get(code);
   if (nodeError) {
-    const advice = code === ErrorCode.unimplemented ? ADVICE[operation] : undefined;
+    const isMissingParent = nodeError === 'NO_NODE' && operation.startsWith('create');
+    const missingParent = isMissingParent ? 'create its parent first' : undefined;
+    const advice = code === ErrorCode.unimplemented ? ADVICE[operation] : missingParent;
     return new NodeError(nodeError, path, code, operation, index, advice);
   }
   switch (code) {

@@ -99,7 +99,7 @@ export class SessionManager {
       if (delay === undefined) {
         const why = this.#started
           ? ' within the retry policy'
-          : ': connect() has not succeeded yet';
+          : ': connect() has not succeeded yet; in a Nest application, use it from onModuleInit on';
         throw new ConnectionError(`no connection to ${this.#hosts.label}${why}`, {
           cause: this.#lastFailure,
         });

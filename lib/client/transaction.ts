@@ -94,7 +94,10 @@ function checkOperation(chroot: string, operation: unknown, name: string): Multi
   const kinds = isRecord(operation) ? KINDS.filter((kind) => kind in operation) : [];
   const [kind] = kinds;
   if (!kind || kinds.length > 1) {
-    throw new BadOptionError(name, operation, `an object with one of ${KINDS.join(', ')}`);
+    const expected = `an object with one of ${KINDS.join(', ')}`;
+    if (!isRecord(operation)) throw new BadOptionError(name, operation, expected);
+    const message = `${name} must be ${expected}, but has ${Object.keys(operation).join(', ') || 'none'}`;
+    throw new BadOptionError(name, operation, { message });
   }
   const given = operation as Record<string, unknown>;
   checkOptions(given, [kind, ...OPTIONS[kind]], name);

@@ -267,8 +267,8 @@ function editDistance(from: string, to: string): number {
   return rows[from.length]![to.length]!;
 }
 
-export function checkRecord(options: unknown): void {
-  if (!isRecord(options)) throw new BadOptionError('options', options, 'an object of options');
+export function checkRecord(options: unknown, option = 'options'): void {
+  if (!isRecord(options)) throw new BadOptionError(option, options, 'an object of options');
 }
 
 export function checkBoolean(value: unknown, option: string): void {

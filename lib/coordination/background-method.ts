@@ -1,11 +1,12 @@
 import 'reflect-metadata';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { checkOptions } from '../client/validation.js';
+import { BadOptionError } from '../client/index.js';
+import { checkOptions, checkRecord } from '../client/validation.js';
 import { checkHasInstance, discoverMethods } from '../decorators/coordination.explorer.js';
 import { checkLegacyMethod, isMethod } from '../decorators/decorate-method.js';
 import { injectService } from '../decorators/injected-service.js';
 import { MisuseError } from '../decorators/requirement.js';
-import { connectionName } from '../services/tokens.js';
+import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
 import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
 import type { PartitionService } from './partition.service.js';
 
@@ -29,6 +30,8 @@ interface DecoratorInfo {
 }
 
 interface BackgroundMethod extends DecoratorInfo {
+  /** Decorator, class and method, for errors. */
+  readonly label: string;
   readonly connection: string;
   readonly start: StartRecipe<Callback>;
 }
@@ -51,6 +54,8 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
   allowed: readonly (keyof O & string)[],
   prepare: (label: string, options: Omit<O, 'connection'>) => StartRecipe<C>,
 ): BackgroundDecorator<C> {
+  // Without its call, a decorator gets the class and the name of the method as its arguments.
+  checkRecord(options, `options of ${info.decorator}`);
   return (target, method, descriptor) => {
     checkLegacyMethod(info.decorator, target, method);
     const isStatic = typeof target === 'function';
@@ -59,7 +64,7 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
     const fn: unknown = descriptor?.value;
     if (isStatic || !isMethod(fn)) throw new MisuseError(`${label} is not on an instance method`);
     const { connection: given, ...rest } = checkOptions(options, allowed, `options of ${label}`);
-    const start = prepare(label, rest) as StartRecipe<Callback>;
+    const start = withLabel(label, () => prepare(label, rest)) as StartRecipe<Callback>;
     const connection = connectionName(given, `connection of ${label}`);
     // The method does not use the service; the injection makes the start fail without a CoordinationModule.
     injectService(target, {
@@ -67,11 +72,28 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
       service: 'CoordinationService',
       serviceToken: getCoordinationServiceToken(connection),
       connection,
-      module: 'CoordinationModule.forRoot()',
+      module: moduleOf(connection),
     });
-    const added: BackgroundMethod = { ...info, connection, start };
+    const added: BackgroundMethod = { ...info, label, connection, start };
     Reflect.defineMetadata(METADATA, [...backgroundMethodsOf(fn), added], fn);
   };
+}
+
+function moduleOf(connection: string): string {
+  const options =
+    connection === DEFAULT_CONNECTION ? '' : `{ connection: ${JSON.stringify(connection)} }`;
+  return `CoordinationModule.forRoot(${options})`;
+}
+
+/** Adds the label to the message of a BadOptionError. */
+function withLabel<T>(label: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof BadOptionError) || error.message.includes(label)) throw error;
+    const { option, value } = error;
+    throw new BadOptionError(option, value, { message: `${label}: ${error.message}` });
+  }
 }
 
 function backgroundMethodsOf(method: object): readonly BackgroundMethod[] {
@@ -100,7 +122,8 @@ export function startBackgroundMethods(
       const known = started.get(instance) ?? new Set();
       if (known.has(each)) continue;
       started.set(instance, known.add(each));
-      each.start(services, (...args) => instance[name]!(...args));
+      const call: Callback = (...args) => instance[name]!(...args);
+      withLabel(each.label, () => each.start(services, call));
     }
   }
 }

@@ -8,7 +8,13 @@ import {
 import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { ZkClient } from '../client/index.js';
 import { checkBoolean, checkOptions } from '../client/validation.js';
-import { connectionName, getZkClientToken, loggerOf } from '../services/tokens.js';
+import { MisuseError } from '../decorators/requirement.js';
+import {
+  connectionName,
+  DEFAULT_CONNECTION,
+  getZkClientToken,
+  loggerOf,
+} from '../services/tokens.js';
 import { startBackgroundMethods } from './background-method.js';
 import { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
 import { getPartitionServiceToken, PartitionService } from './partition.service.js';
@@ -71,20 +77,22 @@ export class CoordinationModule {
     checkOptions(options, OPTIONS);
     const { connection, isGlobal = true } = options;
     checkBoolean(isGlobal, 'isGlobal');
+    const name = connectionName(connection, 'connection');
     const token = getCoordinationServiceToken(connection);
     const partitions = getPartitionServiceToken(connection);
+    const client = { token: getZkClientToken(connection), optional: true };
     const own: Provider[] = [
       {
         provide: token,
-        inject: [getZkClientToken(connection)],
-        useFactory: (client: ZkClient) =>
-          new CoordinationService(client, loggerOf(connectionName(connection))),
+        inject: [client],
+        useFactory: (found?: ZkClient) =>
+          new CoordinationService(checkFound(found, name), loggerOf(name)),
       },
       {
         provide: partitions,
-        inject: [getZkClientToken(connection)],
-        useFactory: (client: ZkClient) =>
-          new PartitionService(client, loggerOf(connectionName(connection))),
+        inject: [client],
+        useFactory: (found?: ZkClient) =>
+          new PartitionService(checkFound(found, name), loggerOf(name)),
       },
       {
         provide: CoordinationLifecycle,
@@ -107,4 +115,13 @@ export class CoordinationModule {
       },
     };
   }
+}
+
+/** @throws MisuseError if Nest has found no client */
+function checkFound(client: ZkClient | undefined, name: string): ZkClient {
+  if (client) return client;
+  const options = name === DEFAULT_CONNECTION ? '' : `, name: ${JSON.stringify(name)}`;
+  throw new MisuseError(
+    `CoordinationModule found no ZkModule: add ZkModule.forRoot({ connectString${options} }) to the imports of your root module, without isGlobal: false`,
+  );
 }

@@ -47,7 +47,7 @@ export class PartitionService {
     const path = this.pathOf(name);
     if (this.closing) throw new ShuttingDownError('the application is shutting down');
     if (this.groups.get(name)?.state === 'started') {
-      const message = `this process has joined the partitions ${JSON.stringify(name)} already: close that partitioner first, or use another name`;
+      const message = `this process has joined the partitions ${JSON.stringify(name)} already, by @Partitioned or join(): close that partitioner first, or use another name`;
       throw new BadOptionError('name', name, { message });
     }
     checkRecord(options);

@@ -129,10 +129,12 @@ export class GroupMember {
    * Replaces the data of this member. It is written in the background, also after a loss of the connection. Curator's
    * setThisData.
    *
-   * @throws BadOptionError if it is no string or Uint8Array, or too long
+   * @throws BadOptionError if it is no string or Uint8Array, or too long; IllegalStateError after the close
    */
   setData(data: string | Uint8Array): void {
-    this.data = copyData(data);
+    const copy = copyData(data);
+    if (this.state === 'closed') throw this.illegal('was closed');
+    this.data = copy;
     this.wake?.();
   }
 

@@ -30,6 +30,8 @@ export function checkMemberId(id: unknown): string {
     const expected = `a non-empty string of at most ${MAX_ID_BYTES} bytes without a slash`;
     throw new BadOptionError('id', id, expected);
   }
+  if (id === '.' || id === '..')
+    throw new BadOptionError('id', id, "a name other than '.' and '..'");
   checkPath(`/${id}`, 'id');
   return id;
 }

@@ -140,6 +140,20 @@ describe('a transaction', () => {
     expect((await client.exists(root))?.numChildren).toBe(5000);
   });
 
+  test('names the operation that failed, and the kinds of an operation that it refuses', async () => {
+    const client = await connect();
+    const path = zk.path('named');
+    await expect(client.transaction([{ check: '/' }, { create: `${path}/a` }])).rejects.toThrow(
+      `operations[1]: create ${path}/a: no node (-101); create its parent first`,
+    );
+    const has = (operation: object) => client.transaction([operation as never]);
+    await expect(has({ create: '/a', set: '/b' })).rejects.toThrow(
+      'operations[0] must be an object with one of create, set, delete, check, but has create, set',
+    );
+    await expect(has({ foo: 1 })).rejects.toThrow('but has foo');
+    await expect(has({})).rejects.toThrow('but has none');
+  });
+
   const bad: [string, unknown, string][] = [
     ['no array', { create: '/a' }, 'operations'],
     ['no operations', [], 'operations'],

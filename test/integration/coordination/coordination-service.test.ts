@@ -87,6 +87,16 @@ describe('the methods of CoordinationService', () => {
     expect(() => service.persistentTtlNode('a', {} as never)).toThrow('ttl must be');
   });
 
+  it('need a connection of ZkModule', async () => {
+    const start = (connection?: string) =>
+      Test.createTestingModule({ imports: [CoordinationModule.forRoot({ connection })] }).compile();
+    await expect(start()).rejects.toThrow('add ZkModule.forRoot({ connectString }) to the imports');
+    await expect(start('a')).rejects.toThrow('add ZkModule.forRoot({ connectString, name: "a" })');
+    expect(() => CoordinationModule.forRoot({ connection: 5 as never })).toThrow(
+      'connection must be a non-empty string',
+    );
+  });
+
   it('keep the defaults for options that are undefined', async () => {
     const { service } = await application(server.path('undefined-options'));
     const undefinedOptions = { lockPath: undefined, serializer: undefined, onError: undefined };

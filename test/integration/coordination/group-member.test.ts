@@ -203,6 +203,15 @@ describe('GroupMember', () => {
     await a.close();
   });
 
+  it('refuses new data after its close, and names the id that it refuses', async () => {
+    const member = new GroupMember(await connect(), server.path('refused'));
+    expect(() => new GroupMember(member.client, member.path, { id: '..' })).toThrow(
+      `id must be a name other than '.' and '..', but is ".."`,
+    );
+    await member.close();
+    expect(() => member.setData('late')).toThrow(IllegalStateError);
+  });
+
   it('refuses wrong options, and a second start', async () => {
     const client = await connect();
     const path = server.path('wrong');

@@ -83,13 +83,20 @@ describe('@Partitioned', () => {
     await expect(apps.start({ providers: [Orders] })).rejects.toThrow(
       'add CoordinationModule.forRoot() to the imports',
     );
+    class Other {
+      @Partitioned('orders', { ...quick, connection: 'other' })
+      async work() {}
+    }
+    await expect(apps.start({ imports, providers: [Other] })).rejects.toThrow(
+      'add CoordinationModule.forRoot({ connection: "other" }) to the imports',
+    );
     @Injectable()
     class Twice extends Orders {
       @Partitioned('orders', quick)
       async more() {}
     }
     await expect(apps.start({ imports, providers: [Twice] })).rejects.toThrow(
-      'has joined the partitions "orders" already',
+      /^@Partitioned on (Twice.more|Orders.work): this process has joined the partitions "orders" already/,
     );
   });
 
@@ -100,7 +107,11 @@ describe('@Partitioned', () => {
       });
     for (const options of [{}, { partitions: 0 }, { partitions: 1, onError: () => {} }]) {
       expect(on(options)).toThrow(BadOptionError);
+      expect(on(options)).toThrow('@Partitioned on Orders.work');
     }
+    expect(() => Partitioned(Orders.prototype as never, 'work' as never)).toThrow(
+      'options of @Partitioned must be',
+    );
     expect(() =>
       Partitioned('', quick)(Orders.prototype, 'work', { value: Orders.prototype.work }),
     ).toThrow('name of @Partitioned on Orders.work');
