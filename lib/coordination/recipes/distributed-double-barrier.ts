@@ -2,7 +2,6 @@ import { ConnectionError, type Session, type Stat, type ZkClient } from '../../c
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { queueOf } from '../../recipes/internals/node-names.js';
-import { protectedCreate } from '../../recipes/internals/protected-create.js';
 import { checkPositive } from '../../recipes/permit-limit.js';
 import { BARRIER_OPTIONS, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
@@ -23,8 +22,6 @@ import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-lim
  */
 
 const READY = 'ready';
-/** The end of the names of the members. */
-const SUFFIX = 'member';
 
 /**
  * A barrier that lets its members begin together and end together. It shares the znodes with Curator's
@@ -71,7 +68,8 @@ export class DistributedDoubleBarrier {
 
   /**
    * Enters, and resolves when enough members have entered. If the session ends meanwhile, it enters again with the next
-   * one. A rejected call leaves no znode. The other members may have entered before, because they counted the znode.
+   * one. A rejected call deletes its znode, and does not wait for the reply after its limit. The other members may have
+   * entered before, because they counted the znode.
    *
    * A member that enters late, while others are inside, enters at once. After a `leave()` that failed, it first waits until
    * the other members of that round have left. A process that crashes and starts again counts as two members until its
@@ -99,8 +97,8 @@ export class DistributedDoubleBarrier {
   }
 
   /**
-   * Leaves, and resolves when all members that were inside at the time of the call have left. A call that rejects has
-   * deleted the znode of this member, so that the others do not wait for it.
+   * Leaves, and resolves when all members that were inside at the time of the call have left. A call that rejects
+   * deletes the znode of this member, so that the others do not wait for it, and does not wait for the reply after its limit.
    *
    * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if this member was lost before the call;
@@ -109,24 +107,30 @@ export class DistributedDoubleBarrier {
   async leave(options: WaitOptions = {}): Promise<void> {
     await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
       if (this.state !== 'inside') throw this.illegal('leave', 'inside');
-      const member = this.member!;
       this.state = 'leaving';
-      let ready: Stat | undefined;
       try {
-        member.signal.throwIfAborted();
-        // The server may lag behind, and not have a member yet that entered late.
-        await limit.reply(this.client.sync(this.path));
-        ready = await limit.reply(this.client.exists(this.ready));
-        await this.untilAllLeft(member, limit);
-      } catch (error) {
-        this.leaveFailed = !member.signal.aborted;
-        throw error;
+        await this.leaveRound(this.member!, limit);
       } finally {
-        await member.leave();
         this.state = 'outside';
       }
-      if (ready) await limit.reply(this.deleteReady(ready));
     });
+  }
+
+  private async leaveRound(member: BarrierMember, limit: WaitLimit): Promise<void> {
+    let ready: Stat | undefined;
+    try {
+      member.signal.throwIfAborted();
+      // The server may lag behind, and not have a member yet that entered late.
+      await limit.reply(this.client.sync(this.path));
+      ready = await limit.reply(this.client.exists(this.ready));
+      await this.untilAllLeft(member, limit);
+    } catch (error) {
+      this.leaveFailed = !member.signal.aborted;
+      throw error;
+    } finally {
+      await limit.reply(member.leave());
+    }
+    if (ready) await limit.reply(this.deleteReady(ready));
   }
 
   private get ready(): string {
@@ -135,22 +139,16 @@ export class DistributedDoubleBarrier {
 
   /** Resolves to false if the session ended. */
   private async tryEnter(limit: WaitLimit): Promise<boolean> {
-    const { client, path: parent, latest } = this;
+    const { client, latest } = this;
     const session = await limit.session(client);
     // A server may still keep the session of the last znode, which would be counted as another member.
     if (latest && latest.session !== session) await this.untilDeleted(latest.name, limit);
     try {
-      const { name } = await protectedCreate(client, session, {
-        parent,
-        suffix: SUFFIX,
-        data: Buffer.alloc(0),
-        mode: 'ephemeral',
-        signal: limit.signal,
-        onNamed: (prefix) => (this.latest = { session, name: prefix + SUFFIX }),
-      });
-      const member = (this.member = new BarrierMember(client, session, parent, name));
+      const onNamed = (name: string) => (this.latest = { session, name });
+      const member = await BarrierMember.create(client, session, this.path, limit, onNamed);
+      this.member = member;
       await this.untilReady(member, limit).catch(async (error: unknown) => {
-        await member.leave();
+        await limit.reply(member.leave());
         throw error;
       });
       return true;
@@ -236,7 +234,7 @@ export class DistributedDoubleBarrier {
     while (others.length > 0) {
       const isLowest = !deleted && own.name < others[0]!;
       if (!isLowest && !deleted) {
-        await own.leave();
+        await limit.reply(own.leave());
         deleted = true;
       }
       const watched = isLowest ? others.at(-1)! : others[0]!;

@@ -13,10 +13,12 @@ import {
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
-import { nodesUnder } from '../../support/recipe-nodes.js';
+import { useLinks } from '../../support/link.js';
+import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer({ own: true });
+const newLink = useLinks(server);
 const connect = useClients(server);
 
 async function members(count: number, needed = count) {
@@ -238,6 +240,36 @@ describe('a double barrier', () => {
     await other.enter();
     await other.leave();
     await eventually(async () => expect(await nodesUnder(outside, path)).toEqual([]));
+  });
+
+  it('ends its waits by their timeout and their signal while the server does not reply, and leaves no znode', async () => {
+    const path = server.path('double');
+    const link = await newLink();
+    const [client, other] = [
+      await connect({ connectString: link.connectString, sessionTimeout: 30_000 }),
+      await connect(),
+    ];
+    const [one, second] = [client, other].map(
+      (each) => new DistributedDoubleBarrier(each, path, 2),
+    );
+    await other.ensureContainers(path);
+    await link.deafen();
+    const error = await failureOf(one!.enter({ wait: 100 }));
+    expect(error).toBeInstanceOf(WaitTimeoutError);
+    const signal = AbortSignal.timeout(100);
+    await expect(one!.enter({ signal })).rejects.toThrow(WaitCancelledError);
+    expect(client.connected).toBe(true);
+    const entering = one!.enter();
+    // Three creates and two deletes.
+    await eventually(async () => expect((await other.exists(path))?.cversion).toBe(5));
+    expect(await nodesUnder(other, path)).toHaveLength(1);
+    await link.cut();
+    await Promise.all([entering, second!.enter()]);
+    await link.deafen();
+    await expect(one!.leave({ wait: 100 })).rejects.toThrow(WaitTimeoutError);
+    expect(client.connected).toBe(true);
+    await second!.leave();
+    expect(await nodesUnder(other, path)).toEqual([]);
   });
 
   it('rejects an enter and a leave when the client is closed', async () => {

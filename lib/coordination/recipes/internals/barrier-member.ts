@@ -1,6 +1,11 @@
-import type { Session, ZkClient } from '../../../client/index.js';
+import { ConnectionError, type Session, type ZkClient } from '../../../client/index.js';
 import { LeaseLostError } from '../../../recipes/errors.js';
 import { NodeWatch } from '../../../recipes/internals/node-watch.js';
+import { protectedCreate } from '../../../recipes/internals/protected-create.js';
+import type { WaitLimit } from './wait-limit.js';
+
+/** The end of the names of the members. */
+const SUFFIX = 'member';
 
 /** The ephemeral znode of a process at a double barrier. */
 export class BarrierMember {
@@ -8,7 +13,46 @@ export class BarrierMember {
   private readonly watch: NodeWatch;
   private readonly unsubscribe: () => void;
 
-  constructor(
+  /**
+   * Creates the znode. If the limit is reached before the reply, the znode is deleted.
+   *
+   * @param onNamed called with the name of the znode before it is created
+   */
+  static async create(
+    client: ZkClient,
+    session: Session,
+    parent: string,
+    limit: WaitLimit,
+    onNamed: (name: string) => void,
+  ): Promise<BarrierMember> {
+    let path = '';
+    const created = protectedCreate(client, session, {
+      parent,
+      suffix: SUFFIX,
+      data: Buffer.alloc(0),
+      mode: 'ephemeral',
+      signal: limit.signal,
+      onNamed: (prefix) => {
+        path = `${parent}/${prefix}${SUFFIX}`;
+        onNamed(prefix + SUFFIX);
+      },
+    });
+    try {
+      const { name } = await limit.reply(created);
+      return new BarrierMember(client, session, parent, name);
+    } catch (error) {
+      if (limit.signal.aborted || error instanceof ConnectionError) {
+        const remove = () => session.guaranteedDelete(path);
+        // Before the create of a later call in this session, so that the two znodes are not counted as two members.
+        void remove();
+        // The create may have been sent after the abort.
+        created.then(remove, () => {});
+      }
+      throw error;
+    }
+  }
+
+  private constructor(
     client: ZkClient,
     readonly session: Session,
     private readonly parent: string,
