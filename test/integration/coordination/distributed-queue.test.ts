@@ -496,6 +496,9 @@ describe('the options of a queue', () => {
       expect(call, option).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option }));
     }
     const priority = new DistributedPriorityQueue(client, path);
+    const serialize = () => Promise.reject(new Error('late')) as never;
+    const serializer = { serialize, deserialize: String };
+    const asynchronous = open<string>(client, path, { serializer });
     const rejected: [string, Promise<unknown>][] = [
       ['item', queue.put('text' as never)],
       ['items', queue.putMulti([])],
@@ -503,6 +506,9 @@ describe('the options of a queue', () => {
       ['priority', priority.put(Buffer.alloc(1), 0.5)],
       ['priority', priority.put(Buffer.alloc(1), 2 ** 31)],
       ['item', open<unknown>(client, path).put(undefined)],
+      ['item', open<unknown>(client, path).put(1n)],
+      ['item', open<unknown>(client, path).put(Number.NaN)],
+      ['the result of serializer.serialize', asynchronous.put('text')],
     ];
     for (const [option, put] of rejected) {
       await expect(put, option).rejects.toMatchObject({ code: 'BAD_OPTION', option });

@@ -1,3 +1,4 @@
+import { isUint8Array } from 'node:util/types';
 import { BadOptionError } from '../../../client/index.js';
 import { checkData } from '../../../client/validation.js';
 import { RecipeConflictError } from '../../../recipes/errors.js';
@@ -112,8 +113,15 @@ export const BYTES: QueueSerializer<Buffer> = {
  */
 export const JSON_SERIALIZER: QueueSerializer<unknown> = {
   serialize: (item) => {
-    const text = JSON.stringify(item) as string | undefined;
-    if (text === undefined) throw new BadOptionError('item', item, 'a value that JSON can express');
+    const expected = 'a value that JSON can express';
+    let text: string | undefined;
+    try {
+      // JSON would store NaN and Infinity as null.
+      if (typeof item !== 'number' || Number.isFinite(item)) text = JSON.stringify(item);
+    } catch (cause) {
+      throw new BadOptionError('item', item, `${expected} (${String(cause)})`, { cause });
+    }
+    if (text === undefined) throw new BadOptionError('item', item, expected);
     return text;
   },
   deserialize: (bytes) => JSON.parse(bytes.toString()) as unknown,
@@ -122,7 +130,10 @@ export const JSON_SERIALIZER: QueueSerializer<unknown> = {
 /** Returns the bytes of an item. */
 export function serializeItem<T>(serializer: QueueSerializer<T>, item: T): Buffer {
   const bytes: unknown = serializer.serialize(item);
-  if (bytes === undefined)
-    throw new BadOptionError('serializer', bytes, 'a function that returns bytes');
+  if (typeof bytes !== 'string' && !isUint8Array(bytes)) {
+    if (bytes instanceof Promise) bytes.catch(() => {});
+    const option = 'the result of serializer.serialize';
+    throw new BadOptionError(option, bytes, 'a string or a Uint8Array, and no promise');
+  }
   return checkData(bytes, 'item');
 }
