@@ -1,5 +1,11 @@
-import { ConnectionError, type Session, type ZkClient } from '../../client/index.js';
-import { whenSettled } from '../../client/sleep.js';
+import {
+  ConnectionError,
+  NotAuthorizedError,
+  type Session,
+  type ZkClient,
+} from '../../client/index.js';
+import { abortable, whenSettled } from '../../client/sleep.js';
+import { RecipeConflictError } from '../../recipes/errors.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { isNodeError } from './internals/nodes.js';
 import {
@@ -26,9 +32,18 @@ export interface GroupView {
 
 /** The znode of a group of partitioners: its children are the members, its data is the assignment. */
 export class PartitionGroup {
+  /** Whether a child is a member, for the children that were read. */
+  private readonly known = new Map<string, boolean>();
+
+  /**
+   * @param id the member of this process
+   * @param onForeign called once for each child that is no member
+   */
   constructor(
     private readonly client: ZkClient,
     private readonly path: string,
+    private readonly id?: string,
+    private readonly onForeign: (error: Error) => void = () => {},
   ) {}
 
   async read(): Promise<Pick<GroupView, 'assignment' | 'members'>> {
@@ -36,7 +51,8 @@ export class PartitionGroup {
     try {
       const { data } = await client.get(path);
       const { children } = await client.children(path);
-      return { assignment: decodeAssignment(path, data), members: children.sort() };
+      const assignment = decodeAssignment(path, data);
+      return { assignment, members: await this.membersOf(children) };
     } catch (error) {
       if (isNodeError(error, 'NO_NODE')) return { assignment: undefined, members: [] };
       throw error;
@@ -71,15 +87,16 @@ export class PartitionGroup {
       const list = () => session.children(path, options);
       const listing = await retryRead(client, session, list, signal);
       watches.push(listing.watch);
+      const members = await abortable(this.membersOf(listing.children), signal);
       return {
         assignment,
-        members: listing.children.sort(),
+        members,
         version: stat.version,
         onChange: whenSettled(...watches.map(({ fired }) => fired)),
         unwatch: () => watches.forEach((each) => each.remove()),
       };
     } catch (error) {
-      watch.remove();
+      for (const each of watches) each.remove();
       throw error;
     }
   }
@@ -96,6 +113,41 @@ export class PartitionGroup {
     } catch (error) {
       if (error instanceof ConnectionError) await assertSameSession(this.client, session, signal);
       else if (!isNodeError(error, 'BAD_VERSION')) throw error;
+    }
+  }
+
+  /** Returns the children that are members, sorted. Reads those that it does not know as members. */
+  private async membersOf(children: readonly string[]): Promise<string[]> {
+    const present = new Set(children);
+    for (const name of this.known.keys()) if (!present.has(name)) this.known.delete(name);
+    const isMember = await Promise.all(children.map((name) => this.isMember(name)));
+    return children.filter((_, index) => isMember[index]).sort();
+  }
+
+  private async isMember(name: string): Promise<boolean> {
+    if (name === this.id || this.known.get(name)) return true;
+    const path = `${this.path}/${name}`;
+    const isMember = await this.readIsMember(path);
+    // It is gone. The watch on the children has fired.
+    if (isMember === undefined) return false;
+    if (!isMember && !this.known.has(name)) {
+      const message = `znode ${path} is no ephemeral znode with a number of partitions, so it is ignored as a member: delete it, or use another path for the group`;
+      this.onForeign(new RecipeConflictError(message, { key: this.path }));
+    }
+    this.known.set(name, isMember);
+    return isMember;
+  }
+
+  /** Resolves to undefined if the znode does not exist. */
+  private async readIsMember(path: string): Promise<boolean | undefined> {
+    try {
+      const { data, stat } = await this.client.get(path);
+      return stat.ephemeralOwner !== '0' && decodeCount(data) !== undefined;
+    } catch (error) {
+      if (isNodeError(error, 'NO_NODE')) return undefined;
+      if (!(error instanceof NotAuthorizedError)) throw error;
+      const stat = await this.client.exists(path);
+      return stat && stat.ephemeralOwner !== '0';
     }
   }
 }

@@ -88,7 +88,8 @@ export class Partitioner {
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
     this.reporter = new ErrorReporter<[partition?: number]>(checked.onError);
     this.loop = new SessionLoop(client, attempt, this.reporter);
-    this.group = new PartitionGroup(client, `${path}/members`);
+    const onForeign = (error: Error) => this.reporter.report(error);
+    this.group = new PartitionGroup(client, `${path}/members`, this.id, onForeign);
     this.node = new MemberNode(client, `${path}/members/${this.id}`, this.reporter);
   }
 
@@ -134,22 +135,22 @@ export class Partitioner {
 
   /**
    * Leaves the group and aborts the signals of its partitions. Resolves when all handlers have settled and the locks are
-   * released, or after `stopTimeout`. A handler must not wait for it. Idempotent.
+   * released, or after `stopTimeout`, also while the server does not reply: then the znodes are deleted in the background. A
+   * handler must not wait for it. Idempotent.
    */
   close(): Promise<void> {
-    this.closed ??= this.leave();
+    this.closed ??= sleep(this.stopTimeout, { until: whenSettled(this.end()), ref: true });
     return this.closed;
   }
 
-  private async leave(): Promise<void> {
+  private async end(): Promise<void> {
     const loopEnded = this.loop.close(this.illegal('was closed'));
     const why = 'is released, because its member leaves';
     // The handlers need not wait for the end of the loop.
     this.assign([], why);
     await loopEnded;
     await this.leaveGroup(why);
-    const released = Promise.all([...this.runners.values()].map(({ done }) => done));
-    await sleep(this.stopTimeout, { until: whenSettled(released), ref: true });
+    await Promise.all([...this.runners.values()].map(({ done }) => done));
   }
 
   private async leaveGroup(why: string): Promise<void> {

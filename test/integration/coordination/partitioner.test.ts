@@ -7,6 +7,7 @@ import {
   Partitioner,
   type PartitionerOptions,
   PartitionReleasedError,
+  RecipeConflictError,
 } from 'nestjs-zookeeper/coordination/recipes';
 import {
   currentLease,
@@ -15,11 +16,13 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
+import { useLinks } from '../../support/link.js';
 import { PartitionLedger, PartitionWorker } from '../../support/partition-worker.js';
 import { nodesUnder, observed, untilNodes, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
 const server = useServer();
+const newLink = useLinks(server);
 const connect = useClients(server);
 
 const open: Partitioner[] = [];
@@ -216,6 +219,47 @@ describe('Partitioner', () => {
     expect(next.owned()).toEqual([]);
     release();
     await expect.poll(() => next.owned()).toHaveLength(1);
+  });
+
+  it.each(['aaa', 'zzz'])('ignores and reports a znode %s that is no member', async (name) => {
+    const path = server.path('foreign');
+    const client = await connect();
+    await client.ensureContainers(`${path}/members`);
+    await client.create(`${path}/members/${name}`, '2');
+    await client.create(`${path}/members/${name}-ephemeral`, 'x', { mode: 'ephemeral' });
+    const errors: Error[] = [];
+    const onError = (error: Error) => errors.push(error);
+    const options = { partitions: 2, id: 'm', onError };
+    const first = single(client, path, untilAborted, options);
+    await expect.poll(() => first.owned()).toHaveLength(2);
+    expect([...(await first.assignment()).keys()]).toEqual(['m']);
+    expect(errors.map(({ message }) => message.split(' is no ')[0]).sort()).toEqual([
+      `znode ${path}/members/${name}`,
+      `znode ${path}/members/${name}-ephemeral`,
+    ]);
+    expect(errors[0]).toBeInstanceOf(RecipeConflictError);
+    // A member of the same name counts as soon as the other znode is deleted.
+    const taken = { partitions: 2, id: name, onError: () => {} };
+    const second = single(await connect(), path, untilAborted, taken);
+    await client.delete(`${path}/members/${name}`);
+    await expect.poll(() => [first.owned().length, second.owned().length]).toEqual([1, 1]);
+    expect(errors).toHaveLength(2);
+  });
+
+  it('is closed within its stopTimeout while the server does not reply', async () => {
+    const link = await newLink();
+    const { connectString } = link;
+    const client = await connect({ connectString, sessionTimeout: 30_000 });
+    const path = server.path('silent');
+    const partitioner = single(client, path, untilAborted, { stopTimeout: 100 });
+    await expect.poll(() => partitioner.owned()).toHaveLength(1);
+    const [partition] = partitioner.owned();
+    await link.silence();
+    await partitioner.close();
+    expect(client.connected).toBe(true);
+    expect(partition!.signal.reason).toBeInstanceOf(PartitionReleasedError);
+    await link.speak();
+    await untilNothingLeft(server, client, `${path}/members`, `${path}/partitions/0`);
   });
 
   it('loses its partitions with the session, and joins again in the next one', async () => {
