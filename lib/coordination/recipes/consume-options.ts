@@ -48,7 +48,7 @@ export interface ConsumeOptions {
   /**
    * Milliseconds before this consumer handles an item again after the first failed attempt of any consumer. Each further
    * failed attempt doubles it, up to a minute. The consumer whose handler threw waits half as long again, so that another
-   * one handles the item first. Default 1000.
+   * one handles the item first. Errors of requests double the delay in the same way, for this consumer only. Default 1000.
    */
   retryDelay?: number | undefined;
   /**
@@ -59,8 +59,8 @@ export interface ConsumeOptions {
   /** Closes the consumer when it aborts. Default: none. */
   signal?: AbortSignal | undefined;
   /**
-   * Called with each {@link QueueItemError}, and with an error that prevents the consumer from reading the queue, once
-   * until it changes. Default: `onError` of the queue.
+   * Called with each {@link QueueItemError}, and once with an error that prevents the consumer from reading the queue, from
+   * creating locks, or from deleting items. Default: `onError` of the queue.
    */
   onError?: ((error: Error) => void) | undefined;
 }

@@ -1,8 +1,8 @@
 import {
   ConnectionError,
   type Session,
-  SessionExpiredError,
   ShuttingDownError,
+  type Stat,
   type ZkClient,
 } from '../../client/index.js';
 import { sleep, whenSettled } from '../../client/sleep.js';
@@ -18,9 +18,10 @@ import {
 import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
 import { ItemLock } from './internals/item-lock.js';
-import { deleteItem, retryInSession } from './internals/item-requests.js';
+import { deleteItem, isConnectionLoss, retryInSession } from './internals/item-requests.js';
 import { isNodeError } from './internals/nodes.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
+import { backOff, RefusedRequests } from './internals/refused-requests.js';
 import { QueueItemError } from './errors.js';
 import { SessionLoop } from './session-loop.js';
 
@@ -48,8 +49,6 @@ export interface ConsumedQueue<T> extends ListedQueue {
 /** `interrupted`: the lock was lost before the last item was handled. */
 type Outcome = 'handled' | 'failed' | 'interrupted';
 
-/** Milliseconds. */
-const MAX_RETRY_DELAY = 60_000;
 /** A consumer waits longer for an item that it failed itself, so that another consumer tries the item first. */
 const OWN_FAILURE = 1.5;
 
@@ -66,6 +65,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   /** The number of items that are handled, out of `concurrency`. */
   private usedSlots = 0;
   private readonly reporter: ErrorReporter;
+  private readonly refused: RefusedRequests;
   private closed: Promise<void> | undefined;
 
   constructor(
@@ -77,13 +77,19 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     checkFunction(handler, 'handler');
     this.options = checkConsume(options, queue.onError);
     this.reporter = new ErrorReporter(this.options.onError);
-    this.items = new FreeItems(queue, (name) => this.busy.has(name));
+    const onPersistentLock = (name: string) => {
+      const lock = `${queue.lockPath}/${name}`;
+      this.report(name, 'is not handled', `its lock ${lock} is a persistent znode: delete it`);
+    };
+    this.items = new FreeItems(queue, (name) => this.busy.has(name), onPersistentLock);
     const take = (session: Session) => this.takeItems(session);
     const reportOnce = (error: unknown) => {
       // The client reports the state of its connection.
       if (!(error instanceof ConnectionError)) this.reporter.reportOnce(error);
     };
     this.loop = new SessionLoop(queue.client, take, { reportOnce });
+    const { retryDelay } = this.options;
+    this.refused = new RefusedRequests(queue.path, retryDelay, this.reporter, this.loop.signal);
     const { signal } = options;
     const onAbort = () => void this.close();
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -141,8 +147,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const work = this.handle(session, name, freeSlot)
       .catch((error: unknown) => {
         this.report(name, 'could not be finished', error);
-        // The error may be permanent: for example, the ACL of the queue denies the deletion.
-        return this.options.retryDelay;
+        return this.errorDelay(name);
       })
       .then((delay) => {
         freeSlot();
@@ -163,7 +168,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     if (!lock) return 0;
     this.delayedWatches.add(lock);
     try {
-      return await this.handleLocked(session, name, lock);
+      return await this.handleLocked(session, name, lock, freeSlot);
     } finally {
       this.delayedWatches.delete(lock);
       const released = lock.release();
@@ -175,7 +180,8 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   private async lock(session: Session, name: string): Promise<ItemLock | undefined> {
     const { client, lockPath } = this.queue;
     try {
-      const lock = await ItemLock.acquire(client, session, `${lockPath}/${name}`);
+      const acquire = () => ItemLock.acquire(client, session, `${lockPath}/${name}`);
+      const lock = await this.refused.repeat(lockPath, acquire);
       if (lock) return lock;
       this.items.onContended(name);
     } catch (error) {
@@ -186,16 +192,22 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   }
 
   /** As {@link handle} with the lock of the item. */
-  private async handleLocked(session: Session, name: string, lock: ItemLock): Promise<number> {
+  private async handleLocked(
+    session: Session,
+    name: string,
+    lock: ItemLock,
+    freeSlot: () => void,
+  ): Promise<number> {
     const { client } = this.queue;
     const path = `${this.queue.path}/${name}`;
     const node = await retryInSession(client, session, () => session.get(path));
     if (node) this.items.onAcquired();
     else this.items.onContended(name);
     // close() does not wait for a handler that starts after its timeout.
-    const stored = node && !this.loop.signal.aborted && this.decode(node.data, path, name);
-    if (!stored) return 0;
-    if (stored.attempts > 0 && stored.attempts !== this.items.failedAttempts(name)) {
+    if (!node || this.loop.signal.aborted) return 0;
+    const stored = this.decode(node, path, name);
+    if (!stored) return this.errorDelay(name);
+    if (stored.attempts > 0 && stored.attempts !== this.items.memory(name).failedAttempts) {
       return this.onFailed(name, stored.attempts);
     }
     const attempt = stored.attempts + 1;
@@ -217,7 +229,11 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       return 0;
     }
     if (outcome === 'handled') {
-      await deleteItem(client, session, path, node.stat, lock.held);
+      const remove = () => deleteItem(client, session, path, node.stat, lock.held);
+      await this.refused.repeat(this.queue.path, remove, (error) => {
+        this.report(name, 'was handled and cannot be deleted', error);
+        freeSlot();
+      });
       return 0;
     }
     const data = encodeItems({ ...stored, attempts: attempt });
@@ -227,8 +243,13 @@ export class ConsumerLoop<T> implements ConsumerHandle {
 
   /** Returns the milliseconds to wait after a failed attempt of this or another consumer. */
   private onFailed(name: string, attempt: number): number {
-    this.items.onFailed(name, attempt);
-    return Math.min(this.options.retryDelay * 2 ** (attempt - 1), MAX_RETRY_DELAY);
+    this.items.memory(name).failedAttempts = attempt;
+    return backOff(this.options.retryDelay, attempt);
+  }
+
+  /** Returns the milliseconds to wait after an error that is not that of a handler. */
+  private errorDelay(name: string): number {
+    return backOff(this.options.retryDelay, ++this.items.memory(name).errors);
   }
 
   /** Calls the handler with each item of a znode. */
@@ -249,14 +270,17 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   }
 
   /** Reads the items of a znode; undefined if they are unreadable. */
-  private decode(data: Buffer, path: string, name: string) {
+  private decode({ data, stat }: { data: Buffer; stat: Stat }, path: string, name: string) {
     try {
       const stored = decodeItems(data, path);
       const values = stored.items.map((item) => this.queue.serializer.deserialize(item));
       return { ...stored, values };
     } catch (error) {
-      this.items.onUnreadable(name);
-      this.report(name, 'is unreadable and stays in the queue', error);
+      const memory = this.items.memory(name);
+      if (memory.unreadable !== stat.mzxid) {
+        this.report(name, 'is unreadable and stays in the queue', error);
+      }
+      memory.unreadable = stat.mzxid;
       return undefined;
     }
   }
@@ -266,12 +290,4 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const message = `item ${item} of the queue ${path} ${what}: ${String(cause)}`;
     this.reporter.report(new QueueItemError(message, item, { key: path, cause }));
   }
-}
-
-function isConnectionLoss(error: unknown): boolean {
-  return (
-    error instanceof ConnectionError ||
-    error instanceof SessionExpiredError ||
-    error instanceof ShuttingDownError
-  );
 }

@@ -25,9 +25,9 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: CONSUMER,
-        search: '      await deleteItem(client, session, path, node.stat, lock.held);',
+        search: '() => deleteItem(client, session, path, node.stat, lock.held);',
         replace:
-          '      void lock.release().then(() => deleteItem(client, session, path, node.stat, true)).catch(() => {});',
+          'async () => void lock.release().then(() => deleteItem(client, session, path, node.stat, true)).catch(() => {});',
       },
     ],
   },

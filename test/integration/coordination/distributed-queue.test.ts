@@ -10,7 +10,7 @@ import {
   type QueueOptions,
 } from 'nestjs-zookeeper/coordination/recipes';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ZkClient } from '../../../lib/client/index.js';
+import type { Acl, ZkClient } from '../../../lib/client/index.js';
 import { encodeItems } from '../../../lib/coordination/recipes/internals/queue-items.js';
 import { expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
@@ -350,6 +350,20 @@ describe('an item whose handler throws', () => {
     expect((await client.children(path)).children).toEqual(['queue-0000000001']);
   });
 
+  it('is handled after its unreadable data was corrected, and is reported once', async () => {
+    const client = await connect();
+    const path = server.path('corrected');
+    const queue = open(client, path);
+    await client.create(path);
+    const item = await client.create(`${path}/queue-`, '', { mode: 'persistent-sequential' });
+    const { handled, errors } = collect(queue, { retryDelay: 20 });
+    await eventually(() => expect(errors).toHaveLength(1));
+    const items = [Buffer.from('"readable"')];
+    await client.set(item, encodeItems({ items, id: Buffer.alloc(16), attempts: 0 }));
+    await eventually(() => expect(handled).toEqual(['readable']));
+    expect(errors).toHaveLength(1);
+  });
+
   it('does not prevent an item that has its name later', async () => {
     const client = await connect();
     const path = server.path('same-name');
@@ -367,20 +381,125 @@ describe('an item whose handler throws', () => {
   });
 });
 
-it('an item that may not be deleted is not handled again at once', async () => {
+describe('an ACL that denies', () => {
+  const acl = (permissions: string): Acl[] => [{ scheme: 'world', id: 'anyone', permissions }];
+
+  it('the deletion of items makes the consumer wait, report it once, and repeat only the deletion', async () => {
+    const client = await connect();
+    const path = server.path('undeletable');
+    const queue = open(client, path);
+    for (const item of numbers(3)) await queue.put(item);
+    await client.setAcl(path, acl('rwca'));
+    const { handled, errors } = collect(queue, { retryDelay: 20 });
+    const { opened: repeated, open: onRepeated } = gate();
+    const session = await client.session();
+    const remove = session.delete.bind(session);
+    let deletions = 0;
+    session.delete = (...args) => {
+      if (++deletions === 4) onRepeated();
+      return remove(...args);
+    };
+    await repeated;
+    expect(handled).toEqual(['item 0']);
+    expect(errors.map(({ message }) => message)).toEqual([
+      `a consumer of the queue ${path} waits, because the ACL of ${path} denies the creation or deletion of children: correct the ACL`,
+    ]);
+    await client.setAcl(path, acl('rwcda'));
+    await eventually(async () => expect(await queue.size()).toBe(0));
+    expect(handled).toEqual(numbers(3));
+    expect(errors).toHaveLength(1);
+  });
+
+  it('the creation of locks makes the consumer wait, and report it once', async () => {
+    const client = await connect();
+    const path = server.path('unlockable');
+    const queue = open(client, path);
+    for (const item of numbers(3)) await queue.put(item);
+    await client.ensureContainers(`${path}-locks`);
+    await client.setAcl(`${path}-locks`, acl('rwda'));
+    const { opened: repeated, open: onRepeated } = gate();
+    const session = await client.session();
+    const create = session.create.bind(session);
+    let creates = 0;
+    session.create = (...args) => {
+      if (++creates === 4) onRepeated();
+      return create(...args);
+    };
+    const { handled, errors } = collect(queue, { retryDelay: 20 });
+    await repeated;
+    expect(handled).toEqual([]);
+    expect(errors).toMatchObject([{ code: 'NOT_AUTHORIZED', key: `${path}-locks` }]);
+    await client.setAcl(`${path}-locks`, acl('rwcda'));
+    await eventually(() => expect(handled).toEqual(numbers(3)));
+    expect(errors).toHaveLength(1);
+  });
+
+  it('the deletion of items does not delay the close of the consumer, which releases the lock', async () => {
+    const client = await connect();
+    const path = server.path('undeletable-close');
+    const queue = open(client, path);
+    await queue.put('one');
+    await client.setAcl(path, acl('rwca'));
+    const { handled, errors, consumer } = collect(queue, { retryDelay: 60_000 });
+    await eventually(() => expect(errors).toHaveLength(1));
+    await consumer.close();
+    expect(handled).toEqual(['one']);
+    expect(errors[1]!.message).toContain('could not be finished: ShuttingDownError');
+    expect((await client.children(`${path}-locks`)).children).toEqual([]);
+  });
+
+  it('the change of an item doubles the delay of the consumer', async () => {
+    const client = await connect();
+    const path = server.path('unchangeable');
+    const queue = open(client, path);
+    const name = await queue.put('one');
+    await client.setAcl(`${path}/${name}`, acl('rcda'));
+    const times: number[] = [];
+    const handler = () => {
+      times.push(performance.now());
+      throw new Error('no');
+    };
+    queue.consume(handler, { retryDelay: 50, onError: () => {} });
+    await eventually(() => expect(times).toHaveLength(4));
+    const delays = times.slice(1).map((time, index) => time - times[index]!);
+    for (const [index, delay] of delays.entries()) expect(delay).toBeGreaterThan(48 * 2 ** index);
+  });
+});
+
+it('an item with a child is handled once and deleted later, and other items are handled', async () => {
   const client = await connect();
-  const path = server.path('undeletable');
+  const path = server.path('child');
   const queue = open(client, path);
-  await queue.put('one');
-  await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rwca' }]);
-  const { handled, errors } = collect(queue, { retryDelay: 60_000 });
+  const child = `${path}/${await queue.put('parent')}/child`;
+  await client.create(child);
+  await queue.put('other');
+  const { handled, errors } = collect(queue, { retryDelay: 20 });
+  await eventually(async () => expect(await queue.size()).toBe(1));
+  expect(handled).toEqual(['parent', 'other']);
+  expect(errors.map(({ message }) => message)).toEqual([
+    expect.stringContaining('was handled and cannot be deleted: NodeError'),
+  ]);
+  await client.delete(child);
+  await eventually(async () => expect(await queue.size()).toBe(0));
+  expect(handled).toEqual(['parent', 'other']);
+});
+
+it('an item whose lock is a persistent znode is reported once', async () => {
+  const client = await connect();
+  const path = server.path('persistent-lock');
+  const queue = open(client, path);
+  const lock = `${path}-locks/${await queue.put('blocked')}`;
+  await client.ensureContainers(`${path}-locks`);
+  await client.create(lock);
+  const { handled, errors } = collect(queue);
   await eventually(() => expect(errors).toHaveLength(1));
-  await queue.put('two');
-  await eventually(() => expect(errors).toHaveLength(2));
-  expect(handled).toEqual(['one', 'two']);
-  expect(errors[0]!.message).toContain('could not be finished: NotAuthorizedError');
-  await queue.close();
-  expect((await client.children(`${path}-locks`)).children).toEqual([]);
+  await queue.put('other');
+  await eventually(() => expect(handled).toEqual(['other']));
+  await client.delete(lock);
+  await eventually(() => expect(handled).toEqual(['other', 'blocked']));
+  expect(errors.map(({ message }) => message)).toEqual([
+    expect.stringContaining(`is not handled: its lock ${lock} is a persistent znode: delete it`),
+  ]);
 });
 
 describe('a bounded queue', () => {

@@ -29,7 +29,11 @@ describe('the watches of a consumer', () => {
         return { stat: {}, watch: addWatch() };
       },
     };
-    const items = new FreeItems(QUEUE, () => false);
+    const items = new FreeItems(
+      QUEUE,
+      () => false,
+      () => {},
+    );
     const taken = items.take(session as unknown as Session);
     await new Promise(setImmediate);
     expect(watches).toBe(1);

@@ -14,16 +14,25 @@ export interface ListedQueue {
   ensurePaths(): Promise<void>;
 }
 
+/** What a consumer remembers of an item while the item is in the queue. */
+interface ItemMemory {
+  /** The last known number of failed attempts of all consumers. */
+  failedAttempts?: number;
+  /** The number of times that this consumer could not finish the item because of a request or of the data. */
+  errors: number;
+  /** The zxid of the data that was reported as unreadable. */
+  unreadable?: number;
+  /** Whether the lock was reported because it is persistent. */
+  lockReported?: boolean;
+}
+
 /** Finds the items of a queue that no consumer handles, and watches for new ones. */
 export class FreeItems {
   /** The items of the last listing without a lock that were not taken, in order. */
   private free: string[] = [];
   /** The items that other consumers had locked. */
   private locked = new Set<string>();
-  /** The items of the last listing whose data this consumer cannot read. */
-  private unreadable = new Set<string>();
-  /** The last numbers of failed attempts, by the names of the items. */
-  private readonly failed = new Map<string, number>();
+  private readonly memories = new Map<string, ItemMemory>();
   /** Whether the queue may have changed since the last listing. */
   private changed = true;
   /** Whether another consumer took an item of the last listing. */
@@ -33,10 +42,14 @@ export class FreeItems {
   private wake: () => void = () => {};
   private closed = false;
 
-  /** @param isTaken whether this consumer handles an item already */
+  /**
+   * @param isTaken whether this consumer handles an item already
+   * @param onPersistentLock called once for an item whose lock is persistent, so that no session ends it
+   */
   constructor(
     private readonly queue: ListedQueue,
     private readonly isTaken: (name: string) => boolean,
+    private readonly onPersistentLock: (name: string) => void,
   ) {}
 
   /**
@@ -64,19 +77,11 @@ export class FreeItems {
     this.choiceSize = Math.max(1, this.choiceSize - 0.25);
   }
 
-  /** This consumer must not take the item again: it cannot read its data. */
-  onUnreadable(name: string): void {
-    this.unreadable.add(name);
-  }
-
-  /** This or another consumer has failed the item. */
-  onFailed(name: string, attempt: number): void {
-    this.failed.set(name, attempt);
-  }
-
-  /** The last number that was passed to {@link onFailed}. */
-  failedAttempts(name: string): number | undefined {
-    return this.failed.get(name);
+  /** Returns what the consumer remembers of an item. It is forgotten when the item is no longer listed. */
+  memory(name: string): ItemMemory {
+    const memory = this.memories.get(name) ?? { errors: 0 };
+    this.memories.set(name, memory);
+    return memory;
   }
 
   /** The queue, or the state of the consumer, may have changed. */
@@ -114,9 +119,9 @@ export class FreeItems {
       const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
       const locks = new Set((await listing).children);
       // A name of a deleted item can occur again if the queue is deleted and created again.
-      this.unreadable = new Set(items.filter((name) => this.unreadable.has(name)));
-      for (const name of this.failed.keys()) if (!items.includes(name)) this.failed.delete(name);
-      const others = items.filter((name) => !this.isTaken(name) && !this.unreadable.has(name));
+      const listed = new Set(items);
+      for (const name of this.memories.keys()) if (!listed.has(name)) this.memories.delete(name);
+      const others = items.filter((name) => !this.isTaken(name));
       this.locked = new Set(others.filter((name) => locks.has(name)));
       this.free = others.filter((name) => !locks.has(name)).sort();
     } catch (error) {
@@ -136,6 +141,9 @@ export class FreeItems {
         const { stat, watch } = await session.exists(lock, { watch: true });
         this.follow(watch);
         if (!stat) this.notify();
+        if (stat?.ephemeralOwner !== '0' || this.memory(name).lockReported) return;
+        this.memory(name).lockReported = true;
+        this.onPersistentLock(name);
       }),
     );
     if (!this.changed) await this.change();

@@ -2,6 +2,7 @@ import {
   ConnectionError,
   type Session,
   SessionExpiredError,
+  ShuttingDownError,
   type Stat,
   type ZkClient,
 } from '../../../client/index.js';
@@ -61,4 +62,12 @@ export async function deleteItem(
     checked = false;
     await session.delete(path);
   });
+}
+
+export function isConnectionLoss(error: unknown): boolean {
+  return (
+    error instanceof ConnectionError ||
+    error instanceof SessionExpiredError ||
+    error instanceof ShuttingDownError
+  );
 }
