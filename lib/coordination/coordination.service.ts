@@ -247,6 +247,7 @@ export class CoordinationService {
   }
 
   private absolute(path: string): string {
+    if (path === '') throw new BadOptionError('path', path, 'the path of a znode');
     const isRelative = typeof path === 'string' && !path.startsWith('/');
     return checkPath(isRelative ? `${this.client.namespace}/${path}` : path);
   }

@@ -7,6 +7,7 @@ import {
   Scope,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { BadOptionError } from '../client/index.js';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
 import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
@@ -81,6 +82,9 @@ export function ZkValue(
   path: string,
   options: ZkValueOptions<unknown> = {},
 ): PropertyDecorator & ParameterDecorator {
+  if (typeof path !== 'string' || path === '') {
+    throw new BadOptionError('path', path, 'the path of a znode');
+  }
   checkLiveValue(options, [...LIVE_VALUE_OPTIONS, 'connection']);
   const { connection, ...rest } = options;
   const token = getZkValueToken(path, connection);
@@ -92,7 +96,10 @@ export function ZkValue(
       declaration = { connection: name, path, uses: [] };
       declarations.set(token, declaration);
     }
-    const place = `${owner.name}.${String(property ?? index)}`;
+    const place =
+      property === undefined
+        ? `parameter ${index} of the constructor of ${owner.name}`
+        : `${owner.name}.${String(property)}`;
     declaration.uses.push({ owner, place, options: rest });
     (Inject(token) as (...decorated: unknown[]) => void)(target, property, index);
   };

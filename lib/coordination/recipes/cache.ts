@@ -141,14 +141,22 @@ export class ZkCache {
     );
   }
 
-  /** Returns the copy of a znode, by default of the root; undefined if the znode does not exist. */
+  /**
+   * Returns the copy of a znode, by default of the root; undefined if the znode does not exist.
+   *
+   * @throws BadOptionError if the path is not absolute
+   */
   get(path: string = this.path): CachedNode | undefined {
-    return this.copy.get(path);
+    return this.copy.get(checkPath(path));
   }
 
-  /** Returns the names of the children of a znode, by default of the root, in no order. */
+  /**
+   * Returns the names of the children of a znode, by default of the root, in no order.
+   *
+   * @throws BadOptionError if the path is not absolute
+   */
   children(path: string = this.path): string[] {
-    return this.copy.children(path);
+    return this.copy.children(checkPath(path));
   }
 
   /** Iterates over the copies of all znodes, in no order. Curator's `stream()`. */

@@ -416,6 +416,8 @@ it('refuses wrong arguments', async () => {
   const cache = new ZkCache(client, '/x');
   cache.start();
   expect(() => cache.start()).toThrow('was started already');
+  expect(() => cache.get('x')).toThrow('path must be an absolute znode path');
+  expect(() => cache.children('x')).toThrow('path must be an absolute znode path');
   await cache.close();
   await cache.close();
 });

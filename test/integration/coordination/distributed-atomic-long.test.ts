@@ -146,7 +146,7 @@ describe('a counter', () => {
     expect(() => new DistributedAtomicLong(client, '/')).toThrow(BadOptionError);
     expect(create({ retries: 3 })).toThrow('retries');
     expect(create({ lockPath: path })).toThrow('lockPath must be another path');
-    expect(create({ lockPath: 'x' })).toThrow(BadOptionError);
+    expect(create({ lockPath: 'x' })).toThrow('lockPath must be an absolute znode path');
     expect(create({ lockWait: -1 })).toThrow('lockWait must be 0 or more milliseconds');
     expect(create({ retry: { type: 'often' } })).toThrow('retry.type');
   });

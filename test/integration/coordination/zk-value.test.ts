@@ -258,9 +258,12 @@ it('refuses different options for one value, and wrong options', async () => {
   }
   const start = apps.start({ imports, providers: [One, Two] });
   await expect(start).rejects.toThrow(
-    '@ZkValue("config/shared") on One.0 and on Two.value have different options: pass the same object to both',
+    '@ZkValue("config/shared") on parameter 0 of the constructor of One and on Two.value have different options: pass the same object to both',
   );
   const wrong = (options: object) => () => ZkValue('config/x', options);
+  for (const path of ['', undefined]) {
+    expect(() => ZkValue(path as string)).toThrow('path must be the path of a znode');
+  }
   expect(wrong({ parse: 1 })).toThrow('parse must be a function, but is 1');
   expect(wrong({ schema: {} })).toThrow("schema must be a Standard Schema, which has '~standard'");
   expect(wrong({ schema: null })).toThrow('schema must be a Standard Schema');
@@ -284,7 +287,7 @@ it('keeps the options of classes with the same name apart, and ignores classes o
   expect(app.get(One).value.value).toBe(1);
   class Derived extends Two {}
   await expect(apps.start({ imports, providers: [One, Derived] })).rejects.toThrow(
-    '@ZkValue("config/same-name") on Service.0 and on Service.0 have different options',
+    '@ZkValue("config/same-name") on parameter 0 of the constructor of Service and on parameter 0 of the constructor of Service have different options',
   );
 });
 

@@ -38,7 +38,7 @@ export function applyChanges(
     if (postValue === undefined) {
       outcomes.push(() => resolve({ preValue, postValue: preValue }));
     } else if (BigInt.asIntN(64, postValue) !== postValue) {
-      const message = `counter ${path} is ${preValue}; the change to ${postValue} exceeds a signed 64-bit integer`;
+      const message = `counter ${path} is ${preValue}; the change to ${postValue} exceeds a signed 64-bit integer; forceSet() replaces a wrong value`;
       outcomes.push(() => reject(new CounterOverflowError(message, { key: path })));
     } else {
       outcomes.push(() => resolve({ preValue, postValue }));
@@ -70,7 +70,7 @@ export function decode(data: Buffer, path: string): bigint {
   if (data.length === 0) return 0n;
   if (data.length === 8) return data.readBigInt64BE();
   throw new RecipeConflictError(
-    `the data of znode ${path} is not a counter (8 bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path`,
+    `the data of znode ${path} is not a counter (8 bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path, or replace the data with forceSet()`,
     { key: path },
   );
 }
