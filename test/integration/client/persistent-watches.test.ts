@@ -119,7 +119,7 @@ describe('a persistent watch', () => {
     expect(await other.settled(client)).toHaveLength(2);
   });
 
-  test('and one-time watches of the same path do not replace or remove each other', async () => {
+  test('a persistent watch and a one-time watch of one path do not replace each other', async () => {
     const client = await connect();
     const root = await client.create(zk.path('together'));
     const before = await watchCount();
@@ -170,7 +170,7 @@ describe('a persistent watch', () => {
     expect(await later.fired).toBe('child');
   });
 
-  test('of another mode on the same path is refused', async () => {
+  test('rejects a second persistent watch with another mode', async () => {
     const client = await connect();
     const path = zk.path('modes');
     await client.addWatch(path, () => {}, { recursive: true });
@@ -202,7 +202,7 @@ describe('a persistent watch', () => {
     await expect.poll(() => got).toEqual(['session .']);
   });
 
-  test('whose listener throws does not stop the others', async () => {
+  test('a listener that throws does not stop the other listeners', async () => {
     const client = await connect();
     const root = await client.create(zk.path('throwing'));
     const warnings: string[] = [];
@@ -232,7 +232,7 @@ describe('a persistent watch', () => {
   });
 });
 
-test('the native transport has no persistent watches, and says so', async () => {
+test('the native transport rejects addWatch with UNIMPLEMENTED', async () => {
   const client = await connectAny({ transport: 'native' });
   const error = await client.addWatch('/', () => {}).catch((e: unknown) => e);
   expect(error).toBeInstanceOf(NodeError);

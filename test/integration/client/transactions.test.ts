@@ -44,7 +44,7 @@ describe('a transaction', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['c', 'n-0000000002', 'new']);
   });
 
-  test('of a session is the same', async () => {
+  test('session.transaction() behaves as client.transaction()', async () => {
     const session = await (await connect()).session();
     const root = await session.create(zk.path('session'));
     const operations: TransactionOperation[] = [{ create: `${root}/a` }, { check: `${root}/a` }];
@@ -196,7 +196,7 @@ describe('transactions and other requests of one turn', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['1', '2', 'known']);
   });
 
-  test('of which one fails fail alone', async () => {
+  test('a failed transaction does not affect the other transactions of one turn', async () => {
     const client = await connect({ transport: 'wire' });
     const root = await parent(client, 'alone');
     const results = await Promise.allSettled([

@@ -26,7 +26,7 @@ const watches = (count: number) =>
   eventually(async () => expect(await server.watchCount()).toBe(count));
 
 describe('a barrier', () => {
-  it('blocks all who wait until it is removed', async () => {
+  it('blocks all waiters until it is removed', async () => {
     const { client, path, barrier: first } = await barrier();
     const second = new DistributedBarrier(await connect(), path);
     await first.waitOnBarrier();

@@ -62,7 +62,7 @@ describe('a double barrier', () => {
     await eventually(async () => expect(await server.watchCount()).toBe(0));
   });
 
-  it('makes those wait who leave first', async () => {
+  it('a member that leaves first waits for the others', async () => {
     const { barriers } = await members(3);
     await Promise.all(barriers.map((barrier) => barrier.enter()));
     let left = 0;

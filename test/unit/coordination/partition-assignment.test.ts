@@ -22,7 +22,7 @@ function mostThatCanStay(partitions: number, ids: readonly string[], previous: A
 }
 
 describe('rebalance', () => {
-  it('balances exactly, and moves as few partitions as possible, whoever joins and leaves', () => {
+  it('balances exactly, and moves as few partitions as possible, for any sequence of joins and leaves', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), fc.array(members), (partitions, groups) => {
         let previous: Assignment | undefined;
