@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import { isUint8Array } from 'node:util/types';
-import { CreateFlag } from '../protocol/index.js';
 import { BadOptionError } from './errors.js';
 import type { Acl, Auth, CreateMode } from './types.js';
 
@@ -90,11 +89,11 @@ export function checkVersion(version: unknown, option = 'version'): number {
 }
 
 const MODES: ReadonlyMap<unknown, number> = new Map<CreateMode, number>([
-  ['persistent', CreateFlag.persistent],
-  ['ephemeral', CreateFlag.ephemeral],
-  ['persistent-sequential', CreateFlag.sequential],
-  ['ephemeral-sequential', CreateFlag.ephemeralSequential],
-  ['container', CreateFlag.container],
+  ['persistent', 0],
+  ['ephemeral', 1],
+  ['persistent-sequential', 2],
+  ['ephemeral-sequential', 3],
+  ['container', 4],
 ]);
 
 /** Returns ZooKeeper's number for a mode. */
@@ -107,9 +106,9 @@ export function checkMode(mode: unknown, option = 'mode'): number {
 }
 
 /** The flags of a znode with a TTL, by those without. */
-const TTL_FLAGS: ReadonlyMap<number, number> = new Map<number, number>([
-  [CreateFlag.persistent, CreateFlag.ttl],
-  [CreateFlag.sequential, CreateFlag.ttlSequential],
+const TTL_FLAGS: ReadonlyMap<number, number> = new Map([
+  [0, 5],
+  [2, 6],
 ]);
 
 /**
