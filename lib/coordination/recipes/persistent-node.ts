@@ -188,10 +188,11 @@ export class PersistentNode {
   }
 
   private async end(): Promise<void> {
-    await this.loop.close(this.illegal('was closed'));
-    this.unsubscribe?.();
     let isSettled = false;
-    const deletion = this.deleteNode()
+    const deletion = this.loop
+      .close(this.illegal('was closed'))
+      .then(() => this.unsubscribe?.())
+      .then(() => this.deleteNode())
       .catch((error: unknown) => this.reporter.report(error))
       .finally(() => (isSettled = true));
     await sleep(CLOSE_TIMEOUT, { until: whenSettled(deletion), ref: true });
