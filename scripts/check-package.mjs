@@ -15,7 +15,7 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 555_000, unpacked: 3_000_000 };
+const BUDGET = { packed: 555_000, unpacked: 3_100_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 524_000,
