@@ -15,13 +15,13 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 555_000, unpacked: 3_100_000 };
+const BUDGET = { packed: 565_000, unpacked: 3_100_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 524_000,
   './recipes': 389_000,
-  './coordination': 710_000,
-  './coordination/recipes': 528_000,
+  './coordination': 730_000,
+  './coordination/recipes': 545_000,
   './embedded': 40_000,
   './testing': 651_000,
   './teaching': 343_000,
