@@ -18,6 +18,8 @@ export default defineConfig({
   srcExclude: ['**/README.md'],
   cleanUrls: true,
   lastUpdated: false,
+  // The search index, which a browser loads when its user searches.
+  vite: { build: { chunkSizeWarningLimit: 800 } },
   markdown: {
     anchor: { slugify: headingId },
     config(markdown) {
