@@ -25,11 +25,12 @@ export interface SessionSettings {
 
 /** The transactions of a session. */
 export abstract class TransactionalSession extends ManagedSession {
-  constructor(
-    private readonly settings: SessionSettings,
-    observer: SessionObserver,
-  ) {
+  /** Private at run time as well: the settings of a client have its password. */
+  readonly #settings: SessionSettings;
+
+  constructor(settings: SessionSettings, observer: SessionObserver) {
     super(settings.chroot, settings.policy, observer);
+    this.#settings = settings;
   }
 
   transaction<const T extends readonly TransactionOperation[]>(
@@ -47,8 +48,8 @@ export abstract class TransactionalSession extends ManagedSession {
     operations: T,
     guards: readonly string[],
   ): Promise<TransactionResults<T>> {
-    const { acl, secondClient } = this.settings;
-    const all = checkTransaction(operations, guards, this.settings);
+    const { acl, secondClient } = this.#settings;
+    const all = checkTransaction(operations, guards, this.#settings);
     if (secondClient && this.alive && this.transport && !this.transport.multi) {
       return this.#transactionOverWire(secondClient, operations, guards);
     }
