@@ -37,7 +37,7 @@ export interface ZkCacheOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-export const OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
+const OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
 
 /**
  * A local copy of the znode `path` and its descendants, which is kept current. Reads of the copy are synchronous. The

@@ -35,7 +35,7 @@ export interface GroupMemberOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-export const OPTIONS = ['id', 'data', 'onError'] as const satisfies (keyof GroupMemberOptions)[];
+const OPTIONS = ['id', 'data', 'onError'] as const satisfies (keyof GroupMemberOptions)[];
 
 /** The znode of a member as it was read last. */
 interface KnownMember {
