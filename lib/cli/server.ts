@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
 import { connectStringOf, resolveOptions } from '../embedded/options.js';
+import { PROFILES, type ServerKind } from '../embedded/profiles.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
@@ -12,6 +13,7 @@ interface Options {
   readonly host: string;
   /** Milliseconds. */
   readonly tickTime: number;
+  readonly server: ServerKind;
   readonly data?: string;
   readonly json?: boolean;
 }
@@ -40,6 +42,11 @@ export function addServerCommand(program: Command): void {
         .default(2_000, '2s')
         .argParser(readTickTime),
     )
+    .addOption(
+      new Option('--server <kind>', 'the server whose behaviour it copies')
+        .choices(Object.keys(PROFILES))
+        .default('zookeeper'),
+    )
     .option(
       '--data <directory>',
       'keep the znodes and sessions in this directory; without it, they are lost when the server stops',
@@ -52,10 +59,10 @@ export function addServerCommand(program: Command): void {
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
 async function runServer(options: Options): Promise<void> {
   const { json, host, tickTime } = options;
-  const settings = resolveOptions({ port: options.port, host, tickTime });
+  const settings = resolveOptions({ port: options.port, host, tickTime, server: options.server });
   const stopped = new Promise<void>(onStopSignal);
   const path = options.data === undefined ? null : resolve(options.data);
-  const data = path === null ? undefined : await openData(path);
+  const data = path === null ? undefined : await openData(path, options.server);
   try {
     const server = new ZooKeeperServer(settings, data?.saved, data);
     const port = await listen(server);
@@ -80,12 +87,13 @@ function guarantee(path: string | null): string {
   return `Confirmed writes in ${path} survive kill -9; a crash of the machine may lose those of the last second.`;
 }
 
-async function openData(path: string): Promise<DataDirectory> {
+async function openData(path: string, kind: ServerKind): Promise<DataDirectory> {
   try {
-    const data = await DataDirectory.open(path, (error) => {
+    const onFailure = (error: Error) => {
       warn(error.message);
       process.exit(ExitCode.failed);
-    });
+    };
+    const data = await DataDirectory.open(path, onFailure, PROFILES[kind]);
     for (const warning of data.warnings) warn(warning);
     return data;
   } catch (error) {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Acl, type AclEntry, ErrorCode, ProtocolError } from '../protocol/index.js';
-import { KeeperError } from './znode.js';
+import type { ServerProfile } from './profiles.js';
+import { KeeperError, OPEN_ACL } from './znode.js';
 
 /** An identity of a connection: its address, or a digest that it has authenticated with. */
 export interface Identity {
@@ -39,13 +40,20 @@ export function userOf({ scheme, id }: Identity): string {
 }
 
 /** Returns an ACL as it is stored: checked, without duplicates, and with the caller's identities for `auth`. */
-export function resolveAcl(acl: readonly AclEntry[], caller: readonly Identity[]): Acl[] {
+export function resolveAcl(
+  acl: readonly AclEntry[],
+  caller: readonly Identity[],
+  { acceptsIncompleteAcls }: ServerProfile,
+): readonly Acl[] {
+  if (acceptsIncompleteAcls && acl.length === 0) return OPEN_ACL;
   const resolved: Acl[] = [];
   for (const entry of withoutDuplicates(acl)) {
     if (entry.scheme === 'auth') {
       const proved = caller.filter(({ scheme }) => scheme === 'digest');
       if (proved.length === 0) throw new KeeperError(ErrorCode.invalidAcl);
       resolved.push(...proved.map((identity) => ({ perms: entry.perms, ...identity })));
+    } else if (acceptsIncompleteAcls && entry.scheme !== 'world' && entry.scheme !== 'digest') {
+      continue;
     } else if (isValid(entry)) {
       resolved.push(entry);
     } else {

@@ -18,9 +18,11 @@ import {
 } from '../protocol/index.js';
 import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import { isAnsweredByLeader, multi, refuseNullPaths, requests } from './multi.js';
+import { acceptance, isBehind, openSession, readZxid, refusal } from './handshake.js';
+import { isAnsweredByLeader, lacks, multi, refuseNullPaths, requests } from './multi.js';
 import type { Call, Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
+import type { ServerProfile } from './profiles.js';
 import type { Session } from './sessions.js';
 import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
@@ -28,6 +30,7 @@ import { KeeperError } from './znode.js';
 
 /** The server as its connections use it. */
 export interface ConnectionHost {
+  readonly profile: ServerProfile;
   readonly store: ConnectionStore;
   readonly faults: ActiveFaults;
   readonly traffic: Traffic;
@@ -35,6 +38,8 @@ export interface ConnectionHost {
   readonly superDigest?: string;
   /** Whether the server reaches the leader of its ensemble. Without it, handshakes, writes and syncs wait. Default true. */
   readonly reachesLeader?: boolean;
+  /** Whether there is a leader. Without one, handshakes are refused. Default true. */
+  readonly hasLeader?: boolean;
   negotiate(timeout: number): number;
   /** Closes the connection that has this session, if any. */
   detach(sessionId: bigint): void;
@@ -52,7 +57,6 @@ export interface Traffic {
 const MAX_UNREAD = 1 << 20;
 /** Milliseconds after which an idle connection without a session is closed. */
 const IDLE_TIMEOUT = 10_000;
-const NO_PASSWORD = Buffer.alloc(16);
 
 /** One client's connection. It answers frames in order. */
 export class Connection implements Watcher {
@@ -112,7 +116,8 @@ export class Connection implements Watcher {
   notify(type: EventType, path: string, acl?: readonly Acl[]): void {
     if (this.#closing) return;
     // CVE-2024-23944: a watch must not reveal the path of a node that its owner may not read.
-    if (acl && !isAllowed(acl, Permission.read, this.#identities)) return;
+    if (acl && this.host.profile.hidesEvents && !isAllowed(acl, Permission.read, this.#identities))
+      return;
     this.#send((to) => {
       ReplyHeader.write({ xid: Xid.watchEvent, zxid: -1, err: ErrorCode.ok }, to);
       WatcherEvent.write({ type, state: SYNC_CONNECTED, path }, to);
@@ -167,8 +172,9 @@ export class Connection implements Watcher {
   /** Whether the next request waits for the leader. Later requests wait behind it, because replies are in order. */
   #waitsForLeader(): boolean {
     if (this.host.reachesLeader !== false) return false;
-    if (this.#call) return isAnsweredByLeader(this.#splitter.peek(12)?.readInt32BE(8));
-    return this.#request!.lastZxidSeen <= this.host.store.lastZxid;
+    const type = this.#splitter.peek(12)?.readInt32BE(8);
+    if (this.#call) return isAnsweredByLeader(this.host.profile, type);
+    return !isBehind(this.host, this.#request!);
   }
 
   /** Pauses a client that reads too slowly; 'drain' resumes it. */
@@ -191,61 +197,38 @@ export class Connection implements Watcher {
   }
 
   #connect(request: ConnectRequest): void {
-    const { store } = this.host;
-    // The client has seen a later state than this server: it must find another one.
-    if (request.lastZxidSeen > store.lastZxid) return this.destroy();
+    const { store, profile, hasLeader = true } = this.host;
+    if (isBehind(this.host, request)) return this.destroy();
 
     this.timeout = this.host.negotiate(request.timeout);
-    const session = this.#openSession(request);
-    this.#send((to) =>
-      ConnectResponse.write(
-        {
-          protocolVersion: 0,
-          timeout: session ? this.timeout : 0,
-          sessionId: session?.id ?? 0n,
-          password: session?.password ?? NO_PASSWORD,
-          readOnly: request.readOnly === undefined ? undefined : false,
-        },
-        to,
-      ),
-    );
+    const session = hasLeader ? openSession(this.host, request, this.timeout) : undefined;
+    const response = session
+      ? acceptance(profile, request, session, this.timeout)
+      : refusal(profile, request, hasLeader ? 0 : this.timeout);
+    this.#send((to) => ConnectResponse.write(response, to));
     if (!session) return this.#end();
     this.socket.setTimeout(0);
     this.session = session;
     this.host.attach(session.id, this);
-    this.#call = {
-      tree: store.tree,
-      caller: { session: session.id, identities: this.#identities },
-      watcher: this,
-    };
-  }
-
-  #openSession({ sessionId, password }: ConnectRequest): Session | undefined {
-    const { sessions, clock } = this.host.store;
-    const now = clock.now();
-    if (sessionId === 0n) return this.host.store.openSession(this.timeout);
-    // The real server closes the session's earlier connection before it looks at the password.
-    this.host.detach(sessionId);
-    const session = sessions.get(sessionId);
-    if (!session || !password || !Buffer.from(session.password).equals(password)) return undefined;
-    sessions.touch(session, this.timeout, now);
-    return session;
+    const watcher = profile.keepsWatches ? store.tree.sessionWatchers.get(session.id, this) : this;
+    const caller = { session: session.id, identities: this.#identities };
+    this.#call = { tree: store.tree, caller, watcher };
   }
 
   #answer(call: Call, body: Reader): void {
     const request = RequestHeader.read(body);
-    const { store } = this.host;
+    const { store, profile } = this.host;
     store.touchSession(this.session!, this.timeout);
     if (request.type === OpCode.auth) return this.#authenticate(request, body);
-    if (request.type === OpCode.sasl) return this.#answerSasl(request, body);
     if (request.type === OpCode.closeSession) return this.#closeSession(request);
+    if (lacks(profile, request.type, body)) return this.#answerUnknown(request);
+    if (request.type === OpCode.sasl) return this.#answerSasl(request, body);
 
     const operation = requests[request.type];
-    if (!operation) {
-      this.#reply(request, ErrorCode.unimplemented, -1);
-      return this.#end();
-    }
+    if (!operation) return this.#answerUnknown(request);
     if (request.type === OpCode.sync) store.sync();
+    const isEmpty = profile.emptyTransactions.has(request.type);
+    if (isEmpty) store.write(() => {});
     if (request.type === OpCode.ping) request.xid = Xid.ping;
     let reply: Reply | undefined;
     let error: number = ErrorCode.ok;
@@ -261,14 +244,22 @@ export class Connection implements Watcher {
       else if (thrown instanceof ProtocolError) error = ErrorCode.marshallingError;
       else throw thrown;
     }
-    this.#reply(request, error, store.lastZxid, reply);
+    const isWrite = operation.kind === 'write' || isEmpty;
+    this.#reply(request, error, isWrite ? store.lastZxid : readZxid(this.host), reply);
+    if (profile.countedReads.has(request.type)) store.countRead();
+  }
+
+  #answerUnknown(request: RequestHeader): void {
+    const { unknownRequest } = this.host.profile;
+    if (unknownRequest === 'reply') this.#reply(request, ErrorCode.unimplemented, -1);
+    if (unknownRequest !== 'ignore') this.#end();
   }
 
   #authenticate(request: RequestHeader, body: Reader): void {
     const { scheme, auth } = AuthPacket.read(body);
     const isOk = authenticate(this.#identities, scheme, auth, this.host.superDigest);
     this.#reply(request, isOk ? ErrorCode.ok : ErrorCode.authFailed, 0);
-    if (!isOk) this.#end();
+    if (!isOk && this.host.profile.closesOnAuthFailure) this.#end();
   }
 
   /** A real server without SASL replies to a token with null and keeps the connection open. */
@@ -278,9 +269,9 @@ export class Connection implements Watcher {
   }
 
   #closeSession(request: RequestHeader): void {
-    const { store } = this.host;
+    const { store, profile } = this.host;
     store.closeSession(this.session!.id);
-    this.#reply(request, ErrorCode.ok, store.lastZxid);
+    if (profile.repliesToClose) this.#reply(request, ErrorCode.ok, store.lastZxid);
     this.#end();
   }
 

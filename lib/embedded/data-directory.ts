@@ -19,6 +19,7 @@ import { ProtocolError, Reader, RequestHeader } from '../protocol/index.js';
 import { DataTree, type Transaction } from './data-tree.js';
 import { type DirectoryLock, lockDirectory } from './directory-lock.js';
 import { requests } from './multi.js';
+import { PROFILES, type ServerProfile } from './profiles.js';
 import type { LoggedWrite, SavedStore, TransactionLog } from './store.js';
 import { KeeperError } from './znode.js';
 
@@ -61,10 +62,11 @@ export class DataDirectory implements TransactionLog {
     private readonly log: FileHandle,
     private readonly onFailure: (error: Error) => never,
     private readonly lock: DirectoryLock,
+    profile: ServerProfile,
   ) {
     this.#snapshotFile = join(path, 'snapshot');
     const snapshot = this.#readSnapshot();
-    const tree = new DataTree(snapshot?.nodes);
+    const tree = new DataTree(profile, snapshot?.nodes);
     const sessions = new Map((snapshot?.sessions ?? []).map((each) => [each.id, each]));
     let lastZxid = snapshot?.lastZxid ?? 0;
     this.#readLog(([at, write]) => {
@@ -85,7 +87,10 @@ export class DataDirectory implements TransactionLog {
       nodes: tree.nodes,
       sessions: [...sessions.values()],
       // The time keeps the zxids above those of a directory that was removed.
-      lastZxid: Math.max(lastZxid + ZXID_RESERVE, Date.now() * 1024),
+      lastZxid: Math.max(
+        lastZxid + ZXID_RESERVE,
+        profile.countsZxidsFromOne ? 0 : Date.now() * 1024,
+      ),
       skipped: 0,
     };
     this.#writeSnapshot(this.saved);
@@ -95,16 +100,21 @@ export class DataDirectory implements TransactionLog {
    * Locks and reads the directory, or creates it.
    *
    * @param onFailure called when a write cannot be logged; must end the process, so that no such write is confirmed
+   * @param profile the server that the writes were made on. Default: ZooKeeper
    * @throws DataDirectoryError
    */
-  static async open(path: string, onFailure: (error: Error) => never): Promise<DataDirectory> {
+  static async open(
+    path: string,
+    onFailure: (error: Error) => never,
+    profile = PROFILES.zookeeper,
+  ): Promise<DataDirectory> {
     let lock: DirectoryLock | undefined;
     let log: FileHandle | undefined;
     try {
       mkdirSync(path, { recursive: true, mode: 0o700 });
       lock = lockDirectory(path);
       log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
-      return new DataDirectory(path, log, onFailure, lock);
+      return new DataDirectory(path, log, onFailure, lock, profile);
     } catch (cause) {
       await log?.close();
       lock?.unlock();

@@ -7,7 +7,8 @@ import {
   type Stat,
 } from '../protocol/index.js';
 import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
-import { type Watcher, Watches } from './watches.js';
+import { PROFILES, type ServerProfile } from './profiles.js';
+import { SessionWatchers, type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
   KeeperError,
@@ -43,7 +44,6 @@ interface Creation {
 
 /** ZooKeeper's counter of a parent is a Java int that stops at its maximum. */
 const LAST_SEQUENCE = 0x7fff_ffff;
-const RESERVED = new Set(['/', '/zookeeper', '/zookeeper/quota', '/zookeeper/config']);
 
 /** ZooKeeper's data tree and its rules. It knows no sockets and no clock, and sessions only by their ids. */
 export class DataTree {
@@ -51,18 +51,22 @@ export class DataTree {
   readonly childWatches = new Watches();
   /** The paths of ephemeral nodes by their sessions. */
   readonly ephemerals = new Map<bigint, Set<string>>();
+  readonly sessionWatchers = new SessionWatchers();
   /** Containers and TTL nodes. */
   readonly #reapable = new Set<string>();
   /** How to undo the changes of the multi that is being applied, and the watches to fire when it succeeds. */
   #multi: { readonly undo: (() => void)[]; readonly fire: (() => void)[] } | undefined;
 
-  constructor(readonly nodes: Map<string, Znode> = initialNodes()) {
+  constructor(
+    readonly profile: ServerProfile = PROFILES.zookeeper,
+    readonly nodes: Map<string, Znode> = initialNodes(profile),
+  ) {
     for (const [path, node] of nodes) this.#index(path, node);
   }
 
   create(creation: Creation, caller: Caller, at: Transaction): { path: string; stat: Stat } {
     const parentPath = parentOf(creation.path);
-    const acl = resolveAcl(creation.acl, caller.identities);
+    const acl = resolveAcl(creation.acl, caller.identities, this.profile);
     const parent = this.#node(parentPath);
     authorize(parent, Permission.create, caller);
     const path = creation.sequential
@@ -86,7 +90,8 @@ export class DataTree {
       parent.pzxid = at.zxid;
     }
     this.#fire(() => {
-      this.dataWatches.trigger(path, EventType.created, acl);
+      const watched = this.profile.notifiesRequestedPath ? creation.path : path;
+      this.dataWatches.trigger(watched, EventType.created, acl);
       this.childWatches.trigger(parentPath || '/', EventType.childrenChanged, parent.acl);
     });
     return { path, stat: statOf(node) };
@@ -94,12 +99,13 @@ export class DataTree {
 
   delete(path: string, version: number, caller: Caller, at: Transaction): void {
     const parentPath = parentOf(path);
-    if (RESERVED.has(path)) throw new KeeperError(ErrorCode.badArguments);
+    if (path === '/' || this.profile.systemNodes.has(path))
+      throw new KeeperError(ErrorCode.badArguments);
     authorize(this.#node(parentPath), Permission.delete, caller);
     const node = this.#node(path);
     expectVersion(node.version, version);
     if (node.children.size > 0) throw new KeeperError(ErrorCode.notEmpty);
-    this.#remove(path, node, at);
+    this.#remove(path, node, at, this.profile.raisesPzxidOnDelete);
   }
 
   setData(
@@ -117,6 +123,12 @@ export class DataTree {
     this.#multi?.undo.push(() => {
       Object.assign(node, { data: oldData, version: oldVersion, mzxid, mtime });
     });
+    if (this.profile.raisesCversionOnSetData && path !== '/') {
+      const parent = this.#node(parentOf(path));
+      const { childWrites = 0 } = parent;
+      parent.childWrites = childWrites + 1;
+      this.#multi?.undo.push(() => void (parent.childWrites = childWrites));
+    }
     node.data = data;
     node.version = (node.version + 1) | 0;
     node.mzxid = at.zxid;
@@ -150,7 +162,7 @@ export class DataTree {
 
   setAcl(path: string, acl: readonly AclEntry[], version: number, caller: Caller): Stat {
     validatePath(path);
-    const resolved = resolveAcl(acl, caller.identities);
+    const resolved = resolveAcl(acl, caller.identities, this.profile);
     const node = this.#node(path);
     authorize(node, Permission.admin, caller);
     expectVersion(node.aversion, version);
@@ -182,8 +194,9 @@ export class DataTree {
   getAcl(path: string, caller: Caller): { acl: readonly Acl[]; stat: Stat } {
     const node = this.#node(path);
     authorize(node, Permission.read | Permission.admin, caller);
-    const mayAdminister = isAllowed(node.acl, Permission.admin, caller.identities);
-    return { acl: mayAdminister ? node.acl : withoutHashes(node.acl), stat: statOf(node) };
+    const seesHashes =
+      !this.profile.hidesHashes || isAllowed(node.acl, Permission.admin, caller.identities);
+    return { acl: seesHashes ? node.acl : withoutHashes(node.acl), stat: statOf(node) };
   }
 
   /** Returns the number of descendants of a node. */
@@ -203,8 +216,10 @@ export class DataTree {
 
   removeEphemerals(session: bigint, at: Transaction): void {
     for (const path of this.ephemerals.get(session) ?? []) {
-      this.#remove(path, this.#node(path), at);
+      this.#remove(path, this.#node(path), at, this.profile.raisesPzxidOnSessionEnd);
     }
+    const watcher = this.sessionWatchers.take(session);
+    if (watcher) this.forgetWatcher(watcher);
   }
 
   /** Returns the containers that have lost all their children, and the expired TTL nodes. */
@@ -217,7 +232,7 @@ export class DataTree {
   }
 
   reap(path: string, at: Transaction): void {
-    this.#remove(path, this.#node(path), at);
+    this.#remove(path, this.#node(path), at, true);
   }
 
   #node(path: string): Znode {
@@ -226,7 +241,7 @@ export class DataTree {
     return node;
   }
 
-  #remove(path: string, node: Znode, at: Transaction): void {
+  #remove(path: string, node: Znode, at: Transaction, raisesPzxid: boolean): void {
     const parentPath = parentOf(path);
     const parent = this.#node(parentPath);
     const { pzxid } = parent;
@@ -235,11 +250,11 @@ export class DataTree {
       this.#insert(path, node, parent);
       parent.pzxid = pzxid;
     });
-    parent.pzxid = at.zxid;
+    if (raisesPzxid) parent.pzxid = at.zxid;
     this.#fire(() => {
-      // A watcher of both the data and the children of the node is notified once.
       const notified = this.dataWatches.trigger(path, EventType.deleted, node.acl);
-      this.childWatches.trigger(path, EventType.deleted, node.acl, notified);
+      const except = this.profile.mergesDeletedEvents ? notified : undefined;
+      this.childWatches.trigger(path, EventType.deleted, node.acl, except);
       this.childWatches.trigger(parentPath || '/', EventType.childrenChanged, parent.acl);
     });
   }

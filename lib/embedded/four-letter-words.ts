@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
+import { PROFILES, type ServerProfile } from './profiles.js';
 import { toHex } from './sessions.js';
 import type { Store } from './store.js';
 
@@ -15,14 +16,14 @@ interface Observed {
   traceMask: bigint;
 }
 
-const VERSION = '3.8.0-embedded, built on 2022-02-25 08:49 UTC';
 /** The trace mask that the real server starts with. */
 export const INITIAL_TRACE_MASK = 306n;
 /** Milliseconds: the real server checks its connections in such steps. */
 const CONNECTION_STEP = 10_000;
 
 /**
- * Returns the answer to a four-letter word in the form of the real server; undefined for any other word.
+ * Returns the answer to a four-letter word in the form of the real server; undefined for any other word. An empty answer
+ * only ends the connection.
  *
  * @param argument the eight bytes after the word, if they have arrived; the argument of `stmk`
  */
@@ -32,14 +33,20 @@ export function fourLetterWord(
   asking: Connection,
   argument?: Buffer,
 ): string | undefined {
-  if (!Object.hasOwn(words, word)) return undefined;
+  const profile = profileOf(server);
+  const isKnown = Object.hasOwn(words, word) && (word !== 'ftfl' || profile.featureFlags);
+  if (!isKnown) return undefined;
   asking.reads = false;
   asking.traffic.received++;
   server.traffic.received++;
   const { fourLetterWords } = server.options;
-  const answer = ['srvr', ...fourLetterWords].some((allowed) => allowed === word || allowed === '*')
-    ? words[word](server, argument)
-    : `${word} is not executed because it is not in the whitelist.\n`;
+  const isAllowed = ['srvr', ...fourLetterWords].some(
+    (allowed) => allowed === word || allowed === '*',
+  );
+  const refusal = profile.explainsRefusedWords
+    ? `${word} is not executed because it is not in the whitelist.\n`
+    : '';
+  const answer = isAllowed ? words[word](server, argument) : refusal;
   server.traffic.sent++;
   return answer;
 }
@@ -47,10 +54,10 @@ export function fourLetterWord(
 const words: Record<string, (server: Observed, argument?: Buffer) => string> = {
   ruok: () => 'imok',
   isro: () => 'rw',
-  srvr: (server) => lines(`Zookeeper version: ${VERSION}`, ...summary(server)),
+  srvr: (server) => lines(titleOf(server), ...summary(server)),
   stat: (server) =>
     lines(
-      `Zookeeper version: ${VERSION}`,
+      titleOf(server),
       'Clients:',
       ...connections(server, (connection) => traffic(connection)),
       '',
@@ -110,16 +117,29 @@ const words: Record<string, (server: Observed, argument?: Buffer) => string> = {
       'serverId=0',
     ),
   // Clients read the server's version from here.
-  envi: () =>
+  envi: (server) =>
     lines(
       'Environment:',
-      `zookeeper.version=${VERSION}`,
+      `zookeeper.version=${profileOf(server).version}`,
       `host.name=${hostname()}`,
       `java.version=none (Node.js ${process.versions.node})`,
     ),
+  ftfl: (server) => lines(...(profileOf(server).featureFlags ?? [])),
 };
 
-function summary({ store, traffic: { received, sent }, connections: open }: Observed): string[] {
+function profileOf({ options }: Observed): ServerProfile {
+  return PROFILES[options.server];
+}
+
+function titleOf(server: Observed): string {
+  const { versionTitle, version } = profileOf(server);
+  return `${versionTitle}: ${version}`;
+}
+
+function summary(server: Observed): string[] {
+  const { store, connections: open } = server;
+  const { received, sent } = server.traffic;
+  const { zxidRadix } = profileOf(server);
   return [
     // Each request is answered in the turn in which it is read, so the latency is 0.
     'Latency min/avg/max: 0/0.0/0',
@@ -127,7 +147,7 @@ function summary({ store, traffic: { received, sent }, connections: open }: Obse
     `Sent: ${sent}`,
     `Connections: ${open.size}`,
     'Outstanding: 0',
-    `Zxid: 0x${store.lastZxid.toString(16)}`,
+    `Zxid: ${zxidRadix === 16 ? '0x' : ''}${store.lastZxid.toString(zxidRadix)}`,
     'Mode: standalone',
     `Node count: ${store.tree.nodes.size}`,
   ];
@@ -147,8 +167,9 @@ function traffic({ traffic: { received, sent } }: Connection): string {
 function monitor(server: Observed): string {
   const { store, traffic: counted } = server;
   const { tree } = store;
+  const { version, monitorLines } = profileOf(server);
   return lines(
-    `zk_version\t${VERSION}`,
+    `zk_version\t${version}`,
     'zk_server_state\tstandalone',
     `zk_packets_received\t${counted.received}`,
     `zk_packets_sent\t${counted.sent}`,
@@ -158,6 +179,7 @@ function monitor(server: Observed): string {
     `zk_znode_count\t${tree.nodes.size}`,
     `zk_ephemerals_count\t${[...tree.ephemerals.values()].flatMap((paths) => [...paths]).length}`,
     `zk_watch_count\t${tree.dataWatches.counts.total + tree.childWatches.counts.total}`,
+    ...monitorLines,
   );
 }
 

@@ -16,7 +16,9 @@ export class InProcessZooKeeper {
   readonly faults: Faults;
   readonly #server: ZooKeeperServer;
 
-  constructor(options: Pick<EmbeddedZooKeeperOptions, 'tickTime' | 'containerCheckInterval'> = {}) {
+  constructor(
+    options: Pick<EmbeddedZooKeeperOptions, 'server' | 'tickTime' | 'containerCheckInterval'> = {},
+  ) {
     const server = new ZooKeeperServer(resolveOptions(options));
     this.#server = server;
     this.faults = new Faults(() => server);

@@ -16,6 +16,7 @@ import {
   type Writer,
 } from '../protocol/index.js';
 import type { Transaction } from './data-tree.js';
+import type { ServerProfile } from './profiles.js';
 import {
   type Call,
   create,
@@ -53,6 +54,8 @@ export const multi: Operation = {
         });
       } catch (error) {
         if (!(error instanceof KeeperError)) throw error;
+        const { refusesUnauthorizedMulti } = call.tree.profile;
+        if (refusesUnauthorizedMulti && error.code === ErrorCode.noAuth) throw error;
         const failed = results.length;
         return replyOf(
           steps.map((_, i) => {
@@ -109,6 +112,18 @@ export function refuseNullPaths(body: Reader): void {
   if (isNull) throw new KeeperError(ErrorCode.marshallingError, replyOf([]));
 }
 
+/** Returns whether a server lacks the operation of a request, or one of the operations of a multi. */
+export function lacks({ missingOperations }: ServerProfile, type: number, body: Reader): boolean {
+  if (missingOperations.has(type)) return true;
+  if (missingOperations.size === 0 || type !== OpCode.multi) return false;
+  let found = false;
+  readSteps(body.fork(''), (step, operation) => {
+    found ||= missingOperations.has(step);
+    writeStep(step, operation);
+  });
+  return found;
+}
+
 function readSteps<S>(body: Reader, readStep: (type: number, body: Reader) => S): S[] {
   const steps: S[] = [];
   for (let header = MultiHeader.read(body); !header.done; header = MultiHeader.read(body)) {
@@ -143,7 +158,8 @@ export const requests: typeof operations = {
 };
 
 /** Returns whether a server of an ensemble needs the leader for a request of this type, if its type has arrived. */
-export function isAnsweredByLeader(type = 0): boolean {
+export function isAnsweredByLeader({ emptyTransactions }: ServerProfile, type = 0): boolean {
+  if (emptyTransactions.has(type)) return true;
   const isSync = type === OpCode.sync || type === OpCode.closeSession;
   return isSync || requests[type]?.kind === 'write';
 }

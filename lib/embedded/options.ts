@@ -1,9 +1,17 @@
+import { PROFILES, type ServerKind } from './profiles.js';
+
 /**
  * Options of an embedded server. The defaults suit tests and development.
  *
  * @publicApi
  */
 export interface EmbeddedZooKeeperOptions {
+  /**
+   * The server whose behaviour the embedded server copies: `zookeeper`, `clickhouse-keeper` (version 25.8) or `raftkeeper`
+   * (version 2.3). The servers differ in the stats of znodes, transaction ids, sessions, watches, missing operations and
+   * four-letter words. Default `'zookeeper'`.
+   */
+  server?: ServerKind | undefined;
   /** The port number. 0 lets the system choose a free port. Default 0. */
   port?: number | undefined;
   /** The address to listen on. With the default, only this machine can connect. Default `127.0.0.1`. */
@@ -25,8 +33,8 @@ export interface EmbeddedZooKeeperOptions {
   containerCheckInterval?: number | undefined;
   /**
    * The four-letter words that are answered; `['*']` stands for all. The real server's `4lw.commands.whitelist`. `srvr`
-   * is always answered. The default is the same as there, so that a program that needs another word fails here first.
-   * Default `['srvr']`.
+   * is always answered. The default is that of the copied server, so that a program that needs another word fails here
+   * first. Default for `zookeeper`: `['srvr']`.
    */
   fourLetterWords?: readonly string[] | undefined;
   /**
@@ -56,6 +64,12 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
     throw new TypeError(`EmbeddedZooKeeper: options must be an object, got ${show(options)}`);
   }
   const { port = 0, host = '127.0.0.1', tickTime = 500, superDigest = '' } = options;
+  const { server = 'zookeeper' } = options;
+  if (!Object.hasOwn(PROFILES, server)) {
+    const kinds = Object.keys(PROFILES).join(', ');
+    throw new TypeError(`EmbeddedZooKeeper: server must be one of ${kinds}, got ${show(server)}`);
+  }
+  const profile = PROFILES[server];
   integer('port', port, 0, 65_535);
   if (typeof host !== 'string' || host === '' || host.includes('\0')) {
     throw new TypeError(
@@ -76,8 +90,8 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
       `EmbeddedZooKeeper: superDigest must be a user, a colon and a SHA-1 hash in Base64, got ${show(superDigest)}`,
     );
   }
-  const { fourLetterWords = ['srvr'] } = options;
-  const known = ['*', ...FOUR_LETTER_WORDS];
+  const { fourLetterWords = profile.fourLetterWords } = options;
+  const known = ['*', ...FOUR_LETTER_WORDS, ...(profile.featureFlags ? ['ftfl'] : [])];
   if (!Array.isArray(fourLetterWords) || !fourLetterWords.every((word) => known.includes(word))) {
     const got = JSON.stringify(fourLetterWords);
     throw new TypeError(
@@ -85,6 +99,7 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
     );
   }
   const resolved: ServerOptions = {
+    server,
     port,
     host,
     tickTime,

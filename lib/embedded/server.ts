@@ -5,6 +5,7 @@ import { ActiveFaults, type Fault } from './faults.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { fourLetterWord, INITIAL_TRACE_MASK } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
+import { PROFILES, type ServerProfile } from './profiles.js';
 import type { ClientStream } from './outbox.js';
 import { toHex } from './sessions.js';
 import { type SavedStore, Store, type TransactionLog } from './store.js';
@@ -15,6 +16,7 @@ export class ZooKeeperServer implements ConnectionHost {
   readonly faults = new ActiveFaults();
   readonly traffic = { received: 0, sent: 0 };
   readonly superDigest: string;
+  readonly profile: ServerProfile;
   traceMask = INITIAL_TRACE_MASK;
   readonly connections = new Set<Connection>();
   readonly #attached = new Map<bigint, Connection>();
@@ -28,7 +30,8 @@ export class ZooKeeperServer implements ConnectionHost {
     log?: TransactionLog,
   ) {
     this.superDigest = options.superDigest;
-    this.store = new Store(options.tickTime, saved, log);
+    this.profile = PROFILES[options.server];
+    this.store = new Store(options.tickTime, saved, log, this.profile);
     this.#listener = createServer((socket) => this.accept(socket));
   }
 

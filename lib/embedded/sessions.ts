@@ -8,6 +8,9 @@ export interface Session {
   expiresAt: number;
 }
 
+/** The password of a session that does not exist, or that needs none. */
+export const NO_PASSWORD: Uint8Array = Buffer.alloc(16);
+
 export type SavedSession = Omit<Session, 'expiresAt'>;
 
 /** The sessions and their expiry. Callers pass in the time. */
@@ -31,9 +34,13 @@ export class Sessions {
     return this.#byId.size;
   }
 
-  open(timeout: number, now: number): Session {
-    const password = randomFillSync(Buffer.alloc(16));
-    return this.#add({ id: this.#nextId++, password, timeout }, now);
+  /** @param credentials the id and the password of the session. Default: random ones */
+  open(
+    timeout: number,
+    now: number,
+    { id, password }: Pick<Session, 'id' | 'password'> = this.#newCredentials(),
+  ): Session {
+    return this.#add({ id, password, timeout }, now);
   }
 
   get(id: bigint): Session | undefined {
@@ -65,6 +72,10 @@ export class Sessions {
 
   save(): SavedSession[] {
     return this.list().map(savedSession);
+  }
+
+  #newCredentials(): Pick<Session, 'id' | 'password'> {
+    return { id: this.#nextId++, password: randomFillSync(Buffer.alloc(16)) };
   }
 
   #add(saved: SavedSession, now: number): Session {

@@ -1,7 +1,14 @@
 // Fake timers of test runners replace the global `performance`: time that a test skips must not end a session.
 import { performance } from 'node:perf_hooks';
 import { type Caller, DataTree, type Transaction } from './data-tree.js';
-import { type SavedSession, savedSession, type Session, Sessions } from './sessions.js';
+import { PROFILES, type ServerProfile } from './profiles.js';
+import {
+  NO_PASSWORD,
+  type SavedSession,
+  savedSession,
+  type Session,
+  Sessions,
+} from './sessions.js';
 import type { Znode } from './znode.js';
 
 /** The server's time, which tests may advance. */
@@ -60,12 +67,14 @@ export class Store {
     tickTime: number,
     saved?: SavedStore,
     private readonly log?: TransactionLog,
+    profile: ServerProfile = PROFILES.zookeeper,
   ) {
-    this.tree = new DataTree(saved?.nodes);
+    this.tree = new DataTree(profile, saved?.nodes);
     this.clock = new Clock(saved?.skipped);
     this.sessions = new Sessions(tickTime, this.clock.now(), saved?.sessions);
     // Fencing tokens are derived from zxids: a new server must start above the zxids of earlier ones.
-    this.lastZxid = saved?.lastZxid ?? Date.now() * 1024;
+    const firstZxid = profile.countsZxidsFromOne ? 0 : Date.now() * 1024;
+    this.lastZxid = saved?.lastZxid ?? firstZxid;
   }
 
   /**
@@ -80,12 +89,18 @@ export class Store {
     return change(this.tree, at);
   }
 
+  /** Raises the zxid of this server for a read that it counts. */
+  countRead(): void {
+    this.lastZxid++;
+  }
+
   /** Applies the writes that other servers have committed; there are none. */
   sync(): void {}
 
   /** @param timeout milliseconds, as negotiated */
   openSession(timeout: number): Session {
-    const session = this.sessions.open(timeout, this.clock.now());
+    const credentials = credentialsOf(this.tree.profile, this.lastZxid + 1);
+    const session = this.sessions.open(timeout, this.clock.now(), credentials);
     this.write(() => {}, { opened: savedSession(session) });
     return session;
   }
@@ -115,4 +130,12 @@ export class Store {
       skipped: this.clock.skipped,
     };
   }
+}
+
+/** Returns the id and the password of a session that is opened at a zxid, or undefined for random ones. */
+export function credentialsOf(
+  { hasPasswords }: ServerProfile,
+  zxid: number,
+): Pick<Session, 'id' | 'password'> | undefined {
+  return hasPasswords ? undefined : { id: BigInt(zxid), password: NO_PASSWORD };
 }

@@ -1,4 +1,5 @@
 import { type Acl, ErrorCode, Permission, type Stat, type Writer } from '../protocol/index.js';
+import type { ServerProfile } from './profiles.js';
 
 /** The refusal of a request. */
 export class KeeperError extends Error {
@@ -37,6 +38,8 @@ export interface Znode {
   version: number;
   /** The number of children ever created, from which sequence numbers are made. `cversion` counts deletions too. */
   created: number;
+  /** The number of changes of the data of children. Only for a server whose `cversion` counts these; otherwise absent. */
+  childWrites?: number;
   aversion: number;
 }
 
@@ -67,7 +70,7 @@ export function statOf(node: Znode): Stat {
     mtime: node.mtime,
     version: node.version,
     // Creations plus deletions, in 32 bits as in the server's int.
-    cversion: (node.created * 2 - numChildren) | 0,
+    cversion: (node.created * 2 - numChildren + (node.childWrites ?? 0)) | 0,
     aversion: node.aversion,
     ephemeralOwner: node.owner,
     dataLength: node.data?.length ?? 0,
@@ -76,25 +79,25 @@ export function statOf(node: Znode): Stat {
   };
 }
 
-/** Returns the znodes that every ZooKeeper has from the start. */
-export function initialNodes(): Map<string, Znode> {
+/** Returns the znodes that a server has from the start. */
+export function initialNodes({ systemNodes }: ServerProfile): Map<string, Znode> {
   const never = { zxid: 0, time: 0 };
-  const make = (acl: readonly Acl[]) =>
-    newZnode({ kind: 'persistent', data: Buffer.alloc(0), acl, owner: 0n, ttl: 0 }, never);
-  const root = make(OPEN_ACL);
-  const system = make(OPEN_ACL);
-  const config = make(READ_ACL);
-  config.aversion = -1;
-  root.children.add('zookeeper');
-  system.children.add('config').add('quota');
-  return new Map([
+  const make = (data: string, acl: readonly Acl[]) =>
+    newZnode({ kind: 'persistent', data: Buffer.from(data), acl, owner: 0n, ttl: 0 }, never);
+  const root = make('', OPEN_ACL);
+  const nodes = new Map([
     // As in the real server, the root has the empty path too.
     ['', root],
     ['/', root],
-    ['/zookeeper', system],
-    ['/zookeeper/quota', make(OPEN_ACL)],
-    ['/zookeeper/config', config],
   ]);
+  for (const [path, data] of systemNodes) {
+    const isConfig = path === '/zookeeper/config';
+    const node = make(data, isConfig ? READ_ACL : OPEN_ACL);
+    if (isConfig) node.aversion = -1;
+    nodes.set(path, node);
+    nodes.get(parentOf(path))!.children.add(nameOf(path));
+  }
+  return nodes;
 }
 
 // ZooKeeper forbids control characters, surrogates, private use, and the specials at the end of the basic

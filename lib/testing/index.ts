@@ -1,4 +1,10 @@
-export type { EmbeddedZooKeeperOptions, Faults, FaultScope, Undo } from '../embedded/index.js';
+export type {
+  EmbeddedZooKeeperOptions,
+  Faults,
+  FaultScope,
+  ServerKind,
+  Undo,
+} from '../embedded/index.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';

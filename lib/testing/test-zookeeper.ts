@@ -48,7 +48,7 @@ export class TestZooKeeper implements AsyncDisposable {
    * without sockets.
    */
   static inProcess(
-    options?: Pick<EmbeddedZooKeeperOptions, 'tickTime' | 'containerCheckInterval'>,
+    options?: Pick<EmbeddedZooKeeperOptions, 'server' | 'tickTime' | 'containerCheckInterval'>,
   ): TestZooKeeper {
     const server = new InProcessZooKeeper(options);
     const connect = connectWire(() => server.connect());

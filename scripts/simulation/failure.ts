@@ -1,7 +1,7 @@
-import { DEFAULT_LIB, DEFAULT_WORKLOAD } from './options.js';
+import { DEFAULT_LIB, DEFAULT_SERVER, DEFAULT_WORKLOAD } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import type { Shrunk } from './shrink.js';
-import type { Fault, WorkloadName } from './types.js';
+import type { Fault, ServerKind, WorkloadName } from './types.js';
 
 /** The first violation of a seed, with the command that replays it. */
 export interface Failure {
@@ -15,15 +15,20 @@ export interface Failure {
   readonly command: string;
 }
 
-/**
- * Describes the first violation of a report.
- *
- * @param lib the build of the library that was tested
- * @param shrunk the faults that reproduce the violation; default: all faults of the seed
- */
+/** The run that failed. */
+interface FailedRun {
+  readonly workload: WorkloadName;
+  readonly server: ServerKind;
+  /** The build of the library that was tested. */
+  readonly lib: string;
+  /** The faults that reproduce the violation. Default: all faults of the seed. */
+  readonly shrunk?: Shrunk | undefined;
+}
+
+/** Describes the first violation of a report. */
 export function toFailure(
   { seed, ...report }: SeedReport,
-  { workload, lib, shrunk }: { workload: WorkloadName; lib: string; shrunk?: Shrunk | undefined },
+  { workload, server, lib, shrunk }: FailedRun,
 ): Failure {
   const { faults, violation } = shrunk ?? {
     faults: report.faults,
@@ -31,6 +36,7 @@ export function toFailure(
   };
   const parts = ['npm run simulate --', `--seed ${seed}`];
   if (workload !== DEFAULT_WORKLOAD) parts.push(`--workload ${workload}`);
+  if (server !== DEFAULT_SERVER) parts.push(`--server ${server}`);
   if (shrunk) parts.push(`--faults=${faults.map(({ index }) => index).join(',')}`);
   if (lib !== DEFAULT_LIB) parts.push(`--lib ${quote(lib)}`);
   const { property, message, at } = violation;

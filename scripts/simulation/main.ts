@@ -6,6 +6,7 @@ import { Figures } from './figures.js';
 import { checkLibrary } from './library.js';
 import {
   type Command,
+  DEFAULT_SERVER,
   type ManySeeds,
   MAX_SEED,
   parseCommand,
@@ -16,6 +17,7 @@ import {
 import { Output } from './output.js';
 import { runSeeds } from './run-seeds.js';
 import { SeedWorker } from './seed-worker.js';
+import type { ServerKind } from './types.js';
 
 const PASSED = 0;
 const VIOLATED = 1;
@@ -71,7 +73,7 @@ async function singleSeed(options: SingleSeed): Promise<number> {
   const output = new Output(options.json);
   const { runSingleSeed } = await import('./single-seed.js');
   const report = await runSingleSeed(options);
-  const { workload, lib } = options;
+  const { workload, server, lib } = options;
   const { seed, digest, events, faults, violations } = report;
   output.text(`seed ${seed}, digest ${digest}, ${events} events, ${faults.length} faults`);
   const figures = new Figures(1);
@@ -81,14 +83,14 @@ async function singleSeed(options: SingleSeed): Promise<number> {
     for (const fault of faults) output.text(`  ${faultText(fault)}`);
   } else {
     const shrunk = options.faults && { faults, violation };
-    output.failure(toFailure(report, { workload, lib, shrunk }));
+    output.failure(toFailure(report, { workload, server, lib, shrunk }));
   }
   if (violation && !options.faults && faults.length > 0) {
     output.text(
-      `  to search for a smaller set of faults: npm run simulate -- --from ${seed} --seeds 1 --workload ${workload}`,
+      `  to search for a smaller set of faults: npm run simulate -- --from ${seed} --seeds 1 --workload ${workload}${suffix(' --server ', server)}`,
     );
   }
-  output.summary(figures, { seed, digest });
+  output.summary(figures, { seed, server, digest });
   return violation ? VIOLATED : PASSED;
 }
 
@@ -97,18 +99,20 @@ async function manySeeds({
   seeds,
   minutes,
   workload,
+  server,
   lib,
   ...options
 }: ManySeeds): Promise<number> {
   const output = new Output(options.json);
   const figures = new Figures(Math.min(options.workers, seeds));
-  output.text(`from seed ${from}, workers: ${figures.workers}`);
+  output.text(`from seed ${from}, workers: ${figures.workers}${suffix(', server: ', server)}`);
   const { stop, forget } = stopAtInterrupt();
   await runSeeds({
     seeds: seedsFrom(from, seeds, minutes),
     runners: Array.from({ length: figures.workers }, () => new SeedWorker(lib)),
     figures,
     workload,
+    server,
     lib,
     signal: stop.signal,
     onSeed: () => output.progress(figures),
@@ -116,12 +120,17 @@ async function manySeeds({
   });
   forget();
   const interrupted = stop.signal.aborted;
-  output.summary(figures, { from, interrupted });
+  output.summary(figures, { from, server, interrupted });
   if (interrupted) {
     if (!outputClosed) console.error('interrupted');
     return INTERRUPTED;
   }
   return figures.violations > 0 ? VIOLATED : PASSED;
+}
+
+/** Returns the name of the server after a text, or nothing for the default one. */
+function suffix(text: string, server: ServerKind): string {
+  return server === DEFAULT_SERVER ? '' : `${text}${server}`;
 }
 
 function* seedsFrom(from: number, count: number, minutes = Infinity): Generator<number> {

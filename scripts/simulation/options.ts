@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
 import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.js';
-import type { WorkloadName } from './types.js';
+import type { ServerKind, WorkloadName } from './types.js';
 
 export const USAGE = `npm run simulate -- [options]
 
@@ -30,6 +30,8 @@ Mutation testing:
 Common options:
   --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter, cache or
                    barrier; not with --mutants
+  --server NAME    the server whose behaviour the simulated servers copy: zookeeper (default), clickhouse-keeper or
+                   raftkeeper; not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
   --help           print this text
@@ -49,6 +51,11 @@ const WORKLOADS: readonly WorkloadName[] = [
   'cache',
   'barrier',
 ];
+
+const SERVERS: readonly ServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
+
+/** The default of the option `--server`. */
+export const DEFAULT_SERVER: ServerKind = 'zookeeper';
 
 /** The default of the option `--workload`. */
 export const DEFAULT_WORKLOAD: WorkloadName = 'locks';
@@ -79,6 +86,7 @@ export interface ManyMutants extends Workers {
 export interface SingleSeed {
   readonly seed: number;
   readonly workload: WorkloadName;
+  readonly server: ServerKind;
   readonly faults: readonly number[] | undefined;
   readonly trace: string | undefined;
   readonly lib: string;
@@ -92,6 +100,7 @@ export interface ManySeeds extends Workers {
   /** Undefined if `seeds` ends the run. */
   readonly minutes: number | undefined;
   readonly workload: WorkloadName;
+  readonly server: ServerKind;
   readonly lib: string;
 }
 
@@ -104,6 +113,7 @@ const OPTIONS = {
   faults: 'value',
   trace: 'value',
   workload: 'value',
+  server: 'value',
   lib: 'value',
   mutants: 'flag',
   json: 'flag',
@@ -124,8 +134,8 @@ const MAX_FAULT = 1_000_000;
 /** Options that select a mode of the command, and the options that can be combined with each of them. */
 const COMBINABLE: Partial<Record<Name, readonly Name[]>> = {
   mutants: ['from', 'minutes', 'workers', 'json'],
-  seed: ['faults', 'trace', 'workload', 'lib', 'json'],
-  minutes: ['from', 'workers', 'workload', 'lib', 'json', 'mutants'],
+  seed: ['faults', 'trace', 'workload', 'server', 'lib', 'json'],
+  minutes: ['from', 'workers', 'workload', 'server', 'lib', 'json', 'mutants'],
 };
 
 /**
@@ -158,12 +168,14 @@ export function parseCommand(args: readonly string[]): Command {
 
   const lib = text('lib') ?? DEFAULT_LIB;
   const workload = workloadName(text('workload'));
+  const server = serverKind(text('server'));
   const seed = text('seed');
   if (seed !== undefined) {
     return {
       kind: 'seed',
       seed: wholeNumber('seed', seed, 0, MAX_SEED),
       workload,
+      server,
       faults: faultList(text('faults')),
       trace: traceFile(text('trace')),
       lib,
@@ -181,13 +193,19 @@ export function parseCommand(args: readonly string[]): Command {
       `--from ${from} with --seeds ${seeds} exceeds the largest seed, ${MAX_SEED}`,
     );
   }
-  return { kind: 'seeds', from, seeds, minutes, workers, workload, lib, json };
+  return { kind: 'seeds', from, seeds, minutes, workers, workload, server, lib, json };
 }
 
 function workloadName(text: string = DEFAULT_WORKLOAD): WorkloadName {
   const name = WORKLOADS.find((each) => each === text);
   if (name) return name;
   throw new UsageError(`--workload must be one of ${WORKLOADS.join(', ')}, but is ${text}`);
+}
+
+function serverKind(text: string = DEFAULT_SERVER): ServerKind {
+  const name = SERVERS.find((each) => each === text);
+  if (name) return name;
+  throw new UsageError(`--server must be one of ${SERVERS.join(', ')}, but is ${text}`);
 }
 
 function faultList(text: string | undefined): number[] | undefined {

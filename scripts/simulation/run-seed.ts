@@ -1,4 +1,5 @@
 import { checkEnd, checkHistory } from './properties.js';
+import { DEFAULT_SERVER } from './options.js';
 import { startProcess } from './start-process.js';
 import { planFaults } from './fault-plan.js';
 import { History } from './history.js';
@@ -44,7 +45,7 @@ export const runSeed: RunSeed = (library, options) =>
 export async function runWorkload(
   kind: WorkloadKind,
   library: Library,
-  { seed, faults: indexes, timeline }: RunOptions,
+  { seed, server, faults: indexes, timeline }: RunOptions,
 ): Promise<Report> {
   const { simulate, SimulationError, Random } = library.testing;
   const random = new Random(seed);
@@ -76,7 +77,9 @@ export async function runWorkload(
   });
   const { servers, latency, lag } = setting;
   const ensemble = { servers, lag, tickTime: TICK_TIME, syncLimit: SYNC_LIMIT };
-  const options = { seed, ...ensemble, latency, limit: RUN_LIMIT };
+  // A build of --lib may be older than the option.
+  const copied = server === undefined || server === DEFAULT_SERVER ? {} : { server };
+  const options = { seed, ...ensemble, ...copied, latency, limit: RUN_LIMIT };
   try {
     const { value: violations, ...result } = await simulate(options, async (world) => {
       const znodes = new ZnodeChecks(

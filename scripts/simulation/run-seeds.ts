@@ -2,7 +2,7 @@ import { type Failure, toFailure } from './failure.js';
 import type { Figures } from './figures.js';
 import type { SeedReport } from './seed-report.js';
 import { shrink, type Shrunk } from './shrink.js';
-import type { RunOptions, WorkloadName } from './types.js';
+import type { RunOptions, ServerKind, WorkloadName } from './types.js';
 
 /** Runs seeds. `SeedWorker` is the implementation that runs them in a worker process. */
 export interface Runner {
@@ -16,6 +16,7 @@ export interface SeedsOptions {
   readonly runners: readonly Runner[];
   readonly figures: Figures;
   readonly workload: WorkloadName;
+  readonly server: ServerKind;
   /** The build of the library to test. */
   readonly lib: string;
   readonly signal: AbortSignal;
@@ -32,7 +33,7 @@ const SHRINK_LIMITS = { runs: 200, milliseconds: 60_000 };
  * Runs seeds on all runners at the same time until no seed is left or the signal aborts. Closes the runners.
  */
 export async function runSeeds(options: SeedsOptions): Promise<void> {
-  const { seeds, runners, figures, workload, lib, signal } = options;
+  const { seeds, runners, figures, workload, server, lib, signal } = options;
   let shrunkCount = 0;
   let stopped = false;
   const closeAll = () => Promise.all(runners.map((runner) => runner.close()));
@@ -43,7 +44,7 @@ export async function runSeeds(options: SeedsOptions): Promise<void> {
     for (;;) {
       const { value: seed, done } = seeds.next();
       if (done || stopped || signal.aborted) return;
-      const report = await runner.run({ seed, workload });
+      const report = await runner.run({ seed, workload, server });
       // The abort may have killed the worker process during the run.
       if (signal.aborted) return;
       figures.add(report);
@@ -51,10 +52,10 @@ export async function runSeeds(options: SeedsOptions): Promise<void> {
       if (report.violations.length === 0) continue;
       let shrunk: Shrunk | undefined;
       if (report.faults.length > 0 && shrunkCount++ < MAX_SHRUNK) {
-        const run = (faults: readonly number[]) => runner.run({ seed, workload, faults });
+        const run = (faults: readonly number[]) => runner.run({ seed, workload, server, faults });
         shrunk = await shrink(report, run, { ...SHRINK_LIMITS, signal });
       }
-      options.onFailure(toFailure(report, { workload, lib, shrunk }));
+      options.onFailure(toFailure(report, { workload, server, lib, shrunk }));
     }
   };
   try {

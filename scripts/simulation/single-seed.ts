@@ -18,6 +18,7 @@ const WARNING_DELAY = 60_000;
 export async function runSingleSeed({
   seed,
   workload,
+  server,
   faults,
   trace,
   lib,
@@ -25,7 +26,7 @@ export async function runSingleSeed({
   const library = await loadLibrary(lib);
   const text = `seed ${seed} has not ended after ${WARNING_DELAY / 1000} s; attach a debugger to see what it does`;
   const stopWarning = await warnWhenLate(text, WARNING_DELAY);
-  const options = { seed, workload, faults, timeline: trace !== undefined };
+  const options = { seed, workload, server, faults, timeline: trace !== undefined };
   const report = await reportSeed(RUN_SEED[workload], library, options);
   stopWarning();
   if (trace !== undefined) await writeFile(trace, await tracePage(report));

@@ -10,8 +10,13 @@ export interface Library {
 export type WorkloadName =
   'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
 
+/** The server whose behaviour the simulated servers copy. */
+export type ServerKind = import('nestjs-zookeeper/testing').ServerKind;
+
 export interface RunOptions {
   readonly workload: WorkloadName;
+  /** Default: ZooKeeper. */
+  readonly server?: ServerKind;
   readonly seed: number;
   /** The indexes of the faults to inject. Default: all faults of the seed. */
   readonly faults?: readonly number[];

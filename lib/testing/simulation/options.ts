@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { PROFILES, type ServerKind } from '../../embedded/profiles.js';
 
 /**
  * Options of a simulation.
@@ -13,6 +14,10 @@ export interface SimulationOptions {
    * second of real time. Default 3,600,000 (one hour).
    */
   limit?: number | undefined;
+  /**
+   * The server whose behaviour the simulated servers copy; see `EmbeddedZooKeeperOptions.server`. Default `'zookeeper'`.
+   */
+  server?: ServerKind | undefined;
   /** The number of servers, 1 to 7. The ensemble needs a majority of them. Default 1. */
   servers?: number | undefined;
   /**
@@ -45,6 +50,7 @@ export type CheckedOptions = Readonly<Required<SimulationOptions>>;
 const OPTION_NAMES = new Set([
   'seed',
   'limit',
+  'server',
   'servers',
   'tickTime',
   'latency',
@@ -64,15 +70,20 @@ const MAX_MILLISECONDS = Number.MAX_SAFE_INTEGER;
 export function checkOptions(options: SimulationOptions, randomSeed: number): CheckedOptions {
   checkNames('simulate()', options, OPTION_NAMES);
   const { seed = randomSeed, limit = 3_600_000, servers = 1, tickTime = 500 } = options;
+  const { server = 'zookeeper' } = options;
   const { latency = [0.1, 1], lag = [0, 20], syncLimit = 5 } = options;
   checkWholeNumber('seed', seed, 0, MAX_SEED);
   checkNumber('limit', limit, 1);
+  if (!Object.hasOwn(PROFILES, server)) {
+    const kinds = Object.keys(PROFILES).join(', ');
+    throw new TypeError(`simulate: server must be one of ${kinds}, got ${formatValue(server)}`);
+  }
   checkWholeNumber('servers', servers, 1, MAX_SERVERS);
   checkWholeNumber('tickTime', tickTime, 10, 60_000);
   checkBounds('latency', latency);
   checkBounds('lag', lag);
   checkWholeNumber('syncLimit', syncLimit, 1, MAX_SYNC_LIMIT);
-  return { seed, limit, servers, tickTime, latency, lag, syncLimit };
+  return { seed, limit, server, servers, tickTime, latency, lag, syncLimit };
 }
 
 function checkWholeNumber(name: string, value: unknown, min: number, max: number): void {

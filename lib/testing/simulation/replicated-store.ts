@@ -1,6 +1,13 @@
 import { DataTree } from '../../embedded/data-tree.js';
+import { PROFILES, type ServerProfile } from '../../embedded/profiles.js';
 import type { Session, Sessions } from '../../embedded/sessions.js';
-import { type Change, type Clock, type ConnectionStore, Store } from '../../embedded/store.js';
+import {
+  type Change,
+  type Clock,
+  type ConnectionStore,
+  credentialsOf,
+  Store,
+} from '../../embedded/store.js';
 import type { Random } from './random.js';
 import type { Actor, Scheduler } from './scheduler.js';
 
@@ -10,7 +17,8 @@ import type { Actor, Scheduler } from './scheduler.js';
  */
 interface LogEntry {
   readonly zxid: number;
-  apply(tree: DataTree): void;
+  /** @param localZxids the zxids that the server has counted and the other servers have not */
+  apply(tree: DataTree, localZxids: number): void;
   next: LogEntry | undefined;
 }
 
@@ -38,8 +46,9 @@ export class ReplicatedStore {
     private readonly random: Random,
     /** The minimum and maximum delay after which a replica applies the writes of others, in milliseconds. */
     private readonly lag: readonly [min: number, max: number],
+    readonly profile: ServerProfile = PROFILES.zookeeper,
   ) {
-    this.committed = new Store(tickTime);
+    this.committed = new Store(tickTime, undefined, undefined, profile);
     this.#latest = { zxid: this.committed.lastZxid, apply: () => {}, next: undefined };
   }
 
@@ -67,9 +76,15 @@ export class ReplicatedStore {
    */
   commit<T>(change: Change<T>, writer?: Replica): T {
     let entry: LogEntry | undefined;
+    let result: T;
     try {
-      return this.committed.write((tree, at) => {
-        entry = { zxid: at.zxid, apply: (copy) => void change(copy, at), next: undefined };
+      result = this.committed.write((tree, at) => {
+        const apply = (copy: DataTree, localZxids: number) => {
+          const applied = change(copy, { ...at, zxid: at.zxid + localZxids });
+          // The writer replies with the stats of its own copy.
+          if (copy === writer?.tree) result = applied;
+        };
+        entry = { zxid: at.zxid, apply, next: undefined };
         return change(tree, at);
       });
     } finally {
@@ -79,6 +94,7 @@ export class ReplicatedStore {
         else replica.catchUpLater();
       }
     }
+    return result;
   }
 
   closeSession(id: bigint, writer?: Replica): void {
@@ -96,14 +112,16 @@ export class ReplicatedStore {
 
 /** The copy of the tree on one server. */
 export class Replica implements ConnectionStore {
-  readonly tree = new DataTree();
+  readonly tree: DataTree;
   #applied: LogEntry;
   #catchingUp = false;
+  #localZxids = 0;
 
   constructor(
     private readonly store: ReplicatedStore,
     private readonly server: ReplicaServer,
   ) {
+    this.tree = new DataTree(store.profile);
     this.#applied = store.latest;
   }
 
@@ -117,7 +135,11 @@ export class Replica implements ConnectionStore {
 
   /** The latest transaction that this server has applied. */
   get lastZxid(): number {
-    return this.#applied.zxid;
+    return this.#applied.zxid + this.#localZxids;
+  }
+
+  countRead(): void {
+    this.#localZxids++;
   }
 
   write<T>(change: Change<T>): T {
@@ -130,7 +152,8 @@ export class Replica implements ConnectionStore {
 
   openSession(timeout: number): Session {
     this.write(() => {});
-    return this.sessions.open(timeout, this.clock.now());
+    const credentials = credentialsOf(this.store.profile, this.lastZxid);
+    return this.sessions.open(timeout, this.clock.now(), credentials);
   }
 
   touchSession(session: Session, timeout: number): void {
@@ -147,7 +170,7 @@ export class Replica implements ConnectionStore {
     while (this.#applied.next) {
       this.#applied = this.#applied.next;
       try {
-        this.#applied.apply(this.tree);
+        this.#applied.apply(this.tree, this.#localZxids);
       } catch {
         // The write failed when it was committed too, and changed nothing.
       }

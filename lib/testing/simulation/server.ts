@@ -1,5 +1,6 @@
 import type { ActiveFaults } from '../../embedded/faults.js';
 import { Connection } from '../../embedded/connection.js';
+import type { ServerProfile } from '../../embedded/profiles.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';
 import type { Event } from './scheduler.js';
@@ -87,6 +88,20 @@ export class SimulatedServer {
   /** Whether the server is cut off from the other servers, by {@link isolate}. */
   get isolated(): boolean {
     return this.#membership !== 'member';
+  }
+
+  /** @internal */
+  get profile(): ServerProfile {
+    return this.ensemble.store.profile;
+  }
+
+  /**
+   * Whether the server believes that there is a leader.
+   *
+   * @internal
+   */
+  get hasLeader(): boolean {
+    return this.isServing || this.#membership === 'isolated';
   }
 
   /** @internal */
@@ -213,13 +228,13 @@ export class SimulatedServer {
   }
 
   /**
-   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does, but a server that was isolated
-   * a short time ago does not know yet that it has none.
+   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does, or refuses the handshake, as the
+   * other servers do. A server that was isolated a short time ago does not know yet that it has no majority.
    *
    * @internal
    */
   accept(stream: SimulatedStream): void {
-    if (!this.isServing && this.#membership !== 'isolated') return void stream.destroy();
+    if (!this.hasLeader && !this.profile.refusedSessionId) return void stream.destroy();
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
     stream.once('close', () => this.#removeConnection(connection));

@@ -1,5 +1,6 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
+import { PROFILES } from '../../embedded/profiles.js';
 import { OpCode } from '../../protocol/index.js';
 import { checkProcessName, sessionOf } from './arguments.js';
 import { Network } from './network.js';
@@ -92,7 +93,14 @@ export class World {
     Object.assign(this.#processContext, { network: this.#network });
     this.#store = contexts.run(
       this.scenario,
-      () => new ReplicatedStore(options.tickTime, scheduler, random.fork(), options.lag),
+      () =>
+        new ReplicatedStore(
+          options.tickTime,
+          scheduler,
+          random.fork(),
+          options.lag,
+          PROFILES[options.server],
+        ),
     );
     this.#ensemble = new SimulatedEnsemble(options, this.#store, servers, {
       now: () => this.now,

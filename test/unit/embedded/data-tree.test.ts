@@ -134,7 +134,7 @@ describe('The data tree', () => {
     f.create('/c', 'container');
     f.create('/c/x');
     f.delete('/c/x');
-    const copy = new DataTree(structuredClone(f.tree.nodes));
+    const copy = new DataTree(f.tree.profile, structuredClone(f.tree.nodes));
     expect(copy.exists('/')).toEqual(f.tree.exists('/'));
     expect(copy.exists('')).toEqual(copy.exists('/'));
     expect(copy.expiredPaths(0)).toEqual(['/c']);

@@ -9,6 +9,7 @@ const FOUR_LETTER_WORDS =
 describe('The embedded server’s options', () => {
   test('suit tests by default: loopback, a free port, the session timeouts that clients request', () => {
     expect(resolveOptions({})).toMatchObject({
+      server: 'zookeeper',
       port: 0,
       host: '127.0.0.1',
       tickTime: 500,
@@ -56,6 +57,17 @@ describe('The embedded server’s options', () => {
     ],
     ['TypeError', { fourLetterWords: 'ruok' }, FOUR_LETTER_WORDS + '"ruok"'],
     ['TypeError', { fourLetterWords: ['ruok', 'rouk'] }, FOUR_LETTER_WORDS + '["ruok","rouk"]'],
+    [
+      'TypeError',
+      { server: 'etcd' },
+      'server must be one of zookeeper, clickhouse-keeper, raftkeeper, got "etcd"',
+    ],
+    [
+      'TypeError',
+      { server: null },
+      'server must be one of zookeeper, clickhouse-keeper, raftkeeper, got null',
+    ],
+    ['TypeError', { fourLetterWords: ['ftfl'] }, FOUR_LETTER_WORDS + '["ftfl"]'],
     ['TypeError', { prot: 1 }, 'unknown option "prot"'],
     ['TypeError', null, 'options must be an object, got null'],
     ['TypeError', '2181', 'options must be an object, got "2181"'],

@@ -22,6 +22,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 
 const PROPERTY = 'no two leases overlap';
 const workload = 'locks';
+const server = 'zookeeper';
 
 /** Returns the report of a seed, with a violation if `fails` returns true for the faults. */
 function report(
@@ -60,6 +61,11 @@ describe('the options of npm run simulate', () => {
       from: 12,
       workers: 3,
       json: true,
+    });
+    expect(parse('')).toMatchObject({ server: 'zookeeper' });
+    expect(parse('--seed 1 --server raftkeeper')).toMatchObject({ server: 'raftkeeper' });
+    expect(parse('--minutes 1 --server clickhouse-keeper')).toMatchObject({
+      server: 'clickhouse-keeper',
     });
     expect(parse('--minutes 0.5')).toMatchObject({ minutes: 0.5, seeds: Infinity });
     const single = { kind: 'seed', seed: 42, faults: undefined, trace: undefined };
@@ -109,6 +115,11 @@ describe('the options of npm run simulate', () => {
       '--workload jobs',
       '--workload must be one of locks, partitions, queue, guarded-writes, counter, cache, barrier, but is jobs',
     ],
+    [
+      '--server etcd',
+      '--server must be one of zookeeper, clickhouse-keeper, raftkeeper, but is etcd',
+    ],
+    ['--mutants --server raftkeeper', '--server raftkeeper cannot be combined with --mutants'],
     ['5', 'unexpected argument 5'],
   ])('are rejected: %s', (text, message) => {
     expect(() => parse(text)).toThrow(message);
@@ -208,6 +219,7 @@ describe('runSeeds', () => {
     const failures: ReturnType<typeof toFailure>[] = [];
     await runSeeds({
       workload,
+      server,
       seeds: [10, 11, 12, 13, 14, 15, 16, 17].values(),
       runners,
       figures,
@@ -252,6 +264,7 @@ describe('runSeeds', () => {
     };
     const running = runSeeds({
       workload,
+      server,
       seeds: [1, 2].values(),
       runners: [broken, new FakeRunner(() => false)],
       figures: new Figures(2),
@@ -343,13 +356,16 @@ describe('a failure', () => {
   it('is printed with the command that replays it', () => {
     const { violations } = failed;
     const shrunk = { faults: failed.faults.slice(1), violation: violations[0]! };
-    expect(toFailure(failed, { workload, lib: 'dist' }).command).toBe(
+    expect(toFailure(failed, { workload, server, lib: 'dist' }).command).toBe(
       'npm run simulate -- --seed 42',
     );
-    expect(toFailure(failed, { workload, lib: "it's/dist", shrunk }).command).toBe(
+    expect(toFailure(failed, { workload, server: 'raftkeeper', lib: 'dist' }).command).toBe(
+      'npm run simulate -- --seed 42 --server raftkeeper',
+    );
+    expect(toFailure(failed, { workload, server, lib: "it's/dist", shrunk }).command).toBe(
       `npm run simulate -- --seed 42 --faults=1,2 --lib 'it'\\''s/dist'`,
     );
-    expect(failureText(toFailure(failed, { workload, lib: 'dist', shrunk }))).toBe(
+    expect(failureText(toFailure(failed, { workload, server, lib: 'dist', shrunk }))).toBe(
       [
         `VIOLATION with seed 42 after 7.000 ms: ${PROPERTY}`,
         '  with 0,1,2',

@@ -12,6 +12,10 @@ describe('invalid arguments of a simulation', () => {
     [{ seed: '1' }, 'simulate: seed must be a whole number, got "1"'],
     [{ limit: -1 }, 'simulate: limit must be from 1 to'],
     [{ limit: NaN }, 'simulate: limit must be a number, got NaN'],
+    [
+      { server: 'etcd' },
+      'simulate: server must be one of zookeeper, clickhouse-keeper, raftkeeper, got "etcd"',
+    ],
     [{ servers: 0 }, 'simulate: servers must be from 1 to 7, got 0'],
     [{ servers: 8 }, 'simulate: servers must be from 1 to 7, got 8'],
     [{ tickTime: 0 }, 'simulate: tickTime must be from 10 to 60000, got 0'],

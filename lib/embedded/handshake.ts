@@ -1,0 +1,76 @@
+import type { ConnectRequest, ConnectResponse, ValueOf } from '../protocol/index.js';
+import type { ConnectionHost } from './connection.js';
+import type { ServerProfile } from './profiles.js';
+import { NO_PASSWORD, type Session } from './sessions.js';
+
+type Request = ValueOf<typeof ConnectRequest>;
+type Response = ValueOf<typeof ConnectResponse>;
+
+/** The protocol version in the reply of a Raft server that refuses a handshake. */
+const REFUSED_VERSION = 42;
+
+/** Returns the zxid in the header of the reply to a read. */
+export function readZxid({ profile, store }: ConnectionHost): number {
+  return profile.readsReportNextZxid ? store.lastZxid + 1 : store.lastZxid;
+}
+
+/** Returns whether the client has seen a later state than this server, so that it must find another one. */
+export function isBehind(host: ConnectionHost, { lastZxidSeen }: Request): boolean {
+  return host.profile.checksLastZxid && lastZxidSeen > readZxid(host);
+}
+
+/**
+ * Opens a session, or resumes the one of the request. Returns undefined if the client cannot have that one.
+ *
+ * @param timeout milliseconds, as negotiated
+ */
+export function openSession(
+  host: ConnectionHost,
+  { sessionId, password }: Request,
+  timeout: number,
+): Session | undefined {
+  const { store, profile } = host;
+  if (sessionId === 0n || !profile.resumesSessions) return store.openSession(timeout);
+  // The real server closes the session's earlier connection before it looks at the password.
+  host.detach(sessionId);
+  const session = store.sessions.get(sessionId);
+  if (!session) return undefined;
+  // Without passwords, the id alone is enough, whatever the password.
+  const isOwner = password !== null && Buffer.from(session.password).equals(password);
+  if (profile.hasPasswords && !isOwner) return undefined;
+  store.sessions.touch(session, timeout, store.clock.now());
+  return session;
+}
+
+/** Returns the reply to a handshake whose session was opened or resumed. */
+export function acceptance(
+  { repliesReadOnly }: ServerProfile,
+  { readOnly }: Request,
+  { id, password }: Session,
+  timeout: number,
+): Response {
+  return {
+    protocolVersion: 0,
+    timeout,
+    sessionId: id,
+    password: Buffer.from(password),
+    readOnly: repliesReadOnly && readOnly !== undefined ? false : undefined,
+  };
+}
+
+/**
+ * Returns the reply to a handshake that is refused.
+ *
+ * @param timeout the reason: 0 if the session has ended; the negotiated timeout if the server has no leader
+ */
+export function refusal(profile: ServerProfile, request: Request, timeout: number): Response {
+  const { refusedSessionId, repliesReadOnly } = profile;
+  const hasEnded = timeout === 0;
+  return {
+    protocolVersion: refusedSessionId ? REFUSED_VERSION : 0,
+    timeout: refusedSessionId && hasEnded ? -1 : timeout,
+    sessionId: refusedSessionId === 'requested' ? request.sessionId : 0n,
+    password: Buffer.from(NO_PASSWORD),
+    readOnly: repliesReadOnly && request.readOnly !== undefined ? false : undefined,
+  };
+}

@@ -1,0 +1,510 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { resolveOptions } from '../../../lib/embedded/options.js';
+import { PROFILES, type ServerKind } from '../../../lib/embedded/profiles.js';
+import { ZooKeeperServer } from '../../../lib/embedded/server.js';
+import {
+  AddWatchRequest,
+  AuthPacket,
+  type Codec,
+  CreateFlag,
+  CreateRequest,
+  DeleteRequest,
+  Empty,
+  ErrorCode,
+  EventType,
+  GetACLResponse,
+  GetChildrenResponse,
+  GetDataResponse,
+  OpCode,
+  PathRequest,
+  PathResponse,
+  ReadRequest,
+  SetDataRequest,
+  Sync,
+  type ValueOf,
+  Xid,
+} from '../../../lib/protocol/index.js';
+import { ReplicatedStore } from '../../../lib/testing/simulation/replicated-store.js';
+import { Random } from '../../../lib/testing/simulation/random.js';
+import { Scheduler } from '../../../lib/testing/simulation/scheduler.js';
+import { MultiRequest, MultiResponse, steps } from '../../support/multi-records.js';
+import { RawClient, type RawConnectOptions } from '../../support/raw-client.js';
+import { create, exists, OPEN } from '../../support/raw-requests.js';
+import { fourLetterWord } from '../../support/real-zookeeper.js';
+
+const KINDS = Object.keys(PROFILES) as ServerKind[];
+
+const servers: ZooKeeperServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+async function start(kind: ServerKind, Server = ZooKeeperServer): Promise<ZooKeeperServer> {
+  const server = new Server(resolveOptions({ server: kind }));
+  servers.push(server);
+  await server.listen();
+  return server;
+}
+
+async function connect(
+  kind: ServerKind,
+  options: Omit<RawConnectOptions, 'port'> = {},
+): Promise<[RawClient, ZooKeeperServer]> {
+  const server = await start(kind);
+  return [await RawClient.connect({ ...options, port: server.port }), server];
+}
+
+async function statOf(client: RawClient, path: string) {
+  const { body } = await exists(client, path);
+  return body!.stat;
+}
+
+function setData(client: RawClient, path: string) {
+  const request = { path, data: Buffer.from('x'), version: -1 };
+  return client.request(OpCode.setData, SetDataRequest, request);
+}
+
+function remove(client: RawClient, path: string) {
+  return client.request(OpCode.delete, DeleteRequest, { path, version: -1 });
+}
+
+function read(client: RawClient, type: number, path: string, watch = false) {
+  return client.request(type, ReadRequest, { path, watch });
+}
+
+describe('The stat of a parent', () => {
+  test.each<[ServerKind, Record<string, [cversion: number, pzxid: 'raised' | 'kept']>]>([
+    ['zookeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'raised'] }],
+    ['clickhouse-keeper', { set: [2, 'kept'], delete: [3, 'kept'], end: [5, 'kept'] }],
+    ['raftkeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'kept'] }],
+  ])('of %s after a change of a child: %j', async (kind, expected) => {
+    const [client, server] = await connect(kind);
+    const other = await RawClient.connect({ port: server.port });
+    await create(client, '/p');
+    await create(client, '/p/c');
+    let { pzxid } = await statOf(client, '/p');
+    const change = async (name: string, work: () => Promise<unknown>) => {
+      await work();
+      const stat = await statOf(client, '/p');
+      expect([name, stat.cversion, stat.pzxid > pzxid ? 'raised' : 'kept']).toEqual([
+        name,
+        ...expected[name]!,
+      ]);
+      ({ pzxid } = stat);
+    };
+    await change('set', () => setData(client, '/p/c'));
+    await change('delete', () => remove(client, '/p/c'));
+    await create(other, '/p/e', CreateFlag.ephemeral);
+    ({ pzxid } = await statOf(client, '/p'));
+    await change('end', async () => server.expireSession(other.session.sessionId));
+    // The sequence counts creations only.
+    const { body } = await create(client, '/p/s-', CreateFlag.sequential);
+    expect(body!.path).toBe('/p/s-0000000002');
+  });
+
+  test('of ClickHouse Keeper is restored by a multi that fails', async () => {
+    const [client] = await connect('clickhouse-keeper');
+    await create(client, '/p');
+    await create(client, '/p/c');
+    const before = await statOf(client, '/p');
+    const failing = [steps.set('/p/c', 'x'), steps.delete('/none')];
+    await client.request(OpCode.multi, MultiRequest, failing, MultiResponse);
+    expect(await statOf(client, '/p')).toEqual(before);
+    await setData(client, '/p/c');
+    expect((await statOf(client, '/p')).cversion).toBe(before.cversion + 1);
+  });
+});
+
+describe('Transaction ids', () => {
+  test('start with the time in ZooKeeper, and with 1 in the others', async () => {
+    const firstOf = async (kind: ServerKind) => {
+      const [client] = await connect(kind);
+      return (await create(client, '/n')).zxid;
+    };
+    expect(await firstOf('zookeeper')).toBeGreaterThan(2 ** 40);
+    // The first one has opened the session.
+    expect(await firstOf('clickhouse-keeper')).toBe(2);
+    expect(await firstOf('raftkeeper')).toBe(2);
+  });
+
+  test.each<[ServerKind, object]>([
+    ['zookeeper', { read: 0, ping: 0, sync: 0, getAcl: 0, next: 1 }],
+    ['clickhouse-keeper', { read: 0, ping: 1, sync: 2, getAcl: 2, next: 3 }],
+    ['raftkeeper', { read: 1, ping: 1, sync: 1, getAcl: 2, next: 3 }],
+  ])('of %s in the headers of replies, after that of a write: %j', async (kind, expected) => {
+    const [client] = await connect(kind);
+    const { zxid } = await create(client, '/n');
+    const syncing = () => client.request(OpCode.sync, Sync, { path: '/' });
+    const gettingAcl = () => client.request(OpCode.getACL, PathRequest, { path: '/n' });
+    expect({
+      read: (await exists(client, '/n')).zxid - zxid,
+      ping: (await client.ping()).zxid - zxid,
+      sync: (await syncing()).zxid - zxid,
+      getAcl: (await gettingAcl()).zxid - zxid,
+      next: (await create(client, '/m')).zxid - zxid,
+    }).toEqual(expected);
+    expect((await statOf(client, '/m')).czxid).toBe(
+      (await statOf(client, '/n')).czxid + (expected as { next: number }).next,
+    );
+  });
+
+  test('of RaftKeeper differ between the servers of an ensemble after a read that one of them counts', () => {
+    const scheduler = new Scheduler(new Random(1));
+    const profile = PROFILES.raftkeeper;
+    const store = new ReplicatedStore(500, scheduler, new Random(1), [0, 0], profile);
+    const server = { process: { name: 'server' } as never, reachesLeader: true };
+    const [one, other] = [store.addReplica(server), store.addReplica(server)];
+    one.countRead();
+    const caller = { session: 0n, identities: [] };
+    const creation = { path: '/n', data: null, acl: OPEN, kind: 'persistent' as const };
+    const { stat } = one.write((tree, at) =>
+      tree.create({ ...creation, sequential: false, ttl: 0 }, caller, at),
+    );
+    other.catchUp();
+    expect(stat.czxid).toBe(2);
+    expect([one, other].map(({ lastZxid }) => lastZxid)).toEqual([2, 1]);
+    expect([one, other].map(({ tree }) => tree.nodes.get('/n')!.czxid)).toEqual([2, 1]);
+  });
+
+  test.each<[ServerKind, boolean]>([
+    ['zookeeper', false],
+    ['clickhouse-keeper', true],
+    ['raftkeeper', false],
+  ])('of %s: a client that has seen a later one is served: %s', async (kind, isServed) => {
+    const server = await start(kind);
+    const { port } = server;
+    const connecting = RawClient.connect({ port, lastZxidSeen: server.store.lastZxid + 1000 });
+    await expect(
+      connecting.then(
+        () => true,
+        () => false,
+      ),
+    ).resolves.toBe(isServed);
+    const sees = kind === 'raftkeeper' ? 1 : 0;
+    await RawClient.connect({ port, lastZxidSeen: server.store.lastZxid + sees });
+  });
+});
+
+describe('A session', () => {
+  test.each<[ServerKind, boolean]>([
+    ['zookeeper', true],
+    ['clickhouse-keeper', false],
+    ['raftkeeper', false],
+  ])('of %s has a password and a large id: %s', async (kind, isSecret) => {
+    const [{ session }] = await connect(kind);
+    expect(Buffer.from(session.password!).equals(Buffer.alloc(16))).toBe(!isSecret);
+    expect(session.sessionId > 2n ** 32n).toBe(isSecret);
+    // A server that has never heard of the flag leaves it out.
+    expect(session.readOnly).toBe(isSecret ? false : undefined);
+    expect(session.protocolVersion).toBe(0);
+  });
+
+  test.each<[ServerKind, 'resumed' | 'new', 'resumed' | 'new' | 'refused']>([
+    ['zookeeper', 'resumed', 'refused'],
+    ['clickhouse-keeper', 'new', 'new'],
+    ['raftkeeper', 'resumed', 'resumed'],
+  ])('of %s after a reconnect is %s; with a wrong password %s', async (kind, right, wrong) => {
+    const [client, { port }] = await connect(kind);
+    const { sessionId, password } = client.session;
+    await create(client, '/e', CreateFlag.ephemeral);
+    await client.drop();
+    const outcome = async (secret: Uint8Array) => {
+      const next = await RawClient.connect({ port, sessionId, password: secret });
+      if (next.session.timeout <= 0) return 'refused';
+      return next.session.sessionId === sessionId ? 'resumed' : 'new';
+    };
+    expect(await outcome(password!)).toBe(right);
+    expect(await outcome(Buffer.alloc(16, 7))).toBe(wrong);
+    // The old session has not ended, also if its client can never have it again.
+    const witness = await RawClient.connect({ port });
+    expect((await statOf(witness, '/e')).ephemeralOwner).toBe(sessionId);
+  });
+
+  test.each<[ServerKind, object]>([
+    ['zookeeper', { protocolVersion: 0, timeout: 0, id: 'zero' }],
+    ['raftkeeper', { protocolVersion: 42, timeout: -1, id: 'requested' }],
+  ])('of %s that has ended is refused with %j, and the connection ends', async (kind, expected) => {
+    const [client, server] = await connect(kind);
+    const { sessionId, password } = client.session;
+    server.expireSession(sessionId);
+    await client.closed;
+    const again = await RawClient.connect({ port: server.port, sessionId, password: password! });
+    const { protocolVersion, timeout, sessionId: id } = again.session;
+    expect({ protocolVersion, timeout, id: id === 0n ? 'zero' : 'requested' }).toEqual(expected);
+    await again.closed;
+  });
+
+  test.each<[ServerKind, bigint]>([
+    ['clickhouse-keeper', 0n],
+    ['raftkeeper', 7n],
+  ])('is refused by %s without a leader, with a positive timeout', async (kind, id) => {
+    const { port } = await start(
+      kind,
+      class extends ZooKeeperServer {
+        readonly hasLeader = false;
+      },
+    );
+    const client = await RawClient.connect({ port, sessionId: 7n, password: Buffer.alloc(16) });
+    expect(client.session).toMatchObject({ protocolVersion: 42, timeout: 10_000, sessionId: id });
+    await client.closed;
+  });
+
+  test.each<[ServerKind, boolean]>([
+    ['zookeeper', true],
+    ['clickhouse-keeper', false],
+    ['raftkeeper', false],
+  ])('of %s: its end by the client is confirmed by a reply: %s', async (kind, isConfirmed) => {
+    const [client] = await connect(kind);
+    const closing = client.request(OpCode.closeSession, Empty, undefined).then(
+      () => true,
+      () => false,
+    );
+    expect(await closing).toBe(isConfirmed);
+    await client.closed;
+  });
+
+  test('has the id of its transaction, so that no restart uses an id twice', async () => {
+    const [{ session }, server] = await connect('raftkeeper');
+    expect(session.sessionId).toBe(BigInt(server.store.lastZxid));
+  });
+});
+
+describe('A request that the server does not know', () => {
+  const watch = { path: '/', mode: 0 };
+  const container = { path: '/c', data: null, acl: OPEN, flags: CreateFlag.container };
+  const requests: [string, (client: RawClient) => Promise<{ err: number }>][] = [
+    ['addWatch', (client) => client.request(OpCode.addWatch, AddWatchRequest, watch)],
+    [
+      'createContainer',
+      (client) => client.request(OpCode.createContainer, CreateRequest, container),
+    ],
+    [
+      'a multi with createContainer',
+      (client) => {
+        const operations = [
+          steps.create('/n'),
+          steps.create('/c', { type: OpCode.createContainer, flags: CreateFlag.container }),
+        ];
+        return client.request(OpCode.multi, MultiRequest, operations);
+      },
+    ],
+  ];
+
+  test.each(requests)('is answered by ZooKeeper: %s', async (_name, send) => {
+    const [client] = await connect('zookeeper');
+    expect((await send(client)).err).toBe(0);
+  });
+
+  test.each(requests)('ends the connection to ClickHouse Keeper: %s', async (_name, send) => {
+    const [client] = await connect('clickhouse-keeper');
+    await expect(send(client)).rejects.toThrow('the server closed the connection');
+    await client.closed;
+  });
+
+  test.each(requests)('is never answered by RaftKeeper: %s', async (_name, send) => {
+    const [client] = await connect('raftkeeper');
+    void send(client).catch(() => {});
+    // Replies are in order: this one comes next, which the raw client takes for a reply to the other one.
+    client.sendFrame((to) => {
+      to.int(99);
+      to.int(OpCode.exists);
+      ReadRequest.write({ path: '/n', watch: false }, to);
+    });
+    await client.closed;
+    expect(client.received).toEqual(['99']);
+  });
+});
+
+describe('A watch', () => {
+  test.each<[ServerKind, number]>([
+    ['zookeeper', 1],
+    ['clickhouse-keeper', 2],
+    ['raftkeeper', 2],
+  ])('of %s on the data and the children gets %d events of the deletion', async (kind, count) => {
+    const [client] = await connect(kind);
+    await create(client, '/n');
+    await read(client, OpCode.getData, '/n', true);
+    await read(client, OpCode.getChildren, '/n', true);
+    await remove(client, '/n');
+    expect(client.events.filter(({ type }) => type === EventType.deleted)).toHaveLength(count);
+  });
+
+  test.each<[ServerKind, string]>([
+    ['zookeeper', '/s-0000000000'],
+    ['clickhouse-keeper', '/s-'],
+    ['raftkeeper', '/s-'],
+  ])('of %s is notified of a sequential node on the path %s', async (kind, path) => {
+    const [client] = await connect(kind);
+    for (const watched of ['/s-', '/s-0000000000']) await exists(client, watched, true);
+    await create(client, '/s-', CreateFlag.sequential);
+    expect(client.events.map((event) => event.path)).toEqual([path]);
+  });
+
+  test('of RaftKeeper survives the connection, without the events in between', async () => {
+    const [client, { port }] = await connect('raftkeeper');
+    for (const path of ['/a', '/b']) {
+      await create(client, path);
+      await exists(client, path, true);
+    }
+    await client.drop();
+    const other = await RawClient.connect({ port });
+    await remove(other, '/a');
+    const { sessionId } = client.session;
+    const again = await RawClient.connect({ port, sessionId });
+    await remove(other, '/b');
+    expect(await again.untilEvents(1)).toMatchObject([{ path: '/b', type: EventType.deleted }]);
+    // The watches of a session end with it.
+    await exists(again, '/c', true);
+    servers[0]!.expireSession(sessionId);
+    expect(servers[0]!.store.tree.dataWatches.counts.total).toBe(0);
+  });
+
+  test.each<[ServerKind, number]>([
+    ['zookeeper', 0],
+    ['clickhouse-keeper', 1],
+    ['raftkeeper', 1],
+  ])('of %s on a node that its owner may not read gets %d events', async (kind, count) => {
+    const [client, { port }] = await connect(kind);
+    const other = await RawClient.connect({ port });
+    await exists(client, '/secret', true);
+    await authenticate(other, 'u:p');
+    await createWith(other, '/secret', [{ perms: 31, scheme: 'auth', id: '' }]);
+    await client.ping();
+    expect(client.events).toHaveLength(count);
+  });
+});
+
+function authenticate(client: RawClient, credentials: string, scheme = 'digest') {
+  const packet = { type: 0, scheme, auth: Buffer.from(credentials) };
+  return client.request(OpCode.auth, AuthPacket, packet, undefined, Xid.auth);
+}
+
+function createWith(client: RawClient, path: string, acl: ValueOf<typeof CreateRequest>['acl']) {
+  const request = { path, data: null, acl, flags: CreateFlag.persistent };
+  return client.request(OpCode.create, CreateRequest, request, PathResponse);
+}
+
+describe('An ACL', () => {
+  test.each<[ServerKind, number]>([
+    ['zookeeper', ErrorCode.invalidAcl],
+    ['clickhouse-keeper', 0],
+    ['raftkeeper', 0],
+  ])('of %s without entries gives the error %d', async (kind, err) => {
+    const [client] = await connect(kind);
+    expect((await createWith(client, '/n', [])).err).toBe(err);
+    if (err === 0) expect((await read(client, OpCode.getData, '/n')).err).toBe(0);
+  });
+
+  test.each(KINDS.filter((kind) => kind !== 'zookeeper'))(
+    'of %s loses entries of other schemes than world and digest',
+    async (kind) => {
+      const [client] = await connect(kind);
+      const sasl = { perms: 31, scheme: 'sasl', id: 'app' };
+      expect((await createWith(client, '/none', [sasl])).err).toBe(ErrorCode.invalidAcl);
+      expect((await createWith(client, '/n', [sasl, ...OPEN])).err).toBe(0);
+      const { body } = await client.request(
+        OpCode.getACL,
+        PathRequest,
+        { path: '/n' },
+        GetACLResponse,
+      );
+      expect(body!.acl).toEqual(OPEN);
+    },
+  );
+
+  test.each<[ServerKind, boolean]>([
+    ['zookeeper', false],
+    ['clickhouse-keeper', true],
+    ['raftkeeper', true],
+  ])('of %s: wrong credentials leave the connection open: %s', async (kind, isOpen) => {
+    const [client] = await connect(kind);
+    expect((await authenticate(client, 'u:p', 'plain')).err).toBe(ErrorCode.authFailed);
+    const next = exists(client, '/').then(
+      () => true,
+      () => false,
+    );
+    expect(await next).toBe(isOpen);
+  });
+
+  test.each<[ServerKind, { err: number; results: number[] | undefined }]>([
+    ['zookeeper', { err: 0, results: [0, ErrorCode.noAuth] }],
+    ['clickhouse-keeper', { err: 0, results: [0, ErrorCode.noAuth] }],
+    ['raftkeeper', { err: ErrorCode.noAuth, results: undefined }],
+  ])('of %s in the way of a multi: %j', async (kind, expected) => {
+    const [client] = await connect(kind);
+    await createWith(client, '/p', [{ perms: 1, scheme: 'world', id: 'anyone' }]);
+    const operations = [steps.create('/n'), steps.create('/p/c')];
+    const { err, body } = await client.request(
+      OpCode.multi,
+      MultiRequest,
+      operations,
+      MultiResponse,
+    );
+    expect({ err, results: body?.results.map((result) => result.err) }).toEqual(expected);
+    expect((await exists(client, '/n')).err).toBe(ErrorCode.noNode);
+  });
+});
+
+describe('Other servers are recognised', () => {
+  test.each<[ServerKind, string[]]>([
+    ['zookeeper', ['/zookeeper', '/zookeeper/config', '/zookeeper/quota']],
+    ['clickhouse-keeper', ['/keeper', '/keeper/api_version', '/keeper/feature_flags']],
+    ['raftkeeper', ['/keeper', '/keeper/api_version']],
+  ])('%s by its nodes: %j', async (kind, paths) => {
+    const [client] = await connect(kind);
+    const listed = async (path: string) => {
+      const reply = await client.request(
+        OpCode.getChildren,
+        ReadRequest,
+        { path, watch: false },
+        GetChildrenResponse,
+      );
+      return reply.body!.children;
+    };
+    const [root] = await listed('/');
+    const below = await listed(`/${root}`);
+    expect([`/${root}`, ...below.map((name) => `/${root}/${name}`)].toSorted()).toEqual(paths);
+    expect((await remove(client, paths.at(-1)!)).err).toBe(ErrorCode.badArguments);
+  });
+
+  test('ClickHouse Keeper by the bits of its features', async () => {
+    const [client] = await connect('clickhouse-keeper');
+    const data = async (path: string) => {
+      const reply = await client.request(
+        OpCode.getData,
+        ReadRequest,
+        { path, watch: false },
+        GetDataResponse as Codec<ValueOf<typeof GetDataResponse>>,
+      );
+      return Buffer.from(reply.body!.data!);
+    };
+    expect((await data('/keeper/api_version')).toString()).toBe('3');
+    // The second feature is multi_read.
+    expect([...(await data('/keeper/feature_flags'))]).toEqual([0x40, 0]);
+  });
+
+  test.each<[ServerKind, RegExp, RegExp]>([
+    ['zookeeper', /^Zookeeper version: 3\.8/, /^Zxid: 0x[0-9a-f]+$/m],
+    ['clickhouse-keeper', /^ClickHouse Keeper version: v25\.8/, /^Zxid: 0x1$/m],
+    ['raftkeeper', /^RaftKeeper version: 2\.3/, /^Zxid: 1$/m],
+  ])('%s by srvr', async (kind, title, zxid) => {
+    const [, { port }] = await connect(kind);
+    const answer = await fourLetterWord(port, 'srvr');
+    expect(answer).toMatch(title);
+    expect(answer).toMatch(zxid);
+  });
+
+  test.each<[ServerKind, string, string, string]>([
+    ['zookeeper', 'is not executed because', 'is not executed because', ''],
+    ['clickhouse-keeper', 'zk_key_arena_size', '', 'persistent_watches\t0'],
+    ['raftkeeper', 'zk_compatible_mode\tclickhouse', '', ''],
+  ])('%s by mntr, wchc and ftfl', async (kind, mntr, wchc, ftfl) => {
+    const [, { port }] = await connect(kind);
+    expect(await fourLetterWord(port, 'mntr')).toContain(mntr);
+    const refused = await fourLetterWord(port, 'wchc');
+    expect(wchc === '' ? refused : refused.includes(wchc)).toBe(wchc === '' ? '' : true);
+    // An unknown word is the start of a malformed frame.
+    const flags = await fourLetterWord(port, 'ftfl').catch(() => '');
+    expect(ftfl === '' ? flags : flags.includes(ftfl)).toBe(ftfl === '' ? '' : true);
+  });
+});
