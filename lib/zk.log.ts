@@ -1,5 +1,5 @@
 import type { Logger } from '@nestjs/common';
-import type { DeleteRefusedMessage, ZkClient } from './client/index.js';
+import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
 import {
   DELETE_REFUSED_CHANNEL,
   listen,
@@ -19,11 +19,18 @@ import type { ObservedLock } from './recipes/index.js';
 /** Milliseconds between two lines about a lost connection. */
 const REMINDER_PERIOD = 5000;
 
-/** Logs each change of the state. While the connection is lost, a reminder follows every five seconds. */
+const SERVERS: Readonly<Record<Exclude<ServerKind, 'zookeeper'>, string>> = {
+  'clickhouse-keeper': 'ClickHouse Keeper, which ends the session with the connection',
+  raftkeeper: 'RaftKeeper, or ClickHouse Keeper before 23.6, with unsafe fencing tokens',
+  unknown: 'not known',
+};
+
+/** Logs each change of the state, and once what differs from Apache ZooKeeper. While the connection is lost, a reminder follows every five seconds. */
 export function logStates(client: ZkClient, logger: Logger): () => void {
   let reminder: NodeJS.Timeout | undefined;
   let lostAt: number | undefined;
   let failure: unknown;
+  let server: ServerKind | undefined;
   const remind = () => {
     const seconds = Math.round((performance.now() - lostAt!) / 1000);
     logger.warn(`still ${client.state} after ${seconds} s: ${messageOf(failure)}`);
@@ -43,6 +50,13 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
       } else {
         logger.log(`${state}${session}`);
         lostAt = undefined;
+        const current = client.server;
+        if (current && current !== server && current !== 'zookeeper') {
+          logger.warn(
+            `the server is not Apache ZooKeeper: it is ${SERVERS[current]}; directories of locks remain, and each cold grant takes one more request`,
+          );
+        }
+        server = current;
       }
     }),
   ];

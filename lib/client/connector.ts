@@ -2,6 +2,7 @@ import { ConnectionError } from './errors.js';
 import { type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
 import { type Instant, instant } from './session-deadline.js';
+import { identifyServer, type ServerKind } from './server-kind.js';
 import { firstReachable } from './transport/tcp-probe.js';
 import {
   type Address,
@@ -12,6 +13,14 @@ import {
   type TransportListener,
 } from './transport/transport.js';
 
+/** A new connection that carries a session. */
+export interface Connection {
+  readonly transport: Transport;
+  readonly server: ServerKind;
+  /** Before the handshake was sent. */
+  readonly startedAt: Instant;
+}
+
 interface Attempt {
   /** Called for each address. Undefined requests a new session. */
   credentials(): Credentials | undefined;
@@ -20,7 +29,7 @@ interface Attempt {
   /** Returns the milliseconds until the session counts as lost; Infinity for a session that was never connected. */
   timeLeft(): number;
   /** Uses the new connection. If it throws a ConnectionError, the next address is tried. */
-  use(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void>;
+  use(connection: Connection, signal: AbortSignal): Promise<void>;
 }
 
 /** A failed attempt to connect to the ensemble. */
@@ -46,8 +55,8 @@ export class Connector {
   /**
    * Tries each host once, until one connection is used successfully.
    *
-   * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError or NotAuthorizedError of the
-   *   first server that replies so, because it holds for all servers; the signal's reason
+   * @throws ConnectionError if all failed, with the failure of each; SessionExpiredError, NotAuthorizedError or
+   *   UnsafeServerError of the first server that causes one, because it holds for all servers; the signal's reason
    */
   async connect(attempt: Attempt): Promise<void> {
     const failures: ConnectionError[] = [];
@@ -98,7 +107,7 @@ export class Connector {
   }
 
   async #use(address: Address, attempt: Attempt, signal: AbortSignal): Promise<undefined> {
-    const { sessionTimeout, authInfo } = this.options;
+    const { sessionTimeout, authInfo, allowUnsafeFencing } = this.options;
     const startedAt = instant();
     const transport = await this.connectTo({
       address,
@@ -108,7 +117,8 @@ export class Connector {
       listener: attempt.listener,
       signal,
     });
-    await attempt.use(transport, startedAt, signal);
+    const server = await identifyServer(transport, allowUnsafeFencing, signal);
+    await attempt.use({ transport, server, startedAt }, signal);
   }
 
   /**

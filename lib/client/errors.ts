@@ -122,6 +122,25 @@ export class NotAuthorizedError extends CoordinationError {
 }
 
 /**
+ * The servers cannot give safe fencing tokens, because their transaction ids may fall.
+ * Cause: the servers are RaftKeeper, or ClickHouse Keeper before 23.6.
+ * Remedy: use Apache ZooKeeper or a current ClickHouse Keeper. If no resource checks fencing tokens, set
+ * `allowUnsafeFencing: true`.
+ *
+ * @publicApi
+ */
+export class UnsafeServerError extends CoordinationError {
+  readonly code = 'UNSAFE_SERVER';
+
+  /** @param server `host:port` */
+  constructor(server: string) {
+    super(
+      `${server} is RaftKeeper, or ClickHouse Keeper before 23.6: its transaction ids may fall, so fencing tokens would be unsafe; use Apache ZooKeeper or a current ClickHouse Keeper, or set allowUnsafeFencing: true if no resource checks fencing tokens`,
+    );
+  }
+}
+
+/**
  * The client was closed, or the application is shutting down.
  * Cause: the call began, or was waiting, when the client was closed or the application began to shut down.
  * Remedy: do not repeat the call in this process. The caller can repeat its request on another instance.

@@ -10,10 +10,12 @@ export {
   NotAuthorizedError,
   SessionExpiredError,
   ShuttingDownError,
+  UnsafeServerError,
   WaitCancelledError,
 } from './errors.js';
 export type { ConnectionPolicy, ZkClientOptions } from './options.js';
 export type { RetryFunction, RetryPolicy } from './retry.js';
+export type { ServerKind } from './server-kind.js';
 export type { Session } from './session.js';
 export type { TransactionOperation, TransactionResults } from './transaction.js';
 export type { TransportName } from './transport/choose-transport.js';
@@ -23,6 +25,7 @@ export type {
   Auth,
   ConnectionState,
   CreateMode,
+  CreateOptions,
   PersistentWatch,
   Stat,
   Watch,

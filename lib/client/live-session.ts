@@ -6,7 +6,15 @@ import { ADD_WATCH, CREATE_TTL, replyError } from './reply-errors.js';
 import type { Session } from './session.js';
 import { TransactionalSession } from './transactional-session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
-import type { Acl, CreateMode, PersistentWatch, Stat, Watch, WatchNotification } from './types.js';
+import type {
+  Acl,
+  CreateMode,
+  CreateOptions,
+  PersistentWatch,
+  Stat,
+  Watch,
+  WatchNotification,
+} from './types.js';
 import {
   checkAcl,
   checkBoolean,
@@ -37,12 +45,13 @@ export class LiveSession extends TransactionalSession implements Session {
   async create(
     path: string,
     data?: string | Uint8Array,
-    options: { mode?: CreateMode; ttl?: number } = {},
+    options: CreateOptions = {},
   ): Promise<string> {
     checkOptions(options, ['mode', 'ttl']);
     const content = checkData(data);
     const full = checkRequest(this.chroot, path, content);
     const { flags, ttl } = checkCreateOptions(options);
+    this.assertSupported({ path: full, flags, ttl });
     return this.request(
       ttl === undefined ? 'create' : CREATE_TTL,
       path,
@@ -163,7 +172,9 @@ export class LiveSession extends TransactionalSession implements Session {
     checkFunction(listener, 'listener');
     const full = checkRequest(this.chroot, path);
     // A server that does not know the request ends the connection after its reply, so it is asked once.
-    this.#lacksAddWatch ||= this.transport !== undefined && !this.transport.addWatch;
+    const { transport } = this;
+    this.#lacksAddWatch ||=
+      transport !== undefined && !(this.server === 'zookeeper' && transport.addWatch);
     if (this.#lacksAddWatch) throw replyError(ErrorCode.unimplemented, ADD_WATCH, path);
     const { add, end } = this.watches.requestPersistent(full, recursive);
     try {
@@ -213,7 +224,7 @@ export class LiveSession extends TransactionalSession implements Session {
   }
 
   /**
-   * Creates one container, or a persistent znode.
+   * Creates one container, or a persistent znode: also in place of a container, if the server may have none.
    *
    * @param full with the chroot, which may be missing too
    * @param acl ignored if the session has not `aclOnCreate`
@@ -223,8 +234,9 @@ export class LiveSession extends TransactionalSession implements Session {
     acl: readonly Acl[] | undefined,
     mode: CreateMode = 'container',
   ): Promise<string> {
+    const flags = checkMode(this.server === 'zookeeper' ? mode : 'persistent');
     return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
-      transport.create(full, checkData(undefined), checkMode(mode), undefined, acl, reply),
+      transport.create(full, checkData(undefined), flags, undefined, acl, reply),
     );
   }
 

@@ -1,8 +1,8 @@
 import { ErrorCode } from '../protocol/index.js';
+import type { Connection } from './connector.js';
 import {
   ConnectionError,
   type CoordinationError,
-  NodeError,
   NotAuthorizedError,
   SessionExpiredError,
   type ShuttingDownError,
@@ -12,8 +12,9 @@ import { repliesWithin, KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import type { ConnectionPolicy } from './options.js';
 import { type OnFailure, PendingRequests, rejectSoon } from './pending-requests.js';
-import { replyError } from './reply-errors.js';
-import { type Instant, instant, SessionDeadline } from './session-deadline.js';
+import { attachmentError, replyError } from './reply-errors.js';
+import type { ServerKind } from './server-kind.js';
+import { instant, SessionDeadline } from './session-deadline.js';
 import type {
   Credentials,
   DownReason,
@@ -40,9 +41,11 @@ export interface SessionObserver {
  */
 export abstract class ManagedSession {
   protected readonly watches = new WatchRegistry((kind, path) => {
-    this.#transport?.removeWatch?.(path, kind, () => {});
+    // Without this request the watch remains on the server until it fires.
+    if (this.server === 'zookeeper') this.#transport?.removeWatch?.(path, kind, () => {});
   });
   readonly deadline = new SessionDeadline(instant());
+  server: ServerKind | undefined;
   readonly #keepAlive = new KeepAlive(this.deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
@@ -127,10 +130,9 @@ export abstract class ManagedSession {
   /**
    * Adopts a new connection. Resolves once a server has replied on it.
    *
-   * @param startedAt before the handshake of the connection was sent
    * @throws ConnectionError, SessionExpiredError, ShuttingDownError, or the signal's reason
    */
-  attach(transport: Transport, startedAt: Instant, signal: AbortSignal): Promise<void> {
+  attach({ transport, server, startedAt }: Connection, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (reason: unknown) => {
         signal.removeEventListener('abort', abort);
@@ -143,6 +145,7 @@ export abstract class ManagedSession {
       signal.addEventListener('abort', abort, { once: true });
 
       this.#credentials ??= transport.credentials;
+      this.server = server;
       this.#timeout = transport.timeout;
       this.deadline.setSessionTimeout(transport.timeout);
       // The server accepted the session after that instant.
@@ -153,13 +156,7 @@ export abstract class ManagedSession {
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
         if (this.#end) return fail(this.#end);
-        if (code !== ErrorCode.ok) {
-          const cause = replyError(code, 'sync', '/');
-          // A ConnectionError, because the sync may succeed on another server.
-          return fail(
-            cause instanceof NodeError ? new ConnectionError(cause.message, { cause }) : cause,
-          );
-        }
+        if (code !== ErrorCode.ok) return fail(attachmentError(code, 'sync', '/'));
         signal.removeEventListener('abort', abort);
         this.deadline.extend(sentAt);
         this.#adopt(transport);

@@ -5,7 +5,14 @@ import { checkSessionFile } from './session-file.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
-import { checkAcl, checkAuth, checkMilliseconds, checkOptions, checkPath } from './validation.js';
+import {
+  checkAcl,
+  checkAuth,
+  checkBoolean,
+  checkMilliseconds,
+  checkOptions,
+  checkPath,
+} from './validation.js';
 
 /**
  * Options of a ZkClient. The constructor checks them; an unknown name is an error.
@@ -58,6 +65,12 @@ export interface ZkClientOptions {
    */
   tls?: TlsOptions | undefined;
   /**
+   * Whether to use servers whose transaction ids may fall (RaftKeeper, ClickHouse Keeper before 23.6). Locks exclude each
+   * other there, but a fencing token can be lower than an earlier one, so the guarded resource may refuse the current
+   * holder or accept an earlier one. Default false: the connection is refused with an UnsafeServerError.
+   */
+  allowUnsafeFencing?: boolean | undefined;
+  /**
    * For development: a file that keeps the id and the password of the session. At its start, the client ends the session
    * that a previous process left in the file, so that its locks are free at once. Only one process at a time may use the
    * file, because the next one may end the session of the first. An orderly close deletes the file. Default: none.
@@ -85,6 +98,7 @@ export const CLIENT_OPTIONS: readonly (keyof ZkClientOptions)[] = [
   'policy',
   'transport',
   'tls',
+  'allowUnsafeFencing',
   'sessionFile',
 ];
 
@@ -95,7 +109,7 @@ export function normalizeOptions(given: unknown) {
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");
   }
-  const { transport, tls, sessionFile } = options;
+  const { transport, tls, allowUnsafeFencing = false, sessionFile } = options;
   if (transport === 'native' && tls !== undefined) {
     throw new BadOptionError(
       'transport',
@@ -114,6 +128,7 @@ export function normalizeOptions(given: unknown) {
     policy: policy as ConnectionPolicy,
     transport: transport === undefined ? undefined : checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
+    allowUnsafeFencing: checkBoolean(allowUnsafeFencing, 'allowUnsafeFencing'),
     sessionFile: sessionFile === undefined ? undefined : checkSessionFile(sessionFile),
   };
 }

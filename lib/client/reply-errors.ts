@@ -10,6 +10,7 @@ import {
 import { isAnswer } from './session-deadline.js';
 
 /** Operations that the server or the transport may lack. */
+export const CREATE_CONTAINER = 'create the container';
 export const CREATE_TTL = 'create with a TTL';
 export const ADD_WATCH = 'add a persistent watch on';
 
@@ -25,8 +26,10 @@ const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
 
 /** What the caller can do if the server does not implement an operation. */
 const ADVICE: Readonly<Record<string, string>> = {
-  [CREATE_TTL]: 'set zookeeper.extendedTypesEnabled=true on each server',
-  [ADD_WATCH]: 'persistent watches need ZooKeeper 3.6 and the transport wire',
+  [CREATE_CONTAINER]: 'containers need Apache ZooKeeper',
+  [CREATE_TTL]:
+    'TTLs need Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
+  [ADD_WATCH]: 'persistent watches need Apache ZooKeeper 3.6 and the transport wire',
 };
 
 /**
@@ -67,6 +70,12 @@ export function replyError(
   return new ConnectionError(`${request}: the connection was lost before the reply (${code})`, {
     maybeApplied: true,
   });
+}
+
+/** Returns the error of a request with which a connection begins: another server may answer it. */
+export function attachmentError(code: number, operation: string, path: string): CoordinationError {
+  const cause = replyError(code, operation, path);
+  return cause instanceof NodeError ? new ConnectionError(cause.message, { cause }) : cause;
 }
 
 /**

@@ -234,7 +234,7 @@ export class SessionManager {
       listener: session.listener(),
       signal,
       timeLeft,
-      use: (transport, startedAt, within) => session.attach(transport, startedAt, within),
+      use: (connection, within) => session.attach(connection, within),
     });
   }
 
@@ -272,7 +272,7 @@ export class SessionManager {
           listener: { onWatch: () => {}, onDown: () => {} },
           signal: AbortSignal.timeout(ORPHAN_LIMIT),
           timeLeft: () => ORPHAN_LIMIT,
-          use: async (transport) => void (await transport.close()),
+          use: async ({ transport }) => void (await transport.close()),
         })
         // One attempt is enough: the session also ends with its timeout.
         .catch(() => {})

@@ -1,6 +1,14 @@
 import type { CoordinationError, SessionExpiredError, ShuttingDownError } from './errors.js';
+import type { ServerKind } from './server-kind.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
-import type { Acl, CreateMode, PersistentWatch, Stat, Watch, WatchNotification } from './types.js';
+import type {
+  Acl,
+  CreateOptions,
+  PersistentWatch,
+  Stat,
+  Watch,
+  WatchNotification,
+} from './types.js';
 
 /**
  * A ZooKeeper session. Its id never changes; when it is over, the client starts another session. Each
@@ -31,6 +39,8 @@ export interface Session {
   readonly connected: boolean;
   /** Whether the session is alive and, under the policy `'standard'`, also connected. */
   readonly trusted: boolean;
+  /** What the server is; undefined before the first connection. */
+  readonly server: ServerKind | undefined;
 
   /** Calls a listener once when the session is over, or soon if it is already. Returns a function that removes the listener. */
   onLost(listener: (reason: SessionExpiredError | ShuttingDownError) => void): () => void;
@@ -47,11 +57,7 @@ export interface Session {
    *
    * @param data default: empty
    */
-  create(
-    path: string,
-    data?: string | Uint8Array,
-    options?: { mode?: CreateMode | undefined; ttl?: number | undefined },
-  ): Promise<string>;
+  create(path: string, data?: string | Uint8Array, options?: CreateOptions): Promise<string>;
   /**
    * Deletes a znode without children.
    *

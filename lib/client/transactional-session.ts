@@ -1,7 +1,8 @@
+import { CreateFlag, ErrorCode } from '../protocol/index.js';
 import { BadOptionError } from './errors.js';
 import { ManagedSession, type SessionObserver } from './managed-session.js';
 import type { ConnectionPolicy } from './options.js';
-import { asConnectionError, CREATE_TTL, replyError } from './reply-errors.js';
+import { asConnectionError, CREATE_CONTAINER, CREATE_TTL, replyError } from './reply-errors.js';
 import type { SecondClient } from './second-client.js';
 import type { Session } from './session.js';
 import {
@@ -50,6 +51,9 @@ export abstract class TransactionalSession extends ManagedSession {
   ): Promise<TransactionResults<T>> {
     const { acl, secondClient } = this.#settings;
     const all = checkTransaction(operations, guards, this.#settings);
+    all.forEach((each, index) => {
+      if (each.kind === 'create') this.assertSupported(each, index - guards.length);
+    });
     if (secondClient && this.alive && this.transport && !this.transport.multi) {
       return this.#transactionOverWire(secondClient, operations, guards);
     }
@@ -74,6 +78,23 @@ export abstract class TransactionalSession extends ManagedSession {
       typeof result === 'string' ? result.slice(this.chroot.length) || '/' : result,
     );
     return results.slice(guards.length) as TransactionResults<T>;
+  }
+
+  /**
+   * ClickHouse Keeper ends the connection, and with it the session, of a client that asks for a znode which it does not
+   * support.
+   *
+   * @throws NodeError if the server may not support containers or znodes with a TTL, and the znode is one
+   */
+  protected assertSupported(
+    { path, flags, ttl }: { path: string; flags: number; ttl: number | undefined },
+    index?: number,
+  ): void {
+    if (this.server === undefined || this.server === 'zookeeper') return;
+    if (ttl === undefined && flags !== CreateFlag.container) return;
+    const operation = ttl === undefined ? CREATE_CONTAINER : CREATE_TTL;
+    const relative = path.slice(this.chroot.length) || '/';
+    throw replyError(ErrorCode.unimplemented, operation, relative, index);
   }
 
   /** Runs a transaction in the session of another client, and makes later reads of this session see its changes. */

@@ -36,6 +36,18 @@ export type CreateMode =
   'persistent' | 'ephemeral' | 'persistent-sequential' | 'ephemeral-sequential' | 'container';
 
 /**
+ * The options of `create`; see {@link Session.create}.
+ *
+ * @publicApi
+ */
+export interface CreateOptions {
+  /** The type of the znode; default `'persistent'`. */
+  mode?: CreateMode | undefined;
+  /** The time to live of the znode, milliseconds. Default: none, the znode has no limit. */
+  ttl?: number | undefined;
+}
+
+/**
  * One entry of an access control list (ACL).
  *
  * @publicApi

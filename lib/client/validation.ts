@@ -270,8 +270,9 @@ export function checkRecord(options: unknown, option = 'options'): void {
   if (!isRecord(options)) throw new BadOptionError(option, options, 'an object of options');
 }
 
-export function checkBoolean(value: unknown, option: string): void {
+export function checkBoolean(value: unknown, option: string): boolean {
   if (typeof value !== 'boolean') throw new BadOptionError(option, value, 'true or false');
+  return value;
 }
 
 export function checkFunction(fn: unknown, option: string): void {

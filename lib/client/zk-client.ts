@@ -19,6 +19,7 @@ import {
 import { retryOperation } from './retry-operation.js';
 import { SecondClient } from './second-client.js';
 import { SessionManager } from './session-manager.js';
+import type { ServerKind } from './server-kind.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
 import {
@@ -30,7 +31,7 @@ import type { Connect } from './transport/transport.js';
 import type {
   Acl,
   ConnectionState,
-  CreateMode,
+  CreateOptions,
   PersistentWatch,
   Stat,
   Watch,
@@ -75,11 +76,9 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
   }
 }
 
-/** A message: an attempt of a client to connect failed. */
-export interface ConnectFailedMessage extends ConnectFailure {
-  readonly client: ZkClient;
-}
-export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
+export const failedConnects = typedChannel<ConnectFailure & { readonly client: ZkClient }>(
+  CONNECT_FAILED_CHANNEL,
+);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => LiveSession | undefined;
@@ -152,6 +151,11 @@ export class ZkClient {
     return this.#sessions.connection.state;
   }
 
+  /** What the servers are; undefined without a session. */
+  get server(): ServerKind | undefined {
+    return this.#sessions.current?.server;
+  }
+
   /** The id of the current session, hexadecimal, connected or suspended; undefined if there is none. */
   get sessionId(): string | undefined {
     return this.#sessions.current?.id;
@@ -199,11 +203,7 @@ export class ZkClient {
   }
 
   /** Creates a znode, see {@link Session.create}. */
-  async create(
-    path: string,
-    data?: string | Uint8Array,
-    options?: { mode?: CreateMode | undefined; ttl?: number | undefined },
-  ): Promise<string> {
+  async create(path: string, data?: string | Uint8Array, options?: CreateOptions): Promise<string> {
     return this.#write((session) => session.create(path, data, options));
   }
 

@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto';
+import { sessionPassword } from '../protocol/index.js';
 
 export interface Session {
   readonly id: bigint;
@@ -34,7 +34,7 @@ export class Sessions {
     return this.#byId.size;
   }
 
-  /** @param credentials the id and the password of the session. Default: random ones */
+  /** @param credentials the id and the password of the session. Default: those that Apache ZooKeeper would give */
   open(
     timeout: number,
     now: number,
@@ -75,7 +75,8 @@ export class Sessions {
   }
 
   #newCredentials(): Pick<Session, 'id' | 'password'> {
-    return { id: this.#nextId++, password: randomFillSync(Buffer.alloc(16)) };
+    const id = this.#nextId++;
+    return { id, password: sessionPassword(id) };
   }
 
   #add(saved: SavedSession, now: number): Session {

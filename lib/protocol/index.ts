@@ -3,3 +3,4 @@ export * from './codes.js';
 export { FrameSplitter, MAX_FRAME_LENGTH } from './frame-splitter.js';
 export { ProtocolError, Reader, Writer } from './jute.js';
 export * from './records.js';
+export { sessionPassword } from './session-password.js';

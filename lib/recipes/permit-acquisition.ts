@@ -155,7 +155,8 @@ export class PermitAcquisition {
     } finally {
       if (!granted) for (const node of nodes) void session.guaranteedDelete(node);
     }
-    return granted && { session, nodes, pzxid: granted.stat.pzxid, children: [] };
+    // It differs from that of any other request, because this request has the mutex.
+    return granted && { session, nodes, zxid: mutex.ownership.position.zxid, children: [] };
   }
 
   /** Resolves when there are no more lease znodes than permits; undefined if one of `names` is gone. */

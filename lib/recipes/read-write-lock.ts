@@ -152,7 +152,7 @@ export class ReadLock extends Lock {
       }
       // The next writer must be behind this read znode, so the write znode is not handed over.
       writing.ownership.endAfterGrants();
-      const position = { session, nodes: [reading], pzxid: stat.pzxid, children: [] };
+      const position = { session, nodes: [reading], zxid: stat.pzxid, children: [] };
       return new Ownership(client, 'read', parent, position).grant();
     } catch (error) {
       void session.guaranteedDelete(reading);

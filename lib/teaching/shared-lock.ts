@@ -109,7 +109,10 @@ async function waitInSession(
         if (!seen.children.includes(name)) return void (await session.guaranteedDelete(path));
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
-          return { session, nodes: [path], pzxid: seen.stat.pzxid, children: [] };
+          const isZooKeeper = session.server === 'zookeeper';
+          // Other servers do not raise the pzxid of a znode when a child is deleted.
+          const zxid = isZooKeeper ? seen.stat.pzxid : (await session.set(path, data)).mzxid;
+          return { session, nodes: [path], zxid, children: [] };
         }
         if (!ahead) {
           // A pause may have outlived the session after the reply.

@@ -140,7 +140,7 @@ export class FakeEnsemble {
         client: this.client,
         recipe,
         path,
-        position: { session: undefined as never, nodes: [], pzxid: 0, children: [] },
+        position: { session: undefined as never, nodes: [], zxid: 0, children: [] },
         trusted: true,
         returned: async () => void this.held.delete(grant),
         end: () => RESOLVED,

@@ -7,6 +7,7 @@ import {
   Reader,
   ReplyHeader,
   RequestHeader,
+  sessionPassword,
   type ValueOf,
   WatcherEvent,
   type Writer,
@@ -42,9 +43,10 @@ export class Peer {
   }
 
   greet(greeting: Partial<Greeting> = {}): void {
-    const { timeout, sessionId, password } = this.hello;
-    const known = sessionId === 0n ? 0x1234n : sessionId;
-    const usual = { protocolVersion: 0, timeout, sessionId: known, password, readOnly: false };
+    const { timeout, sessionId: asked } = this.hello;
+    const sessionId = asked === 0n ? 0x1234n : asked;
+    const password = sessionPassword(sessionId);
+    const usual = { protocolVersion: 0, timeout, sessionId, password, readOnly: false };
     this.send((to) => ConnectResponse.write({ ...usual, ...greeting }, to));
   }
 

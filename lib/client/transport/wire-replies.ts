@@ -11,6 +11,8 @@ export const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
 
 /** The reply of a server to the connect request. */
 export interface ConnectResponse {
+  /** 0, or another number if a ClickHouse Keeper or RaftKeeper refuses the connection. */
+  readonly protocolVersion: number;
   /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
   readonly timeout: number;
   readonly sessionId: string;
@@ -20,8 +22,8 @@ export interface ConnectResponse {
 }
 
 export function readConnectResponse(from: Reader): ConnectResponse {
-  from.int(); // The version of the protocol.
   return {
+    protocolVersion: from.int(),
     timeout: from.int(),
     sessionId: readSessionId(from),
     password: Buffer.from(from.bytes() ?? []).toString('hex'),

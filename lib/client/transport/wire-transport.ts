@@ -228,9 +228,14 @@ class WireTransport implements Transport {
 
   #onConnectResponse(response: ConnectResponse): void {
     const { credentials } = this.request;
-    const known = credentials === undefined || response.sessionId === credentials.id;
-    // ClickHouse Keeper grants another session if it has ended the requested one.
-    if (response.timeout <= 0 || !known) return this.#break('expired', 'it made no session');
+    if (response.timeout <= 0) return this.#break('expired', 'it made no session');
+    if (response.protocolVersion !== 0) return this.#break('disconnected', 'it accepts no session');
+    if (credentials && response.sessionId !== credentials.id) {
+      // ClickHouse Keeper never resumes a session: it grants another one.
+      this.#enter('over');
+      void this.#connection.close();
+      return this.reject(attachError(this.request, 'expired', 'it made another session'));
+    }
     if (response.readOnly) return this.#break('disconnected', 'it is read-only');
     this.#response = response;
     this.#attachIfReady();

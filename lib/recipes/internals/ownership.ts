@@ -64,7 +64,7 @@ export class Ownership {
     readonly path: string,
     readonly position: QueuePosition,
   ) {
-    this.tokenZxid = position.pzxid;
+    this.tokenZxid = position.zxid;
     for (const node of position.nodes) this.owned.byNode.set(nameOf(node), this);
     this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
     this.owned.delayedWatches.add(this);
@@ -77,9 +77,8 @@ export class Ownership {
   /**
    * Makes a grant. An exclusive one has a token above all earlier ones; shared ones have the token of the first.
    *
-   * The token starts at the parent's pzxid in the listing that proved the first grant. That is higher than the pzxid of
-   * any earlier holder, because every release changes it. A sequence number would not do: it starts again with a new
-   * parent.
+   * The token starts from a transaction after the end of each earlier holder. A sequence number would not do: it starts
+   * again with a new parent.
    */
   grant(kind: GrantKind = 'cold', shared = false, data?: Uint8Array): Grant {
     const nth = shared ? 0 : this.tokens++;

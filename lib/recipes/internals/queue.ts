@@ -66,8 +66,8 @@ export interface FirstAttempt {
 export interface QueuePosition {
   readonly session: Session;
   readonly nodes: readonly string[];
-  /** The pzxid of the parent in the listing that proved the right: the latest change of the queue. */
-  readonly pzxid: number;
+  /** A transaction after the end of each earlier holder. The fencing tokens start from it. */
+  readonly zxid: number;
   /** The children of the parent in that listing. */
   readonly children: readonly string[];
   /** The data of the znode, if it was blocked and may have been written while it waited. */
@@ -94,7 +94,7 @@ export function joinQueue(
   session.createAndList(spec.parent, id + spec.marker, data, (error, path, listing) => {
     if (path && listing && isFree(session, spec, path, listing)) {
       const { children, stat } = listing;
-      return onGranted({ session, nodes: [path], pzxid: stat.pzxid, children });
+      return onGranted({ session, nodes: [path], zxid: stat.pzxid, children });
     }
     const created = error ? Promise.reject<string>(error) : Promise.resolve(path!);
     onNotGranted({ sent: { session, id, created, listing }, latestTry });
@@ -106,7 +106,7 @@ function isFree(session: Session, spec: QueueSpec, path: string, listing: Listin
   try {
     const { children } = listing;
     const own = freshNode(spec, path.slice(spec.parent.length + 1));
-    if (!children.includes(own.name) || !session.trusted) return false;
+    if (!children.includes(own.name) || !session.trusted || !raisesPzxid(session)) return false;
     return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;
   } catch {
     // waitInQueue() finds the same error, and deletes the znode.
@@ -158,6 +158,17 @@ export async function retryAcrossSessions<T>(
   }
 }
 
+/**
+ * Whether the end of a holder raises the pzxid of the parent, as Apache ZooKeeper does, so that the pzxid in the listing
+ * of the next holder is a transaction after it. In ClickHouse Keeper only creates raise it (ClickHouse issue 115457): two
+ * holders can list the same pzxid, and after 1024 grants the tokens of the first start from a later write. There a write
+ * of the znode, sent after the listing that grants the lock, provides the transaction. The listing of an uncontended
+ * lock would not do either, because a holder may list and release between our create and our listing.
+ */
+function raisesPzxid({ server }: Session): boolean {
+  return server === 'zookeeper';
+}
+
 /** Resolves to undefined if the znode was deleted. */
 async function waitInSession(
   session: Session,
@@ -172,6 +183,7 @@ async function waitInSession(
   const created = await protectedCreate(client, session, node);
   const path = `${parent}/${created.name}`;
   let written: NodeData | undefined;
+  let zxid: number | undefined;
   const list = () => {
     latestTry = tries?.latest ?? 0;
     return retryRead(client, session, () => session.children(parent), signal);
@@ -196,18 +208,22 @@ async function waitInSession(
         // From here on only the holder writes the znode.
         await written.pending;
         listing = await list();
-      } else if (session.trusted) {
-        return { session, nodes: [path], pzxid: stat.pzxid, children, written };
-      } else {
+      } else if (!session.trusted) {
         // A pause may have outlived the session after the reply.
         await assertSameSession(client, session, signal);
         listing = await list();
+      } else if (raisesPzxid(session) || zxid !== undefined) {
+        return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
+      } else {
+        const node = (written ??= new NodeData(session, path, data));
+        const write = () => node.write(node.data);
+        ({ mzxid: zxid } = await retryRead(client, session, write, signal));
       }
     }
   } catch (error) {
     await session.guaranteedDelete(path);
-    // Without the parent, our znode is gone as well.
-    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
+    // Our znode is gone, perhaps with its parent, or another process has requested its revocation.
+    if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   } finally {
     if (written) written.waiting = false;

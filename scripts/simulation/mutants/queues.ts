@@ -106,8 +106,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: 'pzxid: stat.pzxid, children, written };',
-        replace: 'pzxid: (created.listing ?? listing).stat.pzxid, children, written };',
+        search: 'zxid: zxid ?? stat.pzxid, children, written };',
+        replace: 'zxid: zxid ?? (created.listing ?? listing).stat.pzxid, children, written };',
       },
     ],
   },

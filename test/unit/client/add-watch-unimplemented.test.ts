@@ -25,7 +25,7 @@ test('a server older than 3.6 is asked for a persistent watch once', async () =>
     expect(error).toBeInstanceOf(NodeError);
     expect(error).toMatchObject({
       code: 'UNIMPLEMENTED',
-      message: expect.stringContaining('need ZooKeeper 3.6'),
+      message: expect.stringContaining('need Apache ZooKeeper 3.6'),
     });
     await client.sync('/');
   }

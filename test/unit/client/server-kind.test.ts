@@ -1,0 +1,171 @@
+import { expect, test } from 'vitest';
+import {
+  type NodeError,
+  type Session,
+  UnsafeServerError,
+  ZkClient,
+} from '../../../lib/client/index.js';
+import type { ZkClientOptions } from '../../../lib/client/options.js';
+import { CreateFlag, ErrorCode, OpCode, type Writer } from '../../../lib/protocol/index.js';
+import {
+  type Asked,
+  type Peer,
+  type Script,
+  ScriptedServer,
+} from '../../support/scripted-server.js';
+
+/** Greets as ClickHouse Keeper and RaftKeeper do: with a small session id, zeros and no byte for `readOnly`. */
+const asKeeper = (peer: Peer) =>
+  peer.greet({ sessionId: 7n, password: Buffer.alloc(16), readOnly: undefined });
+
+function writeResult(type: number, to: Writer): void {
+  if (type === OpCode.create) to.text('/');
+  // A stat of zeros.
+  if (type === OpCode.exists) for (let field = 0; field < 17; field++) to.int(0);
+}
+
+/** A server that answers `exists` as `hasFeatureFlags` says, and everything else with `/`. */
+const keeper = (hasFeatureFlags: boolean): Script => ({
+  onConnect: asKeeper,
+  onRequest(peer, { xid, type }) {
+    if (type === OpCode.exists && !hasFeatureFlags) peer.refuse(xid, ErrorCode.noNode);
+    else peer.reply(xid, (to) => writeResult(type, to));
+  },
+});
+
+const clientOf = (server: ScriptedServer, options: Partial<ZkClientOptions> = {}) =>
+  new ZkClient({
+    connectString: `127.0.0.1:${server.port}`,
+    transport: 'wire',
+    retry: { type: 'none' },
+    ...options,
+  });
+
+async function connected(client: ZkClient): Promise<Session> {
+  await client.connect();
+  return client.session();
+}
+
+const requestsOf = ({ asked }: Peer) => asked.map(({ type }: Asked) => type);
+
+test('Apache ZooKeeper is recognized by the password of the session, without a request', async () => {
+  await using server = await ScriptedServer.start({
+    onRequest: (peer, { xid }) => peer.reply(xid),
+  });
+  const client = clientOf(server);
+  expect((await connected(client)).server).toBe('zookeeper');
+  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
+  await client.close();
+});
+
+test('another password makes an unknown server, also without a request', async () => {
+  await using server = await ScriptedServer.start({
+    onConnect: (peer) => peer.greet({ password: Buffer.alloc(16, 1) }),
+    onRequest: (peer, { xid }) => peer.reply(xid),
+  });
+  const client = clientOf(server);
+  expect((await connected(client)).server).toBe('unknown');
+  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
+  await client.close();
+});
+
+test('ClickHouse Keeper is recognized by a znode', async () => {
+  await using server = await ScriptedServer.start(keeper(true));
+  const client = clientOf(server);
+  expect((await connected(client)).server).toBe('clickhouse-keeper');
+  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.exists, OpCode.sync]);
+  await client.close();
+});
+
+test('RaftKeeper is refused, and its session closed', async () => {
+  await using server = await ScriptedServer.start(keeper(false));
+  const client = clientOf(server);
+  const refused = await client.connect().catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(UnsafeServerError);
+  expect(refused).toMatchObject({
+    code: 'UNSAFE_SERVER',
+    message: expect.stringContaining(
+      `127.0.0.1:${server.port} is RaftKeeper, or ClickHouse Keeper before 23.6`,
+    ),
+  });
+  await expect
+    .poll(() => requestsOf(server.peers[0]!))
+    .toEqual([OpCode.exists, OpCode.closeSession]);
+  await client.close();
+});
+
+test('RaftKeeper is used with allowUnsafeFencing', async () => {
+  await using server = await ScriptedServer.start(keeper(false));
+  const client = clientOf(server, { allowUnsafeFencing: true });
+  expect((await connected(client)).server).toBe('raftkeeper');
+  await client.close();
+});
+
+test('a server that is asked for its kind and does not reply is left', async () => {
+  await using server = await ScriptedServer.start({ onConnect: asKeeper });
+  const client = clientOf(server, { connectTimeout: 50 });
+  await expect(client.connect()).rejects.toThrow('no reply within 50 ms');
+  await server.peers[0]!.closed;
+  await client.close();
+});
+
+test('ClickHouse Keeper gets no request that it may not know', async () => {
+  await using server = await ScriptedServer.start(keeper(true));
+  const client = clientOf(server);
+  await client.connect();
+  const unimplemented = async (request: Promise<unknown>): Promise<NodeError> => {
+    const error = await request.then(() => 'no error').catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: 'UNIMPLEMENTED' });
+    return error as NodeError;
+  };
+  const ttl = await unimplemented(client.create('/a', '', { ttl: 1000 }));
+  expect(ttl.message).toContain('TTLs need Apache ZooKeeper');
+  const container = await unimplemented(client.create('/a', '', { mode: 'container' }));
+  expect(container.message).toContain('containers need Apache ZooKeeper');
+  const watch = await unimplemented(client.addWatch('/a', () => {}));
+  expect(watch.message).toContain('persistent watches need Apache ZooKeeper');
+  const inTransaction = client.transaction([{ check: '/b' }, { create: '/a', ttl: 1000 }]);
+  expect(await unimplemented(inTransaction)).toMatchObject({ index: 1, path: '/a' });
+  const { peers } = server;
+  expect(requestsOf(peers[0]!)).toEqual([OpCode.exists, OpCode.sync]);
+
+  // In place of a container it gets a persistent znode, and a watch that is not used any more is kept.
+  await client.ensureContainers('/a');
+  const { watch: unused } = await client.watchExists('/a');
+  unused.remove();
+  await client.sync('/');
+  expect(requestsOf(peers[0]!).slice(2)).toEqual([OpCode.create, OpCode.exists, OpCode.sync]);
+  const { from } = peers[0]!.asked[2]!;
+  expect([from.text(), from.bytes()?.length]).toEqual(['/a', 0]);
+  from.vector(() => [from.int(), from.text(), from.text()]);
+  expect(from.int()).toBe(CreateFlag.persistent);
+  await client.close();
+});
+
+test('a session that ClickHouse Keeper makes in place of the requested one is closed', async () => {
+  let sessions = 0n;
+  await using server = await ScriptedServer.start({
+    ...keeper(true),
+    onConnect: (peer) => peer.greet({ sessionId: ++sessions, password: Buffer.alloc(16) }),
+  });
+  const client = clientOf(server);
+  const first = await connected(client);
+  server.peers[0]!.socket.destroy();
+  await expect.poll(() => first.alive).toBe(false);
+  await expect.poll(() => client.connected).toBe(true);
+  expect(server.peers).toHaveLength(3);
+  expect(requestsOf(server.peers[1]!)).toEqual([OpCode.closeSession]);
+  await client.close();
+});
+
+test('a server that refuses connections is left for another one', async () => {
+  let connections = 0;
+  await using server = await ScriptedServer.start({
+    onConnect: (peer) => peer.greet(connections++ === 0 ? { protocolVersion: 42 } : {}),
+    onRequest: (peer, { xid }) => peer.reply(xid),
+  });
+  const client = clientOf(server, { retry: { type: 'forever', delay: 10 } });
+  await client.connect();
+  expect(connections).toBe(2);
+  await client.close();
+});
