@@ -25,6 +25,7 @@ export {
   UnsafeServerError,
   type Stat,
   type StateChange,
+  type SaslOptions,
   type TlsOptions,
   type TransactionOperation,
   type TransactionResults,

@@ -7,6 +7,7 @@ import {
   checkFunction,
   checkMilliseconds,
   checkOptions,
+  withheld,
 } from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
@@ -202,7 +203,7 @@ function overdueLimits(warnAfter: WarnAfter): Required<WarnAfter> {
 
 function embeddedOptions(
   embedded: unknown,
-  { tls }: ZkSettings['client'],
+  { tls, sasl }: ZkSettings['client'],
 ): EmbeddedZooKeeperOptions | undefined {
   if (embedded === undefined || embedded === false) return undefined;
   if (embedded !== true && (typeof embedded !== 'object' || embedded === null)) {
@@ -214,6 +215,10 @@ function embeddedOptions(
       tls,
       'left out with embedded, whose server does not support TLS',
     );
+  }
+  if (sasl !== undefined) {
+    const expected = 'left out with embedded, whose server does not support SASL';
+    throw new BadOptionError('sasl', withheld(sasl), expected);
   }
   return embedded === true ? {} : embedded;
 }

@@ -102,8 +102,9 @@ export class SessionExpiredError extends CoordinationError {
 /**
  * The ACL of a znode denies the operation, or the ensemble refused the client's credentials.
  * Cause: the option `auth` is missing or has other credentials than the ACL of the znode names, or the ACL lacks a
- * right.
- * Remedy: give all clients the same `auth` and `acl`, or correct the ACL of the znode that the message names.
+ * right. Or the servers refuse the credentials in `sasl`, or require the option.
+ * Remedy: give all clients the same `auth`, `sasl` and `acl`, or correct the ACL of the znode that the message names. If
+ * the message is about SASL, it says what to correct.
  *
  * @publicApi
  */

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers';
 import { ErrorCode } from '../protocol/index.js';
+import { checkAcl } from './access-control.js';
 import { BadOptionError, type CoordinationError } from './errors.js';
 import { rejectSoon } from './pending-requests.js';
 import { ADD_WATCH, CREATE_TTL, replyError } from './reply-errors.js';
@@ -16,7 +17,6 @@ import type {
   WatchNotification,
 } from './types.js';
 import {
-  checkAcl,
   checkBoolean,
   checkCreateOptions,
   checkData,

@@ -1,18 +1,13 @@
+import { checkAcl, checkAuth } from './access-control.js';
 import { parseConnectString } from './hosts.js';
 import { BadOptionError } from './errors.js';
 import { toRetryFunction, type RetryPolicy } from './retry.js';
 import { checkSessionFile } from './session-file.js';
+import { checkSasl, type SaslOptions } from './transport/sasl/options.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
-import {
-  checkAcl,
-  checkAuth,
-  checkBoolean,
-  checkMilliseconds,
-  checkOptions,
-  checkPath,
-} from './validation.js';
+import { checkBoolean, checkMilliseconds, checkOptions, checkPath } from './validation.js';
 
 /**
  * Options of a ZkClient. The constructor checks them; an unknown name is an error.
@@ -42,6 +37,11 @@ export interface ZkClientOptions {
   /** Credentials that are sent on each connection. Default: none. */
   auth?: Auth[] | undefined;
   /**
+   * Authenticates each connection with SASL, before anything else is sent on it: `mechanism: 'DIGEST-MD5'` with `user` and
+   * `password`, or `mechanism: 'GSSAPI'` with a Kerberos ticket. Wire transport only. Default: no SASL.
+   */
+  sasl?: SaslOptions | undefined;
+  /**
    * The ACL of the parents that recipes create, and of the znodes that a transaction creates. `create` and the znodes of
    * recipes have ZooKeeper's open ACL. Default: the open ACL.
    */
@@ -55,7 +55,8 @@ export interface ZkClientOptions {
   policy?: ConnectionPolicy | undefined;
   /**
    * The implementation of the connections. Default: the environment variable NESTJS_ZOOKEEPER_TRANSPORT,
-   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls`: `'wire'`.
+   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls` or
+   * `sasl`: `'wire'`.
    */
   transport?: TransportName | undefined;
   /**
@@ -93,6 +94,7 @@ export const CLIENT_OPTIONS: readonly (keyof ZkClientOptions)[] = [
   'connectTimeout',
   'namespace',
   'auth',
+  'sasl',
   'acl',
   'retry',
   'policy',
@@ -109,13 +111,11 @@ export function normalizeOptions(given: unknown) {
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");
   }
-  const { transport, tls, allowUnsafeFencing = false, sessionFile } = options;
-  if (transport === 'native' && tls !== undefined) {
-    throw new BadOptionError(
-      'transport',
-      transport,
-      "'wire' with tls, which native does not support",
-    );
+  const { transport, tls, sasl, allowUnsafeFencing = false, sessionFile } = options;
+  for (const [name, value] of Object.entries({ tls, sasl })) {
+    if (transport !== 'native' || value === undefined) continue;
+    const expected = `'wire' with ${name}, which native does not support`;
+    throw new BadOptionError('transport', transport, expected);
   }
   return {
     ...parseConnectString(options.connectString),
@@ -128,6 +128,7 @@ export function normalizeOptions(given: unknown) {
     policy: policy as ConnectionPolicy,
     transport: transport === undefined ? undefined : checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
+    sasl: sasl === undefined ? undefined : checkSasl(sasl),
     allowUnsafeFencing: checkBoolean(allowUnsafeFencing, 'allowUnsafeFencing'),
     sessionFile: sessionFile === undefined ? undefined : checkSessionFile(sessionFile),
   };

@@ -61,6 +61,10 @@ export function replyError(
       return new NotAuthorizedError(
         `${request}: the ensemble refused the credentials in auth (${code})`,
       );
+    case ErrorCode.sessionClosedRequireAuth:
+      return new NotAuthorizedError(
+        `${request}: the server accepts only clients that authenticate (${code}). Set the option sasl, or auth if enforce.auth.schemes of the server has digest`,
+      );
     case ErrorCode.sessionExpired:
       return new SessionExpiredError(`${request}: the session expired (${code})`);
     case ErrorCode.sessionMoved:

@@ -110,6 +110,7 @@ const NO_ANSWERS: readonly number[] = [
   ErrorCode.sessionExpired,
   ErrorCode.authFailed,
   ErrorCode.sessionMoved,
+  ErrorCode.sessionClosedRequireAuth,
 ];
 const SERVER_SYSTEM_ERRORS: readonly number[] = [
   ErrorCode.marshallingError,

@@ -54,10 +54,10 @@ export interface CreateOptions {
  */
 export interface Acl {
   /** How a client proves who it is. */
-  scheme: 'world' | 'auth' | 'digest' | 'ip';
+  scheme: 'world' | 'auth' | 'digest' | 'sasl' | 'ip';
   /**
-   * `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, an IP address or
-   * network (`10.0.0.0/8`) for ip.
+   * `anyone` for world, empty for auth, `user:base64(sha1(user:password))` for digest, the name of a user or
+   * a Kerberos principal for sasl, an IP address or network (`10.0.0.0/8`) for ip.
    */
   id: string;
   /** Any of `r`ead, `w`rite, `c`reate, `d`elete, `a`dmin, for example `'cdrwa'`. */

@@ -1,7 +1,6 @@
-import { isIP } from 'node:net';
 import { isUint8Array } from 'node:util/types';
 import { BadOptionError } from './errors.js';
-import type { Acl, Auth, CreateMode } from './types.js';
+import type { CreateMode } from './types.js';
 
 // These checks also protect the native client: it aborts the process on a Symbol or BigInt in place of a
 // number, cuts a path at a NUL, sends undefined as text, and drops the connection if a request is too large.
@@ -134,75 +133,6 @@ export function checkCreateOptions(
   return { flags: withTtl, ttl: ttl as number };
 }
 
-export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
-  if (!Array.isArray(acl) || acl.length === 0) {
-    throw new BadOptionError(option, acl, 'an array of at least one ACL entry');
-  }
-  return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
-}
-
-function checkAclEntry(entry: unknown, option: string): Acl {
-  if (!isRecord(entry)) {
-    throw new BadOptionError(option, entry, 'an ACL entry { scheme, id, permissions }');
-  }
-  const { scheme, id, permissions } = entry;
-  if (
-    typeof permissions !== 'string' ||
-    !/^[rwcda]{1,5}$/.test(permissions) ||
-    new Set(permissions).size !== permissions.length
-  ) {
-    throw new BadOptionError(`${option}.permissions`, permissions, "some of the letters 'rwcda'");
-  }
-  switch (scheme) {
-    case 'world':
-      if (id === 'anyone') return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, "'anyone' for the scheme world");
-    case 'auth':
-      if (id === '') return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, 'empty for the scheme auth');
-    case 'digest':
-      if (typeof id === 'string' && /^[^:\0]+:[A-Za-z0-9+/]{27}=$/.test(id)) {
-        return { scheme, id, permissions };
-      }
-      throw new BadOptionError(
-        `${option}.id`,
-        withheld(id),
-        "'user:' and the base64 of sha1('user:password')",
-      );
-    case 'ip':
-      if (typeof id === 'string' && isNetwork(id)) return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, 'an IP address, with /bits for a network');
-    default:
-      throw new BadOptionError(`${option}.scheme`, scheme, "'world', 'auth', 'digest' or 'ip'");
-  }
-}
-
-export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
-  if (!Array.isArray(auth)) {
-    throw new BadOptionError(option, withheld(auth), 'an array of credentials');
-  }
-  return auth.map((entry: unknown, index) => {
-    const at = `${option}[${index}]`;
-    if (!isRecord(entry)) {
-      const expected = "credentials { scheme: 'digest', user, password }";
-      throw new BadOptionError(at, withheld(entry), expected);
-    }
-    const { scheme, user, password } = entry;
-    if (scheme !== 'digest') throw new BadOptionError(`${at}.scheme`, scheme, "'digest'");
-    if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
-      throw new BadOptionError(`${at}.user`, withheld(user), "a name without ':'");
-    }
-    if (typeof password !== 'string' || password === '' || password.includes('\0')) {
-      throw new BadOptionError(
-        `${at}.password`,
-        withheld(password),
-        'a non-empty string without NUL',
-      );
-    }
-    return { scheme, user, password };
-  });
-}
-
 /** Returns the text that replaces a value in a message if the value may contain a secret. */
 export function withheld(value: unknown): string {
   return `<${typeof value}>`;
@@ -281,12 +211,6 @@ export function checkFunction(fn: unknown, option: string): void {
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isNetwork(id: string): boolean {
-  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(id) ?? [];
-  const version = isIP(address);
-  return version !== 0 && Number(bits ?? 0) <= (version === 4 ? 32 : 128);
 }
 
 function isDetached(data: Uint8Array): boolean {

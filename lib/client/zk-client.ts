@@ -122,7 +122,7 @@ export class ZkClient {
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
-    const { transport, tls } = this.#options;
+    const { transport, tls, sasl } = this.#options;
     if (connect) this.#transport = { name: 'wire', connect };
     const refused = new RefusedDeletes();
     // It does not retry, because the callers of this client's methods retry.
@@ -131,7 +131,7 @@ export class ZkClient {
     this.#sessions = new SessionManager(
       { ...this.#options, secondClient: this.#second },
       async (request) =>
-        (this.#transport ??= await chooseTransport(transport, tls)).connect(request),
+        (this.#transport ??= await chooseTransport(transport, tls, sasl)).connect(request),
       {
         deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),

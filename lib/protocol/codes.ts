@@ -56,6 +56,8 @@ export const ErrorCode = {
   sessionMoved: -118,
   noWatcher: -121,
   reconfigDisabled: -123,
+  /** The server requires an authentication that the client lacks, and closes the connection. */
+  sessionClosedRequireAuth: -124,
 } as const;
 
 /** Reserved xids, which no numbered request has. */

@@ -24,6 +24,7 @@ export {
   UnsafeServerError,
   type Stat,
   type StateChange,
+  type SaslOptions,
   type TlsOptions,
   type TransactionOperation,
   type TransactionResults,

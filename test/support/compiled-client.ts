@@ -30,7 +30,7 @@ class CompiledClient implements AsyncDisposable {
     // Inside the package, so that imports of its dependencies resolve.
     const directory = await mkdtemp(join(cache, 'client-'));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
-    for (const folder of ['client', 'client/transport', 'protocol']) {
+    for (const folder of ['client', 'client/transport', 'client/transport/sasl', 'protocol']) {
       await mkdir(join(directory, folder));
       const source = join(root, 'lib', folder);
       const files = (await readdir(source)).filter((name) => name.endsWith('.ts'));

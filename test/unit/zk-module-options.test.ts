@@ -52,6 +52,11 @@ describe('ZkModule rejects at startup, and the error names the option and its va
       /transport.*'wire' with tls/,
     ],
     ['tls with an embedded server', { embedded: true, tls: {} }, /tls.*embedded/],
+    [
+      'sasl with an embedded server',
+      { embedded: true, sasl: { mechanism: 'DIGEST-MD5', user: 'u', password: 'p' } },
+      /sasl.*embedded/,
+    ],
     ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
     ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
     ['a warnAfter that is not an object', { connectString, warnAfter: 5 }, /warnAfter.*5/],

@@ -3,6 +3,7 @@ import { BadOptionError } from '../errors.js';
 import { isSimulated } from '../process-state.js';
 import { loadBinding } from './native-binding.js';
 import { connectNative } from './native-transport.js';
+import type { LoadMechanism } from './sasl/options.js';
 import { openTls, type TlsOptions } from './tls.js';
 import type { Connect } from './transport.js';
 import { connectWire } from './wire-transport.js';
@@ -26,7 +27,7 @@ export interface ChosenTransport {
 let defaultName: Promise<TransportName> | undefined;
 
 /**
- * Returns the transport of that name. Without a name: wire if TLS options are given; else the one that the
+ * Returns the transport of that name. Without a name: wire if TLS or SASL options are given; else the one that the
  * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire, with a
  * message for the log, or a process warning if nobody logs it.
  *
@@ -36,14 +37,17 @@ let defaultName: Promise<TransportName> | undefined;
 export async function chooseTransport(
   name: TransportName | undefined,
   tls: TlsOptions | undefined,
+  sasl: LoadMechanism | undefined,
 ): Promise<ChosenTransport> {
   if (isSimulated()) {
     throw new Error(
       'a simulated process cannot connect to real servers; connect a ZkModule by process.override(), and get a ZkClient from process.client()',
     );
   }
-  const chosen = name ?? (tls ? 'wire' : await (defaultName ??= findDefault()));
-  if (chosen === 'wire') return { name: 'wire', connect: connectWire(tls && openTls(tls)) };
+  const chosen = name ?? (tls || sasl ? 'wire' : await (defaultName ??= findDefault()));
+  if (chosen === 'wire') {
+    return { name: 'wire', connect: connectWire(tls && openTls(tls), await sasl?.()) };
+  }
   const cause = await loadFailure();
   if (!cause) return { name: 'native', connect: connectNative };
   const expected = `'wire', or left out, because ${cause.message}`;

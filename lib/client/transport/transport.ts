@@ -27,6 +27,9 @@ export interface Credentials {
   readonly lastZxid?: number;
 }
 
+/** Requests a new session. */
+export const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
+
 export type NodeEvent = Exclude<WatchEvent, 'session'>;
 
 /** Why a transport ended: the connection broke, or the server ended the session or refused the credentials. */

@@ -51,6 +51,20 @@ export function setRequest(path: string, data: Buffer, version: number): Body {
   return { type: OpCode.setData, write, read: readStat, path };
 }
 
+/** A request that reads a node and may set a watch on it. */
+export function readRequest(
+  type: number,
+  path: string,
+  watch: boolean,
+  read: (from: Reader) => unknown,
+): Body {
+  const write = (to: Writer) => {
+    to.text(path);
+    to.bool(watch);
+  };
+  return { type, write, read, path };
+}
+
 /** A delete, or the check of a transaction. */
 export function versionRequest(type: number, path: string, version: number): Body {
   const write = (to: Writer) => {
@@ -58,6 +72,18 @@ export function versionRequest(type: number, path: string, version: number): Bod
     to.int(version);
   };
   return { type, write, read: undefined, path };
+}
+
+export function saslRequest(token: Buffer): Body {
+  return {
+    type: OpCode.sasl,
+    write: (to) => to.bytes(token),
+    // A copy, because the token is used after other frames have arrived.
+    read: (from) => {
+      const answer = from.bytes();
+      return answer && Buffer.from(answer);
+    },
+  };
 }
 
 /** @param acl of the znodes that it creates; default: open */

@@ -9,6 +9,7 @@ import {
 } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
+import type { Exchange, Mechanism } from './sasl/mechanism.js';
 import { tlsAdvice } from './tls.js';
 import {
   attachError,
@@ -19,6 +20,7 @@ import {
   type DownReason,
   type MultiOperation,
   type MultiOutcome,
+  NEW_SESSION,
   type Reply,
   type Transport,
   unreachableError,
@@ -30,24 +32,25 @@ import { type ConnectResponse, readStat } from './wire-replies.js';
 import {
   createRequest,
   multiRequest,
+  readRequest,
+  saslRequest,
   setRequest,
   versionRequest,
   writeAcl,
 } from './wire-requests.js';
-
-const NEW_SESSION: Credentials = { id: '0', password: '00'.repeat(16) };
 
 /** Opens a stream to a server. */
 export type Open = (address: Address) => ByteStream;
 
 const openTcp: Open = ({ ip, port }) => connectTcp({ host: ip, port, noDelay: true });
 
-/** Attaches sessions with ZooKeeper's protocol over streams that `open` opens. */
-export function connectWire(open: Open = openTcp): Connect {
+/** Attaches sessions with ZooKeeper's protocol over streams that `open` opens, and authenticates them with SASL. */
+export function connectWire(open: Open = openTcp, sasl?: Mechanism): Connect {
   return (request) =>
     new Promise((resolve, reject) => {
       if (request.signal.aborted) return reject(request.signal.reason);
-      detached(() => new WireTransport(open(request.address), request, resolve, reject));
+      const exchange = sasl?.begin(request.address.host);
+      detached(() => new WireTransport(open(request.address), request, exchange, resolve, reject));
     });
 }
 
@@ -62,10 +65,11 @@ class WireTransport implements Transport {
   constructor(
     stream: ByteStream,
     private readonly request: ConnectRequest,
+    exchange: Exchange | undefined,
     private readonly resolve: (transport: Transport) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
-    this.#unauthenticated = request.authInfo.length;
+    this.#unauthenticated = request.authInfo.length + (exchange ? 1 : 0);
     this.#connection = new WireConnection(stream, {
       connectResponse: (response) => this.#onConnectResponse(response),
       authenticated: (code) => {
@@ -76,7 +80,11 @@ class WireTransport implements Transport {
       watched: (event, path) => {
         if (this.#phase === 'up') request.listener.onWatch(event, path);
       },
-      down: (cause) => this.#break('disconnected', cause?.message ?? 'the connection broke', cause),
+      down: (cause) => {
+        const isInSasl = this.#unauthenticated > request.authInfo.length;
+        const why = `the connection broke${isInSasl ? ' before the end of SASL authentication' : ''}`;
+        this.#break('disconnected', cause?.message ?? why, cause);
+      },
     });
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
     const { id, password, lastZxid = 0 } = request.credentials ?? NEW_SESSION;
@@ -88,8 +96,8 @@ class WireTransport implements Transport {
       password: Buffer.from(password, 'hex'),
       readOnly: false,
     });
-    // Sent before any request of this connection.
-    for (const userPassword of request.authInfo) this.#connection.authenticate(userPassword);
+    if (exchange) void this.#authenticate(exchange);
+    else this.#sendAuthInfo();
   }
 
   get credentials(): Credentials {
@@ -198,9 +206,8 @@ class WireTransport implements Transport {
     path: string | undefined,
     reply: Reply<T>,
     write: (to: Writer) => void,
-    read?: (from: Reader) => T,
   ): boolean {
-    return this.#send({ type, path, write, read }, reply);
+    return this.#send({ type, path, write, read: undefined }, reply);
   }
 
   #send<T>(request: Omit<WireRequest, 'reply'>, reply: Reply<T>): boolean {
@@ -214,16 +221,24 @@ class WireTransport implements Transport {
     reply: Reply<T>,
     read: (from: Reader) => T,
   ): boolean {
-    return this.#request(
-      type,
-      path,
-      reply,
-      (to) => {
-        to.text(path);
-        to.bool(watch);
-      },
-      read,
-    );
+    return this.#send(readRequest(type, path, watch, read), reply);
+  }
+
+  /** The first token travels with the connect request. The server reads it after it has attached the session. */
+  async #authenticate(exchange: Exchange): Promise<void> {
+    try {
+      await exchange.run(this.server, (token, reply) => this.#send(saslRequest(token), reply));
+    } catch (error) {
+      return this.#fail(error);
+    }
+    this.#unauthenticated--;
+    this.#sendAuthInfo();
+    this.#attachIfReady();
+  }
+
+  /** Sent before any request of this connection. */
+  #sendAuthInfo(): void {
+    for (const userPassword of this.request.authInfo) this.#connection.authenticate(userPassword);
   }
 
   #onConnectResponse(response: ConnectResponse): void {
@@ -247,11 +262,15 @@ class WireTransport implements Transport {
     this.resolve(this);
   }
 
-  readonly #onAbort = (): void => {
+  readonly #onAbort = (): void => this.#fail(this.request.signal.reason);
+
+  /** Ends the handshake. */
+  #fail(error: unknown): void {
+    if (this.#phase !== 'handshake') return;
     this.#enter('over');
     this.#connection.drop();
-    this.reject(this.request.signal.reason);
-  };
+    this.reject(error);
+  }
 
   #break(reason: DownReason, why: string, cause?: Error): void {
     const phase = this.#phase;

@@ -23,6 +23,8 @@ const EXTRA_OPTION_TYPES = [
   'HolderDetails',
   'KeyFromContext',
 ];
+/** The properties that distinguish the members of a union. */
+const DISCRIMINANTS = ['type', 'mechanism'];
 /** Options of constructors that applications do not call. */
 const INTERNAL = ['CoordinationErrorOptions'];
 
@@ -86,7 +88,7 @@ export function optionsOf(source: Source, name: string): Option[] {
     const kind = type.isUnion() ? discriminant(checker, object) : undefined;
     return checker
       .getPropertiesOfType(object)
-      .filter((property) => !(kind && property.name === 'type'))
+      .filter((property) => !(kind && DISCRIMINANTS.includes(property.name)))
       .filter(({ declarations }) => isOwn(declarations![0]!))
       .map((property) => optionOf(source, property, kind));
   });
@@ -122,9 +124,9 @@ function declarationOf({ declaration }: Option): ts.Declaration {
   return declaration;
 }
 
-/** Returns the value of `type` in a member of a union. */
+/** Returns the value of the discriminant in a member of a union. */
 function discriminant(checker: ts.TypeChecker, object: ts.Type): string | undefined {
-  const property = object.getProperty('type');
+  const property = DISCRIMINANTS.map((name) => object.getProperty(name)).find(Boolean);
   const type = property && checker.getTypeOfSymbol(property);
   return type?.isStringLiteral() ? type.value : undefined;
 }

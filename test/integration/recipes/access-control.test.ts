@@ -285,6 +285,8 @@ describe('a password', () => {
     ['auth', [{ scheme: 'digest', user: 'shop', password: [SECRET] }]],
     ['acl', [{ scheme: 'digest', id: `shop:${SECRET}`, permissions: 'r' }]],
     ['tls', SECRET],
+    ['sasl', SECRET],
+    ['sasl', { mechanism: 'DIGEST-MD5', user: [SECRET], password: SECRET }],
     ['password', SECRET],
   ])('is not in the error for %s: %j', (option, value) => {
     let failure: unknown;

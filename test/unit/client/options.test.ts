@@ -169,6 +169,7 @@ describe('the options of a client', () => {
     ['acl', [{ scheme: 'world', id: 'anyone', permissions: 'rr' }]],
     ['acl', [{ scheme: 'world', id: 'anyone', permissions: 31 }]],
     ['acl', [{ scheme: 'digest', id: 'user:password', permissions: 'r' }]],
+    ['acl', [{ scheme: 'sasl', id: '', permissions: 'r' }]],
     ['acl', [{ scheme: 'ip', id: '10.0.0.0/33', permissions: 'r' }]],
     ['acl', [{ scheme: Symbol('s'), id: 'x', permissions: 'r' }]],
     ['retry', 'always'],

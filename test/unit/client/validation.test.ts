@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { checkAcl } from '../../../lib/client/access-control.js';
 import { BadOptionError } from '../../../lib/client/index.js';
 import {
-  checkAcl,
   checkData,
   checkMode,
   checkPath,
@@ -129,6 +129,8 @@ test('ACL entries of every scheme are accepted', () => {
     { scheme: 'world', id: 'anyone', permissions: 'r' },
     { scheme: 'auth', id: '', permissions: 'cdrwa' },
     { scheme: 'digest', id: 'super:D/InIHSb7yEEbrWz8b9l71RjZJU=', permissions: 'rw' },
+    { scheme: 'sasl', id: 'shop', permissions: 'cdrwa' },
+    { scheme: 'sasl', id: 'zk-admin/host@EXAMPLE.COM', permissions: 'r' },
     { scheme: 'ip', id: '10.0.0.0/8', permissions: 'r' },
     { scheme: 'ip', id: '::1', permissions: 'r' },
   ];

@@ -1,0 +1,86 @@
+import { isIP } from 'node:net';
+import { BadOptionError } from './errors.js';
+import type { Acl, Auth } from './types.js';
+import { isRecord, withheld } from './validation.js';
+
+export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
+  if (!Array.isArray(acl) || acl.length === 0) {
+    throw new BadOptionError(option, acl, 'an array of at least one ACL entry');
+  }
+  return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
+}
+
+function checkAclEntry(entry: unknown, option: string): Acl {
+  if (!isRecord(entry)) {
+    throw new BadOptionError(option, entry, 'an ACL entry { scheme, id, permissions }');
+  }
+  const { scheme, id, permissions } = entry;
+  if (
+    typeof permissions !== 'string' ||
+    !/^[rwcda]{1,5}$/.test(permissions) ||
+    new Set(permissions).size !== permissions.length
+  ) {
+    throw new BadOptionError(`${option}.permissions`, permissions, "some of the letters 'rwcda'");
+  }
+  switch (scheme) {
+    case 'world':
+      if (id === 'anyone') return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, "'anyone' for the scheme world");
+    case 'auth':
+      if (id === '') return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, 'empty for the scheme auth');
+    case 'digest':
+      if (typeof id === 'string' && /^[^:\0]+:[A-Za-z0-9+/]{27}=$/.test(id)) {
+        return { scheme, id, permissions };
+      }
+      throw new BadOptionError(
+        `${option}.id`,
+        withheld(id),
+        "'user:' and the base64 of sha1('user:password')",
+      );
+    case 'sasl':
+      if (typeof id === 'string' && /^[^\0]+$/.test(id)) return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, 'the name of a user or a Kerberos principal');
+    case 'ip':
+      if (typeof id === 'string' && isNetwork(id)) return { scheme, id, permissions };
+      throw new BadOptionError(`${option}.id`, id, 'an IP address, with /bits for a network');
+    default:
+      throw new BadOptionError(
+        `${option}.scheme`,
+        scheme,
+        "'world', 'auth', 'digest', 'sasl' or 'ip'",
+      );
+  }
+}
+
+export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
+  if (!Array.isArray(auth)) {
+    throw new BadOptionError(option, withheld(auth), 'an array of credentials');
+  }
+  return auth.map((entry: unknown, index) => {
+    const at = `${option}[${index}]`;
+    if (!isRecord(entry)) {
+      const expected = "credentials { scheme: 'digest', user, password }";
+      throw new BadOptionError(at, withheld(entry), expected);
+    }
+    const { scheme, user, password } = entry;
+    if (scheme !== 'digest') throw new BadOptionError(`${at}.scheme`, scheme, "'digest'");
+    if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
+      throw new BadOptionError(`${at}.user`, withheld(user), "a name without ':'");
+    }
+    if (typeof password !== 'string' || password === '' || password.includes('\0')) {
+      throw new BadOptionError(
+        `${at}.password`,
+        withheld(password),
+        'a non-empty string without NUL',
+      );
+    }
+    return { scheme, user, password };
+  });
+}
+
+function isNetwork(id: string): boolean {
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(id) ?? [];
+  const version = isIP(address);
+  return version !== 0 && Number(bits ?? 0) <= (version === 4 ? 32 : 128);
+}
