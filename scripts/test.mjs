@@ -3,10 +3,12 @@
 //
 // npm test is the quick part. What depends on the server runs on a real ZooKeeper over the native transport; what
 // depends on the transport also runs on the embedded server over the wire transport; everything else runs there
-// once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, and
-// the integration tests on the other one of those two servers. test:all runs both parts, and the integration tests
+// once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, the
+// integration tests on the other one of those two servers, and the tests of the wire transport alone on a real
+// ZooKeeper, as TLS and SASL need it. test:all runs both parts, and the integration tests
 // also with the servers and transports swapped.
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createVitest } from 'vitest/node';
@@ -15,6 +17,8 @@ import { CHROMIUM } from './browser.mjs';
 import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
 
 const SLOWEST = 10;
+/** Tests of the wire transport alone, which the other project on a real ZooKeeper leaves out. */
+const WIRE_ALONE = /^integration\/client\/transport\/wire-/;
 
 const { values, positionals: files } = parseArgs({
   options: {
@@ -47,6 +51,7 @@ const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
 add(['java'], ZOOKEEPER_JARS, 'real', 'the integration tests on a real ZooKeeper');
 const real = projects.find((project) => project.startsWith('real'));
 if (native && (values.all || real !== 'real')) projects.push('embedded');
+if (real === 'real' && !values.all) projects.push('real-wire');
 add(['java'], ZOOKEEPER_JARS, 'faults', 'the tests on an ensemble');
 add(['java', 'javac'], CURATOR_JARS, 'interop', 'the tests beside Apache Curator');
 if (CHROMIUM) projects.push('browser');
@@ -54,6 +59,9 @@ else
   leftOut.push('the tests of the live page (missing here: Chromium; CHROMIUM names its program)');
 if (!runs('zsh', '--version')) {
   leftOut.push('the completion in zsh (missing here: zsh)');
+}
+for (const program of ['/usr/sbin/krb5kdc', '/usr/sbin/kadmin.local', '/usr/bin/kinit']) {
+  if (!existsSync(program)) leftOut.push(`the tests of Kerberos (missing here: ${program})`);
 }
 if (process.env.CI && leftOut.length > 0) {
   console.error(`CI has to run everything, but would leave out ${leftOut.join('; ')}.`);
@@ -64,10 +72,8 @@ if (values.slow || values.all) process.env.FAST_CHECK_SECONDS ??= '6';
 const vitest = await createVitest('test', { project: projects, watch: false });
 await vitest.standalone();
 const found = await vitest.globTestSpecifications(files);
-const chosen = found.filter(
-  (specification) =>
-    values.all || files.length > 0 || (values.slow ? isSlow : isQuick)(placeOf(specification)),
-);
+const isChosen = files.length > 0 ? isOnUsualServer : values.slow ? isSlow : isQuick;
+const chosen = found.filter((specification) => values.all || isChosen(placeOf(specification)));
 if (chosen.length === 0) {
   console.error(`No test file matches ${files.join(', ')}.`);
   process.exit(1);
@@ -114,8 +120,14 @@ function isQuick({ project, path }) {
 }
 
 function isSlow(place) {
+  if (!isOnUsualServer(place)) return false;
   // Random schedules: a short run of them is quick, a longer one slow.
   return !isQuick(place) || /\/property-[\w-]+\.test\.ts$/.test(place.path);
+}
+
+/** Without --all, the second project on a real ZooKeeper runs only the files that the first one leaves out. */
+function isOnUsualServer({ project, path }) {
+  return project !== 'real-wire' || real === 'real-wire' || WIRE_ALONE.test(path);
 }
 
 /** Adds a project that needs programs, and jars of Debian's packages. */

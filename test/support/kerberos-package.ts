@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import Module, { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+const VERSION = '7.0.0';
+/** Milliseconds for the download and the compilation. */
+const LIMIT = 300_000;
+const FOLDER = fileURLToPath(
+  new URL(`../../node_modules/.cache/kerberos-${VERSION}`, import.meta.url),
+);
+
+/**
+ * Installs the npm package `kerberos` into the cache of this repository, unless it is there. It is no development
+ * dependency, because `npm ci` would then fail on a machine without the headers of Kerberos. Returns why it is impossible.
+ */
+export async function installKerberos(): Promise<string | undefined> {
+  if (loads()) return undefined;
+  await mkdir(FOLDER, { recursive: true });
+  await writeFile(
+    join(FOLDER, 'package.json'),
+    // Since version 11 npm runs an install script only if it is allowed.
+    JSON.stringify({ private: true, allowScripts: { kerberos: true } }),
+  );
+  try {
+    await run('npm', ['install', '--no-audit', '--no-fund', `kerberos@${VERSION}`], {
+      cwd: FOLDER,
+      timeout: LIMIT,
+    });
+    createRequire(join(FOLDER, 'package.json'))('kerberos');
+    return undefined;
+  } catch (error) {
+    return `npm cannot install kerberos@${VERSION}, which needs libkrb5-dev, python3, make and g++: ${(error as Error).message}`;
+  }
+}
+
+/** Makes `require('kerberos')` load the installed package in this process, as if the repository depended on it. */
+export function resolveKerberos(): void {
+  const loader = Module as unknown as { _load(name: string, ...rest: unknown[]): unknown };
+  const load = loader._load;
+  const installed = join(FOLDER, 'node_modules/kerberos');
+  loader._load = (name, ...rest) => load(name === 'kerberos' ? installed : name, ...rest);
+}
+
+function loads(): boolean {
+  try {
+    createRequire(join(FOLDER, 'package.json'))('kerberos');
+    return true;
+  } catch {
+    return false;
+  }
+}
