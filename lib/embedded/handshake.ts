@@ -30,6 +30,7 @@ export function openSession(
   timeout: number,
 ): Session | undefined {
   const { store, profile } = host;
+  const now = store.clock.now();
   if (sessionId === 0n || !profile.resumesSessions) return store.openSession(timeout);
   // The real server closes the session's earlier connection before it looks at the password.
   host.detach(sessionId);
@@ -38,7 +39,7 @@ export function openSession(
   // Without passwords, the id alone is enough, whatever the password.
   const isOwner = password !== null && Buffer.from(session.password).equals(password);
   if (profile.hasPasswords && !isOwner) return undefined;
-  store.sessions.touch(session, timeout, store.clock.now());
+  store.sessions.touch(session, timeout, now);
   return session;
 }
 
