@@ -27,6 +27,16 @@ const over = (
   },
 });
 
+// The recipes on the embedded server, with the behaviour of another server; test/support/servers.ts reads ZK_PROFILE.
+const copying = (server: 'clickhouse-keeper' | 'raftkeeper') => {
+  const project = over('wire', server, 'embedded', { include: recipes });
+  return {
+    ...project,
+    test: { ...project.test, env: { ...project.test.env, ZK_PROFILE: server } },
+  };
+};
+
+const recipes = ['test/integration/{recipes,coordination}/**/*.test.ts'];
 const integration = ['test/integration/**/*.test.ts'];
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
@@ -79,6 +89,8 @@ export default defineConfig({
       over('native', 'real', 'real', { include: integration, exclude: wireOnly }),
       over('wire', 'embedded-wire', 'embedded', { include: integration, exclude: withoutClient }),
       over('wire', 'real-wire', 'real', { include: integration, exclude: withoutClient }),
+      copying('clickhouse-keeper'),
+      copying('raftkeeper'),
     ],
   },
 });

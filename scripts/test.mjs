@@ -4,8 +4,8 @@
 // npm test is the quick part. What depends on the server runs on a real ZooKeeper over the native transport; what
 // depends on the transport also runs on the embedded server over the wire transport; everything else runs there
 // once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, the
-// integration tests on the other one of those two servers, and the tests of the wire transport alone on a real
-// ZooKeeper, as TLS and SASL need it. test:all runs both parts, and the integration tests
+// integration tests on the other one of those two servers, the recipes on the profiles of other servers, and the tests
+// of the wire transport alone on a real ZooKeeper, as TLS and SASL need it. test:all runs both parts, and the integration tests
 // also with the servers and transports swapped.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -48,6 +48,8 @@ if (!native) {
   leftOut.push('the tests over the native transport (missing here: the npm package zookeeper)');
 }
 const projects = ['unit', 'embedded-wire', 'interop-embedded', 'e2e'];
+// The recipes on the embedded server with the behaviour of other servers.
+projects.push('clickhouse-keeper', 'raftkeeper');
 add(['java'], ZOOKEEPER_JARS, 'real', 'the integration tests on a real ZooKeeper');
 const real = projects.find((project) => project.startsWith('real'));
 if (native && (values.all || real !== 'real')) projects.push('embedded');

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ZkClient } from 'nestjs-zookeeper';
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { RawClient } from '../support/raw-client.js';
+import { fourLetterWord } from '../support/real-zookeeper.js';
 import { useServerCommand } from '../support/server-command.js';
 
 const WARNING =
@@ -54,6 +55,16 @@ describe('nestjs-zookeeper server', () => {
       return client.session.timeout;
     });
     expect(await Promise.all(timeouts)).toEqual([4_000, 200]);
+  });
+
+  it('copies another server with --server', async () => {
+    const server = start('--port', '0', '--json', '--server', 'raftkeeper');
+    const { port } = await server.started;
+    expect(await fourLetterWord(port, 'srvr')).toMatch(/^RaftKeeper version: /);
+    const wrong = start('--port', '0', '--server', 'etcd');
+    const { code, stderr } = await wrong.ended;
+    expect(code).not.toBe(0);
+    expect(stderr).toContain('Allowed choices are zookeeper, clickhouse-keeper, raftkeeper.');
   });
 
   it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(

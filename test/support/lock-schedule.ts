@@ -12,6 +12,7 @@ import {
 import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { fourLetterWord } from './real-zookeeper.js';
 import { nodesUnder } from './recipe-nodes.js';
+import { copiedServer } from './servers.js';
 
 /*
  * Random schedules for one lock, and the invariants of each run: holders exclude each other as the
@@ -119,6 +120,7 @@ export function useSchedules(subject: Subject) {
   let runs = 0;
   beforeAll(async () => {
     server = await EmbeddedZooKeeper.start({
+      server: copiedServer,
       tickTime: 100,
       containerCheckInterval: 100,
       fourLetterWords: ['wchs'],

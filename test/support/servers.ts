@@ -1,9 +1,36 @@
 import { afterAll, beforeAll, inject } from 'vitest';
-import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { EmbeddedZooKeeper, type ServerKind as CopiedServer } from 'nestjs-zookeeper/embedded';
+import { PROFILES } from '../../lib/embedded/profiles.js';
+import { OpCode } from '../../lib/protocol/index.js';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
 import { portOfSharedServer } from './shared-servers.js';
 
 type ServerKind = 'embedded' | 'real';
+
+/** The server that the embedded server of this project copies. */
+export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as CopiedServer;
+const { missingOperations, resumesSessions } = PROFILES[copiedServer];
+const has = (operation: keyof typeof OpCode) => !missingOperations.has(OpCode[operation]);
+
+/** The features that the server of this project has. A test of a feature is skipped where it is missing. */
+export const serverHas = {
+  containers: has('createContainer'),
+  ttlNodes: has('createTTL'),
+  persistentWatches: has('addWatch'),
+  watchRemoval: has('removeWatches'),
+  sessionResume: resumesSessions,
+};
+
+/** The embedded servers of this process, by their ports. */
+const embedded = new Map<number, EmbeddedZooKeeper>();
+
+/**
+ * Returns the embedded server on a port if it copies a server whose sessions no other connection can end: then only the
+ * server itself can expire a session.
+ */
+export function serverThatExpires(port: number): EmbeddedZooKeeper | undefined {
+  return copiedServer === 'zookeeper' ? undefined : embedded.get(port);
+}
 
 export interface TestServer {
   readonly kind: ServerKind;
@@ -42,11 +69,13 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
   beforeAll(async () => {
     if (kind === 'embedded') {
       server = await EmbeddedZooKeeper.start({
+        server: copiedServer,
         tickTime: 500,
         minSessionTimeout: 1000,
         containerCheckInterval: 500,
         fourLetterWords: ['*'],
       });
+      embedded.set(server.port, server);
     } else if (own) server = await RealZooKeeper.start();
     else port = await portOfSharedServer(inject('sharedServers'));
   });

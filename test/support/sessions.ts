@@ -2,6 +2,7 @@ import type { Session, StateChange, ZkClient } from '../../lib/client/index.js';
 import type { LiveSession } from '../../lib/client/live-session.js';
 import type { Credentials } from '../../lib/client/transport/transport.js';
 import { expireSession } from './raw-client.js';
+import { serverThatExpires } from './servers.js';
 
 /** Returns the id and password of a session, which the library does not expose. */
 export function credentialsOf(session: Session): Credentials {
@@ -13,6 +14,8 @@ export function credentialsOf(session: Session): Credentials {
 /** Ends a client's session on the ensemble; the client detects it by itself. */
 export async function expire(session: Session, port: number): Promise<void> {
   const { id, password } = credentialsOf(session);
+  const server = serverThatExpires(port);
+  if (server) return server.expireSession(id);
   await expireSession('127.0.0.1', port, id, password);
 }
 

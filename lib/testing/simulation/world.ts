@@ -204,12 +204,13 @@ export class World {
     return () => this.#ensemble.faults.lift(id);
   }
 
-  /** Returns the znodes below a path, shorter paths first. Default: all znodes except ZooKeeper's own. */
+  /** Returns the znodes below a path, shorter paths first. Default: all znodes except those of the servers. */
   znodes(below = '/'): SimulatedZnode[] {
     const found: SimulatedZnode[] = [];
     const prefix = below === '/' ? '/' : `${below}/`;
+    const { systemNodes } = this.#store.profile;
     for (const [path, node] of this.#store.committed.tree.nodes) {
-      if (!path.startsWith(prefix) || path === '/' || path.startsWith('/zookeeper')) continue;
+      if (!path.startsWith(prefix) || path === '/' || systemNodes.has(path)) continue;
       found.push(snapshot(path, node));
     }
     return found.sort((a, b) => a.path.length - b.path.length || (a.path < b.path ? -1 : 1));

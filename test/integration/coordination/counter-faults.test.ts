@@ -7,6 +7,7 @@ import {
   DistributedAtomicLong,
   ZkClient,
 } from 'nestjs-zookeeper/coordination/recipes';
+import { copiedServer } from '../../support/servers.js';
 
 const CLIENTS = 3;
 
@@ -53,7 +54,7 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')('a counter under faults', {
   const clients: ZkClient[] = [];
   let runs = 0;
   beforeAll(async () => {
-    server = await EmbeddedZooKeeper.start({ tickTime: 100 });
+    server = await EmbeddedZooKeeper.start({ server: copiedServer, tickTime: 100 });
     for (let i = 0; i < CLIENTS; i++) {
       const client = new ZkClient({
         connectString: server.connectString,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DistributedDoubleBarrier, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { nodesUnder } from '../../support/recipe-nodes.js';
+import { copiedServer } from '../../support/servers.js';
 
 const MEMBERS = 4;
 /** Milliseconds. */
@@ -15,7 +16,7 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')(
   { retry: 0 },
   () => {
     it('lets its members begin and end together while replies are lost and connections break', async () => {
-      await using server = await EmbeddedZooKeeper.start({ tickTime: 100 });
+      await using server = await EmbeddedZooKeeper.start({ server: copiedServer, tickTime: 100 });
       const clients = Array.from(
         { length: MEMBERS },
         () =>

@@ -189,3 +189,21 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     else expect(zookeeper.connectString).toMatch(/^127\.0\.0\.1:\d+$/);
   });
 });
+
+it.each([
+  ['in process', async () => TestZooKeeper.inProcess({ server: 'clickhouse-keeper' })],
+  ['embedded', () => TestZooKeeper.embedded({ server: 'clickhouse-keeper' })],
+] as const)('a server %s can copy another server', async (_kind, startCopy) => {
+  await using zookeeper = await startCopy();
+  const client = await zookeeper.client({ transport: 'wire' });
+  try {
+    expect((await client.children('/')).children).toEqual(['keeper']);
+    // This server resumes no session.
+    const { sessionId } = client;
+    await zookeeper.dropConnection(client);
+    await client.exists('/');
+    expect(client.sessionId).not.toBe(sessionId);
+  } finally {
+    await client.close();
+  }
+});

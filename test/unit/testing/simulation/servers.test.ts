@@ -438,3 +438,33 @@ describe('an isolated server', () => {
     });
   });
 });
+
+describe('simulated servers that copy another server', () => {
+  it('stamp the znodes as that server does', async () => {
+    const { value } = await simulate(
+      { seed: 1, server: 'raftkeeper', servers: 3 },
+      async (world) => {
+        const { process, client } = await connected(world);
+        await process.run(() => client.create('/node'));
+        return world.znodes().map(({ path, czxid }) => [path, czxid]);
+      },
+    );
+    // The zxids before it opened the session and synchronised the client.
+    expect(value).toEqual([['/node', 3]]);
+  });
+
+  it('end a session with its connection', async () => {
+    await simulate({ seed: 1, server: 'clickhouse-keeper' }, async (world) => {
+      const { client, states } = await connected(world);
+      const { sessionId } = client;
+      world.servers[0]!.crash();
+      await world.sleep(100);
+      world.servers[0]!.restart();
+      await world.sleep(2000);
+      expect(states).toContain('LOST');
+      expect(client.sessionId).not.toBe(sessionId);
+      // The old session remains until its timeout.
+      expect(world.sessionIds).toContain(sessionId);
+    });
+  });
+});
