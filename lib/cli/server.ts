@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
 import { connectStringOf, resolveOptions } from '../embedded/options.js';
-import { PROFILES, type ServerKind } from '../embedded/profiles.js';
+import { PROFILES, type EmbeddedServerKind } from '../embedded/profiles.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
@@ -13,7 +13,7 @@ interface Options {
   readonly host: string;
   /** Milliseconds. */
   readonly tickTime: number;
-  readonly server: ServerKind;
+  readonly server: EmbeddedServerKind;
   readonly data?: string;
   readonly json?: boolean;
 }
@@ -87,7 +87,7 @@ function guarantee(path: string | null): string {
   return `Confirmed writes in ${path} survive kill -9; a crash of the machine may lose those of the last second.`;
 }
 
-async function openData(path: string, kind: ServerKind): Promise<DataDirectory> {
+async function openData(path: string, kind: EmbeddedServerKind): Promise<DataDirectory> {
   try {
     const onFailure = (error: Error) => {
       warn(error.message);

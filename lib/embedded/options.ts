@@ -1,4 +1,4 @@
-import { PROFILES, type ServerKind } from './profiles.js';
+import { PROFILES, type EmbeddedServerKind } from './profiles.js';
 
 /**
  * Options of an embedded server. The defaults suit tests and development.
@@ -11,7 +11,7 @@ export interface EmbeddedZooKeeperOptions {
    * (version 2.3). The servers differ in the stats of znodes, transaction ids, sessions, watches, missing operations and
    * four-letter words. Default `'zookeeper'`.
    */
-  server?: ServerKind | undefined;
+  server?: EmbeddedServerKind | undefined;
   /** The port number. 0 lets the system choose a free port. Default 0. */
   port?: number | undefined;
   /** The address to listen on. With the default, only this machine can connect. Default `127.0.0.1`. */

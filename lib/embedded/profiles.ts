@@ -6,7 +6,7 @@ import { OpCode } from '../protocol/index.js';
  *
  * @publicApi
  */
-export type ServerKind = 'zookeeper' | 'clickhouse-keeper' | 'raftkeeper';
+export type EmbeddedServerKind = 'zookeeper' | 'clickhouse-keeper' | 'raftkeeper';
 
 /** The differences between the servers that a client can notice. */
 export interface ServerProfile {
@@ -201,7 +201,7 @@ const raftKeeper: ServerProfile = {
 };
 
 /** The profile of each server. */
-export const PROFILES: Readonly<Record<ServerKind, ServerProfile>> = Object.freeze({
+export const PROFILES: Readonly<Record<EmbeddedServerKind, ServerProfile>> = Object.freeze({
   zookeeper: Object.freeze(zookeeper),
   'clickhouse-keeper': Object.freeze(clickHouseKeeper),
   raftkeeper: Object.freeze(raftKeeper),

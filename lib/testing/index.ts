@@ -2,7 +2,7 @@ export type {
   EmbeddedZooKeeperOptions,
   Faults,
   FaultScope,
-  ServerKind,
+  EmbeddedServerKind,
   Undo,
 } from '../embedded/index.js';
 export { FakeLocks } from './fake-locks.js';

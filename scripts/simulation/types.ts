@@ -11,7 +11,7 @@ export type WorkloadName =
   'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
 
 /** The server whose behaviour the simulated servers copy. */
-export type ServerKind = import('nestjs-zookeeper/testing').ServerKind;
+export type ServerKind = import('nestjs-zookeeper/testing').EmbeddedServerKind;
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, inject } from 'vitest';
-import { EmbeddedZooKeeper, type ServerKind as CopiedServer } from 'nestjs-zookeeper/embedded';
+import { EmbeddedZooKeeper, type EmbeddedServerKind } from 'nestjs-zookeeper/embedded';
 import { PROFILES } from '../../lib/embedded/profiles.js';
 import { OpCode } from '../../lib/protocol/index.js';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
@@ -8,7 +8,7 @@ import { portOfSharedServer } from './shared-servers.js';
 type ServerKind = 'embedded' | 'real';
 
 /** The server that the embedded server of this project copies. */
-export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as CopiedServer;
+export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedServerKind;
 const { missingOperations, resumesSessions } = PROFILES[copiedServer];
 const has = (operation: keyof typeof OpCode) => !missingOperations.has(OpCode[operation]);
 

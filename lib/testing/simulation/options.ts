@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { PROFILES, type ServerKind } from '../../embedded/profiles.js';
+import { PROFILES, type EmbeddedServerKind } from '../../embedded/profiles.js';
 
 /**
  * Options of a simulation.
@@ -17,7 +17,7 @@ export interface SimulationOptions {
   /**
    * The server whose behaviour the simulated servers copy; see `EmbeddedZooKeeperOptions.server`. Default `'zookeeper'`.
    */
-  server?: ServerKind | undefined;
+  server?: EmbeddedServerKind | undefined;
   /** The number of servers, 1 to 7. The ensemble needs a majority of them. Default 1. */
   servers?: number | undefined;
   /**

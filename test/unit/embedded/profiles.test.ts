@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { resolveOptions } from '../../../lib/embedded/options.js';
-import { PROFILES, type ServerKind } from '../../../lib/embedded/profiles.js';
+import { PROFILES, type EmbeddedServerKind } from '../../../lib/embedded/profiles.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
 import {
   AddWatchRequest,
@@ -32,14 +32,14 @@ import { RawClient, type RawConnectOptions } from '../../support/raw-client.js';
 import { create, exists, OPEN } from '../../support/raw-requests.js';
 import { fourLetterWord } from '../../support/real-zookeeper.js';
 
-const KINDS = Object.keys(PROFILES) as ServerKind[];
+const KINDS = Object.keys(PROFILES) as EmbeddedServerKind[];
 
 const servers: ZooKeeperServer[] = [];
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-async function start(kind: ServerKind, Server = ZooKeeperServer): Promise<ZooKeeperServer> {
+async function start(kind: EmbeddedServerKind, Server = ZooKeeperServer): Promise<ZooKeeperServer> {
   const server = new Server(resolveOptions({ server: kind }));
   servers.push(server);
   await server.listen();
@@ -47,7 +47,7 @@ async function start(kind: ServerKind, Server = ZooKeeperServer): Promise<ZooKee
 }
 
 async function connect(
-  kind: ServerKind,
+  kind: EmbeddedServerKind,
   options: Omit<RawConnectOptions, 'port'> = {},
 ): Promise<[RawClient, ZooKeeperServer]> {
   const server = await start(kind);
@@ -73,7 +73,7 @@ function read(client: RawClient, type: number, path: string, watch = false) {
 }
 
 describe('The stat of a parent', () => {
-  test.each<[ServerKind, Record<string, [cversion: number, pzxid: 'raised' | 'kept']>]>([
+  test.each<[EmbeddedServerKind, Record<string, [cversion: number, pzxid: 'raised' | 'kept']>]>([
     ['zookeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'raised'] }],
     ['clickhouse-keeper', { set: [2, 'kept'], delete: [3, 'kept'], end: [5, 'kept'] }],
     ['raftkeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'kept'] }],
@@ -117,7 +117,7 @@ describe('The stat of a parent', () => {
 
 describe('Transaction ids', () => {
   test('start with the time in ZooKeeper, and with 1 in the others', async () => {
-    const firstOf = async (kind: ServerKind) => {
+    const firstOf = async (kind: EmbeddedServerKind) => {
       const [client] = await connect(kind);
       return (await create(client, '/n')).zxid;
     };
@@ -127,7 +127,7 @@ describe('Transaction ids', () => {
     expect(await firstOf('raftkeeper')).toBe(2);
   });
 
-  test.each<[ServerKind, object]>([
+  test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { read: 0, ping: 0, sync: 0, getAcl: 0, next: 1 }],
     ['clickhouse-keeper', { read: 0, ping: 1, sync: 2, getAcl: 2, next: 3 }],
     ['raftkeeper', { read: 1, ping: 1, sync: 1, getAcl: 2, next: 3 }],
@@ -166,7 +166,7 @@ describe('Transaction ids', () => {
     expect([one, other].map(({ tree }) => tree.nodes.get('/n')!.czxid)).toEqual([2, 1]);
   });
 
-  test.each<[ServerKind, boolean]>([
+  test.each<[EmbeddedServerKind, boolean]>([
     ['zookeeper', false],
     ['clickhouse-keeper', true],
     ['raftkeeper', false],
@@ -186,7 +186,7 @@ describe('Transaction ids', () => {
 });
 
 describe('A session', () => {
-  test.each<[ServerKind, boolean]>([
+  test.each<[EmbeddedServerKind, boolean]>([
     ['zookeeper', true],
     ['clickhouse-keeper', false],
     ['raftkeeper', false],
@@ -199,7 +199,7 @@ describe('A session', () => {
     expect(session.protocolVersion).toBe(0);
   });
 
-  test.each<[ServerKind, 'resumed' | 'new', 'resumed' | 'new' | 'refused']>([
+  test.each<[EmbeddedServerKind, 'resumed' | 'new', 'resumed' | 'new' | 'refused']>([
     ['zookeeper', 'resumed', 'refused'],
     ['clickhouse-keeper', 'new', 'new'],
     ['raftkeeper', 'resumed', 'resumed'],
@@ -220,7 +220,7 @@ describe('A session', () => {
     expect((await statOf(witness, '/e')).ephemeralOwner).toBe(sessionId);
   });
 
-  test.each<[ServerKind, object]>([
+  test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { protocolVersion: 0, timeout: 0, id: 'zero' }],
     ['raftkeeper', { protocolVersion: 42, timeout: -1, id: 'requested' }],
   ])('of %s that has ended is refused with %j, and the connection ends', async (kind, expected) => {
@@ -234,7 +234,7 @@ describe('A session', () => {
     await again.closed;
   });
 
-  test.each<[ServerKind, bigint]>([
+  test.each<[EmbeddedServerKind, bigint]>([
     ['clickhouse-keeper', 0n],
     ['raftkeeper', 7n],
   ])('is refused by %s without a leader, with a positive timeout', async (kind, id) => {
@@ -249,7 +249,7 @@ describe('A session', () => {
     await client.closed;
   });
 
-  test.each<[ServerKind, boolean]>([
+  test.each<[EmbeddedServerKind, boolean]>([
     ['zookeeper', true],
     ['clickhouse-keeper', false],
     ['raftkeeper', false],
@@ -316,7 +316,7 @@ describe('A request that the server does not know', () => {
 });
 
 describe('A watch', () => {
-  test.each<[ServerKind, number]>([
+  test.each<[EmbeddedServerKind, number]>([
     ['zookeeper', 1],
     ['clickhouse-keeper', 2],
     ['raftkeeper', 2],
@@ -329,7 +329,7 @@ describe('A watch', () => {
     expect(client.events.filter(({ type }) => type === EventType.deleted)).toHaveLength(count);
   });
 
-  test.each<[ServerKind, string]>([
+  test.each<[EmbeddedServerKind, string]>([
     ['zookeeper', '/s-0000000000'],
     ['clickhouse-keeper', '/s-'],
     ['raftkeeper', '/s-'],
@@ -359,7 +359,7 @@ describe('A watch', () => {
     expect(servers[0]!.store.tree.dataWatches.counts.total).toBe(0);
   });
 
-  test.each<[ServerKind, number]>([
+  test.each<[EmbeddedServerKind, number]>([
     ['zookeeper', 0],
     ['clickhouse-keeper', 1],
     ['raftkeeper', 1],
@@ -385,7 +385,7 @@ function createWith(client: RawClient, path: string, acl: ValueOf<typeof CreateR
 }
 
 describe('An ACL', () => {
-  test.each<[ServerKind, number]>([
+  test.each<[EmbeddedServerKind, number]>([
     ['zookeeper', ErrorCode.invalidAcl],
     ['clickhouse-keeper', 0],
     ['raftkeeper', 0],
@@ -412,7 +412,7 @@ describe('An ACL', () => {
     },
   );
 
-  test.each<[ServerKind, boolean]>([
+  test.each<[EmbeddedServerKind, boolean]>([
     ['zookeeper', false],
     ['clickhouse-keeper', true],
     ['raftkeeper', true],
@@ -426,7 +426,7 @@ describe('An ACL', () => {
     expect(await next).toBe(isOpen);
   });
 
-  test.each<[ServerKind, { err: number; results: number[] | undefined }]>([
+  test.each<[EmbeddedServerKind, { err: number; results: number[] | undefined }]>([
     ['zookeeper', { err: 0, results: [0, ErrorCode.noAuth] }],
     ['clickhouse-keeper', { err: 0, results: [0, ErrorCode.noAuth] }],
     ['raftkeeper', { err: ErrorCode.noAuth, results: undefined }],
@@ -446,7 +446,7 @@ describe('An ACL', () => {
 });
 
 describe('Other servers are recognised', () => {
-  test.each<[ServerKind, string[]]>([
+  test.each<[EmbeddedServerKind, string[]]>([
     ['zookeeper', ['/zookeeper', '/zookeeper/config', '/zookeeper/quota']],
     ['clickhouse-keeper', ['/keeper', '/keeper/api_version', '/keeper/feature_flags']],
     ['raftkeeper', ['/keeper', '/keeper/api_version']],
@@ -483,7 +483,7 @@ describe('Other servers are recognised', () => {
     expect([...(await data('/keeper/feature_flags'))]).toEqual([0x40, 0]);
   });
 
-  test.each<[ServerKind, RegExp, RegExp]>([
+  test.each<[EmbeddedServerKind, RegExp, RegExp]>([
     ['zookeeper', /^Zookeeper version: 3\.8/, /^Zxid: 0x[0-9a-f]+$/m],
     ['clickhouse-keeper', /^ClickHouse Keeper version: v25\.8/, /^Zxid: 0x1$/m],
     ['raftkeeper', /^RaftKeeper version: 2\.3/, /^Zxid: 1$/m],
@@ -494,7 +494,7 @@ describe('Other servers are recognised', () => {
     expect(answer).toMatch(zxid);
   });
 
-  test.each<[ServerKind, string, string, string]>([
+  test.each<[EmbeddedServerKind, string, string, string]>([
     ['zookeeper', 'is not executed because', 'is not executed because', ''],
     ['clickhouse-keeper', 'zk_key_arena_size', '', 'persistent_watches\t0'],
     ['raftkeeper', 'zk_compatible_mode\tclickhouse', '', ''],
