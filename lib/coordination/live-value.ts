@@ -75,7 +75,10 @@ export interface LiveValueOptions<T, Parsed = T> {
   parse?: ((data: Buffer) => Parsed) | undefined;
   /** Validates the parsed data, and may convert it. Default: none. */
   schema?: StandardSchema<T> | undefined;
-  /** The value while the znode does not exist. Default: a missing znode is an error at the start. */
+  /**
+   * The value while the znode does not exist, and while there is no connection at the start. It does not replace data that
+   * are not valid. Default: a missing znode is an error at the start.
+   */
   default?: T | undefined;
 }
 
@@ -179,8 +182,11 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       if (!(error instanceof ConnectionError) || fallback === undefined) throw error;
     }
     const node = cache.get();
-    if (node) this.emit(this.decode(node));
-    else if (fallback !== undefined) this.emit(fallback);
+    if (node) {
+      const because =
+        fallback === undefined ? '' : ', because the default is only for a missing znode';
+      this.emit(this.decode(node, `; correct the data${because}`));
+    } else if (fallback !== undefined) this.emit(fallback);
     else {
       const message = `znode ${path} of a live value does not exist: create it, or set default`;
       throw new LiveValueError(message, { key: path });
@@ -229,8 +235,11 @@ export class ZkLiveValue<T> implements LiveValue<T> {
     this.emitted.next(value);
   }
 
-  /** @throws LiveValueError */
-  private decode({ data, stat }: CachedNode): T {
+  /**
+   * @param remedy ends the message of the error
+   * @throws LiveValueError
+   */
+  private decode({ data, stat }: CachedNode, remedy = ''): T {
     const { parse = parseJson, schema } = this.options;
     try {
       const parsed = synchronous(parse(data), 'its parse function');
@@ -240,7 +249,7 @@ export class ZkLiveValue<T> implements LiveValue<T> {
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       throw new LiveValueError(
-        `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}`,
+        `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}${remedy}`,
         { key: this.path, cause },
       );
     }
