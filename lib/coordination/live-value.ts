@@ -6,9 +6,11 @@ import {
   CoordinationError,
   type ZkClient,
 } from '../client/index.js';
+import { textOf } from '../client/errors.js';
 import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
+import { synchronous } from './recipes/internals/synchronous.js';
 
 /**
  * The value of a znode, which is kept current. `T` is the type of the value.
@@ -247,7 +249,7 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       if (Number.isNaN(value)) throw new Error('it is not a number (NaN)');
       return value;
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
+      const why = cause instanceof Error ? cause.message : textOf(cause);
       throw new LiveValueError(
         `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}${remedy}`,
         { key: this.path, cause },
@@ -263,16 +265,6 @@ function parseJson(data: Buffer): unknown {
     // The message of the SyntaxError would show the data, which may be secret.
     throw new Error('it is not JSON');
   }
-}
-
-/** @throws Error if `result` is a promise */
-function synchronous<R>(result: R | PromiseLike<R>, source: string): R {
-  if (typeof (result as Partial<PromiseLike<R>> | null | undefined)?.then !== 'function') {
-    return result as R;
-  }
-  // The rejection would be unhandled.
-  Promise.resolve(result).catch(() => {});
-  throw new Error(`${source} returned a promise: make it synchronous`);
 }
 
 function validate<T>({ '~standard': standard }: StandardSchema<T>, input: unknown): T {
