@@ -36,20 +36,20 @@ interface Target {
 }
 
 export function removalTarget(key: string): Target {
-  return barrierTarget(key, 'the removal of', 'call removeBarrier()');
+  const failure = `the wait for the removal of barrier ${key} was not over`;
+  return { noun: 'barrier', key, failure, remedy: 'call removeBarrier(), or pass a longer wait' };
 }
 
 export function enterTarget(key: string, members: number): Target {
-  return barrierTarget(key, `${members} members to enter double`, 'start the missing members');
+  const failure = `the wait for ${members} members to enter double barrier ${key} was not over`;
+  const remedy = 'start the missing members, or pass a longer wait';
+  return { noun: 'barrier', key, failure, remedy };
 }
 
 export function leaveTarget(key: string): Target {
-  return barrierTarget(key, 'the other members to leave double', 'call leave() in each member');
-}
-
-function barrierTarget(key: string, event: string, remedy: string): Target {
-  const failure = `the wait for ${event} barrier ${key} was not over`;
-  return { noun: 'barrier', key, failure, remedy: `${remedy}, or pass a longer wait` };
+  const failure = `the wait for the other members to leave double barrier ${key} was not over`;
+  const remedy = 'call leave() in each member, or pass a longer wait';
+  return { noun: 'barrier', key, failure, remedy };
 }
 
 /** The limit of a wait: its timeout and its signals. They also end its requests and its waits for the connection. */
