@@ -14,7 +14,7 @@ import {
 export interface QueueItemContext {
   /** The name of the znode. Items that were put together share it. */
   readonly name: string;
-  /** The number of this attempt, from 1. It counts the calls of handlers of this library that threw. A crash is none. */
+  /** The number of this attempt, from 1. Each attempt in which a handler of this library threw adds 1. A crash does not. */
   readonly attempt: number;
   /** Aborts with a LeaseLostError when the lock of the item is lost: another consumer may handle the item now. */
   readonly signal: AbortSignal;

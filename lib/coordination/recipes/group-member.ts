@@ -106,8 +106,8 @@ export class GroupMember {
   }
 
   /**
-   * The members that are alive, by their ids, with their data. As it was read last: without a connection it may be out of
-   * date. Empty before the first read. The data of a member is empty if this process may not read its znode:
+   * The members that are alive, by their ids, with their data. The map is the last one that was read: without a connection it
+   * may be out of date. It is empty before the first read. The data of a member is empty if this process may not read its znode:
    * `onError` gets that error once, and the znode is read again every 30 seconds. Curator's getCurrentMembers.
    */
   get members(): ReadonlyMap<string, Buffer> {

@@ -82,7 +82,7 @@ export class PersistentNode {
   /** @throws BadOptionError */
   constructor(
     readonly client: ZkClient,
-    /** The path without what a sequential mode adds. */
+    /** The path that was given. A sequential mode adds a prefix and a number to its last part. */
     readonly path: string,
     options: PersistentNodeOptions = {},
   ) {
