@@ -62,9 +62,9 @@ const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
 const MAX_FILES = 250;
-// 20,000, and 7,550 for the coordination recipes and the transactions and watches of the client, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
+// 20,000, and 7,600 for the coordination recipes and the transactions and watches of the client, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
 // for the group commit of the wire transport, and 2,200 for the command line.
-const MAX_LINES = 31_050;
+const MAX_LINES = 31_100;
 
 const MAX_LINES_OF_FILE = 300;
 
