@@ -218,6 +218,16 @@ function shortened(text: string, quoted: (text: string) => string = String): str
   return `${quoted(`${text.slice(0, MAX_SHOWN)}…`)} (${text.length} characters)`;
 }
 
+/** Returns the text of a thrown value, which is not always an Error. */
+export function textOf(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    // An object without a prototype cannot be converted to a string.
+    return Object.prototype.toString.call(thrown);
+  }
+}
+
 /** Returns the code of a system error, such as `ECONNREFUSED`. */
 export function errorCode(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);

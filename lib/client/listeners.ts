@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { textOf } from './errors.js';
 import { checkFunction } from './validation.js';
 
 /**
@@ -59,7 +60,7 @@ export function callListener<T>(listener: (value: T) => unknown, value: T): void
 }
 
 export function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error));
+  process.emitWarning(error instanceof Error ? error : textOf(error));
 }
 
 /**

@@ -106,7 +106,9 @@ function checkOperation(chroot: string, operation: unknown, name: string): Multi
     const data = checkData(given.data, `${name}.data`);
     return { kind, path, data, ...checkCreateOptions(given, `${name}.`) };
   }
-  const version = checkVersion(given.version ?? -1, `${name}.version`);
+  // A null, such as that of a version that was not read, must not mean any version.
+  const { version: expected = -1 } = given;
+  const version = checkVersion(expected, `${name}.version`);
   if (kind !== 'set') return { kind, path, version };
   // A forgotten `data` must not empty the znode.
   if (given.data === undefined) {

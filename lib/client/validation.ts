@@ -19,8 +19,9 @@ const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uff
 const DOT_PARTS = /\/\.\.?(?:\/|$)/;
 
 /** Checks the path of a recipe, which must not be the root. */
-export function checkBelowRoot(path: unknown): void {
-  if (checkPath(path) === '/') throw new BadOptionError('path', path, 'a znode below the root');
+export function checkBelowRoot(path: unknown, option = 'path'): void {
+  const expected = 'a znode below the root';
+  if (checkPath(path, option) === '/') throw new BadOptionError(option, path, expected);
 }
 
 export function checkPath(path: unknown, option = 'path'): string {

@@ -105,7 +105,8 @@ export class CoordinationModule {
     return {
       module: CoordinationModule,
       global: isGlobal,
-      imports: [DiscoveryModule], // Getters, because `@ZkValue` decorators register their values while modules are loaded. Nest reads `providers` and
+      imports: [DiscoveryModule],
+      // Getters, because `@ZkValue` decorators register their values while modules are loaded. Nest reads `providers` and
       // `exports` when it scans the modules, after all classes except those of the LazyModuleLoader were loaded.
       get providers() {
         return [...own, ...valueProviders(connection)];

@@ -57,6 +57,7 @@ export class CoordinationService {
   /** The last member of this process in each group. */
   private readonly groups = new Map<string, GroupMember>();
   private readonly stopping = new AbortController();
+  private closing: Promise<void> | undefined;
 
   constructor(
     readonly client: ZkClient,
@@ -175,12 +176,11 @@ export class CoordinationService {
   }
 
   /** Closes all recipes that this service has opened. The client stays open. Idempotent. */
-  async closeAll(): Promise<void> {
+  closeAll(): Promise<void> {
     this.stopping.abort(new ShuttingDownError('the application is shutting down'));
     const queues = [...this.queues].map((reference) => reference.deref());
     const opened = [...this.opened, ...this.groups.values(), ...queues];
-    this.queues.clear();
-    await closeEach(opened, this.logger);
+    return (this.closing ??= closeEach(opened, this.logger));
   }
 
   /**

@@ -6,9 +6,11 @@ import {
   CoordinationError,
   type ZkClient,
 } from '../client/index.js';
+import { textOf } from '../client/errors.js';
 import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
+import { synchronous } from './recipes/internals/synchronous.js';
 
 /**
  * The value of a znode, which is kept current. `T` is the type of the value.
@@ -75,7 +77,10 @@ export interface LiveValueOptions<T, Parsed = T> {
   parse?: ((data: Buffer) => Parsed) | undefined;
   /** Validates the parsed data, and may convert it. Default: none. */
   schema?: StandardSchema<T> | undefined;
-  /** The value while the znode does not exist. Default: a missing znode is an error at the start. */
+  /**
+   * The value while the znode does not exist, and while there is no connection at the start. It does not replace data that
+   * are not valid. Default: a missing znode is an error at the start.
+   */
   default?: T | undefined;
 }
 
@@ -179,8 +184,11 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       if (!(error instanceof ConnectionError) || fallback === undefined) throw error;
     }
     const node = cache.get();
-    if (node) this.emit(this.decode(node));
-    else if (fallback !== undefined) this.emit(fallback);
+    if (node) {
+      const because =
+        fallback === undefined ? '' : ', because the default is only for a missing znode';
+      this.emit(this.decode(node, `; correct the data${because}`));
+    } else if (fallback !== undefined) this.emit(fallback);
     else {
       const message = `znode ${path} of a live value does not exist: create it, or set default`;
       throw new LiveValueError(message, { key: path });
@@ -229,8 +237,11 @@ export class ZkLiveValue<T> implements LiveValue<T> {
     this.emitted.next(value);
   }
 
-  /** @throws LiveValueError */
-  private decode({ data, stat }: CachedNode): T {
+  /**
+   * @param remedy ends the message of the error
+   * @throws LiveValueError
+   */
+  private decode({ data, stat }: CachedNode, remedy = ''): T {
     const { parse = parseJson, schema } = this.options;
     try {
       const parsed = synchronous(parse(data), 'its parse function');
@@ -238,9 +249,9 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       if (Number.isNaN(value)) throw new Error('it is not a number (NaN)');
       return value;
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
+      const why = cause instanceof Error ? cause.message : textOf(cause);
       throw new LiveValueError(
-        `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}`,
+        `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}${remedy}`,
         { key: this.path, cause },
       );
     }
@@ -254,16 +265,6 @@ function parseJson(data: Buffer): unknown {
     // The message of the SyntaxError would show the data, which may be secret.
     throw new Error('it is not JSON');
   }
-}
-
-/** @throws Error if `result` is a promise */
-function synchronous<R>(result: R | PromiseLike<R>, source: string): R {
-  if (typeof (result as Partial<PromiseLike<R>> | null | undefined)?.then !== 'function') {
-    return result as R;
-  }
-  // The rejection would be unhandled.
-  Promise.resolve(result).catch(() => {});
-  throw new Error(`${source} returned a promise: make it synchronous`);
 }
 
 function validate<T>({ '~standard': standard }: StandardSchema<T>, input: unknown): T {

@@ -31,7 +31,10 @@ const INFO = { decorator: '@Partitioned', calledWhen: 'a partition is assigned' 
  * ```ts
  * @Partitioned('orders', { partitions: 64 })
  * async work({ index, signal, fencingToken }: Partition) {
- *   while (!signal.aborted) await this.settleOrders(index, fencingToken, signal);
+ *   while (!signal.aborted) {
+ *     await this.settleOrders(index, fencingToken);
+ *     await delay(1_000, undefined, { signal }); // of node:timers/promises
+ *   }
  * }
  * ```
  *

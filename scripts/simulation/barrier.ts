@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Incarnation } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
-import { checkLeft } from './properties.js';
+import { checkLeft, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
@@ -69,7 +69,7 @@ class Visits {
       this.#checkLeft(visit, history);
     } catch (error) {
       if (error instanceof library.recipes.CoordinationError) return;
-      history.recordViolation('no unexpected error is reported', String(error));
+      recordUnexpected(error, context);
     } finally {
       this.#update(world);
       visit.ended = world.now;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
-import { checkLeft } from './properties.js';
+import { checkLeft, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
@@ -177,12 +177,11 @@ async function write(client: ZkClient, data: string, { random }: JobContext): Pr
   }
 }
 
-function checkError(error: unknown, { history, incarnation, library, setting }: JobContext): void {
+function checkError(error: unknown, context: JobContext): void {
+  const { library, setting } = context;
   const { CoordinationError, NodeError } = library.recipes;
   const isExpected = setting.faultsUntil === 0 ? NodeError : CoordinationError;
-  if (error instanceof isExpected) return;
-  const why = `${incarnation.name}: ${error instanceof Error ? error.stack : String(error)}`;
-  history.recordViolation('no unexpected error is reported', why);
+  if (!(error instanceof isExpected)) recordUnexpected(error, context);
 }
 
 /** Checks that each cache equals the tree, and that the processes leave nothing. */

@@ -60,13 +60,52 @@ export class FaultWindows {
 
   /** Returns whether another client ended a lease of the process, and the process may not know that yet. */
   hasUnnoticedLoss(process: string, at: number): boolean {
-    const { sessionTimeout } = this.setting;
     return this.faults.some(({ kind, target, from }) => {
       if (!REMOTE_LOSSES.has(kind) || target !== process || at < from) return false;
-      const isDeletion =
-        kind === 'delete node' && !this.affectsExcept('delete node', process, from, at);
-      return at <= from + (isDeletion ? deletionDetectionTime(this.setting) : 1.1 * sessionTimeout);
+      const noticed =
+        kind === 'delete node'
+          ? this.#deletionNoticed(process, from, at)
+          : from + this.#longestSession;
+      return at <= noticed;
     });
+  }
+
+  /**
+   * Returns the time by which a process has noticed that its node was deleted, if no fault after `at` prevents it.
+   *
+   * While the replies to `sync` are lost, each connection breaks before the client can read. The client keeps its
+   * session, because the server has accepted it, so the deletion is hidden for as long as this fault lasts.
+   */
+  #deletionNoticed(process: string, deletion: number, at: number): number {
+    const others = this.#faultsOf(process).filter(
+      ({ kind }) => kind !== 'delete node' && kind !== 'lose sync reply',
+    );
+    let hiddenUntil = deletion;
+    let detection = deletionDetectionTime(this.setting);
+    const noticed = (until: number) => {
+      const isDisturbed = others.some((fault) => fault.from <= until && fault.until >= hiddenUntil);
+      return hiddenUntil + (isDisturbed ? this.#longestSession : detection);
+    };
+    for (const { kind, target, from, until } of this.faults) {
+      if (kind !== 'lose sync reply' || target !== process) continue;
+      if (until < hiddenUntil || from > noticed(from)) continue;
+      hiddenUntil = until;
+      detection = deletionDetectionTime(this.setting) + this.#reconnectionTime(process);
+    }
+    return noticed(at);
+  }
+
+  /** Milliseconds after which a client that gets no reply has declared its session lost. */
+  get #longestSession(): number {
+    return 1.1 * this.setting.sessionTimeout;
+  }
+
+  /** Returns the milliseconds within which a client whose connections break is connected after the fault. */
+  #reconnectionTime(process: string): number {
+    const { latency, lag, processes, sessionTimeout } = this.setting;
+    const { clockRate } = processes.find(({ name }) => name === process)!;
+    // The client pauses for at most a tenth of the session timeout between two attempts.
+    return sessionTimeout / 10 / clockRate + 20 * latency[1] + lag[1];
   }
 
   /** Returns whether a fault that is not of the given kind affected the process between two times. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
-import { checkLeft, checkSettled } from './properties.js';
+import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { MAX_LINGER, type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
@@ -55,7 +55,7 @@ export const runGuardedWrites: RunSeed = (library, options) => {
 async function startWriters(writes: Writes, context: JobContext): Promise<Program> {
   const client = await connect(context);
   followSession(client, context);
-  const { acceptsWork, history, incarnation, library, random } = context;
+  const { acceptsWork, library, random } = context;
   const mutex = new library.recipes.Mutex(client, `${ROOT}/${KEY}`, { key: KEY });
   const loop = async () => {
     while (acceptsWork()) {
@@ -64,9 +64,7 @@ async function startWriters(writes: Writes, context: JobContext): Promise<Progra
         await client.ensureContainers(WRITTEN);
         await holdOnce(mutex, writes, context);
       } catch (error) {
-        if (error instanceof library.recipes.CoordinationError) continue;
-        const why = `${incarnation.name}: ${String(error)}`;
-        history.recordViolation('no unexpected error is reported', why);
+        if (!(error instanceof library.recipes.CoordinationError)) recordUnexpected(error, context);
       }
     }
   };
@@ -112,9 +110,9 @@ async function write(
   lease: Lease,
   data: string,
   writes: Writes,
-  { history, incarnation, library }: JobContext,
+  context: JobContext,
 ): Promise<void> {
-  const { ConnectionError, CoordinationError, LeaseLostError } = library.recipes;
+  const { ConnectionError, CoordinationError, LeaseLostError } = context.library.recipes;
   const entry: Write = { token: lease.fencingToken, outcome: 'maybe' };
   writes.set(data, entry);
   try {
@@ -124,9 +122,7 @@ async function write(
   } catch (error) {
     const isUnsent = error instanceof ConnectionError && !error.maybeApplied;
     if (error instanceof LeaseLostError || isUnsent) entry.outcome = 'refused';
-    if (error instanceof CoordinationError) return;
-    const why = `${incarnation.name}: ${String(error)}`;
-    history.recordViolation('no unexpected error is reported', why);
+    if (!(error instanceof CoordinationError)) recordUnexpected(error, context);
   }
 }
 

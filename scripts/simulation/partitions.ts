@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, LeaseRecord } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
-import { checkLeft, checkSettled } from './properties.js';
+import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
@@ -140,12 +140,10 @@ function leaseOf(partition: Partition, signal: AbortSignal) {
   };
 }
 
-function checkError(error: unknown, { history, incarnation, library }: JobContext): void {
+function checkError(error: unknown, context: JobContext): void {
   const isExpected =
-    error instanceof HandlerFailure || error instanceof library.recipes.CoordinationError;
-  if (isExpected) return;
-  const why = `${incarnation.name}: ${error instanceof Error ? error.stack : String(error)}`;
-  history.recordViolation('no unexpected error is reported', why);
+    error instanceof HandlerFailure || error instanceof context.library.recipes.CoordinationError;
+  if (!isExpected) recordUnexpected(error, context);
 }
 
 /** Checks that the members own all partitions and are balanced, and that they leave nothing. */

@@ -3,7 +3,7 @@ import type { Lease } from '../chaos/histories.js';
 import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord, Request } from './history.js';
 import { ROOT } from './jobs.js';
-import type { Member, Workload } from './workload.js';
+import type { JobContext, Member, Workload } from './workload.js';
 import { notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
 
 /*
@@ -378,6 +378,15 @@ export async function checkEnd(
   if (!nest) await checkLeaders(history, running);
   checkCandidates(history, running, nest);
   await checkLeft(world, history, workload, setting);
+}
+
+/** Records an error that the library must not report, with its stack. */
+export function recordUnexpected(
+  error: unknown,
+  { history, incarnation }: Pick<JobContext, 'history' | 'incarnation'>,
+): void {
+  const what = error instanceof Error ? error.stack : String(error);
+  history.recordViolation('no unexpected error is reported', `${incarnation.name}: ${what}`);
 }
 
 /** Checks that each request has settled, unless its process has ended. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
 import { connect, followSession, ROOT } from './jobs.js';
-import { checkLeft, checkSettled } from './properties.js';
+import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
 import type { RunSeed } from './types.js';
@@ -60,8 +60,9 @@ class Items {
   /** Puts items, one at a time, until the run accepts no more work. */
   async produce(
     put: (ids: readonly string[]) => Promise<string>,
-    { acceptsWork, history, incarnation, library, random, world }: JobContext,
+    context: JobContext,
   ): Promise<void> {
+    const { acceptsWork, incarnation, library, random, world } = context;
     const { BadOptionError, ConnectionError, CoordinationError } = library.recipes;
     for (let count = 0; acceptsWork(); count++) {
       await sleep(random.between(0, 2 * PUT_PAUSE));
@@ -84,7 +85,7 @@ class Items {
         await put(ids);
       } catch (error) {
         if (!(error instanceof CoordinationError) || error instanceof BadOptionError) {
-          history.recordViolation('no unexpected error is reported', String(error));
+          recordUnexpected(error, context);
         }
         const refused = error instanceof ConnectionError && !error.maybeApplied;
         result = refused ? 'refused' : 'maybe';
@@ -203,14 +204,13 @@ async function startQueue(items: Items, context: JobContext): Promise<Program> {
   };
 }
 
-function checkError(error: Error, { history, incarnation, library }: JobContext): void {
+function checkError(error: Error, context: JobContext): void {
+  const { library } = context;
   const { cause } = error;
   const isExpected =
     error instanceof library.coordination.QueueItemError &&
     (cause instanceof HandlerFailure || cause instanceof library.recipes.CoordinationError);
-  if (isExpected) return;
-  const why = `${incarnation.name}: ${error.stack}`;
-  history.recordViolation('no unexpected error is reported', why);
+  if (!isExpected) recordUnexpected(error, context);
 }
 
 /** Checks that the consumers empty the queue, that no item was lost, and that the processes leave nothing. */

@@ -1,10 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import type { StateChange, ZkClient } from '../../client/index.js';
 import { detached, Listeners } from '../../client/listeners.js';
+import { sleep, whenSettled } from '../../client/sleep.js';
 import { checkBoolean, checkFunction, checkOptions, checkPath } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
+import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
@@ -170,9 +172,9 @@ export class ZkCache {
   }
 
   /**
-   * Removes all watches. The copy stays readable and does not change any more. Resolves when no read is pending. With the
-   * native transport, which cannot remove watches, a server keeps each watch until it fires or the session ends.
-   * Idempotent.
+   * Removes all watches. The copy stays readable and does not change any more. Resolves when no read is pending, or
+   * after 2 seconds without a reply. With the native transport, which cannot remove watches, a server keeps each watch until
+   * it fires or the session ends. Idempotent.
    */
   close(): Promise<void> {
     return this.end(this.illegal('was closed'));
@@ -184,7 +186,9 @@ export class ZkCache {
     this.stale ??= performance.now();
     this.ignoreStates?.();
     this.closing.abort(reason);
-    return (this.stopped = this.reader.stop());
+    const stopped = this.reader.stop();
+    this.stopped = sleep(CLOSE_TIMEOUT, { until: whenSettled(stopped), ref: true });
+    return this.stopped;
   }
 
   private onState({ state, reason }: StateChange): void {

@@ -14,7 +14,7 @@ import {
 export interface QueueItemContext {
   /** The name of the znode. Items that were put together share it. */
   readonly name: string;
-  /** The number of this attempt, from 1. It counts the calls of handlers of this library that threw. A crash is none. */
+  /** The number of this attempt, from 1. Each attempt in which a handler of this library threw adds 1. A crash does not. */
   readonly attempt: number;
   /** Aborts with a LeaseLostError when the lock of the item is lost: another consumer may handle the item now. */
   readonly signal: AbortSignal;
@@ -47,7 +47,7 @@ export interface ConsumeOptions {
   errorMode?: 'requeue' | 'delete' | undefined;
   /**
    * Milliseconds before this consumer handles an item again after the first failed attempt of any consumer. Each further
-   * failed attempt doubles it, up to a minute. The consumer whose handler threw waits half as long again, so that another
+   * failed attempt doubles it, up to a minute, or up to `retryDelay` if that is longer. The consumer whose handler threw waits half as long again, so that another
    * one handles the item first. Errors of requests double the delay in the same way, for this consumer only. Default 1000.
    */
   retryDelay?: number | undefined;

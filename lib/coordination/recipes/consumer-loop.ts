@@ -5,7 +5,8 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { sleep, whenSettled } from '../../client/sleep.js';
+import { textOf } from '../../client/errors.js';
+import { MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
 import { checkFunction } from '../../client/validation.js';
 import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
 import {
@@ -22,6 +23,7 @@ import { deleteItem, isConnectionLoss, retryInSession } from './internals/item-r
 import { isNodeError } from './internals/nodes.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { backOff, RefusedRequests } from './internals/refused-requests.js';
+import { synchronous } from './internals/synchronous.js';
 import { QueueItemError } from './errors.js';
 import { SessionLoop } from './session-loop.js';
 
@@ -238,7 +240,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     }
     const data = encodeItems({ ...stored, attempts: attempt });
     await retryInSession(client, session, () => session.set(path, data, node.stat.version));
-    return this.onFailed(name, attempt) * OWN_FAILURE;
+    return Math.min(this.onFailed(name, attempt) * OWN_FAILURE, MAX_TIMER);
   }
 
   /** Returns the milliseconds to wait after a failed attempt of this or another consumer. */
@@ -271,9 +273,12 @@ export class ConsumerLoop<T> implements ConsumerHandle {
 
   /** Reads the items of a znode; undefined if they are unreadable. */
   private decode({ data, stat }: { data: Buffer; stat: Stat }, path: string, name: string) {
+    const { serializer } = this.queue;
     try {
       const stored = decodeItems(data, path);
-      const values = stored.items.map((item) => this.queue.serializer.deserialize(item));
+      const values = stored.items.map((item) =>
+        synchronous(serializer.deserialize(item), 'serializer.deserialize'),
+      );
       return { ...stored, values };
     } catch (error) {
       const memory = this.items.memory(name);
@@ -287,7 +292,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
 
   private report(item: string, what: string, cause: unknown): void {
     const { path } = this.queue;
-    const message = `item ${item} of the queue ${path} ${what}: ${String(cause)}`;
+    const message = `item ${item} of the queue ${path} ${what}: ${textOf(cause)}`;
     this.reporter.report(new QueueItemError(message, item, { key: path, cause }));
   }
 }

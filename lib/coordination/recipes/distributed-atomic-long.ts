@@ -1,6 +1,6 @@
 import { BadOptionError, type RetryPolicy, type ZkClient } from '../../client/index.js';
 import { toRetryFunction } from '../../client/retry.js';
-import { checkBelowRoot, checkOptions, checkPath } from '../../client/validation.js';
+import { checkBelowRoot, checkOptions } from '../../client/validation.js';
 import { checkAcquireValues } from '../../recipes/lease.js';
 import { Mutex } from '../../recipes/mutex.js';
 import { type AtomicValue, checkInt64, encode } from './internals/counter-value.js';
@@ -80,7 +80,7 @@ export class DistributedAtomicLong {
     checkBelowRoot(path);
     const { retry = DEFAULT_RETRY, lockPath, lockWait = 10_000 } = checkOptions(options, OPTIONS);
     checkAcquireValues({ wait: lockWait }, () => 'lockWait');
-    if (lockPath !== undefined) checkPath(lockPath, 'lockPath');
+    if (lockPath !== undefined) checkBelowRoot(lockPath, 'lockPath');
     if (lockPath === path) {
       throw new BadOptionError('lockPath', lockPath, 'another path than that of the counter');
     }

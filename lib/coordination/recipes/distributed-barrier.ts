@@ -2,7 +2,7 @@ import type { Session, Stat, ZkClient } from '../../client/index.js';
 import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
-import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import { removalTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
  * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. A waiter waits until
@@ -82,7 +82,7 @@ export class DistributedBarrier {
    *   when the retry policy gives up
    */
   async waitOnBarrier(options: WaitOptions = {}): Promise<void> {
-    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+    await WaitLimit.run(removalTarget(this.path), options, this.stopping, async (limit) => {
       for (let synced: Session | undefined; ;) {
         const session = await limit.session(this.client);
         // The server may lag behind, and not have the barrier yet. Later it is not behind what this session has read.

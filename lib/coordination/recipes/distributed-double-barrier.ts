@@ -6,7 +6,7 @@ import { checkPositive } from '../../recipes/permit-limit.js';
 import { BARRIER_OPTIONS, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
 import { isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
-import { barrierTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import { enterTarget, leaveTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
  * Double barrier (Curator's DistributedDoubleBarrier, and the recipe of the ZooKeeper documentation):
@@ -80,7 +80,8 @@ export class DistributedDoubleBarrier {
    *   IllegalStateError if this object has entered already
    */
   async enter(options: WaitOptions = {}): Promise<void> {
-    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+    const target = enterTarget(this.path, this.members);
+    await WaitLimit.run(target, options, this.stopping, async (limit) => {
       const lost = this.state === 'inside' && this.member?.signal.aborted;
       if (this.state !== 'outside' && !lost) throw this.illegal('enter', 'outside');
       this.state = 'entering';
@@ -105,7 +106,7 @@ export class DistributedDoubleBarrier {
    *   IllegalStateError if this object has not entered
    */
   async leave(options: WaitOptions = {}): Promise<void> {
-    await WaitLimit.run(barrierTarget(this.path), options, this.stopping, async (limit) => {
+    await WaitLimit.run(leaveTarget(this.path), options, this.stopping, async (limit) => {
       if (this.state !== 'inside') throw this.illegal('leave', 'inside');
       this.state = 'leaving';
       try {

@@ -5,7 +5,7 @@ import { QueueBase } from './queue-base.js';
  * A queue whose items are handled in the order of their puts. The same znodes as Curator's DistributedQueue with a
  * `lockPath`, so that processes with Curator can put and consume at the same time.
  *
- * For small queues: ZooKeeper keeps all items in memory, and each consumer lists their names. Hundreds of items.
+ * For queues of up to a few hundred items: ZooKeeper keeps all items in memory, and each consumer lists their names.
  *
  * @publicApi
  */

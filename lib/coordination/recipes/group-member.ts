@@ -1,11 +1,13 @@
 import { NotAuthorizedError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
-import { abortable, sleep } from '../../client/sleep.js';
+import { abortable, sleep, whenSettled } from '../../client/sleep.js';
 import { checkBelowRoot, checkFunction, checkOptions } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
+import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { copyData, isNodeError } from './internals/nodes.js';
+import { RETRY_REFUSED_AFTER } from './internals/retry-pause.js';
 import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
 import { keepsZnodes, SessionLoop } from './session-loop.js';
 
@@ -46,9 +48,6 @@ interface KnownMember {
   outdated: boolean;
 }
 
-/** Milliseconds between two reads of a znode that the credentials of the client may not read. */
-const RETRY_REFUSED_AFTER = 30_000;
-
 /**
  * A member of a group of processes, with data. It shares the path with Curator's `GroupMember`, and knows the members that
  * are alive. It joins again after its session has ended. A process that crashes is a member until its session expires.
@@ -84,7 +83,7 @@ export class GroupMember {
     const { id = uniqueMemberId(), data = '', onError } = checkOptions(options, OPTIONS);
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.id = checkMemberId(id);
-    this.data = copyData(data);
+    this.data = copyData(`${path}/${this.id}`, data);
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
     this.reporter = new ErrorReporter(onError);
     this.loop = new SessionLoop(client, attempt, this.reporter);
@@ -107,8 +106,8 @@ export class GroupMember {
   }
 
   /**
-   * The members that are alive, by their ids, with their data. As it was read last: without a connection it may be out of
-   * date. Empty before the first read. The data of a member is empty if this process may not read its znode:
+   * The members that are alive, by their ids, with their data. The map is the last one that was read: without a connection it
+   * may be out of date. It is empty before the first read. The data of a member is empty if this process may not read its znode:
    * `onError` gets that error once, and the znode is read again every 30 seconds. Curator's getCurrentMembers.
    */
   get members(): ReadonlyMap<string, Buffer> {
@@ -132,7 +131,7 @@ export class GroupMember {
    * @throws BadOptionError if it is no string or Uint8Array, or too long; IllegalStateError after the close
    */
   setData(data: string | Uint8Array): void {
-    const copy = copyData(data);
+    const copy = copyData(this.node.path, data);
     if (this.state === 'closed') throw this.illegal('was closed');
     this.data = copy;
     this.wake?.();
@@ -152,11 +151,12 @@ export class GroupMember {
   }
 
   /**
-   * Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background. If the deletion fails,
-   * `onError` gets the error, and the znode is deleted with its session. Idempotent.
+   * Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background: without a connection, or
+   * after 2 seconds without a reply. If the deletion fails, `onError` gets the error, and the znode is deleted with its
+   * session. Idempotent.
    */
   close(): Promise<void> {
-    this.closed ??= this.leave();
+    this.closed ??= sleep(CLOSE_TIMEOUT, { until: whenSettled(this.leave()), ref: true });
     return this.closed;
   }
 

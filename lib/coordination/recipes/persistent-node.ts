@@ -15,6 +15,7 @@ import {
 } from '../../client/validation.js';
 import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
+import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { copyData, isNodeError } from './internals/nodes.js';
 import { RecreatedNode } from './internals/recreated-node.js';
@@ -46,9 +47,6 @@ export interface PersistentNodeOptions {
    */
   onError?: ((error: Error) => void) | undefined;
 }
-
-/** Milliseconds that `close()` waits for the deletion of the znode. */
-const CLOSE_TIMEOUT = 2000;
 
 const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof PersistentNodeOptions)[];
 
@@ -84,7 +82,7 @@ export class PersistentNode {
   /** @throws BadOptionError */
   constructor(
     readonly client: ZkClient,
-    /** The path without what a sequential mode adds. */
+    /** The path that was given. A sequential mode adds a prefix and a number to its last part. */
     readonly path: string,
     options: PersistentNodeOptions = {},
   ) {
@@ -94,7 +92,7 @@ export class PersistentNode {
     if (onError !== undefined) checkFunction(onError, 'onError');
     this.mode = mode;
     this.node = new RecreatedNode(client, path, mode);
-    this.content = copyData(data);
+    this.content = copyData(path, data);
     const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
     this.reporter = new ErrorReporter(onError);
     const reportOnce = (error: unknown) => this.onFailure(error);
@@ -156,10 +154,12 @@ export class PersistentNode {
   /**
    * Replaces the data. It is written in the background, also after a loss of the connection.
    *
-   * @throws BadOptionError if `data` is no string or Uint8Array
+   * @throws BadOptionError if `data` is no string or Uint8Array, or too long; IllegalStateError after the close
    */
   setData(data: string | Uint8Array): void {
-    this.content = copyData(data);
+    const copy = copyData(this.path, data);
+    if (this.state === 'closed') throw this.illegal('was closed');
+    this.content = copy;
     this.progress.emit();
   }
 

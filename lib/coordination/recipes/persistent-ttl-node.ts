@@ -29,8 +29,8 @@ const CHILD = 'touch';
 const TOUCHES_PER_TTL = 2;
 
 /**
- * A znode that outlives the session and the process, but not for long: the server deletes it some time after the last
- * process that keeps it has ended. `close()` leaves the znode to its TTL. The servers need
+ * A znode that outlives its session and its process: the server deletes it when no process has refreshed it for `ttl`
+ * milliseconds. `close()` leaves the znode to its TTL. The servers need
  * `zookeeper.extendedTypesEnabled=true`; otherwise `onError` gets a NodeError of the code UNIMPLEMENTED.
  *
  * Counterpart of Curator's `PersistentTtlNode`, with its znodes.

@@ -6,8 +6,8 @@ import {
   checkBelowRoot,
   checkFunction,
   checkOptions,
-  checkPath,
   isRecord,
+  MAX_REQUEST,
 } from '../../client/validation.js';
 import {
   BYTES,
@@ -27,7 +27,10 @@ import { ConsumerLoop } from './consumer-loop.js';
  * @publicApi
  */
 export interface QueueOptions<T> {
-  /** The parent znode of the locks of the items. Curator's `QueueBuilder.lockPath`. Default: the path and `-locks`. */
+  /**
+   * The parent znode of the locks of the items. It must not be below the path of the items. Curator's
+   * `QueueBuilder.lockPath`. Default: the path and `-locks`.
+   */
   lockPath?: string | undefined;
   /**
    * The maximum number of znodes. A put waits while the queue has this many. Producers that put at the same time may exceed
@@ -72,8 +75,10 @@ export abstract class QueueBase<T> {
     checkBelowRoot(path);
     checkOptions(options, OPTIONS);
     const { lockPath = `${path}-locks`, maxItems = Infinity, serializer, onError = warn } = options;
-    if (checkPath(lockPath, 'lockPath') === path || lockPath === '/') {
-      const expected = 'a znode below the root, and not the path of the items';
+    checkBelowRoot(lockPath, 'lockPath');
+    if (`${lockPath}/`.startsWith(`${path}/`)) {
+      // A child of the queue that is no item would count as one for `maxItems` and `size()`.
+      const expected = 'a znode that is neither the path of the items nor below it';
       throw new BadOptionError('lockPath', lockPath, expected);
     }
     if (maxItems !== Infinity && !(Number.isSafeInteger(maxItems) && maxItems > 0)) {
@@ -140,9 +145,14 @@ export abstract class QueueBase<T> {
       throw new BadOptionError('items', items, 'an array of at least one item');
     }
     const id = Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
-    const stored = items.map((item: T) => serializeItem(this.serializer, item));
+    // In contrast to items.map(), it does not skip the holes of an array.
+    const stored = Array.from(items, (item: T) => serializeItem(this.serializer, item));
     const data = encodeItems({ items: stored, id, attempts: 0 });
     const { client, path, maxItems } = this;
+    if (data.length > MAX_REQUEST) {
+      const option = stored.length === 1 ? 'item' : 'items';
+      throw new BadOptionError(option, data.length, `at most ${MAX_REQUEST} bytes in one znode`);
+    }
     const queue = { client, path, maxItems, ensurePaths: () => this.ensurePaths() };
     const put = new QueuePut(queue, ITEM_PREFIX + prefix, data, id);
     const result = put.run(options, this.closing.signal);

@@ -164,6 +164,7 @@ describe('a transaction', () => {
     ['an option of another kind', [{ create: '/a', version: 1 }], 'version'],
     ['a wrong mode', [{ create: '/a', mode: 'lasting' }], 'operations[0].mode'],
     ['a wrong version', [{ check: '/a', version: -2 }], 'operations[0].version'],
+    ['null as the version', [{ set: '/a', data: '', version: null }], 'operations[0].version'],
     ['wrong data', [{ create: '/a', data: 1 }], 'operations[0].data'],
     ['a set without data', [{ set: '/a' }], 'operations[0].data'],
   ];

@@ -136,6 +136,28 @@ describe('the methods of CoordinationService', () => {
     await expect(service.value('a', { default: 1 })).rejects.toThrow(ShuttingDownError);
   });
 
+  it('close once: a second call waits for the handlers as the first one does', async () => {
+    const { service } = await application(server.path('closed-twice'));
+    const queue = service.queue('q');
+    await queue.put(1);
+    let finish!: () => void;
+    const handling = new Promise<void>((isHandling) => {
+      queue.consume(() => {
+        isHandling();
+        return new Promise<void>((resolve) => (finish = resolve));
+      });
+    });
+    await handling;
+    const order: string[] = [];
+    const first = service.closeAll().then(() => order.push('first'));
+    const second = service.closeAll().then(() => order.push('second'));
+    await service.client.sync('/');
+    expect(order).toEqual([]);
+    finish();
+    await Promise.all([first, second]);
+    expect(order).toEqual(['first', 'second']);
+  });
+
   it('keep no queue that the application has dropped', async () => {
     const { service } = await application(server.path('dropped'));
     setFlagsFromString('--expose-gc');

@@ -147,6 +147,7 @@ describe('a counter', () => {
     expect(create({ retries: 3 })).toThrow('retries');
     expect(create({ lockPath: path })).toThrow('lockPath must be another path');
     expect(create({ lockPath: 'x' })).toThrow('lockPath must be an absolute znode path');
+    expect(create({ lockPath: '/' })).toThrow('lockPath must be a znode below the root');
     expect(create({ lockWait: -1 })).toThrow('lockWait must be 0 or more milliseconds');
     expect(create({ retry: { type: 'often' } })).toThrow('retry.type');
   });

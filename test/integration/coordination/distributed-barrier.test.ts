@@ -54,7 +54,7 @@ describe('a barrier', () => {
     const { client, path, barrier: one } = await barrier();
     await one.setBarrier();
     await expect(one.waitOnBarrier({ wait: 20 })).rejects.toThrow(
-      `barrier ${path} was not over within 20 ms`,
+      `the wait for the removal of barrier ${path} was not over within 20 ms: call removeBarrier(), or pass a longer wait`,
     );
     const controller = new AbortController();
     const cancelled = one.waitOnBarrier({ signal: controller.signal });

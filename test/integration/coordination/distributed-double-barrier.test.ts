@@ -83,7 +83,11 @@ describe('a double barrier', () => {
 
   it('leaves no znode when an enter times out or is cancelled', async () => {
     const { path, clients, barriers } = await members(2);
-    await expect(barriers[0]!.enter({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
+    const timedOut = await failureOf(barriers[0]!.enter({ wait: 30 }));
+    expect(timedOut).toBeInstanceOf(WaitTimeoutError);
+    expect((timedOut as Error).message).toBe(
+      `the wait for 2 members to enter double barrier ${path} was not over within 30 ms: start the missing members, or pass a longer wait`,
+    );
     await expect(barriers[0]!.enter({ wait: 0 })).rejects.toThrow(WaitTimeoutError);
     expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     const controller = new AbortController();
@@ -99,7 +103,11 @@ describe('a double barrier', () => {
   it('deletes the znode of a member whose leave times out, so that the others can leave', async () => {
     const { path, clients, barriers } = await members(2);
     await Promise.all(barriers.map((barrier) => barrier.enter()));
-    await expect(barriers[0]!.leave({ wait: 30 })).rejects.toThrow(WaitTimeoutError);
+    const timedOut = await failureOf(barriers[0]!.leave({ wait: 30 }));
+    expect(timedOut).toBeInstanceOf(WaitTimeoutError);
+    expect((timedOut as Error).message).toBe(
+      `the wait for the other members to leave double barrier ${path} was not over within 30 ms: call leave() in each member, or pass a longer wait`,
+    );
     await barriers[1]!.leave();
     expect(await nodesUnder(clients[0]!, path)).toEqual([]);
     await expect(barriers[0]!.leave()).rejects.toThrow(IllegalStateError);

@@ -333,6 +333,20 @@ describe('an item whose handler throws', () => {
     expect(errors).toHaveLength(1);
   });
 
+  it("is deleted with errorMode 'delete', although the thrown value cannot be converted to a string", async () => {
+    const queue = open(await connect(), server.path('no-text'));
+    const errors: Error[] = [];
+    const handler = () => {
+      throw Object.create(null);
+    };
+    queue.consume(handler, { errorMode: 'delete', onError: (error) => void errors.push(error) });
+    await queue.put('item');
+    await eventually(async () => expect(await queue.size()).toBe(0));
+    expect(errors.map(({ message }) => message)).toEqual([
+      expect.stringContaining('failed in attempt 1 (error mode delete): [object Object]'),
+    ]);
+  });
+
   it('stays in the queue if its data is unreadable, and does not prevent the others', async () => {
     const client = await connect();
     const path = server.path('unreadable');
@@ -348,6 +362,18 @@ describe('an item whose handler throws', () => {
       expect.stringContaining('is unreadable and stays in the queue'),
     ]);
     expect((await client.children(path)).children).toEqual(['queue-0000000001']);
+  });
+
+  it('stays in the queue if its serializer returns a promise, and the handler is not called', async () => {
+    const deserialize = () => Promise.reject(new Error('late')) as never;
+    const serializer = { serialize: String, deserialize };
+    const queue = open(await connect(), server.path('promise'), { serializer });
+    const { handled, errors } = collect(queue);
+    await queue.put('item');
+    await eventually(() => expect(errors).toHaveLength(1));
+    expect(errors[0]!.message).toContain('serializer.deserialize returned a promise');
+    expect(handled).toEqual([]);
+    expect(await queue.size()).toBe(1);
   });
 
   it('is handled after its unreadable data was corrected, and is reported once', async () => {
@@ -600,6 +626,8 @@ describe('the options of a queue', () => {
       ['path', () => new DistributedQueue(client, '/')],
       ['lockPath', () => new DistributedQueue(client, path, { lockPath: 'x' })],
       ['lockPath', () => new DistributedQueue(client, path, { lockPath: path })],
+      ['lockPath', () => new DistributedQueue(client, path, { lockPath: '/' })],
+      ['lockPath', () => new DistributedQueue(client, path, { lockPath: `${path}/a/b` })],
       ['maxItems', () => new DistributedQueue(client, path, { maxItems: 0 })],
       ['maxItem', () => new DistributedQueue(client, path, { maxItem: 1 } as never)],
       ['serializer', () => new DistributedQueue(client, path, { serializer: 1 as never })],
@@ -618,9 +646,14 @@ describe('the options of a queue', () => {
     const serialize = () => Promise.reject(new Error('late')) as never;
     const serializer = { serialize, deserialize: String };
     const asynchronous = open<string>(client, path, { serializer });
+    const holes: Buffer[] = [];
+    holes.length = 2;
     const rejected: [string, Promise<unknown>][] = [
       ['item', queue.put('text' as never)],
+      ['item', queue.put(Buffer.alloc(1_050_000))],
       ['items', queue.putMulti([])],
+      ['item', queue.putMulti(holes)],
+      ['items', queue.putMulti([Buffer.alloc(600_000), Buffer.alloc(600_000)])],
       ['wait', queue.put(Buffer.alloc(1), { wait: -1 })],
       ['priority', priority.put(Buffer.alloc(1), 0.5)],
       ['priority', priority.put(Buffer.alloc(1), 2 ** 31)],

@@ -222,6 +222,8 @@ describe('GroupMember', () => {
     expect(() => new GroupMember(client, '/')).toThrow(BadOptionError);
     const a = join(client, path);
     expect(() => a.setData(5 as never)).toThrow(BadOptionError);
+    expect(() => a.setData(Buffer.alloc(1_050_000))).toThrow('data must be at most');
+    expect(make({ data: Buffer.alloc(1_050_000) })).toThrow('data must be at most');
     expect(() => a.start()).toThrow(IllegalStateError);
     await a.close();
     await a.close();

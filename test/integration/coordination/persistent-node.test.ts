@@ -263,11 +263,20 @@ describe('a persistent node', () => {
     expect(await failureOf(node.waitForInitialCreate())).toBeInstanceOf(ShuttingDownError);
   });
 
+  test('refuses new data that is too long, and new data after its close', async () => {
+    const node = new PersistentNode(await connect(), zk.path('refused'));
+    expect(() => node.setData(Buffer.alloc(1_050_000))).toThrow('data must be at most');
+    await node.close();
+    expect(() => node.setData('late')).toThrow(IllegalStateError);
+    expect(node.data.toString()).toBe('');
+  });
+
   test.each([
     ['path', ['a', {}]],
     ['path', ['/', {}]],
     ['mode', ['/a', { mode: 'lasting' }]],
     ['data', ['/a', { data: 1 }]],
+    ['data', ['/a', { data: 'x'.repeat(1_050_000) }]],
     ['onError', ['/a', { onError: 1 }]],
     ['protection', ['/a', { protection: true }]],
   ])('is refused with a bad %s', async (option, args) => {

@@ -184,7 +184,18 @@ it('fails the start, and closes the client, if the znode is missing or not valid
   await write({ limits: '{}' });
   const invalid = await failureOf(apps.start({ imports, providers: [Orders] }));
   expect(invalid).toMatchObject({ code: 'LIVE_VALUE', key: path });
-  expect((invalid as Error).message).toContain('version 0, is not valid: max: expected a number');
+  expect((invalid as Error).message).toBe(
+    `the data of znode ${path}, version 0, is not valid: max: expected a number; correct the data`,
+  );
+});
+
+it('does not use the default in place of data that are not valid', async () => {
+  const writer = await write({ broken: '{' });
+  const app = await apps.start({ imports });
+  const path = `${writer.namespace}/config/broken`;
+  await expect(app.get(CoordinationService).value(path, { default: 1 })).rejects.toThrow(
+    `the data of znode ${path}, version 0, is not valid: it is not JSON; correct the data, because the default is only for a missing znode`,
+  );
 });
 
 it.each<[string, string, LiveValueOptions<unknown>]>([

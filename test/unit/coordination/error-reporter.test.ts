@@ -54,3 +54,19 @@ it('emits a warning without a listener, and for what a listener throws or reject
   new ErrorReporter(() => Promise.reject(rejected!)).report(new Error('x'));
   await vi.waitFor(() => expect(warnings).toEqual([report, thrown, rejected]));
 });
+
+it('reports a value that cannot be converted to a string', () => {
+  const errors: Error[] = [];
+  const reporter = new ErrorReporter((error) => errors.push(error));
+  const thrown: unknown = Object.create(null);
+  reporter.report(thrown);
+  expect(errors).toEqual([new Error('[object Object]', { cause: thrown })]);
+});
+
+it('warns about a listener that throws a value that cannot be converted to a string', () => {
+  const reporter = new ErrorReporter(() => {
+    throw Object.create(null);
+  });
+  reporter.report(new Error('first'));
+  expect(warnings).toEqual(['[object Object]']);
+});

@@ -15,12 +15,10 @@ import type {
 import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
 import { isNodeError, parentOf } from './nodes.js';
-import { RETRY_AFTER, retryPause } from './retry-pause.js';
+import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from './retry-pause.js';
 
 /** The number of znodes that are read at the same time. */
 const MAX_READS = 128;
-/** Milliseconds between two reads of a znode that the credentials of the client may not read. */
-const RETRY_REFUSED_AFTER = 30_000;
 
 /** The parts of a znode to read. */
 const DATA = 1;

@@ -1,3 +1,4 @@
+import { textOf } from '../../../client/errors.js';
 import { callListener, warn } from '../../../client/listeners.js';
 
 /** The number of different errors that {@link ErrorReporter.reportOnce} reports until a success. */
@@ -47,5 +48,5 @@ export class ErrorReporter<C extends unknown[] = []> {
 }
 
 function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error), { cause: error });
+  return error instanceof Error ? error : new Error(textOf(error), { cause: error });
 }

@@ -7,7 +7,7 @@ import {
   type Watch,
   type ZkClient,
 } from '../../../client/index.js';
-import { checkData } from '../../../client/validation.js';
+import { checkData, checkRequest } from '../../../client/validation.js';
 
 /** Returns the path of the parent of a znode. */
 export function parentOf(path: string): string {
@@ -19,13 +19,15 @@ export function isNodeError(error: unknown, code: NodeErrorCode): boolean {
 }
 
 /**
- * Returns a copy of the data of a znode, because the caller may change its array afterwards.
+ * Returns a copy of the data of the znode `path`, because the caller may change its array afterwards.
  *
- * @throws BadOptionError if it is no string or Uint8Array
+ * @throws BadOptionError if it is no string or Uint8Array, or too long
  */
-export function copyData(data: string | Uint8Array | undefined): Buffer {
+export function copyData(path: string, data: string | Uint8Array | undefined): Buffer {
   if (data === undefined) throw new BadOptionError('data', data, 'a string or a Uint8Array');
-  return Buffer.from(checkData(data));
+  const checked = checkData(data);
+  checkRequest('', path, checked);
+  return Buffer.from(checked);
 }
 
 /** Whether the reply to a write was lost, so that it may have been applied. */

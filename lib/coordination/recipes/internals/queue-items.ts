@@ -93,7 +93,9 @@ export function decodeItems(data: Buffer, path: string): StoredItems {
 export interface QueueSerializer<T> {
   /** Returns the bytes of an item. An error that it throws rejects the put. */
   serialize(item: T): string | Uint8Array;
-  /** Returns the item of some bytes. An error that it throws leaves the item in the queue, see `onError`. */
+  /**
+   * Returns the item of some bytes, and no promise. An error that it throws leaves the item in the queue, see `onError`.
+   */
   deserialize(bytes: Buffer): T;
 }
 

@@ -2,6 +2,7 @@ import { ConnectionError, SessionExpiredError, type ZkClient } from '../../../cl
 import { sleep, whenSettled } from '../../../client/sleep.js';
 import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/errors.js';
 import { QueueFullError } from '../errors.js';
+import { CLOSE_TIMEOUT } from './close-timeout.js';
 import { isLostReply, isNodeError } from './nodes.js';
 import { decodeItems, ITEM_PREFIX } from './queue-items.js';
 import { WaitLimit, type WaitOptions } from './wait-limit.js';
@@ -16,9 +17,6 @@ export interface PutQueue {
 
 /** The number of items whose data a producer reads at once to find out whether a put was applied. */
 const READ_AT_ONCE = 64;
-
-/** Milliseconds in which the server may reply to a put that was sent before the queue was closed. */
-const CLOSE_TIMEOUT = 2000;
 
 /** A put of one znode. It waits for space and for the connection, and then creates the znode. */
 export class QueuePut {

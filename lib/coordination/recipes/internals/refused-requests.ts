@@ -6,9 +6,9 @@ import { isNodeError } from './nodes.js';
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
 
-/** Returns the milliseconds to wait after a number of failures: it doubles, up to a minute. */
+/** Returns the milliseconds to wait after a number of failures: it doubles, up to a minute, or `retryDelay` if that is longer. */
 export function backOff(retryDelay: number, failures: number): number {
-  return Math.min(retryDelay * 2 ** (failures - 1), MAX_RETRY_DELAY);
+  return Math.min(retryDelay * 2 ** (failures - 1), Math.max(retryDelay, MAX_RETRY_DELAY));
 }
 
 /** The requests of a consumer that the server refuses until somebody corrects an ACL or deletes a znode. */

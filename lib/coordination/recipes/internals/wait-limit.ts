@@ -27,14 +27,29 @@ const IMMEDIATE_LIMIT = 2000;
 interface Target {
   readonly noun: 'barrier' | 'cache' | 'queue' | 'znode';
   readonly key: string;
-  /** The message of the timeout, without the duration. */
+  /** The message of the timeout, before the duration. */
   readonly failure: string;
+  /** What the caller can do after a timeout, which ends the message. Default: none. */
+  readonly remedy?: string;
   /** Returns the error of a timeout. Default: a WaitTimeoutError. */
   readonly timedOut?: (wait: number) => Error | undefined;
 }
 
-export function barrierTarget(key: string): Target {
-  return { noun: 'barrier', key, failure: `the wait at barrier ${key} was not over` };
+export function removalTarget(key: string): Target {
+  const failure = `the wait for the removal of barrier ${key} was not over`;
+  return { noun: 'barrier', key, failure, remedy: 'call removeBarrier(), or pass a longer wait' };
+}
+
+export function enterTarget(key: string, members: number): Target {
+  const failure = `the wait for ${members} members to enter double barrier ${key} was not over`;
+  const remedy = 'start the missing members, or pass a longer wait';
+  return { noun: 'barrier', key, failure, remedy };
+}
+
+export function leaveTarget(key: string): Target {
+  const failure = `the wait for the other members to leave double barrier ${key} was not over`;
+  const remedy = 'call leave() in each member, or pass a longer wait';
+  return { noun: 'barrier', key, failure, remedy };
 }
 
 /** The limit of a wait: its timeout and its signals. They also end its requests and its waits for the connection. */
@@ -133,8 +148,11 @@ export class WaitLimit {
   }
 
   private timedOut(wait: number): Error {
-    const { failure, key, timedOut } = this.target;
-    return timedOut?.(wait) ?? new WaitTimeoutError(`${failure} within ${wait} ms`, { key });
+    const { failure, key, remedy, timedOut } = this.target;
+    const advice = remedy === undefined ? '' : `: ${remedy}`;
+    return (
+      timedOut?.(wait) ?? new WaitTimeoutError(`${failure} within ${wait} ms${advice}`, { key })
+    );
   }
 
   private onAbort(signal: AbortSignal | undefined, listener: () => void): void {
