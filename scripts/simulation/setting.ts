@@ -132,6 +132,11 @@ export function serverOptions({ server }: Setting): { allowUnsafeFencing?: true 
   return server === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
 }
 
+/** Returns whether a client can remove a watch. Otherwise watches that are no longer needed remain until the session ends. */
+export function canRemoveWatches({ server = 'zookeeper' }: Setting): boolean {
+  return server === 'zookeeper';
+}
+
 /** Returns the milliseconds after the end of a fault within which all clients work normally again. */
 export function recoveryTime({ sessionTimeout, latency, lag }: Setting): number {
   return (sessionTimeout * 4) / 3 + 2 * TICK_TIME + 20 * latency[1] + lag[1];
