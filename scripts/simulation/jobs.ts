@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { getEventListeners, setMaxListeners } from 'node:events';
 import type { History, LeaseLike, LeaseRecord, Mode, Request, RequestedLock } from './history.js';
 import type { JobContext, Program } from './workload.js';
-import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS } from './setting.js';
+import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS, serverOptions } from './setting.js';
 
 /*
  * The jobs that processes without Nest run. They are in one file although it is long, because they share the functions
@@ -60,6 +60,7 @@ export async function connect({
   for (;;) {
     try {
       return await process.client({
+        ...serverOptions(setting),
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,

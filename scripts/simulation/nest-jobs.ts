@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LeaseLike, LeaseRecord, RequestedLock } from './history.js';
 import { followSession, termAsLease, settle } from './jobs.js';
 import type { JobContext, Program } from './workload.js';
-import { PERMITS } from './setting.js';
+import { PERMITS, serverOptions } from './setting.js';
 import type { Library } from './types.js';
 
 type Lease = import('nestjs-zookeeper').Lease;
@@ -20,6 +20,7 @@ export async function startApplication(context: JobContext): Promise<Program> {
   const { library, process, setting, incarnation, acceptsWork } = context;
   const Shop = shopOf(library);
   const options = {
+    ...serverOptions(setting),
     connectString: 'simulated:2181',
     namespace: NAMESPACE,
     sessionTimeout: setting.sessionTimeout,

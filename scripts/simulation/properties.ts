@@ -4,7 +4,7 @@ import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord, Request } from './history.js';
 import { ROOT } from './jobs.js';
 import type { JobContext, Member, Workload } from './workload.js';
-import { notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
+import { canRemoveWatches, notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
 
 /*
  * The properties that are checked at the end of a run. They are in one file although it is long, because they share the
@@ -411,7 +411,7 @@ export async function checkLeft(
     running.map((member) => inProcess(member, () => member.program?.leaveElections())),
   );
   await world.sleep(4 * notificationTime(setting) + 20);
-  if (!nest) await checkIdle(world, history, running);
+  if (!nest) await checkIdle(world, history, running, setting);
   const sessions = new Set(running.map(({ incarnation }) => incarnation.session));
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.close())));
   await world.sleep(4 * notificationTime(setting) + 20);
@@ -457,6 +457,7 @@ async function checkIdle(
   world: World,
   history: History,
   running: readonly Member[],
+  setting: Setting,
 ): Promise<void> {
   const sessions = new Set(running.map(({ incarnation }) => incarnation.session));
   for (const { path, session } of world.znodes()) {
@@ -464,7 +465,7 @@ async function checkIdle(
       history.recordViolation('no znode is left', `${path} of session 0x${session} is left`);
     }
   }
-  if (world.watchCount > 0) {
+  if (world.watchCount > 0 && canRemoveWatches(setting)) {
     history.recordViolation(
       'no watch is left',
       `${world.watchCount} watches are left on the servers`,

@@ -12,6 +12,7 @@ import {
   notificationTime,
   recoveryTime,
   drawSetting,
+  serverOptions,
   type Setting,
   SYNC_LIMIT,
   TICK_TIME,
@@ -50,7 +51,7 @@ export async function runWorkload(
   const { simulate, SimulationError, Random } = library.testing;
   const random = new Random(seed);
   const drawn = drawSetting(random.fork());
-  const setting = kind.adjust?.(drawn) ?? drawn;
+  const setting = { ...(kind.adjust?.(drawn) ?? drawn), server };
   const planned = planFaults(setting, random.fork());
   const faults = planned.filter(({ index }) => !indexes || indexes.includes(index));
   const faultWindows = new FaultWindows(faults, setting);
@@ -108,7 +109,10 @@ export async function runWorkload(
         acceptsWork,
         isFaultFree,
       );
-      const operator = await world.process('operator').client({ sessionTimeout: 60_000 });
+      const operator = await world.process('operator').client({
+        sessionTimeout: 60_000,
+        ...serverOptions(setting),
+      });
       for (const { name } of setting.processes) workload.start(name);
       await new Nemesis(world, workload, history, setting, operator).run(faults);
       await world.sleep(workUntil - world.now);

@@ -1,4 +1,4 @@
-import type { Random } from './types.js';
+import type { Random, ServerKind } from './types.js';
 
 /** The interval in milliseconds at which the servers expire sessions. */
 export const TICK_TIME = 250;
@@ -38,6 +38,8 @@ const LAGS: readonly (readonly [number, number])[] = [
 
 /** The parameters of a run, which are drawn from the seed before the run starts. */
 export interface Setting {
+  /** The server whose behaviour the servers copy. Default: ZooKeeper. */
+  readonly server?: ServerKind | undefined;
   readonly processes: readonly ProcessSetting[];
   readonly servers: number;
   /** Milliseconds. */
@@ -123,6 +125,16 @@ export function drawSetting(random: Random): Setting {
 export function withoutNest(setting: Setting): Setting {
   const processes = setting.processes.map((each) => ({ ...each, nest: false, onlyReads: false }));
   return { ...setting, processes };
+}
+
+/** Returns the options with which a client uses the server of a run. Older builds of the library do not have them. */
+export function serverOptions({ server }: Setting): { allowUnsafeFencing?: true } {
+  return server === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
+}
+
+/** Returns whether a client can remove a watch. Otherwise watches that are no longer needed remain until the session ends. */
+export function canRemoveWatches({ server = 'zookeeper' }: Setting): boolean {
+  return server === 'zookeeper';
 }
 
 /** Returns the milliseconds after the end of a fault within which all clients work normally again. */

@@ -1,6 +1,6 @@
 import { ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
 import { afterEach } from 'vitest';
-import type { TestServer } from './servers.js';
+import { clientDefaults, type TestServer } from './servers.js';
 import { expire as expireSession } from './sessions.js';
 
 /** Creates clients of the file's server, and closes them after each test. */
@@ -11,6 +11,7 @@ export function useClients(server: TestServer) {
   });
   return async (options: Partial<ZkClientOptions> = {}): Promise<ZkClient> => {
     const client = new ZkClient({
+      ...clientDefaults,
       connectString: server.connectString,
       sessionTimeout: 10_000,
       ...options,

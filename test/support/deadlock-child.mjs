@@ -3,7 +3,9 @@ import { Mutex, onDeadlock, ZkClient } from 'nestjs-zookeeper/recipes';
 import { answer, send } from '../../dist-scripts/faults/child-side.js';
 
 const { connectString, transport, root, name } = JSON.parse(process.argv[2]);
-const client = new ZkClient({ connectString, transport, sessionTimeout: 4000 });
+// As in test/support/servers.ts.
+const allowUnsafeFencing = process.env.ZK_PROFILE === 'raftkeeper';
+const client = new ZkClient({ connectString, transport, sessionTimeout: 4000, allowUnsafeFencing });
 const lock = (key) => new Mutex(client, `${root}/${key}`, { key });
 const details = { name, text: `of ${name}` };
 

@@ -16,6 +16,8 @@ import { answer } from '../../dist-scripts/faults/child-side.js';
 const PAUSE = 800;
 
 const { connectString, sessionTimeout, transport, root } = JSON.parse(process.argv[2]);
+// As in test/support/servers.ts.
+const allowUnsafeFencing = process.env.ZK_PROFILE === 'raftkeeper';
 const path = (name) => `${root}/${name}`;
 const locks = {
   mutex: (client) => new Mutex(client, path('mutex')),
@@ -72,7 +74,7 @@ answer({
  * Creates a client with a session of its own, so that reading one lease does not notify the others.
  */
 async function connect() {
-  const client = new ZkClient({ connectString, sessionTimeout, transport });
+  const client = new ZkClient({ connectString, sessionTimeout, transport, allowUnsafeFencing });
   await client.connect();
   return client;
 }

@@ -3,7 +3,9 @@
 import { LeaderLatch, Mutex, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 
 const { path, recipe = 'mutex', ...options } = JSON.parse(process.argv[2]);
-const client = new ZkClient(options);
+// As in test/support/servers.ts.
+const allowUnsafeFencing = process.env.ZK_PROFILE === 'raftkeeper';
+const client = new ZkClient({ ...options, allowUnsafeFencing });
 await client.connect();
 if (recipe === 'latch') {
   const latch = new LeaderLatch(client, path);

@@ -12,7 +12,7 @@ import {
 import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { Link } from './link.js';
 import { untilNothingLeft } from './recipe-nodes.js';
-import type { TestServer } from './servers.js';
+import { clientDefaults, type TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
 /*
@@ -62,7 +62,12 @@ export function useElections(server: TestServer, enter: Enter) {
       const link = await Link.to(server.port);
       const { connectString } = link;
       const retry = { type: 'forever', delay: 20 } as const;
-      const connected = new ZkClient({ connectString, sessionTimeout: 6000, retry });
+      const connected = new ZkClient({
+        ...clientDefaults,
+        connectString,
+        sessionTimeout: 6000,
+        retry,
+      });
       links.push(link);
       clients.push(connected);
       await connected.connect();

@@ -12,7 +12,7 @@ import {
 import { grantOf } from '../../lib/recipes/internals/grant.js';
 import { fourLetterWord } from './real-zookeeper.js';
 import { nodesUnder } from './recipe-nodes.js';
-import { copiedServer } from './servers.js';
+import { clientDefaults, copiedServer } from './servers.js';
 
 /*
  * Random schedules for one lock, and the invariants of each run: holders exclude each other as the
@@ -127,6 +127,7 @@ export function useSchedules(subject: Subject) {
     });
     for (let i = 0; i < CLIENTS; i++) {
       const client = new ZkClient({
+        ...clientDefaults,
         connectString: server.connectString,
         sessionTimeout: 6000,
         retry: { type: 'forever', delay: 20 },

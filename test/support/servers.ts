@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, inject } from 'vitest';
 import { EmbeddedZooKeeper, type EmbeddedServerKind } from 'nestjs-zookeeper/embedded';
+import type { ZkClientOptions } from '../../lib/client/index.js';
 import { PROFILES } from '../../lib/embedded/profiles.js';
 import { OpCode } from '../../lib/protocol/index.js';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
@@ -11,6 +12,10 @@ type ServerKind = 'embedded' | 'real';
 export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedServerKind;
 const { missingOperations, resumesSessions } = PROFILES[copiedServer];
 const has = (operation: keyof typeof OpCode) => !missingOperations.has(OpCode[operation]);
+
+/** Options of every client in this project: RaftKeeper's transaction ids may fall, which a client accepts on request only. */
+export const clientDefaults: Pick<ZkClientOptions, 'allowUnsafeFencing'> =
+  copiedServer === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
 
 /** The features that the server of this project has. A test of a feature is skipped where it is missing. */
 export const serverHas = {

@@ -7,7 +7,7 @@ import {
   DistributedAtomicLong,
   ZkClient,
 } from 'nestjs-zookeeper/coordination/recipes';
-import { copiedServer } from '../../support/servers.js';
+import { clientDefaults, copiedServer } from '../../support/servers.js';
 
 const CLIENTS = 3;
 
@@ -57,6 +57,7 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')('a counter under faults', {
     server = await EmbeddedZooKeeper.start({ server: copiedServer, tickTime: 100 });
     for (let i = 0; i < CLIENTS; i++) {
       const client = new ZkClient({
+        ...clientDefaults,
         connectString: server.connectString,
         sessionTimeout: 6000,
         retry: { type: 'forever', delay: 20 },

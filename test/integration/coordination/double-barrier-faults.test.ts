@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DistributedDoubleBarrier, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { nodesUnder } from '../../support/recipe-nodes.js';
-import { copiedServer } from '../../support/servers.js';
+import { clientDefaults, copiedServer } from '../../support/servers.js';
 
 const MEMBERS = 4;
 /** Milliseconds. */
@@ -21,6 +21,7 @@ describe.runIf(process.env.ZK_SERVER === 'embedded')(
         { length: MEMBERS },
         () =>
           new ZkClient({
+            ...clientDefaults,
             connectString: server.connectString,
             sessionTimeout: 6000,
             retry: { type: 'forever', delay: 10 },

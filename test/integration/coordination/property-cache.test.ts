@@ -12,7 +12,7 @@ import {
 import type { Session } from '../../../lib/client/index.js';
 import { eventually } from '../../support/eventually.js';
 import { Link } from '../../support/link.js';
-import { useServer } from '../../support/servers.js';
+import { clientDefaults, useServer } from '../../support/servers.js';
 import { expire } from '../../support/sessions.js';
 
 /*
@@ -56,6 +56,7 @@ beforeAll(async () => {
     const link = await Link.to(server.port);
     const retry = { type: 'forever', delay: 10 } as const;
     const connected = new ZkClient({
+      ...clientDefaults,
       connectString: link.connectString,
       sessionTimeout: 6000,
       retry,

@@ -25,7 +25,7 @@ import {
   observed,
   untilNodes,
 } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { clientDefaults, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -135,7 +135,11 @@ describe('LeaderLatch', () => {
 
   it('may be started before the client has connected', async () => {
     const path = server.path('early');
-    const client = new ZkClient({ connectString: server.connectString, sessionTimeout: 4000 });
+    const client = new ZkClient({
+      ...clientDefaults,
+      connectString: server.connectString,
+      sessionTimeout: 4000,
+    });
     const errors: unknown[] = [];
     const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
     latch.start();

@@ -20,7 +20,7 @@ import { aborted, expire, untilState, useClients } from '../../support/clients.j
 import { Leader, selectorsIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
 import { nodesUnder, untilNothingLeft, observed, untilNodes } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { clientDefaults, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -107,7 +107,11 @@ describe('LeaderSelector', () => {
   });
 
   it('may be started before the client has connected', async () => {
-    const client = new ZkClient({ connectString: server.connectString, sessionTimeout: 4000 });
+    const client = new ZkClient({
+      ...clientDefaults,
+      connectString: server.connectString,
+      sessionTimeout: 4000,
+    });
     const errors: unknown[] = [];
     const leader = new Leader(client, server.path('early'), {
       onError: (e) => void errors.push(e),
