@@ -18,20 +18,23 @@ import {
 } from '../protocol/index.js';
 import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import { acceptance, isBehind, openSession, readZxid, refusal } from './handshake.js';
+import {
+  acceptance,
+  type HandshakeHost,
+  isBehind,
+  openSession,
+  readZxid,
+  refusal,
+} from './handshake.js';
 import { isAnsweredByLeader, lacks, multi, refuseNullPaths, requests } from './multi.js';
 import type { Call, Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
-import type { ServerProfile } from './profiles.js';
 import type { Session } from './sessions.js';
-import type { ConnectionStore } from './store.js';
 import type { Watcher } from './watches.js';
 import { KeeperError } from './znode.js';
 
 /** The server as its connections use it. */
-export interface ConnectionHost {
-  readonly profile: ServerProfile;
-  readonly store: ConnectionStore;
+export interface ConnectionHost extends HandshakeHost {
   readonly faults: ActiveFaults;
   readonly traffic: Traffic;
   /** The digest of the superuser, if there is one. */
@@ -41,8 +44,6 @@ export interface ConnectionHost {
   /** Whether there is a leader. Without one, handshakes are refused. Default true. */
   readonly hasLeader?: boolean;
   negotiate(timeout: number): number;
-  /** Closes the connection that has this session, if any. */
-  detach(sessionId: bigint): void;
   attach(sessionId: bigint, connection: Connection): void;
   fourLetterWord(word: string, asking: Connection, argument?: Buffer): string | undefined;
 }

@@ -1,21 +1,29 @@
 import type { ConnectRequest, ConnectResponse, ValueOf } from '../protocol/index.js';
-import type { ConnectionHost } from './connection.js';
 import type { ServerProfile } from './profiles.js';
 import { NO_PASSWORD, type Session } from './sessions.js';
+import type { ConnectionStore } from './store.js';
 
 type Request = ValueOf<typeof ConnectRequest>;
 type Response = ValueOf<typeof ConnectResponse>;
+
+/** The server as a handshake uses it. */
+export interface HandshakeHost {
+  readonly profile: ServerProfile;
+  readonly store: ConnectionStore;
+  /** Closes the connection that has this session, if any. */
+  detach(sessionId: bigint): void;
+}
 
 /** The protocol version in the reply of a Raft server that refuses a handshake. */
 const REFUSED_VERSION = 42;
 
 /** Returns the zxid in the header of the reply to a read. */
-export function readZxid({ profile, store }: ConnectionHost): number {
+export function readZxid({ profile, store }: HandshakeHost): number {
   return profile.readsReportNextZxid ? store.lastZxid + 1 : store.lastZxid;
 }
 
 /** Returns whether the client has seen a later state than this server, so that it must find another one. */
-export function isBehind(host: ConnectionHost, { lastZxidSeen }: Request): boolean {
+export function isBehind(host: HandshakeHost, { lastZxidSeen }: Request): boolean {
   return host.profile.checksLastZxid && lastZxidSeen > readZxid(host);
 }
 
@@ -25,7 +33,7 @@ export function isBehind(host: ConnectionHost, { lastZxidSeen }: Request): boole
  * @param timeout milliseconds, as negotiated
  */
 export function openSession(
-  host: ConnectionHost,
+  host: HandshakeHost,
   { sessionId, password }: Request,
   timeout: number,
 ): Session | undefined {
