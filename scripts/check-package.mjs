@@ -15,19 +15,19 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 565_000, unpacked: 3_100_000 };
+const BUDGET = { packed: 620_000, unpacked: 3_350_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 524_000,
-  './recipes': 389_000,
-  './coordination': 730_000,
-  './coordination/recipes': 545_000,
+  '.': 540_000,
+  './recipes': 402_000,
+  './coordination': 740_000,
+  './coordination/recipes': 553_000,
   './embedded': 40_000,
-  './testing': 651_000,
-  './teaching': 343_000,
+  './testing': 675_000,
+  './teaching': 357_000,
   './opentelemetry': 34_000,
-  './terminus': 434_000,
-  './schedule': 489_000,
+  './terminus': 446_000,
+  './schedule': 500_000,
 };
 
 const failures = [];

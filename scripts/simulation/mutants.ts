@@ -77,10 +77,10 @@ async function searchMutant(
   signal: AbortSignal,
 ): Promise<Search> {
   const directory = buildMutant(ROOT, compiler, mutant);
-  const { workload = DEFAULT_WORKLOAD } = mutant;
+  const { workload = DEFAULT_WORKLOAD, server } = mutant;
   try {
     return await searchViolation({
-      workload,
+      run: { workload, server },
       workers,
       from,
       limit: minutes * 60_000,
@@ -88,8 +88,8 @@ async function searchMutant(
       start: () => new SeedWorker(directory, SEED_LIMIT),
       confirm: async ({ seed }) => {
         const [repeated, passes] = await Promise.all([
-          runFresh(directory, { seed, workload }, signal),
-          baseline.passes({ seed, workload }, signal),
+          runFresh(directory, { seed, workload, server }, signal),
+          baseline.passes({ seed, workload, server }, signal),
         ]);
         return repeated.violations.length > 0 && passes && !signal.aborted;
       },
@@ -106,7 +106,7 @@ class Baseline {
 
   /** Returns whether a seed passes. */
   async passes(options: RunOptions, signal: AbortSignal): Promise<boolean> {
-    const run = `${options.workload} ${options.seed}`;
+    const run = `${options.workload} ${options.server} ${options.seed}`;
     const known = this.#results.get(run);
     if (known !== undefined) return known;
     const report = await runFresh(DIST, options, signal);

@@ -16,7 +16,7 @@ export type ServerKind = import('nestjs-zookeeper/testing').EmbeddedServerKind;
 export interface RunOptions {
   readonly workload: WorkloadName;
   /** Default: ZooKeeper. */
-  readonly server?: ServerKind;
+  readonly server?: ServerKind | undefined;
   readonly seed: number;
   /** The indexes of the faults to inject. Default: all faults of the seed. */
   readonly faults?: readonly number[];

@@ -1,5 +1,5 @@
 import { UsageError } from '../options.js';
-import type { WorkloadName } from '../types.js';
+import type { ServerKind, WorkloadName } from '../types.js';
 
 /** One replacement in the source of the library. */
 export interface Edit {
@@ -17,6 +17,8 @@ export interface Mutant {
   readonly bug: string;
   /** The workload that finds it. Default: locks. */
   readonly workload?: WorkloadName;
+  /** The server that the simulated servers copy. Default: ZooKeeper. */
+  readonly server?: ServerKind | undefined;
   readonly edits: readonly Edit[];
 }
 

@@ -189,4 +189,41 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'token-from-pzxid-without-a-rise',
+    bug: 'With ClickHouse Keeper, the fencing token starts from the pzxid of the listing, as with Apache ZooKeeper, so the tokens of two holders can be equal.',
+    server: 'clickhouse-keeper',
+    edits: [
+      {
+        file: 'lib/recipes/internals/queue.ts',
+        search: "return server === 'zookeeper';",
+        replace: 'return true;',
+      },
+    ],
+  },
+  {
+    name: 'token-from-risen-pzxid',
+    bug: 'With ClickHouse Keeper, the fencing token starts from the pzxid if it has risen since the first listing, although a create by a waiter may have raised it before the earlier holder listed.',
+    server: 'clickhouse-keeper',
+    edits: [
+      {
+        file: 'lib/recipes/internals/queue.ts',
+        search: 'raisesPzxid(session) || zxid !== undefined) {',
+        replace:
+          'raisesPzxid(session) || zxid !== undefined || stat.pzxid > (created.listing?.stat.pzxid ?? Infinity)) {',
+      },
+    ],
+  },
+  {
+    name: 'token-of-free-lock-from-pzxid',
+    bug: 'With ClickHouse Keeper, the fencing token of a lock that is free starts from the pzxid of the listing, although another holder may have listed and released between the create and the listing.',
+    server: 'clickhouse-keeper',
+    edits: [
+      {
+        file: 'lib/recipes/internals/queue.ts',
+        search: '|| !session.trusted || !raisesPzxid(session)) return false;',
+        replace: '|| !session.trusted) return false;',
+      },
+    ],
+  },
 ];

@@ -1,6 +1,6 @@
 import type { Runner } from '../run-seeds.js';
 import type { SeedReport } from '../seed-report.js';
-import type { RunOptions, WorkloadName } from '../types.js';
+import type { RunOptions } from '../types.js';
 
 /** A seed with which a mutated build violates a property. */
 export interface Finding {
@@ -17,7 +17,8 @@ export interface Search {
 }
 
 export interface SearchOptions {
-  readonly workload: WorkloadName;
+  /** The options of each run, except its seed. */
+  readonly run: Pick<RunOptions, 'workload' | 'server'>;
   /** The number of processes that run seeds at the same time. */
   readonly workers: number;
   /** The first seed; the others follow it. */
@@ -36,7 +37,7 @@ export interface SearchOptions {
 
 /** Runs one seed after the other until a confirmed violation is found or the limit is reached. */
 export async function searchViolation(options: SearchOptions): Promise<Search> {
-  const { workload, workers, from, limit, signal, start, confirm } = options;
+  const { run, workers, from, limit, signal, start, confirm } = options;
   let seed = from;
   let spent = 0;
   const result = (finding?: Finding) => ({ finding, seconds: spent / 1000, seeds: seed - from });
@@ -45,7 +46,7 @@ export async function searchViolation(options: SearchOptions): Promise<Search> {
     const runners = Array.from({ length: workers }, start);
     const report = await firstViolation(
       runners,
-      () => ({ workload, seed: seed++ }),
+      () => ({ ...run, seed: seed++ }),
       limit - spent,
       signal,
     );
