@@ -444,7 +444,8 @@ describe('simulated servers that copy another server', () => {
     const { value } = await simulate(
       { seed: 1, server: 'raftkeeper', servers: 3 },
       async (world) => {
-        const { process, client } = await connected(world);
+        const process = world.process('a');
+        const client = await process.client({ allowUnsafeFencing: true });
         await process.run(() => client.create('/node'));
         return world.znodes().map(({ path, czxid }) => [path, czxid]);
       },
