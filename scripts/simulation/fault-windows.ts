@@ -117,11 +117,12 @@ export class FaultWindows {
 
   /** Returns whether the faults before a time explain that the process lost its session then. */
   explainsSessionLoss(process: string, at: number): boolean {
-    const { sessionTimeout, policy } = this.setting;
+    const { sessionTimeout, policy, server } = this.setting;
     const recent = this.#faultsOf(process).filter(
       ({ from, until }) => from <= at && until >= at - 2.5 * sessionTimeout,
     );
-    if (policy === 'standard') return recent.length > 0;
+    // ClickHouse Keeper ends the session with its connection.
+    if (policy === 'standard' || server === 'clickhouse-keeper') return recent.length > 0;
     const serious = recent.filter(({ kind }) => !CLOCK_STEPS.has(kind));
     return serious.length > 1 || serious.some(({ kind }) => !CONNECTION_FAULTS.has(kind));
   }
