@@ -7,6 +7,7 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';
+import { type NormalizedOptions, normalizeOptions } from '../client/options.js';
 import { UsageError } from './exit-codes.js';
 
 /** Milliseconds between two attempts to connect, and the number of attempts after the first one. */
@@ -51,11 +52,19 @@ export function addConnectionOptions(command: Command): Command {
     .option('--key <file>', 'PEM file of the key of this client; implies --tls');
 }
 
+type MoreOptions = Pick<ZkClientOptions, 'sessionTimeout' | 'retry'>;
+
 /** Returns a client for the options and the environment. It is not connected. */
-export function clientOf(
-  options: ConnectionOptions,
-  more: Pick<ZkClientOptions, 'sessionTimeout' | 'retry'> = {},
-): ZkClient {
+export function clientOf(options: ConnectionOptions, more: MoreOptions = {}): ZkClient {
+  return checked(() => new ZkClient(readOptions(options, more)));
+}
+
+/** Returns the options of such a client, checked. */
+export function clientOptionsOf(options: ConnectionOptions, more: MoreOptions): NormalizedOptions {
+  return checked(() => normalizeOptions(readOptions(options, more)));
+}
+
+function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOptions {
   const connectString = options.zookeeper ?? process.env.ZOOKEEPER;
   if (!connectString) {
     throw new UsageError(
@@ -63,7 +72,7 @@ export function clientOf(
     );
   }
   const auth = options.auth ?? process.env.ZOOKEEPER_AUTH;
-  const clientOptions: ZkClientOptions = {
+  return {
     connectString,
     namespace: options.namespace,
     auth: auth ? [readAuth(auth)] : undefined,
@@ -73,8 +82,12 @@ export function clientOf(
     retry: { type: 'fixed', delay: RETRY_DELAY, maxRetries: MAX_RETRIES },
     ...more,
   };
+}
+
+/** Names the options of the command line in errors. */
+function checked<T>(make: () => T): T {
   try {
-    return new ZkClient(clientOptions);
+    return make();
   } catch (error) {
     if (!(error instanceof BadOptionError)) throw error;
     const { option, message } = error;

@@ -4,6 +4,10 @@ export const ExitCode = {
   failed: 1,
   /** The command line is invalid. */
   usage: 2,
+  /** `doctor`: the ensemble works with limits. */
+  limits: 1,
+  /** `doctor`: the ensemble is unsafe, or no server can be used. */
+  unsafe: 2,
   /** The ensemble is not reachable. */
   noConnection: 120,
   /** The lock is held, and `--wait` is 0. */

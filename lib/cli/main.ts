@@ -2,6 +2,7 @@
 import { CommanderError } from 'commander';
 import { BadOptionError, ConnectionError, CoordinationError } from '../client/index.js';
 import { addCompletionCommand } from './completion.js';
+import { addDoctorCommand } from './doctor.js';
 import { addElectCommand } from './elect.js';
 import { ExitCode, Failure } from './exit-codes.js';
 import { makeProgram } from './program.js';
@@ -13,6 +14,7 @@ const program = makeProgram(
   addRunCommand,
   addElectCommand,
   addInspectCommands,
+  addDoctorCommand,
   addServerCommand,
   addCompletionCommand,
 );

@@ -60,7 +60,7 @@ export function addServerCommand(program: Command): void {
 async function runServer(options: Options): Promise<void> {
   const { json, host, tickTime } = options;
   const settings = resolveOptions({ port: options.port, host, tickTime, server: options.server });
-  const stopped = new Promise<void>(onStopSignal);
+  const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   const path = options.data === undefined ? null : resolve(options.data);
   const data = path === null ? undefined : await openData(path, options.server);
   try {

@@ -30,7 +30,7 @@ const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 130, SIGKILL: 137 };
  * Returns a function that runs the command line on the file's server, in a session of its own, so without a terminal.
  * Its processes are killed after each test.
  */
-export function useCli(server: TestServer) {
+export function useCli(server: Pick<TestServer, 'connectString'>) {
   const started: ChildProcess[] = [];
   afterEach(() => {
     for (const child of started.splice(0)) child.kill('SIGKILL');

@@ -65,14 +65,17 @@ class WireTransport implements Transport {
   constructor(
     stream: ByteStream,
     private readonly request: ConnectRequest,
-    exchange: Exchange | undefined,
+    /** Undefined once the server has authenticated itself, or without SASL. */
+    private exchange: Exchange | undefined,
     private readonly resolve: (transport: Transport) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
-    this.#unauthenticated = request.authInfo.length + (exchange ? 1 : 0);
+    this.#unauthenticated = request.authInfo.length;
     this.#connection = new WireConnection(stream, {
       connectResponse: (response) => this.#onConnectResponse(response),
       authenticated: (code) => {
+        // Otherwise an impostor could end the exchange without a proof that it knows the password.
+        if (this.exchange) return this.#break('disconnected', 'it replied to unsent credentials');
         if (code !== ErrorCode.ok) return this.#break('unauthorized', 'it refused the credentials');
         this.#unauthenticated--;
         this.#attachIfReady();
@@ -81,8 +84,7 @@ class WireTransport implements Transport {
         if (this.#phase === 'up') request.listener.onWatch(event, path);
       },
       down: (cause) => {
-        const isInSasl = this.#unauthenticated > request.authInfo.length;
-        const why = `the connection broke${isInSasl ? ' before the end of SASL authentication' : ''}`;
+        const why = `the connection broke${this.exchange ? ' before the end of SASL authentication' : ''}`;
         this.#break('disconnected', cause?.message ?? why, cause);
       },
     });
@@ -231,7 +233,7 @@ class WireTransport implements Transport {
     } catch (error) {
       return this.#fail(error);
     }
-    this.#unauthenticated--;
+    this.exchange = undefined;
     this.#sendAuthInfo();
     this.#attachIfReady();
   }
@@ -257,7 +259,8 @@ class WireTransport implements Transport {
   }
 
   #attachIfReady(): void {
-    if (this.#phase !== 'handshake' || !this.#response || this.#unauthenticated > 0) return;
+    if (this.#phase !== 'handshake' || !this.#response || this.exchange) return;
+    if (this.#unauthenticated > 0) return;
     this.#enter('up');
     this.resolve(this);
   }

@@ -142,6 +142,13 @@ describe('SASL over the wire transport', () => {
     await server.peers[0]!.closed;
   });
 
+  test('is not complete when the server replies to credentials that were not sent', async () => {
+    const { server, attached } = await attach({ onRequest: (peer) => peer.reply(Xid.auth) });
+    await expect(attached).rejects.toThrow(/replied to unsent credentials/);
+    await expect(attached).rejects.toBeInstanceOf(ConnectionError);
+    await server.peers[0]!.closed;
+  });
+
   test('does not hide that the session is over', async () => {
     const { attached } = await attach(
       { onConnect: (peer) => peer.greet({ timeout: 0, sessionId: 0n }) },

@@ -1,0 +1,49 @@
+import type { Command } from 'commander';
+import { addConnectionOptions, clientOptionsOf, type ConnectionOptions } from './connection.js';
+import { examine } from './doctor/doctor.js';
+import { showReport } from './doctor/report.js';
+import { readPositiveDuration } from './durations.js';
+import { ExitCode } from './exit-codes.js';
+import { onStopSignal } from './signals.js';
+
+interface DoctorOptions extends ConnectionOptions {
+  readonly sessionTimeout?: number;
+  readonly json?: boolean;
+}
+
+/** Adds `doctor`. */
+export function addDoctorCommand(program: Command): void {
+  const doctor = program
+    .command('doctor')
+    .summary('check whether locks are safe on an ensemble')
+    .description(
+      'Probes each server of --zookeeper, and prints for each recipe whether it is safe there. It creates znodes in the namespace, and deletes them. Exit code 0: all safe; 1: works with limits; 2: unsafe, or no server can be used.',
+    )
+    .option(
+      '--session-timeout <duration>',
+      'the session timeout of the application (default: 30s)',
+      readPositiveDuration,
+    )
+    .option('--json', 'print the report as one JSON object')
+    .action(runDoctor);
+  addConnectionOptions(doctor);
+}
+
+async function runDoctor({ json, sessionTimeout, ...connection }: DoctorOptions): Promise<void> {
+  const options = clientOptionsOf(connection, { sessionTimeout });
+  const interrupted = new AbortController();
+  let code: number | undefined;
+  onStopSignal((signal) => {
+    code = signal;
+    interrupted.abort();
+  });
+  try {
+    const report = await examine(options, interrupted.signal);
+    const text = json ? JSON.stringify(report) : showReport(report).join('\n');
+    process.stdout.write(`${text}\n`);
+    process.exitCode = report.exitCode;
+  } catch (error) {
+    if (code === undefined || error !== interrupted.signal.reason) throw error;
+    process.exitCode = ExitCode.signal + code;
+  }
+}

@@ -1,0 +1,87 @@
+import type { TlsOptions } from '../../client/transport/tls.js';
+import { connectedAt, fourLetterWord } from './four-letter-word.js';
+import { FLAGS } from './probe-session.js';
+import type { Workplace } from './rights.js';
+import { type Check, showMilliseconds } from './report.js';
+import type { UsableServer } from './servers.js';
+
+/** Milliseconds. */
+const MAX_SKEW = 1000;
+/** The measurement with the shortest round trip counts. */
+const ROUNDS = 3;
+
+/** The difference of the clock of a server from ours, milliseconds. */
+interface Difference {
+  readonly offset: number;
+  readonly error: number;
+}
+
+/**
+ * Compares the clock of the leader, which stamps new znodes, and that of each server that allows the four-letter word
+ * `cons` with ours.
+ */
+export async function checkClocks(
+  servers: readonly UsableServer[],
+  workplace: Workplace | undefined,
+  tls: TlsOptions | undefined,
+  signal: AbortSignal,
+): Promise<Check[]> {
+  const checks: Check[] = [];
+  const leader = servers.find(
+    ({ words }) => words?.mode === 'leader' || words?.mode === 'standalone',
+  );
+  const subject = leader ? leader.label : 'leader';
+  if (workplace) {
+    checks.push(checkOf(subject, await stampedBy(workplace), 'znodes'));
+  } else {
+    const found = 'not measured, because no znode can be created';
+    checks.push({ check: 'clock', subject, status: 'unknown', found });
+  }
+  for (const server of servers) {
+    if (workplace && server === leader) continue;
+    const { address, session, connected, label } = server;
+    const answer = await fourLetterWord(address, 'cons', tls, signal);
+    const time = connectedAt(answer, session.credentials.id);
+    if (time === undefined || !connected) continue;
+    checks.push(checkOf(label, difference(time, ...connected), 'connections'));
+  }
+  return checks;
+}
+
+/** Measures by the creation time of a znode. */
+async function stampedBy({ session, directory }: Workplace): Promise<Difference> {
+  const measured: Difference[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const path = `${directory}/clock`;
+    const before = Date.now();
+    await session.create(path, FLAGS.ephemeral);
+    const after = Date.now();
+    const stat = await session.exists(path);
+    await session.delete(path);
+    if (stat) measured.push(difference(stat.ctime, before, after));
+  }
+  return measured.sort((a, b) => a.error - b.error)[0]!;
+}
+
+/** The server read its clock between `before` and `after`. Each clock shows whole milliseconds. */
+function difference(time: number, before: number, after: number): Difference {
+  return { offset: time - (before + after) / 2, error: (after - before) / 2 + 1 };
+}
+
+function checkOf(subject: string, { offset, error }: Difference, source: string): Check {
+  const isSkewed = Math.abs(offset) - error > MAX_SKEW;
+  const isEqual = Math.abs(offset) <= error;
+  const direction = offset > 0 ? 'ahead of' : 'behind';
+  return {
+    check: 'clock',
+    subject,
+    status: isSkewed ? 'limit' : 'ok',
+    found: isEqual
+      ? `as the clock of this machine, ± ${showMilliseconds(error)}`
+      : `${showMilliseconds(Math.abs(offset))} ${direction} the clock of this machine, ± ${showMilliseconds(error)}`,
+    advice: isSkewed
+      ? 'synchronize the clocks with NTP, on the server or here: TTLs, logs and the times that commands print depend on them, the safety of locks does not'
+      : undefined,
+    data: { offsetMs: Math.round(offset), errorMs: Math.round(error), source },
+  };
+}

@@ -1,0 +1,193 @@
+import { ConnectionError, type ServerKind, SessionExpiredError } from '../../client/index.js';
+import { failureOf, FLAGS, ProbeSession, type Target } from './probe-session.js';
+import type { Workplace } from './rights.js';
+import type { Check, Status } from './report.js';
+import type { UsableServer } from './servers.js';
+
+/** Milliseconds: the server deletes the TTL znode of a killed probe. */
+const TTL = 60_000;
+
+/** Which operations the servers have. */
+export interface OperationFacts {
+  readonly containers: boolean;
+  readonly ttl: boolean;
+  readonly addWatch: boolean;
+  readonly removeWatch: boolean;
+  readonly multi: boolean;
+  /** Whether a client that reconnects gets its session back. */
+  readonly resumes: boolean;
+}
+
+interface Probe {
+  readonly subject: string;
+  readonly found: string;
+  /** What it means that the server lacks the operation. */
+  readonly advice: string;
+  /** @throws CoordinationError if the server lacks the operation */
+  run(session: ProbeSession, directory: string): Promise<unknown>;
+}
+
+const CONTAINERS_ADVICE =
+  'recipes create persistent directories instead: delete empty ones at night';
+
+const PROBES = {
+  containers: {
+    subject: 'containers',
+    found: 'the server has containers',
+    advice: CONTAINERS_ADVICE,
+    run: (session, directory) => session.create(`${directory}/container`, FLAGS.container),
+  },
+  ttl: {
+    subject: 'TTL znodes',
+    found: 'the server has znodes with a TTL',
+    advice:
+      'PersistentTtlNode needs Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
+    run: (session, directory) => session.create(`${directory}/ttl`, FLAGS.ttl, TTL),
+  },
+  removeWatch: {
+    subject: 'removal of watches',
+    found: 'the server removes watches',
+    advice: 'a watch that is not used any more remains until it fires or the session ends',
+    async run(session, directory) {
+      await session.exists(`${directory}/missing`, true);
+      await session.removeWatch(`${directory}/missing`);
+    },
+  },
+  addWatch: {
+    subject: 'persistent watches',
+    found: 'the server has persistent and recursive watches',
+    advice: 'the cache uses one watch for each znode, and client.addWatch rejects',
+    run: (session, directory) => session.addWatch(directory),
+  },
+  multi: {
+    subject: 'transactions',
+    found: 'all operations of a transaction are applied, or none',
+    advice: 'do not use transactions there, nor DistributedAtomicLong',
+    run: runMulti,
+  },
+} as const satisfies Partial<Record<keyof OperationFacts, Probe>>;
+
+/** What it means that the client cannot use an operation; default: a limit. */
+const STATUS: Readonly<Record<string, Status>> = {
+  [PROBES.ttl.subject]: 'unavailable',
+  [PROBES.multi.subject]: 'unsafe',
+};
+
+/** The client never sends these to RaftKeeper, which does not reply to unknown requests. */
+const NOT_FOR_RAFTKEEPER: readonly string[] = ['containers', 'ttl', 'removeWatch', 'addWatch'];
+
+/**
+ * Runs each probe in a session of its own, because a server may answer by closing the connection.
+ *
+ * @param containers the result of the creation of the workplace as a container, if it was tried
+ */
+export async function checkOperations(
+  { directory }: Workplace,
+  servers: readonly UsableServer[],
+  target: Target,
+  containers: Check | undefined,
+): Promise<{ checks: Check[]; facts: OperationFacts }> {
+  const [{ address, session }] = servers as [UsableServer];
+  const { kind } = session;
+  const checks: Check[] = [];
+  const facts: Partial<Record<keyof OperationFacts, boolean>> = {};
+  for (const [name, probe] of Object.entries(PROBES)) {
+    let check: Check;
+    if (name === 'containers' && containers) check = containers;
+    else if (kind === 'raftkeeper' && NOT_FOR_RAFTKEEPER.includes(name)) {
+      const found = 'not tried: RaftKeeper does not reply to it, and the client does not use it';
+      check = resultOf(probe, false, found);
+    } else check = await tryProbe(probe, kind, () => ProbeSession.open(target, address), directory);
+    checks.push(check);
+    facts[name as keyof OperationFacts] = check.data?.supported === true;
+  }
+  const resume = await checkResume(servers, target);
+  checks.push(resume);
+  return { checks, facts: { ...facts, resumes: resume.data?.resumes === true } as OperationFacts };
+}
+
+/** Tries to create a directory as a container. */
+export function tryContainer(
+  target: Target,
+  { address }: UsableServer,
+  directory: string,
+): Promise<Check> {
+  const run = (session: ProbeSession) => session.create(directory, FLAGS.container);
+  const probe = { ...PROBES.containers, run };
+  return tryProbe(probe, 'zookeeper', () => ProbeSession.open(target, address), directory);
+}
+
+async function tryProbe(
+  probe: Probe,
+  kind: ServerKind,
+  open: () => Promise<ProbeSession>,
+  directory: string,
+): Promise<Check> {
+  const session = await open();
+  try {
+    await probe.run(session, directory);
+    // The client asks only ZooKeeper for these.
+    const isUsed = kind === 'zookeeper' || probe === PROBES.multi;
+    return isUsed
+      ? resultOf(probe, true, probe.found)
+      : { ...resultOf(probe, false, `${probe.found}, but the client uses them on ZooKeeper only`) };
+  } catch (error) {
+    return resultOf(probe, false, failureOf(error));
+  } finally {
+    await session.close();
+  }
+}
+
+/** @param supported whether the client can use the operation */
+function resultOf({ subject, advice }: Probe, supported: boolean, found: string): Check {
+  const data = { supported };
+  if (supported) return { check: 'operation', subject, status: 'ok', found, data };
+  return { check: 'operation', subject, status: STATUS[subject] ?? 'limit', found, advice, data };
+}
+
+/** Only creates, sets, deletes and checks: anything else in a multi can end a RaftKeeper. */
+async function runMulti(session: ProbeSession, directory: string): Promise<void> {
+  const path = `${directory}/multi`;
+  const data = Buffer.alloc(0);
+  const create = { kind: 'create', path, data, flags: FLAGS.ephemeral, ttl: undefined } as const;
+  const outcome = await session.multi([
+    create,
+    { kind: 'set', path, data, version: 0 },
+    { kind: 'check', path, version: 1 },
+    { kind: 'delete', path, version: 1 },
+  ]);
+  if ('failed' in outcome) throw new ConnectionError(`operation ${outcome.failed} failed`);
+  const refused = await session.multi([create, { kind: 'check', path: directory, version: 999 }]);
+  if (!('failed' in refused))
+    throw new ConnectionError('a transaction with a wrong version succeeded');
+  if (await session.exists(path))
+    throw new ConnectionError('a part of a failed transaction was applied');
+}
+
+/** Loses the connection of a session, and reconnects to another server, if there is one. */
+async function checkResume(servers: readonly UsableServer[], target: Target): Promise<Check> {
+  const [first, second = first] = servers as [UsableServer, UsableServer?];
+  const check = { check: 'session', subject: 'session resume' } as const;
+  const lost = await ProbeSession.open(target, first.address);
+  const { credentials } = lost;
+  lost.drop();
+  try {
+    const resumed = await ProbeSession.open(target, second.address, credentials);
+    await resumed.exists('/').finally(() => resumed.close());
+    const found = 'a session survives the loss of its connection';
+    return { ...check, status: 'ok', found, data: { resumes: true } };
+  } catch (error) {
+    const data = { resumes: false };
+    if (!(error instanceof SessionExpiredError)) {
+      return { ...check, status: 'unknown', found: failureOf(error), data };
+    }
+    return {
+      ...check,
+      status: 'limit',
+      found: 'a session ends with its connection',
+      advice:
+        'each lost connection costs all leases, and its locks are blocked until the session timeout: request a short sessionTimeout',
+      data,
+    };
+  }
+}

@@ -1,0 +1,228 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { NotAuthorizedError } from '../../client/index.js';
+import { type Host, resolveHost } from '../../client/hosts.js';
+import type { TlsOptions } from '../../client/transport/tls.js';
+import type { Address } from '../../client/transport/transport.js';
+import { fourLetterWord, readSrvr, type ServerWords } from './four-letter-word.js';
+import { failureOf, ProbeSession, type Target } from './probe-session.js';
+import { type Check, showMilliseconds } from './report.js';
+
+/** The number of reads, and of syncs, of which the median is the latency. */
+const ROUNDS = 5;
+/** Milliseconds. A median above it is a limit, because each grant waits for it at least once. */
+const SLOW = 500;
+/** The first version with persistent watches. */
+const OLDEST_VERSION = [3, 6] as const;
+
+/** What was found out about one address of a server. */
+export interface ServerFinding {
+  readonly host: Host;
+  /** Absent if the name does not resolve. */
+  readonly address?: Address;
+  /** `host:port`, with the IP address if it differs. */
+  readonly label: string;
+  readonly words?: ServerWords | undefined;
+  /** Why {@link words} is absent. */
+  readonly silence?: string;
+  /** Absent if the server cannot be used. */
+  readonly session?: ProbeSession;
+  readonly failure?: string;
+  readonly advice?: string;
+  /** Milliseconds. */
+  readonly latency?: { readonly read: number; readonly sync: number };
+  /** By the clock of this machine, before and after the connection was made. */
+  readonly connected?: readonly [before: number, after: number];
+}
+
+/** A server with a session. */
+export type UsableServer = ServerFinding & Required<Pick<ServerFinding, 'session' | 'address'>>;
+
+/** Tries all addresses of all hosts together. The caller closes the sessions. */
+export async function findServers(
+  hosts: readonly Host[],
+  target: Target,
+  tls: TlsOptions | undefined,
+): Promise<ServerFinding[]> {
+  const found = hosts.map(async (host) => {
+    let addresses: Address[];
+    try {
+      addresses = await resolveHost(host);
+    } catch (error) {
+      const advice = 'correct the name in --zookeeper, or the name service';
+      return [{ host, label: host.label, failure: failureOf(error), advice }];
+    }
+    addresses.sort((a, b) => (a.ip < b.ip ? -1 : 1));
+    return Promise.all(addresses.map((address) => findServer(host, address, target, tls)));
+  });
+  return (await Promise.all(found)).flat();
+}
+
+async function findServer(
+  host: Host,
+  address: Address,
+  target: Target,
+  tls: TlsOptions | undefined,
+): Promise<ServerFinding> {
+  const label = address.ip === host.host ? host.label : `${host.label} (${address.ip})`;
+  const answer = await fourLetterWord(address, 'srvr', tls, target.signal);
+  const words = readSrvr(answer);
+  const known = { host, address, label, words, silence: silenceOf(answer) };
+  let session: ProbeSession | undefined;
+  try {
+    const before = Date.now();
+    session = await ProbeSession.open(target, address);
+    const connected = [before, Date.now()] as const;
+    // Also proves that the server accepts requests of clients that have no SASL.
+    const latency = await measureLatency(session);
+    return { ...known, session, connected, latency };
+  } catch (error) {
+    await session?.close();
+    if (target.signal.aborted) return { ...known, failure: 'interrupted' };
+    return { ...known, failure: failureOf(error), advice: adviceFor(error, answer) };
+  }
+}
+
+function silenceOf(answer: string): string {
+  if (answer === '') return 'no answer to the four-letter word srvr';
+  return `srvr: ${answer.trim().split('\n', 1)[0]!}`;
+}
+
+function adviceFor(error: unknown, answer: string): string {
+  if (error instanceof NotAuthorizedError) {
+    return /accepts only clients/.test(error.message)
+      ? 'this command has no SASL: pass --auth if the server accepts digest, or check a server that allows clients without SASL'
+      : 'correct --auth or the environment variable ZOOKEEPER_AUTH';
+  }
+  if (/not currently serving/.test(answer)) {
+    return 'start the other servers: this one has no contact to a majority of the ensemble';
+  }
+  return answer === ''
+    ? 'start the server, or correct the address in --zookeeper, the firewall or the TLS options'
+    : 'see the log of the server';
+}
+
+async function measureLatency(session: ProbeSession): Promise<{ read: number; sync: number }> {
+  const measured = async (request: () => Promise<unknown>) => {
+    const times: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const startedAt = performance.now();
+      await request();
+      times.push(performance.now() - startedAt);
+    }
+    return times.sort((a, b) => a - b)[(ROUNDS - 1) / 2]!;
+  };
+  const read = await measured(() => session.exists('/'));
+  return { read, sync: await measured(() => session.sync('/')) };
+}
+
+/** Returns a check of each address, and one of each version that is unknown. */
+export function checkServers(
+  servers: readonly ServerFinding[],
+  members: readonly ServerFinding[],
+  sessionTimeout: number,
+): Check[] {
+  return servers.flatMap((server) => {
+    const { label, words, silence, address, session } = server;
+    const isMember = members.includes(server);
+    const checks = [session ? checkUsable(server, sessionTimeout) : checkFailed(server, isMember)];
+    if (address && session && !words) {
+      checks.push({
+        check: 'version',
+        subject: label,
+        status: 'unknown',
+        found: silence ?? 'no answer',
+        advice: 'allow the word with 4lw.commands.whitelist=srvr to see the version and the mode',
+      });
+    }
+    return checks;
+  });
+}
+
+function checkUsable(server: ServerFinding, requested: number): Check {
+  const { label, words, latency, session } = server;
+  const { timeout } = session!;
+  const { read, sync } = latency!;
+  const limits: string[] = [];
+  if (timeout !== requested) {
+    const [setting, direction] =
+      timeout < requested ? ['maxSessionTimeout', 'lowers'] : ['minSessionTimeout', 'raises'];
+    limits.push(
+      `the server ${direction} the session timeout of ${showMilliseconds(requested)}: request ${showMilliseconds(timeout)}, or change ${setting} of the servers`,
+    );
+  }
+  if (Math.max(read, sync) > SLOW) {
+    limits.push('each grant waits for the server: look at its disk, its memory and the network');
+  }
+  if (words && isOld(words)) limits.push('use ZooKeeper 3.6 or later');
+  const facts = [
+    [words?.title, words?.mode].filter(Boolean).join(', ') || undefined,
+    `session of ${showMilliseconds(timeout)}`,
+    `read ${showMilliseconds(read)}, sync ${showMilliseconds(sync)}`,
+  ];
+  return {
+    check: 'server',
+    subject: label,
+    status: limits.length > 0 ? 'limit' : 'ok',
+    found: facts.filter(Boolean).join('; '),
+    advice: limits.length > 0 ? limits.join('; ') : undefined,
+    data: {
+      reachable: true,
+      version: words?.version ?? null,
+      mode: words?.mode ?? null,
+      sessionTimeout: timeout,
+      readMs: Number(read.toFixed(3)),
+      syncMs: Number(sync.toFixed(3)),
+    },
+  };
+}
+
+/** @param isMember false for an address of a host that is reached at another address */
+function checkFailed(server: ServerFinding, isMember: boolean): Check {
+  const { label, words, failure = '', advice } = server;
+  const status = isMember ? 'limit' : 'ok';
+  return {
+    check: 'server',
+    subject: label,
+    status,
+    found: isMember ? failure : `${failure}; the host is reached at its other address`,
+    advice: isMember ? advice : undefined,
+    data: { reachable: false, version: words?.version ?? null, mode: words?.mode ?? null },
+  };
+}
+
+function isOld({ title, version }: ServerWords): boolean {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
+  if (!title.startsWith('ZooKeeper') || major === undefined) return false;
+  const [oldestMajor, oldestMinor] = OLDEST_VERSION;
+  return Number(major) * 1000 + Number(minor) < oldestMajor * 1000 + oldestMinor;
+}
+
+/**
+ * Returns the servers that the connect string names. A host with addresses of both families counts by the family that
+ * reaches more servers, because both families usually lead to the same ones.
+ */
+export function membersOf(servers: readonly ServerFinding[]): ServerFinding[] {
+  const hosts = [...new Set(servers.map(({ host }) => host))];
+  return hosts.flatMap((host) => {
+    const all = servers.filter((server) => server.host === host);
+    const isIpv6 = ({ address }: ServerFinding) => address?.ip.includes(':') ?? false;
+    const families = [all.filter((server) => !isIpv6(server)), all.filter(isIpv6)];
+    const usable = families.map((family) => family.filter(({ session }) => session).length);
+    if (families[0]!.length === 0 || usable[1]! > usable[0]!) return families[1]!;
+    return usable[0] === usable[1] && usable[0] === 0 ? all : families[0]!;
+  });
+}
+
+/** Resolves once a condition holds; false if it does not within `limit` milliseconds. */
+export async function eventually(
+  condition: () => Promise<boolean>,
+  limit: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const deadline = performance.now() + limit;
+  for (;;) {
+    if (await condition()) return true;
+    if (performance.now() > deadline) return false;
+    await pause(50, undefined, { signal });
+  }
+}

@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import { connectedAt, readSrvr } from '../../../lib/cli/doctor/four-letter-word.js';
+import { checkRecipes, type Facts } from '../../../lib/cli/doctor/recipes.js';
+import { type Check, reportOf, showReport, type Status } from '../../../lib/cli/doctor/report.js';
+import { checkServers, membersOf, type ServerFinding } from '../../../lib/cli/doctor/servers.js';
+import type { ProbeSession } from '../../../lib/cli/doctor/probe-session.js';
+
+const HEALTHY: Facts = {
+  kind: 'zookeeper',
+  tokens: { pzxidRises: true, zxidsRise: true },
+  operations: {
+    containers: true,
+    ttl: true,
+    addWatch: true,
+    removeWatch: true,
+    multi: true,
+    resumes: true,
+  },
+  isSkewed: false,
+};
+
+describe('checkRecipes', () => {
+  const statuses = (facts: Partial<Facts>) =>
+    Object.fromEntries(
+      checkRecipes({ ...HEALTHY, ...facts }).map(({ subject, status }) => [subject, status]),
+    );
+  const differences = (facts: Partial<Facts>) =>
+    Object.fromEntries(Object.entries(statuses(facts)).filter(([, status]) => status !== 'ok'));
+
+  it('is safe everywhere on a healthy server', () => {
+    expect(differences({})).toEqual({});
+  });
+
+  it('is unsafe where fencing tokens come from a pzxid that does not rise', () => {
+    const tokens = { pzxidRises: false, zxidsRise: true };
+    expect(differences({ tokens })).toEqual({
+      mutex: 'unsafe',
+      'read/write lock': 'unsafe',
+      'leader election': 'unsafe',
+      partitions: 'unsafe',
+    });
+    // There the client takes them from writes.
+    expect(statuses({ kind: 'unknown', tokens }).mutex).toBe('limit');
+    const falling = { pzxidRises: true, zxidsRise: false };
+    expect(statuses({ kind: 'unknown', tokens: falling }).mutex).toBe('unsafe');
+  });
+
+  it.each([
+    ['ttl', { 'persistent TTL node': 'unavailable' }],
+    ['addWatch', { cache: 'limit' }],
+    ['multi', { counter: 'unavailable', transactions: 'unavailable' }],
+  ] as const)('depends on the operation %s', (name, expected) => {
+    expect(differences({ operations: { ...HEALTHY.operations, [name]: false } })).toEqual(expected);
+  });
+
+  it('names each reason once, the worst only', () => {
+    const operations = { ...HEALTHY.operations, ttl: false };
+    const [recipe] = checkRecipes({ ...HEALTHY, operations, isSkewed: true }).filter(
+      ({ subject }) => subject === 'persistent TTL node',
+    );
+    expect(recipe!.found).toBe('the client cannot create znodes with a TTL there');
+  });
+});
+
+describe('readSrvr', () => {
+  it.each([
+    [
+      'Zookeeper version: 3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022-02-25 08:49 UTC\nMode: leader\n',
+      {
+        title: 'ZooKeeper 3.8.0',
+        version: '3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f',
+        mode: 'leader',
+      },
+    ],
+    [
+      'ClickHouse Keeper version: v25.8.1.1-lts-0123\nMode: follower\n',
+      { title: 'ClickHouse Keeper 25.8.1.1', version: 'v25.8.1.1-lts-0123', mode: 'follower' },
+    ],
+    [
+      'RaftKeeper version: 2.3.0\n',
+      { title: 'RaftKeeper 2.3.0', version: '2.3.0', mode: undefined },
+    ],
+    ['srvr is not executed because it is not in the whitelist.\n', undefined],
+    ['This ZooKeeper instance is not currently serving requests\n', undefined],
+    ['', undefined],
+  ])('reads %j', (answer, expected) => {
+    expect(readSrvr(answer)).toEqual(expected);
+  });
+});
+
+it('connectedAt reads the time of the session from cons', () => {
+  const answer = [
+    ' /127.0.0.1:1[1](queued=0,recved=2,sent=2,sid=0x1000abc,lop=PING,est=1700000000001,to=30000)',
+    ' /127.0.0.1:2[1](queued=0,recved=2,sent=2,sid=0x1000ab,lop=PING,est=1700000000002,to=30000)',
+    ' /127.0.0.1:3[0](queued=0,recved=1,sent=0)',
+  ].join('\n');
+  expect(connectedAt(answer, '1000ab')).toBe(1700000000002);
+  expect(connectedAt(answer, '1000')).toBeUndefined();
+});
+
+describe('membersOf', () => {
+  const host = { host: 'zk', port: 2181, label: 'zk:2181' };
+  const session = {} as ProbeSession;
+  const finding = (ip: string, usable: boolean): ServerFinding => ({
+    host,
+    address: { ...host, ip },
+    label: ip,
+    ...(usable ? { session } : {}),
+  });
+  const labels = (...servers: ServerFinding[]) => membersOf(servers).map(({ label }) => label);
+
+  it('counts a host with both families by the one that works', () => {
+    expect(labels(finding('127.0.0.1', true), finding('::1', false))).toEqual(['127.0.0.1']);
+    expect(labels(finding('127.0.0.1', false), finding('::1', true))).toEqual(['::1']);
+    expect(labels(finding('127.0.0.1', true), finding('::1', true))).toEqual(['127.0.0.1']);
+  });
+
+  it('counts all addresses of one family', () => {
+    expect(labels(finding('10.0.0.1', true), finding('10.0.0.2', false))).toHaveLength(2);
+    expect(labels(finding('fd00::1', false), finding('fd00::2', true))).toHaveLength(2);
+  });
+
+  it('does not report the address of a family that is not needed', () => {
+    const server = { ...finding('::1', false), failure: 'refused' };
+    expect(checkServers([server], [], 30_000)).toMatchObject([{ status: 'ok' }]);
+    expect(checkServers([server], [server], 30_000)).toMatchObject([{ status: 'limit' }]);
+  });
+});
+
+describe('a report', () => {
+  const about = { zookeeper: 'zk:2181', namespace: '', server: 'zookeeper' };
+  const check = (status: Status, name: Check['check'] = 'server'): Check => ({
+    check: name,
+    subject: 'zk:2181',
+    status,
+    found: 'found',
+    advice: status === 'ok' ? undefined : 'advice',
+  });
+
+  it.each([
+    [['ok'], 'ok', 0],
+    [['ok', 'limit'], 'limit', 1],
+    [['unknown'], 'limit', 1],
+    [['unavailable'], 'ok', 0],
+    [['limit', 'unsafe', 'ok'], 'unsafe', 2],
+  ] as const)('of %j has the result %s and the exit code %d', (all, result, exitCode) => {
+    const checks = all.map((status) => check(status));
+    expect(reportOf(about, checks)).toEqual({ result, exitCode, ...about, checks });
+  });
+
+  it('does not count a version that is unknown', () => {
+    expect(reportOf(about, [check('unknown', 'version')]).exitCode).toBe(0);
+  });
+
+  it('shows the advice of consecutive checks once, and no control characters', () => {
+    const checks = [check('limit'), { ...check('limit'), found: 'a\x1b[2Jb' }];
+    const lines = showReport(reportOf(about, checks));
+    expect(lines.filter((line) => line.includes('→ advice'))).toHaveLength(1);
+    expect(lines.join('\n')).toContain('a?[2Jb');
+  });
+});
