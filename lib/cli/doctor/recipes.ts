@@ -110,6 +110,16 @@ const clocks: Judge = ({ isSkewed }) =>
       }
     : undefined;
 
+/** After a reconnection, another server may have counted differently. */
+const comparedZxids: Judge = ({ tokens: { zxidsRise } }) =>
+  zxidsRise
+    ? undefined
+    : {
+        status: 'unsafe',
+        found: 'it compares transaction ids, and may miss a change',
+        advice: 'use Apache ZooKeeper or ClickHouse Keeper',
+      };
+
 const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
   ['mutex', tokens, costlyTokens, sessions, directories],
   ['read/write lock', tokens, costlyTokens, sessions, directories],
@@ -118,8 +128,9 @@ const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
   ['partitions', tokens, costlyTokens, sessions, directories],
   ['queue', unlessUnsafeAllowed, sessions, directories],
   ['counter', unlessUnsafeAllowed, transactions],
-  ['barriers', unlessUnsafeAllowed, sessions, directories],
-  ['cache', unlessUnsafeAllowed, watches],
+  ['barrier', unlessUnsafeAllowed, sessions, directories],
+  ['double barrier', comparedZxids, sessions, directories],
+  ['cache', comparedZxids, watches],
   ['group member', unlessUnsafeAllowed, sessions, directories],
   ['persistent node', unlessUnsafeAllowed],
   ['persistent TTL node', unlessUnsafeAllowed, ttl, clocks],

@@ -6,6 +6,7 @@ import type { Acl, ZkClient } from 'nestjs-zookeeper/recipes';
 import type { Check, Report } from '../../../lib/cli/doctor/report.js';
 import { useCli } from '../../support/cli.js';
 import { useClients } from '../../support/clients.js';
+import { digestLogin, SaslServer } from '../../support/sasl-servers.js';
 import { useServer } from '../../support/servers.js';
 
 // The tests list all znodes of the server.
@@ -185,6 +186,22 @@ describe('doctor', () => {
     expect(err).toContain('--zookeeper is missing');
   });
 });
+
+it.runIf(server.kind === 'real')(
+  'doctor reports a server that requires SASL as one that it cannot use',
+  async () => {
+    await using required = await SaslServer.start(digestLogin({ shop: 'secret' }), {
+      config: { requireClientAuthScheme: 'sasl', sessionRequireClientSASLAuth: true },
+    });
+    const { code, report: result } = await report('--zookeeper', required.connectString);
+    expect(code).toBe(2);
+    const refused = result.checks.filter(({ advice }) =>
+      advice?.includes('this command has no SASL'),
+    );
+    expect(refused.map(({ check, status }) => [check, status])).toContainEqual(['server', 'limit']);
+    expect(checkIn(result, 'recipe', 'mutex').status).toBe('unavailable');
+  },
+);
 
 describe.runIf(server.kind === 'embedded')('doctor on', () => {
   const servers: EmbeddedZooKeeper[] = [];

@@ -42,7 +42,12 @@ describe('checkRecipes', () => {
     // There the client takes them from writes.
     expect(statuses({ kind: 'unknown', tokens }).mutex).toBe('limit');
     const falling = { pzxidRises: true, zxidsRise: false };
-    expect(statuses({ kind: 'unknown', tokens: falling }).mutex).toBe('unsafe');
+    expect(statuses({ kind: 'unknown', tokens: falling })).toMatchObject({
+      mutex: 'unsafe',
+      'double barrier': 'unsafe',
+      cache: 'unsafe',
+      counter: 'ok',
+    });
   });
 
   it.each([
@@ -118,6 +123,28 @@ describe('membersOf', () => {
   it('counts all addresses of one family', () => {
     expect(labels(finding('10.0.0.1', true), finding('10.0.0.2', false))).toHaveLength(2);
     expect(labels(finding('fd00::1', false), finding('fd00::2', true))).toHaveLength(2);
+  });
+
+  it('reports a version that is unknown without a limit', () => {
+    const usable = {
+      ...finding('10.0.0.1', true),
+      session: { timeout: 30_000 } as ProbeSession,
+      latency: { read: 1, sync: 2 },
+      silence: 'srvr: srvr is not executed because it is not in the whitelist.',
+    };
+    expect(checkServers([usable], [usable], 30_000)).toMatchObject([
+      { check: 'server', status: 'ok', found: 'session of 30 s; read 1 ms, sync 2 ms' },
+      { check: 'version', status: 'unknown', advice: expect.stringContaining('whitelist=srvr') },
+    ]);
+    const slow = { ...usable, latency: { read: 1, sync: 600 } };
+    expect(checkServers([slow], [slow], 30_000)[0]!.status).toBe('limit');
+    const old = {
+      ...usable,
+      words: readSrvr('Zookeeper version: 3.5.9-1, built\nMode: follower\n'),
+    };
+    expect(checkServers([old], [old], 30_000)).toMatchObject([
+      { status: 'limit', advice: 'use ZooKeeper 3.6 or later' },
+    ]);
   });
 
   it('does not report the address of a family that is not needed', () => {
