@@ -3,7 +3,7 @@ import { NodeError, type Session, type Watch, type ZkClient } from '../client/in
 import { reentrantGrant } from '../recipes/internals/call-chain.js';
 import { protectedCreate, type Listing } from '../recipes/internals/protected-create.js';
 import type { Grant } from '../recipes/internals/grant.js';
-import { holderData } from '../recipes/internals/node-data.js';
+import { holderData, NodeData } from '../recipes/internals/node-data.js';
 import type { AcquireOptions } from '../recipes/lease.js';
 import type { Lock, LockConstructorOptions } from '../recipes/lock.js';
 import { type QueuePosition, retryAcrossSessions } from '../recipes/internals/queue.js';
@@ -96,6 +96,7 @@ async function waitInSession(
     mode: 'ephemeral-sequential',
   });
   const path = `${parent}/${name}`;
+  const written = new NodeData(session, path, data);
   const listAndWatch = () =>
     retryRead(client, session, () => session.children(parent, { watch: true }), signal);
   try {
@@ -109,10 +110,11 @@ async function waitInSession(
         if (!seen.children.includes(name)) return void (await session.guaranteedDelete(path));
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
-          const isZooKeeper = session.server === 'zookeeper';
+          const position = { session, nodes: [path], children: [] };
+          if (session.server === 'zookeeper') return { ...position, zxid: seen.stat.pzxid };
           // Other servers do not raise the pzxid of a znode when a child is deleted.
-          const zxid = isZooKeeper ? seen.stat.pzxid : (await session.set(path, data)).mzxid;
-          return { session, nodes: [path], zxid, children: [] };
+          const { mzxid } = await retryRead(client, session, () => written.write(data), signal);
+          if (session.trusted) return { ...position, zxid: mzxid };
         }
         if (!ahead) {
           // A pause may have outlived the session after the reply.
@@ -127,8 +129,8 @@ async function waitInSession(
     }
   } catch (error) {
     void session.guaranteedDelete(path);
-    // Without the parent, our znode is gone as well.
-    if (error instanceof NodeError && error.code === 'NO_NODE') return undefined;
+    // Our znode is gone, perhaps with its parent, or another process has requested its revocation.
+    if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   }
 }
