@@ -20,7 +20,7 @@ import { filter, firstValueFrom } from 'rxjs';
 import { afterEach } from 'vitest';
 import { eventually } from './eventually.js';
 import { untilNodes } from './recipe-nodes.js';
-import type { TestServer } from './servers.js';
+import { clientDefaults, type TestServer } from './servers.js';
 import { expire } from './sessions.js';
 
 /** A logger that prints nothing. */
@@ -46,6 +46,7 @@ export function useApps(server: TestServer) {
 
   const options = (overrides: AppOptions = {}): ZkModuleOptions & ZkModuleExtras =>
     ({
+      ...clientDefaults,
       connectString: server.connectString,
       sessionTimeout: 10_000,
       namespace: (namespace ||= server.path('nest')),

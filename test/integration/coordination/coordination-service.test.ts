@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ShuttingDownError, ZkModule } from 'nestjs-zookeeper';
 import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
-import { useServer } from '../../support/servers.js';
+import { clientDefaults, serverHas, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const close: (() => Promise<void>)[] = [];
@@ -17,7 +17,11 @@ afterEach(async () => {
 async function application(namespace: string) {
   const module = await Test.createTestingModule({
     imports: [
-      ZkModule.forRoot({ connectString: server.connectString, namespace }),
+      ZkModule.forRoot({
+        ...clientDefaults,
+        connectString: server.connectString,
+        namespace,
+      }),
       CoordinationModule.forRoot(),
     ],
   }).compile();
@@ -41,7 +45,7 @@ describe('the methods of CoordinationService', () => {
     await member.leave();
   });
 
-  it('keep persistent nodes until the shutdown', async () => {
+  it.runIf(serverHas.ttlNodes)('keep persistent nodes until the shutdown', async () => {
     const namespace = server.path('nodes');
     const { module, service } = await application(namespace);
     const node = service.persistentNode('web/1', { mode: 'persistent' });

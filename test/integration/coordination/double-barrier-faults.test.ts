@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DistributedDoubleBarrier, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { nodesUnder } from '../../support/recipe-nodes.js';
-import { clientDefaults, copiedServer } from '../../support/servers.js';
+import { clientDefaults, copiedServer, serverHas } from '../../support/servers.js';
 
 const MEMBERS = 4;
 /** Milliseconds. */
@@ -11,7 +11,7 @@ const DURATION = 2000;
 const LONG = 60_000;
 const OPERATIONS = ['create', 'getChildren2', 'exists', 'delete', 'getData', 'sync'] as const;
 
-describe.runIf(process.env.ZK_SERVER === 'embedded')(
+describe.runIf(process.env.ZK_SERVER === 'embedded' && serverHas.sessionResume)(
   'a double barrier under faults',
   { retry: 0 },
   () => {

@@ -15,7 +15,7 @@ import {
 import { expire, untilState, useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { serverHas, useServer } from '../../support/servers.js';
 
 const zk = useServer();
 const newLink = useLinks(zk);
@@ -53,7 +53,9 @@ describe('a persistent node', () => {
     expect(node.state).toBe('closed');
   });
 
-  test.each(['ephemeral', 'persistent', 'container'] as const)(
+  const modes = ['ephemeral', 'persistent', ...(serverHas.containers ? ['container'] : [])];
+
+  test.each(modes as ('ephemeral' | 'persistent' | 'container')[])(
     'of mode %s is created again after its deletion',
     async (mode) => {
       const [client, other] = [await connect(), await connect()];
@@ -112,7 +114,9 @@ describe('a persistent node', () => {
     },
   );
 
-  test.each(['ephemeral', 'ephemeral-sequential', 'persistent-sequential'] as const)(
+  test
+    .runIf(serverHas.sessionResume)
+    .each(['ephemeral', 'ephemeral-sequential', 'persistent-sequential'] as const)(
     'of mode %s exists once if the reply to its create is lost',
     async (mode) => {
       const link = await newLink();
@@ -286,7 +290,7 @@ describe('a persistent node', () => {
   });
 });
 
-describe('a persistent TTL node', () => {
+describe.runIf(serverHas.ttlNodes)('a persistent TTL node', () => {
   test('is a container with a child that has the TTL, which is written again and again', async () => {
     const [client, other] = [await connect(), await connect()];
     const path = zk.path('ttl');

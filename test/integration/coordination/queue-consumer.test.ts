@@ -9,7 +9,7 @@ import {
   type QueueItemContext,
 } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
-import { useServer } from '../../support/servers.js';
+import { clientDefaults, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const close: (() => Promise<void>)[] = [];
@@ -52,7 +52,11 @@ async function application(namespace: string, provider: new () => unknown = Mail
   };
   const module = await Test.createTestingModule({
     imports: [
-      ZkModule.forRoot({ connectString: server.connectString, namespace }),
+      ZkModule.forRoot({
+        ...clientDefaults,
+        connectString: server.connectString,
+        namespace,
+      }),
       CoordinationModule.forRoot(),
     ],
     providers: [provider],

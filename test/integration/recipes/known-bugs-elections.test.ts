@@ -5,7 +5,7 @@ import { aborted, expire, untilState, useClients } from '../../support/clients.j
 import { latchesIn, Leader, selectorsIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { serverHas, useServer } from '../../support/servers.js';
 
 // Bugs of Curator's leader recipes, each with the number of its issue.
 
@@ -111,7 +111,7 @@ describe('leader latch', () => {
     await untilNothingLeft(server, operator!, path);
   });
 
-  it.each(['leads', 'waits'])(
+  it.runIf(serverHas.sessionResume).each(['leads', 'waits'])(
     'CURATOR-724: recovers if its path is deleted while it %s',
     async (role) => {
       const path = server.path('curator-724');
@@ -151,24 +151,27 @@ describe('leader latch', () => {
     await untilNothingLeft(server, operator!, path);
   });
 
-  it('CURATOR-45, 79: leaves no second node when the reply to a create is lost', async () => {
-    const path = server.path('curator-45');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const other = await connect();
-    await client.ensureContainers(path);
-    await link.deafen();
-    const latch = new LeaderLatch(client, path);
-    latch.start();
-    await untilNodes(other, path, 1);
-    const [node] = await nodesUnder(other, path);
-    await link.cut();
-    await latch.await();
-    expect(await nodesUnder(other, path)).toEqual([node]);
-    await latch.close();
-    await untilNothingLeft(server, other, path);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'CURATOR-45, 79: leaves no second node when the reply to a create is lost',
+    async () => {
+      const path = server.path('curator-45');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString });
+      const other = await connect();
+      await client.ensureContainers(path);
+      await link.deafen();
+      const latch = new LeaderLatch(client, path);
+      latch.start();
+      await untilNodes(other, path, 1);
+      const [node] = await nodesUnder(other, path);
+      await link.cut();
+      await latch.await();
+      expect(await nodesUnder(other, path)).toEqual([node]);
+      await latch.close();
+      await untilNothingLeft(server, other, path);
+      await client.close();
+    },
+  );
 
   it('CURATOR-18: leaves no node when it is closed during the create', async () => {
     const path = server.path('curator-18');

@@ -28,7 +28,7 @@ import {
   observed,
   untilNodes,
 } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { serverHas, useServer } from '../../support/servers.js';
 
 // Bugs of other lock libraries, each with the number of its issue, tested on each recipe that could
 // have the bug.
@@ -157,20 +157,23 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     await untilNothingLeft(server, holder, path + held, path + queue);
   });
 
-  it('CURATOR-678, 486: a release during a connection loss leaves no node', async () => {
-    const path = server.path('curator-678');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const other = await connect();
-    const lease = await make(client, path).acquire();
-    await link.down();
-    await untilState(client, 'SUSPENDED');
-    await lease.release();
-    expect(lease.held).toBe(false);
-    await link.up();
-    await (await make(other, path).acquire({ wait: 10_000 })).release();
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'CURATOR-678, 486: a release during a connection loss leaves no node',
+    async () => {
+      const path = server.path('curator-678');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString });
+      const other = await connect();
+      const lease = await make(client, path).acquire();
+      await link.down();
+      await untilState(client, 'SUSPENDED');
+      await lease.release();
+      expect(lease.held).toBe(false);
+      await link.up();
+      await (await make(other, path).acquire({ wait: 10_000 })).release();
+      await client.close();
+    },
+  );
 
   it('kazoo 563: creates its directories again each time they are deleted', async () => {
     const path = server.path('kazoo-563');
@@ -187,45 +190,51 @@ describe.each(exclusive)('$name', ({ make, queue, held }) => {
     }
   });
 
-  it('kazoo 732: an attempt that failed without a connection never becomes a holder', async () => {
-    const path = server.path('kazoo-732');
-    await using link = await Link.to(server.port);
-    const client = await connect({
-      connectString: link.connectString,
-      retry: { type: 'fixed', delay: 20, maxRetries: 3 },
-    });
-    const other = await connect();
-    await make(client, path).withLock(() => undefined);
-    await link.down();
-    await untilState(client, 'SUSPENDED');
-    await expect(make(client, path).tryAcquire()).rejects.toMatchObject({ code: 'CONNECTION' });
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    await (await make(other, path).acquire({ wait: 0 })).release();
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'kazoo 732: an attempt that failed without a connection never becomes a holder',
+    async () => {
+      const path = server.path('kazoo-732');
+      await using link = await Link.to(server.port);
+      const client = await connect({
+        connectString: link.connectString,
+        retry: { type: 'fixed', delay: 20, maxRetries: 3 },
+      });
+      const other = await connect();
+      await make(client, path).withLock(() => undefined);
+      await link.down();
+      await untilState(client, 'SUSPENDED');
+      await expect(make(client, path).tryAcquire()).rejects.toMatchObject({ code: 'CONNECTION' });
+      await link.up();
+      await untilState(client, 'RECONNECTED');
+      await (await make(other, path).acquire({ wait: 0 })).release();
+      await client.close();
+    },
+  );
 
-  it('node-redlock 309: does not spin when the connection breaks during a request', async () => {
-    const path = server.path('redlock-309');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, sessionTimeout: 20_000 });
-    const pause = monitorEventLoopDelay({ resolution: 5 });
-    pause.enable();
-    for (let round = 0; round < 8; round++) {
-      const lease = await make(client, path).acquire();
-      const next = make(client, path).acquire();
-      const cut = link.cut();
-      void lease.release();
-      await (await next).release();
-      await cut;
-      expect(lease.signal.aborted).toBe(false);
-    }
-    pause.disable();
-    // A quarter of the session would be five seconds.
-    expect(pause.max / 1e6).toBeLessThan(4500);
-    await untilNothingLeft(server, client, path + held, path + queue);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'node-redlock 309: does not spin when the connection breaks during a request',
+    async () => {
+      const path = server.path('redlock-309');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString, sessionTimeout: 20_000 });
+      const pause = monitorEventLoopDelay({ resolution: 5 });
+      pause.enable();
+      for (let round = 0; round < 8; round++) {
+        const lease = await make(client, path).acquire();
+        const next = make(client, path).acquire();
+        const cut = link.cut();
+        void lease.release();
+        await (await next).release();
+        await cut;
+        expect(lease.signal.aborted).toBe(false);
+      }
+      pause.disable();
+      // A quarter of the session would be five seconds.
+      expect(pause.max / 1e6).toBeLessThan(4500);
+      await untilNothingLeft(server, client, path + held, path + queue);
+      await client.close();
+    },
+  );
 
   it('a wait that timed out leaves no watch, on the server or in the client', async () => {
     const path = server.path('watch-left');
@@ -418,37 +427,43 @@ describe.each(lostAnswers)('$name', ({ make, marker, queue, held, nodes }) => {
     await client.close();
   });
 
-  it('CURATOR-190: leaves no node when the wait ends before a lost create is found', async () => {
-    const path = server.path('curator-190');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const other = await connect();
-    const { acquiring, controller } = await acquireUnanswered(link, client, other, path);
-    await link.down();
-    controller.abort();
-    await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    await untilNothingLeft(server, other, path + queue, path + held);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'CURATOR-190: leaves no node when the wait ends before a lost create is found',
+    async () => {
+      const path = server.path('curator-190');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString });
+      const other = await connect();
+      const { acquiring, controller } = await acquireUnanswered(link, client, other, path);
+      await link.down();
+      controller.abort();
+      await expect(acquiring).rejects.toMatchObject({ code: 'CANCELLED' });
+      await link.up();
+      await untilState(client, 'RECONNECTED');
+      await untilNothingLeft(server, other, path + queue, path + held);
+      await client.close();
+    },
+  );
 
-  it('leaves no node when the retries end after a lost reply', async () => {
-    const path = server.path('retries-ran-out');
-    await using link = await Link.to(server.port);
-    const client = await connect({
-      connectString: link.connectString,
-      retry: { type: 'fixed', delay: 20, maxRetries: 3 },
-    });
-    const other = await connect();
-    const { acquiring } = await acquireUnanswered(link, client, other, path);
-    await link.down();
-    await expect(acquiring).rejects.toMatchObject({ code: 'CONNECTION' });
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    await untilNothingLeft(server, other, path + queue, path + held);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'leaves no node when the retries end after a lost reply',
+    async () => {
+      const path = server.path('retries-ran-out');
+      await using link = await Link.to(server.port);
+      const client = await connect({
+        connectString: link.connectString,
+        retry: { type: 'fixed', delay: 20, maxRetries: 3 },
+      });
+      const other = await connect();
+      const { acquiring } = await acquireUnanswered(link, client, other, path);
+      await link.down();
+      await expect(acquiring).rejects.toMatchObject({ code: 'CONNECTION' });
+      await link.up();
+      await untilState(client, 'RECONNECTED');
+      await untilNothingLeft(server, other, path + queue, path + held);
+      await client.close();
+    },
+  );
 });
 
 const reentrant: [string, (client: ZkClient, path: string) => Lock][] = [

@@ -25,7 +25,7 @@ import {
   observed,
   untilNodes,
 } from '../../support/recipe-nodes.js';
-import { clientDefaults, useServer } from '../../support/servers.js';
+import { clientDefaults, serverHas, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -38,21 +38,24 @@ function recordCalls(latch: LeaderLatch): string[] {
 }
 
 describe('LeaderLatch', () => {
-  it('names its node as Curator does, with its id as the data, under a container', async () => {
-    const path = server.path('layout');
-    const client = await connect();
-    const latch = new LeaderLatch(client, path, { id: 'ärger ✓ 日本' });
-    latch.start();
-    await latch.await();
-    const [node] = await nodesUnder(client, path);
-    expect(node).toMatch(/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-0000000000$/);
-    const { data, stat } = await client.get(`${path}/${node}`);
-    expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
-    expect(stat.ephemeralOwner).toBe((await client.session()).id);
-    await latch.close();
-    // Only a container is reaped.
-    await expect.poll(() => client.exists(path)).toBeUndefined();
-  });
+  it.runIf(serverHas.containers)(
+    'names its node as Curator does, with its id as the data, under a container',
+    async () => {
+      const path = server.path('layout');
+      const client = await connect();
+      const latch = new LeaderLatch(client, path, { id: 'ärger ✓ 日本' });
+      latch.start();
+      await latch.await();
+      const [node] = await nodesUnder(client, path);
+      expect(node).toMatch(/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-0000000000$/);
+      const { data, stat } = await client.get(`${path}/${node}`);
+      expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
+      expect(stat.ephemeralOwner).toBe((await client.session()).id);
+      await latch.close();
+      // Only a container is reaped.
+      await expect.poll(() => client.exists(path)).toBeUndefined();
+    },
+  );
 
   it('grants the leadership in the order of arrival, to one candidate at a time', async () => {
     const path = server.path('order');
@@ -491,7 +494,7 @@ describe('LeaderLatch: close()', () => {
     await untilNothingLeft(server, client, path);
   });
 
-  it('does not wait for an unreachable server', async () => {
+  it.runIf(serverHas.sessionResume)('does not wait for an unreachable server', async () => {
     const path = server.path('close-away');
     await using link = await Link.to(server.port);
     const client = await connect({
@@ -591,7 +594,7 @@ describe('the options of a LeaderLatch', () => {
 });
 
 describe('a LeaderLatch whose connection breaks', () => {
-  it('keeps the leadership under the policy "session"', async () => {
+  it.runIf(serverHas.sessionResume)('keeps the leadership under the policy "session"', async () => {
     const path = server.path('session-policy');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString });
@@ -632,7 +635,7 @@ describe('a LeaderLatch whose connection breaks', () => {
     await client.close();
   });
 
-  it('keeps its place in the queue while it waits', async () => {
+  it.runIf(serverHas.sessionResume)('keeps its place in the queue while it waits', async () => {
     const path = server.path('place');
     await using link = await Link.to(server.port);
     const client = await connect({ connectString: link.connectString, policy: 'standard' });

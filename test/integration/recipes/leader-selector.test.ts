@@ -20,7 +20,7 @@ import { aborted, expire, untilState, useClients } from '../../support/clients.j
 import { Leader, selectorsIn } from '../../support/leaders.js';
 import { Link } from '../../support/link.js';
 import { nodesUnder, untilNothingLeft, observed, untilNodes } from '../../support/recipe-nodes.js';
-import { clientDefaults, useServer } from '../../support/servers.js';
+import { clientDefaults, serverHas, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -481,23 +481,26 @@ describe('a session that is lost', () => {
 });
 
 describe('a LeaderSelector whose connection breaks', () => {
-  it.each(['session', 'standard'] as const)('under the policy %j', async (policy) => {
-    const path = server.path(policy);
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, policy });
-    const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
-    const term = await leader!.leads();
-    await link.down();
-    await untilState(client, 'SUSPENDED');
-    expect(leader!.selector.hasLeadership).toBe(policy === 'session');
-    expect(term.signal.aborted).toBe(policy === 'standard');
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    await leader!.leads(policy === 'session' ? 1 : 2);
-    await leader!.selector.close();
-    await untilNothingLeft(server, client, path);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume).each(['session', 'standard'] as const)(
+    'under the policy %j',
+    async (policy) => {
+      const path = server.path(policy);
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString, policy });
+      const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
+      const term = await leader!.leads();
+      await link.down();
+      await untilState(client, 'SUSPENDED');
+      expect(leader!.selector.hasLeadership).toBe(policy === 'session');
+      expect(term.signal.aborted).toBe(policy === 'standard');
+      await link.up();
+      await untilState(client, 'RECONNECTED');
+      await leader!.leads(policy === 'session' ? 1 : 2);
+      await leader!.selector.close();
+      await untilNothingLeft(server, client, path);
+      await client.close();
+    },
+  );
 });
 
 describe('LeaderSelector: close()', () => {

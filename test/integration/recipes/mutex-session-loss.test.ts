@@ -4,7 +4,7 @@ import { LeaseLostError, LockTimeoutError, Mutex, ReadWriteLock } from 'nestjs-z
 import { aborted, expire, untilState, useClients } from '../../support/clients.js';
 import { Link } from '../../support/link.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { serverHas, useServer } from '../../support/servers.js';
 
 const server = useServer({ own: true });
 const connect = useClients(server);
@@ -43,36 +43,42 @@ describe('when a session expires', () => {
 });
 
 describe('when a connection breaks', () => {
-  it('the lease is still held once the session is restored', async () => {
-    const path = server.path('broken');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString });
-    const lease = await new Mutex(client, path).acquire();
-    const suspended = untilState(client, 'SUSPENDED').then(() => lease.held);
-    await link.cut();
-    expect(await suspended).toBe(true);
-    await untilState(client, 'RECONNECTED');
-    expect(lease.signal.aborted).toBe(false);
-    await lease.release();
-    expect(await nodesUnder(client, path)).toEqual([]);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'the lease is still held once the session is restored',
+    async () => {
+      const path = server.path('broken');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString });
+      const lease = await new Mutex(client, path).acquire();
+      const suspended = untilState(client, 'SUSPENDED').then(() => lease.held);
+      await link.cut();
+      expect(await suspended).toBe(true);
+      await untilState(client, 'RECONNECTED');
+      expect(lease.signal.aborted).toBe(false);
+      await lease.release();
+      expect(await nodesUnder(client, path)).toEqual([]);
+      await client.close();
+    },
+  );
 
-  it('the policy "standard" ends the lease at once, and its node is deleted after the reconnect', async () => {
-    const path = server.path('standard');
-    await using link = await Link.to(server.port);
-    const client = await connect({ connectString: link.connectString, policy: 'standard' });
-    const other = await connect();
-    const lease = await new Mutex(client, path).acquire();
-    await link.down();
-    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    await new Mutex(other, path).withLock(() => undefined);
-    await client.close();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'the policy "standard" ends the lease at once, and its node is deleted after the reconnect',
+    async () => {
+      const path = server.path('standard');
+      await using link = await Link.to(server.port);
+      const client = await connect({ connectString: link.connectString, policy: 'standard' });
+      const other = await connect();
+      const lease = await new Mutex(client, path).acquire();
+      await link.down();
+      expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+      await link.up();
+      await untilState(client, 'RECONNECTED');
+      await new Mutex(other, path).withLock(() => undefined);
+      await client.close();
+    },
+  );
 
-  it.each([
+  it.runIf(serverHas.sessionResume).each([
     ['mutex', 'lingers', { linger: 3_600_000 }],
     ['mutex', 'is kept by holdAtLeast', { holdAtLeast: 1_000 }],
     ['read lock', 'lingers', { linger: 3_600_000 }],
@@ -119,19 +125,22 @@ describe('when a connection breaks', () => {
 });
 
 describe('when a server restarts', () => {
-  it('the holder keeps its lease and the waiter keeps waiting', async () => {
-    const path = server.path('restart');
-    const [holder, waiter] = await Promise.all([
-      connect({ sessionTimeout: 20_000 }),
-      connect({ sessionTimeout: 20_000 }),
-    ]);
-    const lease = await new Mutex(holder, path).acquire();
-    const waiting = new Mutex(waiter, path).acquire();
-    await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
-    await server.restart();
-    await holder.sync(path);
-    expect(lease.held).toBe(true);
-    await lease.release();
-    await (await waiting).release();
-  });
+  it.runIf(serverHas.sessionResume)(
+    'the holder keeps its lease and the waiter keeps waiting',
+    async () => {
+      const path = server.path('restart');
+      const [holder, waiter] = await Promise.all([
+        connect({ sessionTimeout: 20_000 }),
+        connect({ sessionTimeout: 20_000 }),
+      ]);
+      const lease = await new Mutex(holder, path).acquire();
+      const waiting = new Mutex(waiter, path).acquire();
+      await expect.poll(async () => (await nodesUnder(holder, path)).length).toBe(2);
+      await server.restart();
+      await holder.sync(path);
+      expect(lease.held).toBe(true);
+      await lease.release();
+      await (await waiting).release();
+    },
+  );
 });

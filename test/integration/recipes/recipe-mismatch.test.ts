@@ -11,7 +11,7 @@ import {
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
 import { failureOf, nodesUnder } from '../../support/recipe-nodes.js';
-import { useServer } from '../../support/servers.js';
+import { serverHas, useServer } from '../../support/servers.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -138,7 +138,7 @@ describe('two recipes that start on a fresh path at the same time', () => {
 });
 
 describe('a path that is no longer used', () => {
-  it('is available to another recipe', async () => {
+  it.runIf(serverHas.containers)('is available to another recipe', async () => {
     const path = server.path('free-again');
     const client = await connect();
     await new Mutex(client, path).withLock(() => undefined);
