@@ -57,7 +57,7 @@ function fakeRunners(fails: (seed: number) => boolean) {
 describe('searchViolation', () => {
   const signal = new AbortController().signal;
   const common = {
-    workload: 'locks',
+    run: { workload: 'locks' },
     workers: 2,
     from: 10,
     limit: 5_000,
