@@ -100,6 +100,22 @@ export class NodeData {
     return written;
   }
 
+  /**
+   * Writes the data that the server has again, also a request for revocation, so that the znode gets a new mzxid.
+   *
+   * @throws NodeError if another process deletes the znode, or writes it during the call; ConnectionError,
+   *   SessionExpiredError
+   */
+  async rewrite(): Promise<Stat> {
+    try {
+      return await this.write(this.data);
+    } catch (error) {
+      if (!(error instanceof NodeError && error.code === 'BAD_VERSION')) throw error;
+    }
+    const { data, stat } = await this.session.get(this.path);
+    return this.session.set(this.path, data, stat.version);
+  }
+
   /** Resolves when all writes have ended. Never rejects. */
   async settled(): Promise<void> {
     await this.last;

@@ -216,13 +216,12 @@ async function waitInSession(
         return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
       } else {
         const node = (written ??= new NodeData(session, path, data));
-        const write = () => node.write(node.data);
-        ({ mzxid: zxid } = await retryRead(client, session, write, signal));
+        ({ mzxid: zxid } = await retryRead(client, session, () => node.rewrite(), signal));
       }
     }
   } catch (error) {
     await session.guaranteedDelete(path);
-    // Our znode is gone, perhaps with its parent, or another process has requested its revocation.
+    // Our znode is gone, perhaps with its parent, or another process has written it twice.
     if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   } finally {
