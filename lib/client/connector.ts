@@ -1,4 +1,4 @@
-import { ConnectionError } from './errors.js';
+import { ConnectionError, SessionExpiredError } from './errors.js';
 import { type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
 import { type Instant, instant } from './session-deadline.js';
@@ -108,16 +108,23 @@ export class Connector {
 
   async #use(address: Address, attempt: Attempt, signal: AbortSignal): Promise<undefined> {
     const { sessionTimeout, authInfo, allowUnsafeFencing } = this.options;
+    const credentials = attempt.credentials();
     const startedAt = instant();
     const transport = await this.connectTo({
       address,
       sessionTimeout,
       authInfo,
-      credentials: attempt.credentials(),
+      credentials,
       listener: attempt.listener,
       signal,
     });
     const server = await identifyServer(transport, allowUnsafeFencing, signal);
+    if (credentials && server === 'clickhouse-keeper') {
+      // It resumes no session. If it has lost its data, it counts session ids from 1 again, and this is a new session.
+      void transport.close();
+      const over = `session 0x${credentials.id} is over: ${address.label} resumes no session`;
+      throw new SessionExpiredError(over);
+    }
     await attempt.use({ transport, server, startedAt }, signal);
   }
 

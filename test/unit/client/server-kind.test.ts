@@ -158,6 +158,17 @@ test('a session that ClickHouse Keeper makes in place of the requested one is cl
   await client.close();
 });
 
+test('a session of ClickHouse Keeper with the same id as the last one is another session', async () => {
+  await using server = await ScriptedServer.start(keeper(true));
+  const client = clientOf(server);
+  const first = await connected(client);
+  server.peers[0]!.socket.destroy();
+  await expect.poll(() => first.alive).toBe(false);
+  await expect.poll(() => client.connected).toBe(true);
+  expect(await client.session()).not.toBe(first);
+  await client.close();
+});
+
 test('a server that refuses connections is left for another one', async () => {
   let connections = 0;
   await using server = await ScriptedServer.start({
