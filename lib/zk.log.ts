@@ -22,10 +22,13 @@ const REMINDER_PERIOD = 5000;
 const SERVERS: Readonly<Record<Exclude<ServerKind, 'zookeeper'>, string>> = {
   'clickhouse-keeper': 'ClickHouse Keeper, which ends the session with the connection',
   raftkeeper: 'RaftKeeper, or ClickHouse Keeper before 23.6, with unsafe fencing tokens',
-  unknown: 'not known',
+  unknown: 'a server of an unknown kind',
 };
 
-/** Logs each change of the state, and once what differs from Apache ZooKeeper. While the connection is lost, a reminder follows every five seconds. */
+/**
+ * Logs each change of the state, and a server that is not Apache ZooKeeper. While the connection is lost, a reminder follows
+ * every five seconds.
+ */
 export function logStates(client: ZkClient, logger: Logger): () => void {
   let reminder: NodeJS.Timeout | undefined;
   let lostAt: number | undefined;
@@ -53,7 +56,7 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
         const current = client.server;
         if (current && current !== server && current !== 'zookeeper') {
           logger.warn(
-            `the server is not Apache ZooKeeper: it is ${SERVERS[current]}; directories of locks remain, and each cold grant takes one more request`,
+            `the server is not Apache ZooKeeper: it is ${SERVERS[current]}; empty directories of locks remain, and each cold grant takes one more request`,
           );
         }
         server = current;

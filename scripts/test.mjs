@@ -5,8 +5,8 @@
 // depends on the transport also runs on the embedded server over the wire transport; everything else runs there
 // once. Slow are the files named *.slow.test.ts, the live page, the ensemble, the tests beside other libraries, the
 // integration tests on the other one of those two servers, the recipes on the profiles of other servers, and the tests
-// of the wire transport alone on a real ZooKeeper, as TLS and SASL need it. test:all runs both parts, and the integration tests
-// also with the servers and transports swapped.
+// of the wire transport alone (TLS, SASL) on a real ZooKeeper. test:all runs both parts, and the integration tests also with
+// the servers and transports swapped.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';

@@ -17,7 +17,7 @@ import {
 export interface Connection {
   readonly transport: Transport;
   readonly server: ServerKind;
-  /** Before the handshake was sent. */
+  /** An instant before the handshake was sent. */
   readonly startedAt: Instant;
 }
 

@@ -123,8 +123,9 @@ export class NotAuthorizedError extends CoordinationError {
 }
 
 /**
- * The servers cannot give safe fencing tokens, because their transaction ids may fall.
- * Cause: the servers are RaftKeeper, or ClickHouse Keeper before 23.6.
+ * Fencing tokens would be unsafe on the servers.
+ * Cause: the servers are RaftKeeper, whose transaction ids may fall, or ClickHouse Keeper before 23.6, which the client cannot
+ * distinguish from RaftKeeper.
  * Remedy: use Apache ZooKeeper or a current ClickHouse Keeper. If no resource checks fencing tokens, set
  * `allowUnsafeFencing: true`.
  *
@@ -136,7 +137,7 @@ export class UnsafeServerError extends CoordinationError {
   /** @param server `host:port` */
   constructor(server: string) {
     super(
-      `${server} is RaftKeeper, or ClickHouse Keeper before 23.6: its transaction ids may fall, so fencing tokens would be unsafe; use Apache ZooKeeper or a current ClickHouse Keeper, or set allowUnsafeFencing: true if no resource checks fencing tokens`,
+      `${server} is RaftKeeper, whose transaction ids may fall, or ClickHouse Keeper before 23.6, which looks the same: fencing tokens could be unsafe; use Apache ZooKeeper or a current ClickHouse Keeper, or set allowUnsafeFencing: true if no resource checks fencing tokens`,
     );
   }
 }

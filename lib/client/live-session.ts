@@ -224,10 +224,11 @@ export class LiveSession extends TransactionalSession implements Session {
   }
 
   /**
-   * Creates one container, or a persistent znode: also in place of a container, if the server may have none.
+   * Creates one container, or a persistent znode. On servers other than Apache ZooKeeper, which may not support containers,
+   * it is always a persistent znode.
    *
    * @param full with the chroot, which may be missing too
-   * @param acl ignored if the session has not `aclOnCreate`
+   * @param acl ignored if the session does not have `aclOnCreate`
    */
   createContainer(
     full: string,

@@ -63,7 +63,7 @@ export function replyError(
       );
     case ErrorCode.sessionClosedRequireAuth:
       return new NotAuthorizedError(
-        `${request}: the server accepts only clients that authenticate (${code}). Set the option sasl, or auth if enforce.auth.schemes of the server has digest`,
+        `${request}: the server accepts only clients that authenticate (${code}). Set the option sasl, or the option auth if enforce.auth.schemes of the server contains digest`,
       );
     case ErrorCode.sessionExpired:
       return new SessionExpiredError(`${request}: the session expired (${code})`);
@@ -76,7 +76,10 @@ export function replyError(
   });
 }
 
-/** Returns the error of a request with which a connection begins: another server may answer it. */
+/**
+ * Returns the error of the first request on a new connection. A NodeError becomes the cause of a ConnectionError, because
+ * the request may succeed on another server.
+ */
 export function attachmentError(code: number, operation: string, path: string): CoordinationError {
   const cause = replyError(code, operation, path);
   return cause instanceof NodeError ? new ConnectionError(cause.message, { cause }) : cause;

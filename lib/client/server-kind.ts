@@ -4,11 +4,12 @@ import { attachmentError } from './reply-errors.js';
 import type { Transport } from './transport/transport.js';
 
 /**
- * What a client knows of the servers:
+ * The kind of a server, as the client recognizes it:
  *
  * - `'zookeeper'`: Apache ZooKeeper;
  * - `'clickhouse-keeper'`: ClickHouse Keeper since 23.6;
- * - `'raftkeeper'`: RaftKeeper, or an older ClickHouse Keeper. Its transaction ids may fall, so fencing tokens are unsafe;
+ * - `'raftkeeper'`: RaftKeeper, whose transaction ids may fall, so that fencing tokens are unsafe; or an older ClickHouse
+ *   Keeper, which looks the same;
  * - `'unknown'`: another server, which is used like ClickHouse Keeper.
  *
  * @publicApi
@@ -22,8 +23,8 @@ const FEATURE_FLAGS = '/keeper/feature_flags';
 
 /**
  * Resolves to the kind of the server of a new connection. Apache ZooKeeper computes the password of a session from its id;
- * ClickHouse Keeper and RaftKeeper give zeros, and only they are asked for a znode in which they differ. If it rejects,
- * the connection is destroyed.
+ * ClickHouse Keeper and RaftKeeper give zeros. One request then distinguishes these two: of them, only ClickHouse Keeper has
+ * the znode of the feature flags. If the promise rejects, the connection is closed.
  *
  * @throws UnsafeServerError unless `allowUnsafeFencing`; ConnectionError, or the signal's reason
  */

@@ -39,7 +39,7 @@ export interface Session {
   readonly connected: boolean;
   /** Whether the session is alive and, under the policy `'standard'`, also connected. */
   readonly trusted: boolean;
-  /** What the server is; undefined before the first connection. */
+  /** The kind of the server of the latest connection; undefined before the first one. */
   readonly server: ServerKind | undefined;
 
   /** Calls a listener once when the session is over, or soon if it is already. Returns a function that removes the listener. */

@@ -81,10 +81,10 @@ export abstract class TransactionalSession extends ManagedSession {
   }
 
   /**
-   * ClickHouse Keeper ends the connection, and with it the session, of a client that asks for a znode which it does not
-   * support.
+   * Refuses a container or a znode with a TTL on servers other than Apache ZooKeeper before the request is sent. A ClickHouse
+   * Keeper that does not support such a znode would close the connection, and the session would end with it.
    *
-   * @throws NodeError if the server may not support containers or znodes with a TTL, and the znode is one
+   * @throws NodeError with the code UNIMPLEMENTED
    */
   protected assertSupported(
     { path, flags, ttl }: { path: string; flags: number; ttl: number | undefined },

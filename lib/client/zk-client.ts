@@ -76,9 +76,9 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
   }
 }
 
-export const failedConnects = typedChannel<ConnectFailure & { readonly client: ZkClient }>(
-  CONNECT_FAILED_CHANNEL,
-);
+/** A message: an attempt of a client to connect failed. */
+type ConnectFailedMessage = { readonly client: ZkClient } & ConnectFailure;
+export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => LiveSession | undefined;
@@ -151,7 +151,7 @@ export class ZkClient {
     return this.#sessions.connection.state;
   }
 
-  /** What the servers are; undefined without a session. */
+  /** The kind of the servers, as the current session found it; undefined without a session. */
   get server(): ServerKind | undefined {
     return this.#sessions.current?.server;
   }

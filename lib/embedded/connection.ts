@@ -41,7 +41,7 @@ export interface ConnectionHost extends HandshakeHost {
   readonly superDigest?: string;
   /** Whether the server reaches the leader of its ensemble. Without it, handshakes, writes and syncs wait. Default true. */
   readonly reachesLeader?: boolean;
-  /** Whether there is a leader. Without one, handshakes are refused. Default true. */
+  /** Whether the ensemble has a leader. Without one, handshakes are refused. Default true. */
   readonly hasLeader?: boolean;
   negotiate(timeout: number): number;
   attach(sessionId: bigint, connection: Connection): void;

@@ -28,7 +28,7 @@ export function isBehind(host: HandshakeHost, { lastZxidSeen }: Request): boolea
 }
 
 /**
- * Opens a session, or resumes the one of the request. Returns undefined if the client cannot have that one.
+ * Opens a session, or resumes the one of the request. Returns undefined if the session cannot be resumed.
  *
  * @param timeout milliseconds, as negotiated
  */
@@ -44,7 +44,7 @@ export function openSession(
   host.detach(sessionId);
   const session = store.sessions.get(sessionId);
   if (!session) return undefined;
-  // Without passwords, the id alone is enough, whatever the password.
+  // On a server without passwords the id is enough, and the password is not checked.
   const isOwner = password !== null && Buffer.from(session.password).equals(password);
   if (profile.hasPasswords && !isOwner) return undefined;
   store.sessions.touch(session, timeout, now);

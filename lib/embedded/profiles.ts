@@ -2,7 +2,7 @@ import { OpCode } from '../protocol/index.js';
 
 /**
  * The server whose behaviour the embedded server copies: Apache ZooKeeper 3.8, ClickHouse Keeper 25.8 or RaftKeeper 2.3.
- * All of them speak ZooKeeper's protocol.
+ * All of them use ZooKeeper's protocol.
  *
  * @publicApi
  */
@@ -23,14 +23,14 @@ export interface ServerProfile {
   readonly readsReportNextZxid: boolean;
   /** The requests that change nothing, but are transactions and have a zxid of their own. */
   readonly emptyTransactions: ReadonlySet<number>;
-  /** The reads for which a server raises its own zxid, but the other servers of the ensemble do not. */
+  /** The reads that raise the zxid of the server that answers them, and of no other server of the ensemble. */
   readonly countedReads: ReadonlySet<number>;
   /** Whether a server refuses a client that has seen a later transaction than the server. */
   readonly checksLastZxid: boolean;
 
   /** Whether a client that reconnects can resume its session. Otherwise it gets a new session instead. */
   readonly resumesSessions: boolean;
-  /** Whether a session has a password, and a random id. Otherwise the password is zeros and the id a small number. */
+  /** Whether ids and passwords of sessions are those of ZooKeeper. Otherwise the id is a small number and the password zeros. */
   readonly hasPasswords: boolean;
   /** Whether the reply to a handshake ends with the flag `readOnly` if the request does. */
   readonly repliesReadOnly: boolean;
@@ -38,7 +38,7 @@ export interface ServerProfile {
   readonly refusedSessionId: 'zero' | 'requested' | undefined;
   /** Whether the end of a session by its client is confirmed by a reply, before the connection ends. */
   readonly repliesToClose: boolean;
-  /** Whether watches belong to the session, and survive its connection. */
+  /** Whether watches belong to the session, so that they remain after the loss of the connection. */
   readonly keepsWatches: boolean;
 
   /** The operations of ZooKeeper that the server does not have. */
@@ -121,8 +121,8 @@ const zookeeper: ServerProfile = {
   featureFlags: undefined,
 };
 
-/** The common ground of the two servers, which are written in C++ with the same Raft library. */
-const keeper: ServerProfile = {
+/** What ClickHouse Keeper and RaftKeeper have in common. */
+const raftBased: ServerProfile = {
   ...zookeeper,
   countsZxidsFromOne: true,
   hasPasswords: false,
@@ -143,11 +143,11 @@ const keeper: ServerProfile = {
  * 116690 (sessions), 55594 and 55595 (operations). Keeper 26 has more operations.
  */
 const clickHouseKeeper: ServerProfile = {
-  ...keeper,
+  ...raftBased,
   raisesPzxidOnDelete: false,
   raisesPzxidOnSessionEnd: false,
   raisesCversionOnSetData: true,
-  // A ping is committed by the leader too, so that a server that has lost it answers none.
+  // The leader commits pings too, so a server that has lost its leader answers no ping.
   emptyTransactions: new Set([OpCode.ping, OpCode.sync]),
   checksLastZxid: false,
   resumesSessions: false,
@@ -164,7 +164,7 @@ const clickHouseKeeper: ServerProfile = {
     // One bit for each feature: the second one is `multi_read`.
     ['/keeper/feature_flags', '@\0'],
   ]),
-  fourLetterWords: [...keeper.fourLetterWords, 'ftfl'],
+  fourLetterWords: [...raftBased.fourLetterWords, 'ftfl'],
   version: 'v25.8.1.1-embedded',
   versionTitle: 'ClickHouse Keeper version',
   monitorLines: ['zk_key_arena_size\t0', 'zk_latest_snapshot_size\t0'],
@@ -173,10 +173,10 @@ const clickHouseKeeper: ServerProfile = {
 
 /**
  * Sources: RaftKeeper's `src/Service` at version 2.3.0; its issues 399 (unknown operations), 34 and 60 (watches). Its
- * `setWatches` can block the whole server, so that no client can use it: the profile does not have it.
+ * `setWatches` can block the whole server, so no client can use it. The profile treats it as a missing operation.
  */
 const raftKeeper: ServerProfile = {
-  ...keeper,
+  ...raftBased,
   raisesPzxidOnSessionEnd: false,
   readsReportNextZxid: true,
   emptyTransactions: new Set([OpCode.sync]),

@@ -132,7 +132,7 @@ export class Store {
   }
 }
 
-/** Returns the id and the password of a session that is opened at a zxid, or undefined for random ones. */
+/** Returns the id and the password of a session that is opened at a zxid; undefined for those of Apache ZooKeeper. */
 export function credentialsOf(
   { hasPasswords }: ServerProfile,
   zxid: number,

@@ -14,7 +14,7 @@ export interface Watcher {
   notify(type: EventType, path: string, acl?: readonly Acl[]): void;
 }
 
-/** The watches of a session, whose connections come and go. Events without a connection are lost. */
+/** Forwards the events of a session's watches to its current connection. Events are lost while there is none. */
 class SessionWatcher implements Watcher {
   connection: Watcher | undefined;
 

@@ -155,7 +155,7 @@ export class PermitAcquisition {
     } finally {
       if (!granted) for (const node of nodes) void session.guaranteedDelete(node);
     }
-    // It differs from that of any other request, because this request has the mutex.
+    // No other request has this zxid, because this request holds the mutex.
     return granted && { session, nodes, zxid: mutex.ownership.position.zxid, children: [] };
   }
 

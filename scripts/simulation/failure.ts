@@ -1,7 +1,7 @@
 import { DEFAULT_LIB, DEFAULT_SERVER, DEFAULT_WORKLOAD } from './options.js';
 import type { SeedReport } from './seed-report.js';
 import type { Shrunk } from './shrink.js';
-import type { Fault, ServerKind, WorkloadName } from './types.js';
+import type { Fault, EmbeddedServerKind, WorkloadName } from './types.js';
 
 /** The first violation of a seed, with the command that replays it. */
 export interface Failure {
@@ -18,7 +18,7 @@ export interface Failure {
 /** The run that failed. */
 interface FailedRun {
   readonly workload: WorkloadName;
-  readonly server: ServerKind;
+  readonly server: EmbeddedServerKind;
   /** The build of the library that was tested. */
   readonly lib: string;
   /** The faults that reproduce the violation. Default: all faults of the seed. */

@@ -17,7 +17,7 @@ import {
 import { Output } from './output.js';
 import { runSeeds } from './run-seeds.js';
 import { SeedWorker } from './seed-worker.js';
-import type { ServerKind } from './types.js';
+import type { EmbeddedServerKind } from './types.js';
 
 const PASSED = 0;
 const VIOLATED = 1;
@@ -129,7 +129,7 @@ async function manySeeds({
 }
 
 /** Returns the name of the server after a text, or nothing for the default one. */
-function suffix(text: string, server: ServerKind): string {
+function suffix(text: string, server: EmbeddedServerKind): string {
   return server === DEFAULT_SERVER ? '' : `${text}${server}`;
 }
 

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
 import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.js';
-import type { ServerKind, WorkloadName } from './types.js';
+import type { EmbeddedServerKind, WorkloadName } from './types.js';
 
 export const USAGE = `npm run simulate -- [options]
 
@@ -52,10 +52,10 @@ const WORKLOADS: readonly WorkloadName[] = [
   'barrier',
 ];
 
-const SERVERS: readonly ServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
+const SERVERS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
 
 /** The default of the option `--server`. */
-export const DEFAULT_SERVER: ServerKind = 'zookeeper';
+export const DEFAULT_SERVER: EmbeddedServerKind = 'zookeeper';
 
 /** The default of the option `--workload`. */
 export const DEFAULT_WORKLOAD: WorkloadName = 'locks';
@@ -86,7 +86,7 @@ export interface ManyMutants extends Workers {
 export interface SingleSeed {
   readonly seed: number;
   readonly workload: WorkloadName;
-  readonly server: ServerKind;
+  readonly server: EmbeddedServerKind;
   readonly faults: readonly number[] | undefined;
   readonly trace: string | undefined;
   readonly lib: string;
@@ -100,7 +100,7 @@ export interface ManySeeds extends Workers {
   /** Undefined if `seeds` ends the run. */
   readonly minutes: number | undefined;
   readonly workload: WorkloadName;
-  readonly server: ServerKind;
+  readonly server: EmbeddedServerKind;
   readonly lib: string;
 }
 
@@ -202,7 +202,7 @@ function workloadName(text: string = DEFAULT_WORKLOAD): WorkloadName {
   throw new UsageError(`--workload must be one of ${WORKLOADS.join(', ')}, but is ${text}`);
 }
 
-function serverKind(text: string = DEFAULT_SERVER): ServerKind {
+function serverKind(text: string = DEFAULT_SERVER): EmbeddedServerKind {
   const name = SERVERS.find((each) => each === text);
   if (name) return name;
   throw new UsageError(`--server must be one of ${SERVERS.join(', ')}, but is ${text}`);

@@ -2,7 +2,7 @@ import { type Failure, toFailure } from './failure.js';
 import type { Figures } from './figures.js';
 import type { SeedReport } from './seed-report.js';
 import { shrink, type Shrunk } from './shrink.js';
-import type { RunOptions, ServerKind, WorkloadName } from './types.js';
+import type { RunOptions, EmbeddedServerKind, WorkloadName } from './types.js';
 
 /** Runs seeds. `SeedWorker` is the implementation that runs them in a worker process. */
 export interface Runner {
@@ -16,7 +16,7 @@ export interface SeedsOptions {
   readonly runners: readonly Runner[];
   readonly figures: Figures;
   readonly workload: WorkloadName;
-  readonly server: ServerKind;
+  readonly server: EmbeddedServerKind;
   /** The build of the library to test. */
   readonly lib: string;
   readonly signal: AbortSignal;

@@ -1,4 +1,4 @@
-import type { Random, ServerKind } from './types.js';
+import type { Random, EmbeddedServerKind } from './types.js';
 
 /** The interval in milliseconds at which the servers expire sessions. */
 export const TICK_TIME = 250;
@@ -39,7 +39,7 @@ const LAGS: readonly (readonly [number, number])[] = [
 /** The parameters of a run, which are drawn from the seed before the run starts. */
 export interface Setting {
   /** The server whose behaviour the servers copy. Default: ZooKeeper. */
-  readonly server?: ServerKind | undefined;
+  readonly server?: EmbeddedServerKind | undefined;
   readonly processes: readonly ProcessSetting[];
   readonly servers: number;
   /** Milliseconds. */

@@ -11,12 +11,12 @@ export type WorkloadName =
   'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
 
 /** The server whose behaviour the simulated servers copy. */
-export type ServerKind = import('nestjs-zookeeper/testing').EmbeddedServerKind;
+export type EmbeddedServerKind = import('nestjs-zookeeper/testing').EmbeddedServerKind;
 
 export interface RunOptions {
   readonly workload: WorkloadName;
   /** Default: ZooKeeper. */
-  readonly server?: ServerKind | undefined;
+  readonly server?: EmbeddedServerKind | undefined;
   readonly seed: number;
   /** The indexes of the faults to inject. Default: all faults of the seed. */
   readonly faults?: readonly number[];

@@ -123,14 +123,14 @@ export class Kdc implements AsyncDisposable {
    * @param lifetime seconds
    */
   async ticket(principal: string, keyTable: string, lifetime = 3600): Promise<string> {
-    const cache = `FILE:${this.noTicket()}`;
+    const cache = `FILE:${this.missingCache()}`;
     const options = ['-l', `${lifetime}s`, '-k', '-t', keyTable, '-c', cache];
     await run('kinit', [...options, principal], { env: this.env });
     return cache;
   }
 
   /** Returns a cache that does not exist. */
-  noTicket(): string {
+  missingCache(): string {
     return join(this.directory, `cache-${Math.random().toString(36).slice(2)}`);
   }
 

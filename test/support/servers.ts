@@ -13,7 +13,7 @@ export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedS
 const { missingOperations, resumesSessions } = PROFILES[copiedServer];
 const has = (operation: keyof typeof OpCode) => !missingOperations.has(OpCode[operation]);
 
-/** Options of every client in this project: RaftKeeper's transaction ids may fall, which a client accepts on request only. */
+/** Options of every client in this project: a client uses RaftKeeper on request only. */
 export const clientDefaults: Pick<ZkClientOptions, 'allowUnsafeFencing'> =
   copiedServer === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
 

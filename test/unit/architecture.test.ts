@@ -62,8 +62,8 @@ const MAX_WRONG_IMPORTS = 0;
 const MAX_FILES_IN_CIRCLES = 0;
 const MAX_LONG_FILES = 0;
 const MAX_FILES = 270;
-// 20,000, and 7,600 for the coordination recipes and the transactions and watches of the client, and 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, and 300
-// for the group commit of the wire transport, and 2,200 for the command line, and 3,000 for SASL, other servers and the
+// 20,000, and 7,600 for the coordination recipes and the transactions and watches of the client, 100 for the causes and remedies in the doc comments of errors, which docs/reference/errors.md shows, 300
+// for the group commit of the wire transport, 2,200 for the command line, and 3,000 for SASL, other servers and the
 // command `doctor`.
 const MAX_LINES = 35_000;
 

@@ -159,11 +159,12 @@ export async function retryAcrossSessions<T>(
 }
 
 /**
- * Whether the end of a holder raises the pzxid of the parent, as Apache ZooKeeper does, so that the pzxid in the listing
- * of the next holder is a transaction after it. In ClickHouse Keeper only creates raise it (ClickHouse issue 115457): two
- * holders can list the same pzxid, and after 1024 grants the tokens of the first start from a later write. There a write
- * of the znode, sent after the listing that grants the lock, provides the transaction. The listing of an uncontended
- * lock would not do either, because a holder may list and release between our create and our listing.
+ * Returns whether the deletion of a holder's znode raises the pzxid of the parent, so that the pzxid in the listing of the
+ * next holder is the zxid of a transaction after the end of the hold. Apache ZooKeeper does so. On ClickHouse Keeper only
+ * creates raise the pzxid (ClickHouse issue 115457), so two holders in succession can list the same pzxid: the token of the
+ * second one would be equal, or lower if the first one has renewed its tokens by a write. On such a server the client
+ * writes its own znode after the listing that grants the lock, and uses the zxid of that write. A lock without contention
+ * needs the write too, because another holder may list and release between our create and our listing.
  */
 function raisesPzxid({ server }: Session): boolean {
   return server === 'zookeeper';
@@ -221,7 +222,7 @@ async function waitInSession(
     }
   } catch (error) {
     await session.guaranteedDelete(path);
-    // Our znode is gone, perhaps with its parent, or another process has written it twice.
+    // NO_NODE: our znode is gone, perhaps with its parent. BAD_VERSION: another process has written it twice.
     if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   } finally {

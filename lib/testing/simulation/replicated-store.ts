@@ -17,7 +17,7 @@ import type { Actor, Scheduler } from './scheduler.js';
  */
 interface LogEntry {
   readonly zxid: number;
-  /** @param localZxids the zxids that the server has counted and the other servers have not */
+  /** @param localZxids how far the zxids of this server are ahead, because of reads that only this server has counted */
   apply(tree: DataTree, localZxids: number): void;
   next: LogEntry | undefined;
 }

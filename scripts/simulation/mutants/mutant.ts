@@ -1,5 +1,5 @@
 import { UsageError } from '../options.js';
-import type { ServerKind, WorkloadName } from '../types.js';
+import type { EmbeddedServerKind, WorkloadName } from '../types.js';
 
 /** One replacement in the source of the library. */
 export interface Edit {
@@ -18,7 +18,7 @@ export interface Mutant {
   /** The workload that finds it. Default: locks. */
   readonly workload?: WorkloadName;
   /** The server that the simulated servers copy. Default: ZooKeeper. */
-  readonly server?: ServerKind | undefined;
+  readonly server?: EmbeddedServerKind | undefined;
   readonly edits: readonly Edit[];
 }
 

@@ -24,7 +24,7 @@ function writeResult(type: number, to: Writer): void {
   if (type === OpCode.exists) for (let field = 0; field < 17; field++) to.int(0);
 }
 
-/** A server that answers `exists` as `hasFeatureFlags` says, and everything else with `/`. */
+/** The script of a server without passwords, with or without the znode of ClickHouse Keeper's feature flags. */
 const keeper = (hasFeatureFlags: boolean): Script => ({
   onConnect: asKeeper,
   onRequest(peer, { xid, type }) {
@@ -77,7 +77,7 @@ test('ClickHouse Keeper is recognized by a znode', async () => {
   await client.close();
 });
 
-test('RaftKeeper is refused, and its session closed', async () => {
+test('RaftKeeper is refused, and the session on it is closed', async () => {
   await using server = await ScriptedServer.start(keeper(false));
   const client = clientOf(server);
   const refused = await client.connect().catch((error: unknown) => error);
@@ -85,7 +85,7 @@ test('RaftKeeper is refused, and its session closed', async () => {
   expect(refused).toMatchObject({
     code: 'UNSAFE_SERVER',
     message: expect.stringContaining(
-      `127.0.0.1:${server.port} is RaftKeeper, or ClickHouse Keeper before 23.6`,
+      `127.0.0.1:${server.port} is RaftKeeper, whose transaction ids may fall, or ClickHouse Keeper before 23.6`,
     ),
   });
   await expect
@@ -101,7 +101,7 @@ test('RaftKeeper is used with allowUnsafeFencing', async () => {
   await client.close();
 });
 
-test('a server that is asked for its kind and does not reply is left', async () => {
+test('a connection is closed if the server does not reply to the request that identifies it', async () => {
   await using server = await ScriptedServer.start({ onConnect: asKeeper });
   const client = clientOf(server, { connectTimeout: 50 });
   await expect(client.connect()).rejects.toThrow('no reply within 50 ms');

@@ -9,8 +9,8 @@ import { Exchange, type Mechanism, SaslError } from './mechanism.js';
  *            ── response: hash of the password, … ──▶
  *            ◀── rspauth: proof of the server ───────
  *
- * Directives are handled as strings of one character per byte, because their encoding is known only after a challenge
- * was parsed.
+ * Directives are handled as strings of one character per byte, because a challenge must be parsed before its encoding
+ * is known.
  */
 
 /** The service and the server name of every ZooKeeper server in this mechanism. */
@@ -19,7 +19,7 @@ const DIGEST_URI = 'zookeeper/zk-sasl-md5';
 const MAX_CHALLENGE = 2048;
 const NONCE_BYTES = 24;
 
-/** A user and a password that a client proves to know. */
+/** The mechanism with the user and the password of a client. */
 export class DigestMd5 implements Mechanism {
   readonly #user: string;
   readonly #password: string;
@@ -134,7 +134,7 @@ export function respond(
   const realm = directives.get('realm')?.[0];
 
   const secrets = [name, realm ?? '', encode(password)];
-  const session = md5((isUtf8 ? secrets.map(shortened) : secrets).join(':'), 'latin1');
+  const session = md5((isUtf8 ? secrets.map(toLatin1IfPossible) : secrets).join(':'), 'latin1');
   const a1 = md5(`${session}:${nonce}:${cnonce}`, 'hex');
   const digest = (a2: string) =>
     md5(`${a1}:${nonce}:00000001:${cnonce}:auth:${md5(a2, 'hex')}`, 'hex');
@@ -207,8 +207,11 @@ function latin1(text: string): string {
   return text;
 }
 
-/** Converts UTF-8 to ISO 8859-1 if that has all of the characters. RFC 2831 demands it for the hash of the password. */
-function shortened(bytes: string): string {
+/**
+ * Converts bytes of UTF-8 to ISO 8859-1 if all of the characters exist there, as RFC 2831 requires for the hash of the
+ * password.
+ */
+function toLatin1IfPossible(bytes: string): string {
   const text = Buffer.from(bytes, 'latin1').toString();
   return /^[\0-\u00ff]*$/.test(text) ? text : bytes;
 }

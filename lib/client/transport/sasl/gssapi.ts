@@ -29,13 +29,13 @@ interface KerberosClient {
   readonly contextComplete: boolean;
   step(token: string): Promise<string | null>;
   unwrap(token: string): Promise<string>;
-  /** With `user`, it wraps the choice of the security layer in place of `token`, of which it takes the maximum size. */
+  /** With `user`, it wraps the client's choice of no security layer, with the maximum size that it reads from `token`. */
   wrap(token: string, options: { user: string }): Promise<string>;
 }
 
 /** In the first byte of the server's offer: connections without a security layer are allowed. */
 const NO_LAYER = 1;
-/** The maximum size of a token with a security layer: 0, because there is no layer. The package reads 8 bytes of it. */
+/** The `token` of that call, for the maximum size 0. The package reads 8 bytes of it. */
 const NO_SIZE = Buffer.alloc(8).toString('base64');
 
 /** A Kerberos client whose ticket is in the cache or the key table of this machine. */
@@ -159,7 +159,7 @@ function loadKerberos(): Kerberos {
     return load('kerberos') as Kerberos;
   } catch (cause) {
     const expected =
-      "'DIGEST-MD5', or used with the npm package `kerberos`, which cannot be loaded: run `npm install kerberos`, and approve its install script if npm asks. It needs Kerberos' headers (libkrb5-dev), python3, make and g++ unless a build for this platform can be downloaded";
+      "'DIGEST-MD5', unless the npm package `kerberos` can be loaded: run `npm install kerberos`, and approve its install script if npm asks. It needs Kerberos' headers (libkrb5-dev), python3, make and g++ unless a build for this platform can be downloaded";
     throw new BadOptionError('sasl.mechanism', 'GSSAPI', expected, { cause });
   }
 }

@@ -50,7 +50,7 @@ export abstract class Exchange {
    *
    * @param server `host:port`, for messages
    * @param send sends a token, as the requests of a Transport
-   * @throws NotAuthorizedError if the server refuses the credentials, or does not prove that it knows them;
+   * @throws NotAuthorizedError if the server refuses the credentials, or does not prove its own identity;
    *   ConnectionError if a later attempt may succeed
    */
   async run(
@@ -63,7 +63,7 @@ export abstract class Exchange {
       new Promise<Buffer | null>((resolve, reject) => {
         const isSent = send(sent, (code, token) => {
           const why =
-            code === ErrorCode.connectionLoss ? broken : this.#refusal(code, token, isFirst);
+            code === ErrorCode.connectionLoss ? broken : this.#errorOf(code, token, isFirst);
           if (why === undefined) resolve(token);
           else reject(why);
         });
@@ -82,7 +82,7 @@ export abstract class Exchange {
   }
 
   /** Returns the error of a reply; undefined if the exchange continues. */
-  #refusal(code: number, token: Buffer | null, isFirst: boolean): SaslError | undefined {
+  #errorOf(code: number, token: Buffer | null, isFirst: boolean): SaslError | undefined {
     if (code === ErrorCode.unimplemented || (code === ErrorCode.ok && !token && isFirst)) {
       return new SaslError(NOT_CONFIGURED);
     }

@@ -37,14 +37,17 @@ export interface GssapiOptions {
   service?: string | undefined;
   /**
    * The second part of the servers' principal, if all servers have the same one. Default: the name of the server in
-   * `connectString`, which the Kerberos library makes canonical as krb5.conf says (`dns_canonicalize_hostname`).
+   * `connectString`, which the Kerberos library makes canonical if krb5.conf requires it (`dns_canonicalize_hostname`).
    */
   host?: string | undefined;
-  /** The principal of the client, for a collection of caches or a key table with several; default: the first one. */
+  /** The principal of the client, if the ticket cache or the key table has several; default: the first one. */
   principal?: string | undefined;
 }
 
-/** Loads the code of a mechanism, which most applications do not need. A function shows no password to inspect(). */
+/**
+ * Loads the code of a mechanism, which most applications do not need. It is a function, so that `inspect()` of the checked
+ * options does not show the password.
+ */
 export type LoadMechanism = () => Promise<Mechanism>;
 
 /** @throws BadOptionError without a password in the message */

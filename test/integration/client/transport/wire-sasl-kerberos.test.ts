@@ -117,7 +117,7 @@ describe.skipIf(missing)('a connection with GSSAPI', () => {
   });
 
   test('uses a key table of the client, with which the library gets tickets itself', async () => {
-    useCache(kdc.noTicket(), keyTables.shop);
+    useCache(kdc.missingCache(), keyTables.shop);
     await make({}).connect();
     await make({ gssapi: { principal: `shop@${REALM}` } }).connect();
   });
@@ -131,7 +131,7 @@ describe.skipIf(missing)('a connection with GSSAPI', () => {
   });
 
   test('without a ticket is refused, and the error names kinit', async () => {
-    useCache(kdc.noTicket());
+    useCache(kdc.missingCache());
     expect(await refusal()).toMatch(/No Kerberos credentials available.*Get a ticket with kinit/);
   });
 
@@ -182,7 +182,7 @@ describe.skipIf(missing)('a connection with GSSAPI', () => {
   });
 
   test('is retried while no KDC replies', async () => {
-    useCache(kdc.noTicket(), keyTables.shop);
+    useCache(kdc.missingCache(), keyTables.shop);
     await kdc.stop();
     try {
       const client = make({ retry: { type: 'fixed', delay: 10, maxRetries: 3 } });
