@@ -53,7 +53,7 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
       } else {
         logger.log(`${state}${session}`);
         lostAt = undefined;
-        const current = client.server;
+        const current = client.serverKind;
         if (current && current !== server && current !== 'zookeeper') {
           logger.warn(
             `the server is not Apache ZooKeeper: it is ${SERVERS[current]}; empty directories of locks remain, and each cold grant takes one more request`,

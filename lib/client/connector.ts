@@ -16,7 +16,7 @@ import {
 /** A new connection that carries a session. */
 export interface Connection {
   readonly transport: Transport;
-  readonly server: ServerKind;
+  readonly serverKind: ServerKind;
   /** An instant before the handshake was sent. */
   readonly startedAt: Instant;
 }
@@ -118,14 +118,14 @@ export class Connector {
       listener: attempt.listener,
       signal,
     });
-    const server = await identifyServer(transport, allowUnsafeFencing, signal);
-    if (credentials && server === 'clickhouse-keeper') {
+    const serverKind = await identifyServer(transport, allowUnsafeFencing, signal);
+    if (credentials && serverKind === 'clickhouse-keeper') {
       // It resumes no session. If it has lost its data, it counts session ids from 1 again, and this is a new session.
       void transport.close();
       const over = `session 0x${credentials.id} is over: ${address.label} resumes no session`;
       throw new SessionExpiredError(over);
     }
-    await attempt.use({ transport, server, startedAt }, signal);
+    await attempt.use({ transport, serverKind, startedAt }, signal);
   }
 
   /**

@@ -174,7 +174,7 @@ export class LiveSession extends TransactionalSession implements Session {
     // A server that does not know the request ends the connection after its reply, so it is asked once.
     const { transport } = this;
     this.#lacksAddWatch ||=
-      transport !== undefined && !(this.server === 'zookeeper' && transport.addWatch);
+      transport !== undefined && !(this.serverKind === 'zookeeper' && transport.addWatch);
     if (this.#lacksAddWatch) throw replyError(ErrorCode.unimplemented, ADD_WATCH, path);
     const { add, end } = this.watches.requestPersistent(full, recursive);
     try {
@@ -235,7 +235,7 @@ export class LiveSession extends TransactionalSession implements Session {
     acl: readonly Acl[] | undefined,
     mode: CreateMode = 'container',
   ): Promise<string> {
-    const flags = checkMode(this.server === 'zookeeper' ? mode : 'persistent');
+    const flags = checkMode(this.serverKind === 'zookeeper' ? mode : 'persistent');
     return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
       transport.create(full, checkData(undefined), flags, undefined, acl, reply),
     );

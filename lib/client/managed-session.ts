@@ -42,10 +42,10 @@ export interface SessionObserver {
 export abstract class ManagedSession {
   protected readonly watches = new WatchRegistry((kind, path) => {
     // Without this request the watch remains on the server until it fires.
-    if (this.server === 'zookeeper') this.#transport?.removeWatch?.(path, kind, () => {});
+    if (this.serverKind === 'zookeeper') this.#transport?.removeWatch?.(path, kind, () => {});
   });
   readonly deadline = new SessionDeadline(instant());
-  server: ServerKind | undefined;
+  serverKind: ServerKind | undefined;
   readonly #keepAlive = new KeepAlive(this.deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
@@ -132,7 +132,7 @@ export abstract class ManagedSession {
    *
    * @throws ConnectionError, SessionExpiredError, ShuttingDownError, or the signal's reason
    */
-  attach({ transport, server, startedAt }: Connection, signal: AbortSignal): Promise<void> {
+  attach({ transport, serverKind, startedAt }: Connection, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (reason: unknown) => {
         signal.removeEventListener('abort', abort);
@@ -145,7 +145,7 @@ export abstract class ManagedSession {
       signal.addEventListener('abort', abort, { once: true });
 
       this.#credentials ??= transport.credentials;
-      this.server = server;
+      this.serverKind = serverKind;
       this.#timeout = transport.timeout;
       this.deadline.setSessionTimeout(transport.timeout);
       // The server accepted the session after that instant.

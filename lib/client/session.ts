@@ -40,7 +40,7 @@ export interface Session {
   /** Whether the session is alive and, under the policy `'standard'`, also connected. */
   readonly trusted: boolean;
   /** The kind of the server of the latest connection; undefined before the first one. */
-  readonly server: ServerKind | undefined;
+  readonly serverKind: ServerKind | undefined;
 
   /** Calls a listener once when the session is over, or soon if it is already. Returns a function that removes the listener. */
   onLost(listener: (reason: SessionExpiredError | ShuttingDownError) => void): () => void;

@@ -90,7 +90,7 @@ export abstract class TransactionalSession extends ManagedSession {
     { path, flags, ttl }: { path: string; flags: number; ttl: number | undefined },
     index?: number,
   ): void {
-    if (this.server === undefined || this.server === 'zookeeper') return;
+    if (this.serverKind === undefined || this.serverKind === 'zookeeper') return;
     if (ttl === undefined && flags !== CreateFlag.container) return;
     const operation = ttl === undefined ? CREATE_CONTAINER : CREATE_TTL;
     const relative = path.slice(this.chroot.length) || '/';

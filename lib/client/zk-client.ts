@@ -152,8 +152,8 @@ export class ZkClient {
   }
 
   /** The kind of the servers, as the current session found it; undefined without a session. */
-  get server(): ServerKind | undefined {
-    return this.#sessions.current?.server;
+  get serverKind(): ServerKind | undefined {
+    return this.#sessions.current?.serverKind;
   }
 
   /** The id of the current session, hexadecimal, connected or suspended; undefined if there is none. */

@@ -111,7 +111,7 @@ async function waitInSession(
         const ahead = spec.nodeAhead(queueOf(spec, seen.children), own);
         if (!ahead && session.trusted) {
           const position = { session, nodes: [path], children: [] };
-          if (session.server === 'zookeeper') return { ...position, zxid: seen.stat.pzxid };
+          if (session.serverKind === 'zookeeper') return { ...position, zxid: seen.stat.pzxid };
           // Other servers do not raise the pzxid of a znode when a child is deleted.
           const { mzxid } = await retryRead(client, session, () => written.write(data), signal);
           if (session.trusted) return { ...position, zxid: mzxid };

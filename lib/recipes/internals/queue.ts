@@ -166,8 +166,8 @@ export async function retryAcrossSessions<T>(
  * writes its own znode after the listing that grants the lock, and uses the zxid of that write. A lock without contention
  * needs the write too, because another holder may list and release between our create and our listing.
  */
-function raisesPzxid({ server }: Session): boolean {
-  return server === 'zookeeper';
+function raisesPzxid({ serverKind }: Session): boolean {
+  return serverKind === 'zookeeper';
 }
 
 /** Resolves to undefined if the znode was deleted. */

@@ -196,7 +196,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/queue.ts',
-        search: "return server === 'zookeeper';",
+        search: "return serverKind === 'zookeeper';",
         replace: 'return true;',
       },
     ],

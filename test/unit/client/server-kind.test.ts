@@ -53,7 +53,7 @@ test('Apache ZooKeeper is recognized by the password of the session, without a r
     onRequest: (peer, { xid }) => peer.reply(xid),
   });
   const client = clientOf(server);
-  expect((await connected(client)).server).toBe('zookeeper');
+  expect((await connected(client)).serverKind).toBe('zookeeper');
   expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
   await client.close();
 });
@@ -64,7 +64,7 @@ test('another password makes an unknown server, also without a request', async (
     onRequest: (peer, { xid }) => peer.reply(xid),
   });
   const client = clientOf(server);
-  expect((await connected(client)).server).toBe('unknown');
+  expect((await connected(client)).serverKind).toBe('unknown');
   expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
   await client.close();
 });
@@ -72,7 +72,7 @@ test('another password makes an unknown server, also without a request', async (
 test('ClickHouse Keeper is recognized by a znode', async () => {
   await using server = await ScriptedServer.start(keeper(true));
   const client = clientOf(server);
-  expect((await connected(client)).server).toBe('clickhouse-keeper');
+  expect((await connected(client)).serverKind).toBe('clickhouse-keeper');
   expect(requestsOf(server.peers[0]!)).toEqual([OpCode.exists, OpCode.sync]);
   await client.close();
 });
@@ -97,7 +97,7 @@ test('RaftKeeper is refused, and the session on it is closed', async () => {
 test('RaftKeeper is used with allowUnsafeFencing', async () => {
   await using server = await ScriptedServer.start(keeper(false));
   const client = clientOf(server, { allowUnsafeFencing: true });
-  expect((await connected(client)).server).toBe('raftkeeper');
+  expect((await connected(client)).serverKind).toBe('raftkeeper');
   await client.close();
 });
 
