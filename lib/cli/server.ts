@@ -56,6 +56,13 @@ export function addServerCommand(program: Command): void {
     .action(runServer);
 }
 
+/** The commands, except `doctor`, refuse to connect to RaftKeeper. */
+function nextStep(server: Options['server']): string {
+  return server === 'raftkeeper'
+    ? 'To see what is unsafe there: npx nestjs-zookeeper doctor'
+    : 'To list the locks: npx nestjs-zookeeper locks';
+}
+
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
 async function runServer(options: Options): Promise<void> {
   const { json, host, tickTime } = options;
@@ -70,7 +77,7 @@ async function runServer(options: Options): Promise<void> {
     const started = json
       ? JSON.stringify({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
-To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}`;
+${nextStep(options.server)} --zookeeper ${connectString}`;
     process.stdout.write(`${started}\n`);
     process.stderr.write(
       `Not for production: one process without replication. ${guarantee(path)}\n`,

@@ -27,6 +27,17 @@ describe('nestjs-zookeeper server', () => {
     ]);
   });
 
+  it('names a command that connects to RaftKeeper, which the others refuse', async () => {
+    const server = start('--port', '0', '--server', 'raftkeeper');
+    await expect.poll(() => server.output.stderr).toBe(WARNING);
+    server.child.kill('SIGTERM');
+    const { stdout } = await server.ended;
+    expect(stdout).toMatch(
+      /^To see what is unsafe there: npx nestjs-zookeeper doctor --zookeeper 127\.0\.0\.1:\d+$/m,
+    );
+    expect(stdout).not.toContain('nestjs-zookeeper locks');
+  });
+
   it('prints one line of JSON with --json, and serves locks', async () => {
     const server = start('--port', '0', '--json');
     const { port, ...address } = await server.started;
