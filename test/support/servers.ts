@@ -24,6 +24,8 @@ export const serverHas = {
   persistentWatches: has('addWatch'),
   watchRemoval: has('removeWatches'),
   sessionResume: resumesSessions,
+  /** Whether a grant needs no write for its token. That write notifies the next waiter. */
+  tokensWithoutWrite: copiedServer === 'zookeeper',
 };
 
 /** The embedded servers of this process, by their ports. */

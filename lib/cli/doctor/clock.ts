@@ -34,7 +34,7 @@ export async function checkClocks(
   if (workplace) {
     checks.push(checkOf(subject, await stampedBy(workplace), 'znodes'));
   } else {
-    const found = 'not measured, because no znode can be created';
+    const found = 'not measured, because a znode cannot be created and deleted';
     checks.push({ check: 'clock', subject, status: 'unknown', found });
   }
   for (const server of servers) {

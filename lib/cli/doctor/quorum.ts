@@ -17,9 +17,14 @@ export async function checkQuorum(
   const check = { check: 'quorum', subject: 'quorum' } as const;
   const data = { usable, listed: members.length, majority, ensemble: size || null };
   const down = members.filter(({ session }) => !session).map(({ label }) => label);
-  if (usable < majority) {
-    const advice = `repair ${down.join(', ')}: without a majority, no lock is granted`;
+  if (usable === 0) {
+    const advice = 'follow the advice above: without a majority, no lock is granted';
     return { ...check, status: 'unsafe', found, advice, data };
+  }
+  if (usable < majority) {
+    // A server grants a session only if its ensemble has a majority.
+    const advice = `repair ${down.join(', ')}, or remove what does not belong to the ensemble from the connect string`;
+    return { ...check, status: 'limit', found, advice, data };
   }
   if (usable < members.length) {
     const advice = `repair ${down.join(', ')}: ${remaining(usable, majority)}`;

@@ -83,6 +83,7 @@ const SUMMARIES = {
   ok: 'All checks passed: locks are safe there.',
   limit: 'Locks are safe there, with the limits above.',
   unsafe: 'Not safe, or not usable: see the lines with "unsafe".',
+  unknown: 'Not everything could be checked: see the lines with "unknown".',
 } as const;
 
 const STYLES = {
@@ -115,7 +116,9 @@ export function showReport({ checks, result }: Report): string[] {
     if (advice && !(next?.check === check && next.advice === advice))
       lines.push(`${indent}→ ${replaceControlCharacters(advice)}`);
   }
-  return [...lines, '', styled(STYLES[result], SUMMARIES[result])];
+  const isUnknown = checks.some(({ check, status }) => check === 'recipe' && status === 'unknown');
+  const summary = SUMMARIES[result === 'limit' && isUnknown ? 'unknown' : result];
+  return [...lines, '', styled(STYLES[result], summary)];
 }
 
 function styled(style: Parameters<typeof styleText>[0], text: string): string {

@@ -93,6 +93,11 @@ function adviceFor(error: unknown, answer: string): string {
       ? 'this command has no SASL: pass --auth if the server accepts digest, or check a server that allows clients without SASL'
       : 'correct --auth or the environment variable ZOOKEEPER_AUTH';
   }
+  const message = failureOf(error);
+  if (/a frame of length/.test(message)) {
+    return 'another program listens there: correct the address in --zookeeper';
+  }
+  if (/speaks TLS/.test(message)) return 'correct the port in --zookeeper, or leave out --tls';
   if (/not currently serving/.test(answer)) {
     return 'start the other servers: this one has no contact to a majority of the ensemble';
   }

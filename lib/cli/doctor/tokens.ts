@@ -103,7 +103,9 @@ function checksOf(facts: TokenFacts, seen: Seen, { kind }: ProbeSession): Check[
           advice:
             kind === 'zookeeper'
               ? 'do not use locks there: fencing tokens may repeat. This is not how ZooKeeper behaves'
-              : 'nothing to change: the client takes each fencing token from a write, which costs one more round trip for each cold grant',
+              : isRaft
+                ? 'see zxid'
+                : 'nothing to change: the client takes each fencing token from a write, which costs one more round trip for each cold grant',
         },
     facts.zxidsRise
       ? { ...zxids, status: 'ok', found: 'the transaction ids of writes rise' }

@@ -19,7 +19,7 @@ export class SaslError extends Error {
   constructor(
     message: string,
     readonly isTemporary = false,
-    options?: ErrorOptions,
+    options?: { readonly cause?: unknown },
   ) {
     super(message, options);
   }

@@ -1,4 +1,9 @@
-import type { NodeError, NotAuthorizedError, Session, ZkClient } from '../../../client/index.js';
+import {
+  type NodeError,
+  NotAuthorizedError,
+  type Session,
+  type ZkClient,
+} from '../../../client/index.js';
 import { asConnectionError } from '../../../client/reply-errors.js';
 import { uniqueId } from '../../../recipes/internals/protected-create.js';
 import { retryRead } from '../../../recipes/internals/session-retry.js';
@@ -53,7 +58,11 @@ export class WriteMarker {
         return stat.version;
       } catch (error) {
         const failure = asConnectionError(error);
-        if (!failure && (error as NodeError | NotAuthorizedError).index !== 1) throw error;
+        const { index } = error as NodeError | NotAuthorizedError;
+        // RaftKeeper does not say which operation it refuses. Without the marker, the write alone is refused or not.
+        const isMarker =
+          index === 1 || (error instanceof NotAuthorizedError && index === undefined);
+        if (!failure && !isMarker) throw error;
         // Another client deleted the marker, or none can be created.
         if (!failure && marker.changes === 0) this.refused = true;
         else if (!failure) this.marker = undefined;
