@@ -216,6 +216,8 @@ async function waitInSession(
       } else if (raisesPzxid(session) || zxid !== undefined) {
         return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
       } else {
+        // No znode is ahead any more, so no try is refused during the write.
+        for (const waiter of tries?.upTo(tries.latest) ?? []) waiter.unblocked();
         const node = (written ??= new NodeData(session, path, data));
         ({ mzxid: zxid } = await retryRead(client, session, () => node.rewrite(), signal));
       }

@@ -3,6 +3,7 @@ interface Try {
   /** @param why a sentence about the holder */
   blocked(why?: string): void;
   blockedBriefly(): void;
+  unblocked(): void;
 }
 
 /**
