@@ -13,6 +13,7 @@ export default random;
 
 export let { randomUUID, randomBytes, randomFill, randomFillSync, randomInt } = random;
 export const createHash = unavailable;
+export const timingSafeEqual = unavailable;
 
 onSync(() => {
   ({ randomUUID, randomBytes, randomFill, randomFillSync, randomInt } = random);
