@@ -92,6 +92,10 @@ export class Buffer extends Uint8Array {
     this.#view.setUint32(at, value);
   }
 
+  writeUInt32LE(value: number, at = 0): void {
+    this.#view.setUint32(at, value, true);
+  }
+
   writeBigInt64BE(value: bigint, at = 0): void {
     this.#view.setBigInt64(at, value);
   }

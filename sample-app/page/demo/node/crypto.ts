@@ -13,7 +13,6 @@ export default random;
 
 export let { randomUUID, randomBytes, randomFill, randomFillSync, randomInt } = random;
 export const createHash = unavailable;
-export const timingSafeEqual = unavailable;
 
 onSync(() => {
   ({ randomUUID, randomBytes, randomFill, randomFillSync, randomInt } = random);
