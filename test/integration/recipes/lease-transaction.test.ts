@@ -12,7 +12,7 @@ import {
   Semaphore,
   type ZkClient,
 } from '../../../lib/recipes/index.js';
-import { expire, useClients } from '../../support/clients.js';
+import { aborted, expire, useClients } from '../../support/clients.js';
 import { useLinks } from '../../support/link.js';
 import { failureOf, nodesUnder, observed, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
@@ -120,6 +120,8 @@ describe('a transaction of a lease', () => {
     const node = await target(client);
     const lease = await new Mutex(client, zk.path('lock')).acquire();
     await expire(client, zk);
+    // A transaction that is sent before the client notices the end may lose its reply.
+    await aborted(lease.signal);
     const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
     expect(error).toBeInstanceOf(LeaseLostError);
     expect(await read(client, node)).toBe('old');
