@@ -45,7 +45,6 @@ export abstract class ManagedSession {
     if (this.serverKind === 'zookeeper') this.#transport?.removeWatch?.(path, kind, () => {});
   });
   readonly deadline = new SessionDeadline(instant());
-  serverKind: ServerKind | undefined;
   readonly #keepAlive = new KeepAlive(this.deadline, {
     isAlive: () => this.alive,
     transport: () => this.#transport,
@@ -59,6 +58,7 @@ export abstract class ManagedSession {
   readonly #untrusted = new Listeners<CoordinationError>();
   #transport: Transport | undefined;
   #credentials: Credentials | undefined;
+  #serverKind: ServerKind | undefined;
   #timeout = 0;
   /** Why the session is over. */
   #end: SessionEnd | undefined;
@@ -91,6 +91,10 @@ export abstract class ManagedSession {
     const message = `session 0x${this.id} is lost: the leader has answered no request of the last ${silence} s, and the session timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
+  }
+
+  get serverKind(): ServerKind | undefined {
+    return this.#serverKind;
   }
 
   get connected(): boolean {
@@ -145,14 +149,13 @@ export abstract class ManagedSession {
       signal.addEventListener('abort', abort, { once: true });
 
       this.#credentials ??= transport.credentials;
-      this.serverKind = serverKind;
+      this.#serverKind = serverKind;
       this.#timeout = transport.timeout;
       this.deadline.setSessionTimeout(transport.timeout);
       // The server accepted the session after that instant.
       this.deadline.extend(startedAt);
       const sentAt = instant();
-      // The new server may lag behind the previous one, and the native client does not know the last
-      // transaction that it saw: nothing may be read before this sync.
+      // The new server may lag behind the session, and the native client does not notice it: sync before any read.
       const sent = transport.sync('/', (code) => {
         if (signal.aborted) return;
         if (this.#end) return fail(this.#end);

@@ -68,7 +68,8 @@ export interface ZkClientOptions {
   /**
    * Whether to use RaftKeeper, whose transaction ids may fall, and ClickHouse Keeper before 23.6, which the client cannot
    * distinguish from it. Locks exclude each other on RaftKeeper, but a fencing token can be lower than an earlier one, so
-   * the guarded resource may refuse the current holder or accept an earlier one. Default false: the connection is refused with an UnsafeServerError.
+   * the guarded resource may refuse the current holder or accept an earlier one. Default false: the connection is refused
+   * with an UnsafeServerError.
    */
   allowUnsafeFencing?: boolean | undefined;
   /**

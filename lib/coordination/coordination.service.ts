@@ -178,9 +178,15 @@ export class CoordinationService {
   /** Closes all recipes that this service has opened. The client stays open. Idempotent. */
   closeAll(): Promise<void> {
     this.stopping.abort(new ShuttingDownError('the application is shutting down'));
-    const queues = [...this.queues].map((reference) => reference.deref());
-    const opened = [...this.opened, ...this.groups.values(), ...queues];
-    return (this.closing ??= closeEach(opened, this.logger));
+    this.closing ??= closeEach(
+      [
+        ...this.opened,
+        ...this.groups.values(),
+        ...[...this.queues].map((reference) => reference.deref()),
+      ],
+      this.logger,
+    );
+    return this.closing;
   }
 
   /**

@@ -47,8 +47,9 @@ export interface ConsumeOptions {
   errorMode?: 'requeue' | 'delete' | undefined;
   /**
    * Milliseconds before this consumer handles an item again after the first failed attempt of any consumer. Each further
-   * failed attempt doubles it, up to a minute, or up to `retryDelay` if that is longer. The consumer whose handler threw waits half as long again, so that another
-   * one handles the item first. Errors of requests double the delay in the same way, for this consumer only. Default 1000.
+   * failed attempt doubles it, up to a minute, or up to `retryDelay` if that is longer. The consumer whose handler threw
+   * waits 1.5 times as long, so that another consumer handles the item first. Errors of requests double the delay in the
+   * same way, for this consumer only. Default 1000.
    */
   retryDelay?: number | undefined;
   /**

@@ -1,19 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BadOptionError, ZkClient } from '../../../../lib/client/index.js';
 import { useCompiledClient } from '../../../support/compiled-client.js';
+import { refusal } from '../../../support/refusal.js';
 import { ScriptedServer } from '../../../support/scripted-server.js';
-
-const connectString = '127.0.0.1:2181';
-
-const refusal = (options: object): BadOptionError => {
-  try {
-    new ZkClient({ connectString, ...options } as never);
-  } catch (error) {
-    expect(error).toBeInstanceOf(BadOptionError);
-    return error as BadOptionError;
-  }
-  throw new Error('nothing was refused');
-};
 
 describe('the options of the transport', () => {
   test.each([['Wire'], [''], [null], [1], [{}], [Symbol('t')]])('transport rejects %o', (name) => {

@@ -1,22 +1,12 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { BadOptionError, ZkClient } from '../../../../../lib/client/index.js';
 import { normalizeOptions } from '../../../../../lib/client/options.js';
 import { useCompiledClient } from '../../../../support/compiled-client.js';
+import { refusal } from '../../../../support/refusal.js';
 
 const connectString = '127.0.0.1:2181';
 const SECRET = 'hunter2';
 const DIGEST = { mechanism: 'DIGEST-MD5', user: 'shop', password: SECRET } as const;
-
-const refusal = (options: object): BadOptionError => {
-  try {
-    new ZkClient({ connectString, ...options } as never);
-  } catch (error) {
-    expect(error).toBeInstanceOf(BadOptionError);
-    return error as BadOptionError;
-  }
-  throw new Error('nothing was refused');
-};
 
 describe('the option sasl', () => {
   test.each([
