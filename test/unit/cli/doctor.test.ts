@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { connectedAt, readSrvr } from '../../../lib/cli/doctor/four-letter-word.js';
+import { quorumOf, sizeOf } from '../../../lib/cli/doctor/quorum.js';
 import { checkRecipes, type Facts } from '../../../lib/cli/doctor/recipes.js';
 import { type Check, reportOf, showReport, type Status } from '../../../lib/cli/doctor/report.js';
 import { checkServers, membersOf, type ServerFinding } from '../../../lib/cli/doctor/servers.js';
@@ -151,6 +152,71 @@ describe('membersOf', () => {
     const server = { ...finding('::1', false), failure: 'refused' };
     expect(checkServers([server], [], 30_000)).toMatchObject([{ status: 'ok' }]);
     expect(checkServers([server], [server], 30_000)).toMatchObject([{ status: 'limit' }]);
+  });
+});
+
+describe('quorumOf', () => {
+  const servers = (working: string, down: number): ServerFinding[] =>
+    [...working, ...'-'.repeat(down)].map((letter, index) => {
+      const port = 2181 + index;
+      const label = `zk${index + 1}:${port}`;
+      const found: ServerFinding = { host: { host: `zk${index + 1}`, port, label }, label };
+      const mode = { l: 'leader', f: 'follower', o: 'observer' }[letter];
+      const words = { title: 'ZooKeeper 3.8.0', version: '3.8.0', mode };
+      return letter === '-' ? found : { ...found, words, session: {} as ProbeSession };
+    });
+
+  const three = { voters: 3, observers: 0 };
+  const threeAndTwo = { voters: 3, observers: 2 };
+  const five = { voters: 5, observers: 0 };
+  const ONE = 'if one more voter fails, no lock is granted';
+  const UNKNOWN = 'how many more may fail is unknown';
+  const SPARE = '1 more voter may fail before no lock is granted';
+
+  it.each([
+    ['3 voters', 'lff', 0, three, undefined],
+    ['3 voters and 2 observers', 'lffoo', 0, threeAndTwo, undefined],
+    ['the 3 voters of an ensemble with observers', 'lff', 0, threeAndTwo, undefined],
+    ['servers of an unknown ensemble', 'lf', 0, undefined, undefined],
+    ['a voter down', 'lf', 1, three, ONE],
+    ['a voter down, and observers', 'lfoo', 1, threeAndTwo, ONE],
+    ['both observers down', 'lff', 2, threeAndTwo, SPARE],
+    ['a voter of five down', 'lfff', 1, five, SPARE],
+    ['3 of 5 listed', 'lff', 0, five, 'name all 5 voters'],
+    ['3 of 5 listed, one down', 'lf', 1, five, `${UNKNOWN}; name all 5 voters`],
+    ['4 names of 3 servers', 'lff', 1, three, UNKNOWN],
+    ['a server without a mode', 'lf?o', 1, threeAndTwo, UNKNOWN],
+    ['an unknown ensemble', 'lf', 1, undefined, UNKNOWN],
+    ['observers instead of voters', 'loo', 0, threeAndTwo, 'name all 3 voters'],
+  ] as const)('with %s', (_case, working, down, size, advice) => {
+    const check = quorumOf(servers(working, down), size);
+    expect(check.status).toBe(advice === undefined ? 'ok' : 'limit');
+    if (advice === undefined) expect(check.advice).toBeUndefined();
+    else expect(check.advice).toContain(advice);
+  });
+
+  it('says which servers are known', () => {
+    const found = (size: Parameters<typeof quorumOf>[1], failure?: string) =>
+      quorumOf(servers('lf', 0), size, failure).found;
+    const listed = '2 of 2 servers of the connect string can be used';
+    expect(found({ voters: 1, observers: 2 })).toBe(
+      `${listed}; the ensemble has 1 voter and 2 observers`,
+    );
+    expect(found(undefined)).toBe(`${listed}; only the listed servers are known`);
+    expect(found(undefined, 'denied')).toBe(
+      `${listed}; only the listed servers are known (denied)`,
+    );
+  });
+
+  it('counts the voters of a configuration', () => {
+    const config = [
+      'server.1=zk1:2888:3888:participant;0.0.0.0:2181',
+      'server.2=zk2:2888:3888;2181',
+      'server.3=zk3:2888:3888:observer;0.0.0.0:2181',
+      'version=100000000',
+    ].join('\n');
+    expect(sizeOf(config)).toEqual({ voters: 2, observers: 1 });
+    expect(sizeOf('')).toBeUndefined();
   });
 });
 
