@@ -6,7 +6,7 @@ import { checkOperations, tryContainer } from './operations.js';
 import { failureOf, type Target } from './probe-session.js';
 import { checkQuorum, checkSameEnsemble } from './quorum.js';
 import { checkRecipes, sameForAllRecipes } from './recipes.js';
-import { type Check, type Report, reportOf } from './report.js';
+import { type Check, type Report, reportOf, RUN_AGAIN } from './report.js';
 import { checkRights, makeWorkplace, removeWorkplace, workplaceIn } from './rights.js';
 import { checkServers, findServers, membersOf, type UsableServer } from './servers.js';
 import { checkTokens } from './tokens.js';
@@ -62,7 +62,7 @@ async function probe(
   try {
     const containers =
       kind === 'zookeeper' ? await tryContainer(target, first, directory) : undefined;
-    const isContainer = containers?.data?.supported === true;
+    const isContainer = containers?.data?.supported === 'yes';
     const workplace = await makeWorkplace(session, directory, isContainer);
     const ensemble = await checkSameEnsemble(usable, workplace.keeper);
     if (ensemble) checks.push(ensemble);
@@ -90,9 +90,14 @@ async function probe(
 /** The checks that are missing because a server has failed meanwhile. */
 function unfinished(failure: string): Check[] {
   const found = `the probes ended early: ${failure}`;
-  const advice = 'run the command again';
-  const check = { check: 'probe', subject: 'probes', status: 'unknown', found, advice } as const;
-  return [check, ...sameForAllRecipes('unknown', found, advice)];
+  const check = {
+    check: 'probe',
+    subject: 'probes',
+    status: 'unknown',
+    found,
+    advice: RUN_AGAIN,
+  } as const;
+  return [check, ...sameForAllRecipes('unknown', found, RUN_AGAIN)];
 }
 
 function leftover(directory: string): Check {

@@ -94,6 +94,15 @@ export class ProbeSession {
     );
   }
 
+  /** Creates a znode unless it exists, because a lost reply may have created it. */
+  async ensure(path: string, flags: number, ttl?: number): Promise<void> {
+    try {
+      await this.create(path, flags, ttl);
+    } catch (error) {
+      if (!isCode(error, 'NODE_EXISTS')) throw error;
+    }
+  }
+
   delete(path: string): Promise<void> {
     return this.#request('delete', path, (transport, reply: Reply<void>) =>
       transport.delete(path, -1, reply),

@@ -1,6 +1,6 @@
 import type { ServerKind } from '../../client/index.js';
 import type { OperationFacts } from './operations.js';
-import type { Check, Status } from './report.js';
+import { type Check, RUN_AGAIN, type Status } from './report.js';
 import type { TokenFacts } from './tokens.js';
 
 /** What the checks have found. */
@@ -13,12 +13,18 @@ export interface Facts {
 }
 
 interface Reason {
-  readonly status: Exclude<Status, 'ok' | 'unknown'>;
+  readonly status: Exclude<Status, 'ok'>;
   readonly found: string;
   readonly advice: string;
 }
 
 type Judge = (facts: Facts) => Reason | undefined;
+
+const UNKNOWN: Reason = {
+  status: 'unknown',
+  found: 'a check that it depends on ended early',
+  advice: RUN_AGAIN,
+};
 
 const unlessUnsafeAllowed: Judge = ({ kind }) =>
   kind === 'raftkeeper'
@@ -56,50 +62,43 @@ const costlyTokens: Judge = ({ kind }) =>
         advice: 'use linger for locks that one process takes again and again',
       };
 
-const sessions: Judge = ({ operations }) =>
-  operations.resumes
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'a lost connection ends the session, with its leases and ephemeral znodes',
-        advice: 'request a short sessionTimeout',
-      };
+/** Returns the rule of a recipe that uses an operation. */
+const uses =
+  (operation: keyof OperationFacts, missing: Reason): Judge =>
+  ({ operations: { [operation]: support } }) => {
+    if (support === 'yes') return undefined;
+    return support === 'unknown' ? UNKNOWN : missing;
+  };
 
-const directories: Judge = ({ operations }) =>
-  operations.containers
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'empty directories remain',
-        advice: 'delete empty directories at night',
-      };
+const sessions = uses('resumes', {
+  status: 'limit',
+  found: 'a lost connection ends the session, with its leases and ephemeral znodes',
+  advice: 'request a short sessionTimeout',
+});
 
-const transactions: Judge = ({ operations }) =>
-  operations.multi
-    ? undefined
-    : {
-        status: 'unavailable',
-        found: 'transactions do not work',
-        advice: 'see the check of transactions',
-      };
+const directories = uses('containers', {
+  status: 'limit',
+  found: 'empty directories remain',
+  advice: 'delete empty directories while no application uses locks',
+});
 
-const watches: Judge = ({ operations }) =>
-  operations.addWatch
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'one watch for each znode instead of a recursive one',
-        advice: 'keep cached subtrees small',
-      };
+const transactions = uses('multi', {
+  status: 'unavailable',
+  found: 'transactions do not work',
+  advice: 'see the check of transactions',
+});
 
-const ttl: Judge = ({ operations }) =>
-  operations.ttl
-    ? undefined
-    : {
-        status: 'unavailable',
-        found: 'the client cannot create znodes with a TTL there',
-        advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
-      };
+const watches = uses('addWatch', {
+  status: 'limit',
+  found: 'one watch for each znode instead of a recursive one',
+  advice: 'keep cached subtrees small',
+});
+
+const ttl = uses('ttl', {
+  status: 'unavailable',
+  found: 'the client cannot create znodes with a TTL there',
+  advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
+});
 
 const clocks: Judge = ({ isSkewed }) =>
   isSkewed
@@ -137,7 +136,7 @@ const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
   ['transactions', unlessUnsafeAllowed, transactions],
 ];
 
-const SEVERITY = ['limit', 'unavailable', 'unsafe'] as const;
+const SEVERITY = ['limit', 'unknown', 'unavailable', 'unsafe'] as const;
 
 /** Says for each recipe whether it is safe there. */
 export function checkRecipes(facts: Facts): Check[] {
@@ -146,7 +145,7 @@ export function checkRecipes(facts: Facts): Check[] {
     const status = SEVERITY.findLast((each) => reasons.some((reason) => reason.status === each));
     if (!status) return { check: 'recipe', subject: recipe, status: 'ok', found: 'safe' };
     // The worst reasons hide the others.
-    const worst = reasons.filter((reason) => reason.status === status);
+    const worst = [...new Set(reasons)].filter((reason) => reason.status === status);
     return {
       check: 'recipe',
       subject: recipe,

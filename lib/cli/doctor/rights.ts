@@ -88,7 +88,7 @@ export async function makeWorkplace(
   directory: string,
   containers: boolean,
 ): Promise<Workplace> {
-  if (!containers) await session.create(directory, FLAGS.persistent);
+  if (!containers) await session.ensure(directory, FLAGS.persistent);
   const keeper = `${directory}/keeper`;
   await session.create(keeper, FLAGS.ephemeral);
   return { session, directory, keeper };

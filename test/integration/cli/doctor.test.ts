@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { EmbeddedZooKeeper, type EmbeddedZooKeeperOptions } from 'nestjs-zookeeper/embedded';
 import type { Acl, ZkClient } from 'nestjs-zookeeper/recipes';
@@ -45,6 +45,32 @@ async function znodes(client: ZkClient): Promise<string[]> {
     return (await read.catch(() => ({ children: [] }))).children.map((each) => `/${name}/${each}`);
   });
   return [...children.map((name) => `/${name}`), ...(await Promise.all(below)).flat()].sort();
+}
+
+/** Forwards connections to a server, but ends each that asks for an existing session. */
+async function breakAtResumption(to: EmbeddedZooKeeper) {
+  const [host, port] = to.connectString.split(':') as [string, string];
+  const sockets: Socket[] = [];
+  const proxy = createServer((client) => {
+    client.once('data', (bytes) => {
+      // The length of the frame, the version, the zxid and the timeout come before the session id.
+      if (bytes.length >= 28 && bytes.readUInt32BE(0) < 100 && bytes.readBigInt64BE(20) !== 0n)
+        return client.destroy();
+      const server = connectTcp(Number(port), host);
+      sockets.push(client, server);
+      server.on('error', () => client.destroy()).write(bytes);
+      client.pipe(server).pipe(client);
+    });
+    client.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  return {
+    port: (proxy.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => proxy.close(resolve));
+    },
+  };
 }
 
 describe('doctor', () => {
@@ -287,6 +313,28 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
       found: expect.stringContaining('two clients can hold one lock'),
     });
     expect(checkIn(result, 'recipe', 'mutex').status).toBe('unsafe');
+  });
+
+  it.each(['multi', 'createContainer', 'createTTL', 'addWatch'] as const)(
+    'a server that loses one reply to %s finds nothing to change',
+    async (op) => {
+      const started = await start({});
+      await started.faults.dropReply({ op });
+      const { exitCode, checks } = await examine(started);
+      expect(checks.filter(({ status }) => status !== 'ok')).toEqual([]);
+      expect(exitCode).toBe(0);
+    },
+  );
+
+  it('a server that a session cannot reconnect to does not report lost sessions', async () => {
+    await using proxy = await breakAtResumption(await start({}));
+    const { code, report: result } = await report('--zookeeper', `127.0.0.1:${proxy.port}`);
+    expect(code).toBe(1);
+    expect(statuses(result)).toMatchObject({
+      'session resume': 'unknown',
+      mutex: 'unknown',
+      transactions: 'ok',
+    });
   });
 
   it('a server that does not reply reports it within its limits', async () => {

@@ -10,12 +10,12 @@ const HEALTHY: Facts = {
   kind: 'zookeeper',
   tokens: { pzxidRises: true, zxidsRise: true },
   operations: {
-    containers: true,
-    ttl: true,
-    addWatch: true,
-    removeWatch: true,
-    multi: true,
-    resumes: true,
+    containers: 'yes',
+    ttl: 'yes',
+    addWatch: 'yes',
+    removeWatch: 'yes',
+    multi: 'yes',
+    resumes: 'yes',
   },
   isSkewed: false,
 };
@@ -56,11 +56,14 @@ describe('checkRecipes', () => {
     ['addWatch', { cache: 'limit' }],
     ['multi', { counter: 'unavailable', transactions: 'unavailable' }],
   ] as const)('depends on the operation %s', (name, expected) => {
-    expect(differences({ operations: { ...HEALTHY.operations, [name]: false } })).toEqual(expected);
+    expect(differences({ operations: { ...HEALTHY.operations, [name]: 'no' } })).toEqual(expected);
+    const unknown = Object.fromEntries(Object.keys(expected).map((recipe) => [recipe, 'unknown']));
+    const operations = { ...HEALTHY.operations, [name]: 'unknown' as const };
+    expect(differences({ operations })).toEqual(unknown);
   });
 
   it('names each reason once, the worst only', () => {
-    const operations = { ...HEALTHY.operations, ttl: false };
+    const operations = { ...HEALTHY.operations, ttl: 'no' as const };
     const [recipe] = checkRecipes({ ...HEALTHY, operations, isSkewed: true }).filter(
       ({ subject }) => subject === 'persistent TTL node',
     );
