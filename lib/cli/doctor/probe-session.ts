@@ -43,6 +43,8 @@ const NO_DATA = Buffer.alloc(0);
 export class ProbeSession {
   readonly #transport: Transport;
   readonly #signal: AbortSignal;
+  /** Keeps the session alive while other servers are probed. */
+  readonly #pings: NodeJS.Timeout;
 
   private constructor(
     transport: Transport,
@@ -52,6 +54,8 @@ export class ProbeSession {
   ) {
     this.#transport = transport;
     this.#signal = signal;
+    const ping = () => transport.exists('/', false, () => {});
+    this.#pings = setInterval(ping, transport.timeout / 4).unref();
   }
 
   /**
@@ -171,11 +175,13 @@ export class ProbeSession {
 
   /** Ends the session. */
   async close(): Promise<void> {
+    clearInterval(this.#pings);
     await this.#transport.close();
   }
 
   /** Drops the connection. The session remains. */
   drop(): void {
+    clearInterval(this.#pings);
     this.#transport.destroy();
   }
 

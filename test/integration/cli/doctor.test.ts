@@ -337,6 +337,21 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
     });
   });
 
+  it('an ensemble with a silent server judges the recipes by the others', async () => {
+    const [good, silent] = [await start({}), await start({})];
+    await silent.faults.cut('replies');
+    const both = `${good.connectString},${silent.connectString}`;
+    // Shorter than the time until the silent server counts as failed.
+    const args = ['--zookeeper', both, '--session-timeout', '2s'];
+    const { code, report: result } = await report(...args);
+    expect(code).toBe(1);
+    expect(statuses(result)).toMatchObject({
+      [good.connectString]: 'ok',
+      [silent.connectString]: 'limit',
+      mutex: 'ok',
+    });
+  });
+
   it('a server that does not reply reports it within its limits', async () => {
     const started = await start({});
     await started.faults.cut('replies');
