@@ -44,7 +44,9 @@ const tokens: Judge = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
       advice: 'use Apache ZooKeeper or ClickHouse Keeper',
     };
   }
-  return (kind === 'zookeeper' ? pzxidRises : zxidsRise)
+  const rises = kind === 'zookeeper' ? pzxidRises : zxidsRise;
+  if (rises === undefined) return UNKNOWN;
+  return rises
     ? undefined
     : {
         status: 'unsafe',

@@ -4,6 +4,7 @@ import { quorumOf, sizeOf } from '../../../lib/cli/doctor/quorum.js';
 import { checkRecipes, type Facts } from '../../../lib/cli/doctor/recipes.js';
 import { type Check, reportOf, showReport, type Status } from '../../../lib/cli/doctor/report.js';
 import { checkServers, membersOf, type ServerFinding } from '../../../lib/cli/doctor/servers.js';
+import { checksOf } from '../../../lib/cli/doctor/tokens.js';
 import type { ProbeSession } from '../../../lib/cli/doctor/probe-session.js';
 
 const HEALTHY: Facts = {
@@ -48,6 +49,17 @@ describe('checkRecipes', () => {
       'double barrier': 'unsafe',
       cache: 'unsafe',
       counter: 'ok',
+    });
+  });
+
+  it('is unknown where a session did not end in time, whose end raises the pzxid', () => {
+    const tokens = { pzxidRises: undefined, zxidsRise: true };
+    expect(statuses({ tokens }).mutex).toBe('unknown');
+    expect(statuses({ kind: 'unknown', tokens }).mutex).toBe('limit');
+    const seen = { byClient: true, bySession: false, cversion: true, isRaft: false };
+    expect(checksOf(tokens, seen, { kind: 'zookeeper' })[0]).toMatchObject({
+      subject: 'pzxid',
+      status: 'unknown',
     });
   });
 
