@@ -29,6 +29,10 @@ interface Probe {
   readonly found: string;
   /** What it means that the server lacks the operation. */
   readonly advice: string;
+  /** The status of an operation that the client cannot use. Default: `limit`. */
+  readonly missing?: Status;
+  /** The status of an operation that is `broken`. Default: that of a missing one. */
+  readonly broken?: Status;
   /**
    * May run twice. Resolves to a text if the operation has a wrong effect.
    *
@@ -50,6 +54,7 @@ const PROBES = {
   ttl: {
     subject: 'TTL znodes',
     found: 'the server has znodes with a TTL',
+    missing: 'unavailable',
     advice:
       'PersistentTtlNode needs Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
     run: (session, directory) => session.ensure(`${directory}/ttl`, FLAGS.ttl, TTL),
@@ -72,16 +77,12 @@ const PROBES = {
   multi: {
     subject: 'transactions',
     found: 'all operations of a transaction are applied, or none',
+    missing: 'unavailable',
+    broken: 'unsafe',
     advice: 'do not use transactions there, nor DistributedAtomicLong',
     run: runMulti,
   },
 } as const satisfies Partial<Record<keyof OperationFacts, Probe>>;
-
-/** What it means that the client cannot use an operation; default: a limit. */
-const STATUS: Readonly<Record<string, Status>> = {
-  [PROBES.ttl.subject]: 'unavailable',
-  [PROBES.multi.subject]: 'unsafe',
-};
 
 /** The client never sends these to RaftKeeper, which does not reply to unknown requests. */
 const NOT_FOR_RAFTKEEPER: readonly string[] = ['containers', 'ttl', 'removeWatch', 'addWatch'];
@@ -155,11 +156,15 @@ async function tryProbe(
   return tryProbe(probe, kind, open, directory, true);
 }
 
-function resultOf({ subject, advice }: Probe, supported: Support, found: string): Check {
+function resultOf(
+  { subject, advice, missing = 'limit', broken = missing }: Probe,
+  supported: Support,
+  found: string,
+): Check {
   const check = { check: 'operation', subject, found, data: { supported } } as const;
   if (supported === 'yes') return { ...check, status: 'ok' };
   if (supported === 'unknown') return { ...check, status: 'unknown', advice: RUN_AGAIN };
-  return { ...check, status: STATUS[subject] ?? 'limit', advice };
+  return { ...check, status: supported === 'no' ? missing : broken, advice };
 }
 
 /** Only creates, sets, deletes and checks: anything else in a multi can end a RaftKeeper. */

@@ -26,6 +26,13 @@ const UNKNOWN: Reason = {
   advice: RUN_AGAIN,
 };
 
+const NOT_ATOMIC: Reason = {
+  status: 'unsafe',
+  found:
+    'transactions, which the client also uses to create and delete several znodes, do not work',
+  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
+};
+
 const unlessUnsafeAllowed: Judge = ({ kind }) =>
   kind === 'raftkeeper'
     ? {
@@ -84,10 +91,29 @@ const directories = uses('containers', {
   advice: 'delete empty directories while no application uses locks',
 });
 
-const transactions = uses('multi', {
+/**
+ * Returns the rule of a recipe that creates or deletes znodes: the client sends those of one moment as a transaction, and one by
+ * one only to a server that replies that it has none (lib/client/transport/wire-group.ts).
+ *
+ * @param missing the reason on such a server
+ */
+const writes =
+  (missing?: Reason): Judge =>
+  ({ operations: { multi } }) =>
+    ({ yes: undefined, no: missing, unknown: UNKNOWN, broken: NOT_ATOMIC })[multi];
+
+const changes = writes();
+
+const leases = writes({
+  status: 'limit',
+  found: 'lease.transaction rejects',
+  advice: 'let the resources check fencing tokens instead',
+});
+
+const transactions = writes({
   status: 'unavailable',
-  found: 'transactions do not work',
-  advice: 'see the check of transactions',
+  found: 'the server has no transactions',
+  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
 });
 
 const watches = uses('addWatch', {
@@ -122,19 +148,19 @@ const comparedZxids: Judge = ({ tokens: { zxidsRise } }) =>
       };
 
 const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
-  ['mutex', tokens, costlyTokens, sessions, directories],
-  ['read/write lock', tokens, costlyTokens, sessions, directories],
-  ['semaphore', unlessUnsafeAllowed, sessions, directories],
-  ['leader election', tokens, costlyTokens, sessions, directories],
-  ['partitions', tokens, costlyTokens, sessions, directories],
-  ['queue', unlessUnsafeAllowed, sessions, directories],
-  ['counter', unlessUnsafeAllowed, transactions],
-  ['barrier', unlessUnsafeAllowed, sessions, directories],
-  ['double barrier', comparedZxids, sessions, directories],
+  ['mutex', tokens, costlyTokens, leases, sessions, directories],
+  ['read/write lock', tokens, costlyTokens, leases, sessions, directories],
+  ['semaphore', unlessUnsafeAllowed, leases, sessions, directories],
+  ['leader election', tokens, costlyTokens, leases, sessions, directories],
+  ['partitions', tokens, costlyTokens, leases, sessions, directories],
+  ['queue', unlessUnsafeAllowed, changes, sessions, directories],
+  ['counter', unlessUnsafeAllowed, transactions, directories],
+  ['barrier', unlessUnsafeAllowed, changes, sessions, directories],
+  ['double barrier', comparedZxids, changes, sessions, directories],
   ['cache', comparedZxids, watches],
-  ['group member', unlessUnsafeAllowed, sessions, directories],
-  ['persistent node', unlessUnsafeAllowed],
-  ['persistent TTL node', unlessUnsafeAllowed, ttl, clocks],
+  ['group member', unlessUnsafeAllowed, changes, sessions, directories],
+  ['persistent node', unlessUnsafeAllowed, changes, sessions, directories],
+  ['persistent TTL node', unlessUnsafeAllowed, changes, ttl, clocks],
   ['transactions', unlessUnsafeAllowed, transactions],
 ];
 

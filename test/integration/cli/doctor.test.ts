@@ -266,7 +266,8 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
       transactions: 'ok',
       'session resume': 'limit',
       mutex: 'limit',
-      counter: 'ok',
+      counter: 'limit',
+      'persistent node': 'limit',
       'persistent TTL node': 'unavailable',
     });
     expect(checkIn(result, 'tokens', 'pzxid').data).toEqual({
@@ -313,6 +314,19 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
       found: expect.stringContaining('two clients can hold one lock'),
     });
     expect(checkIn(result, 'recipe', 'mutex').status).toBe('unsafe');
+  });
+
+  it('a server that closes the connection on each transaction finds it unsafe', async () => {
+    const started = await start({});
+    await started.faults.dropReply({ op: 'multi' });
+    await started.faults.dropReply({ op: 'multi' });
+    const result = await examine(started);
+    expect(result.exitCode).toBe(2);
+    expect(statuses(result)).toMatchObject({
+      transactions: 'unsafe',
+      mutex: 'unsafe',
+      cache: 'ok',
+    });
   });
 
   it.each(['multi', 'createContainer', 'createTTL', 'addWatch'] as const)(

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { connectedAt, readSrvr } from '../../../lib/cli/doctor/four-letter-word.js';
+import type { OperationFacts } from '../../../lib/cli/doctor/operations.js';
 import { quorumOf, sizeOf } from '../../../lib/cli/doctor/quorum.js';
 import { checkRecipes, type Facts } from '../../../lib/cli/doctor/recipes.js';
 import { type Check, reportOf, showReport, type Status } from '../../../lib/cli/doctor/report.js';
@@ -66,12 +67,40 @@ describe('checkRecipes', () => {
   it.each([
     ['ttl', { 'persistent TTL node': 'unavailable' }],
     ['addWatch', { cache: 'limit' }],
-    ['multi', { counter: 'unavailable', transactions: 'unavailable' }],
   ] as const)('depends on the operation %s', (name, expected) => {
     expect(differences({ operations: { ...HEALTHY.operations, [name]: 'no' } })).toEqual(expected);
     const unknown = Object.fromEntries(Object.keys(expected).map((recipe) => [recipe, 'unknown']));
     const operations = { ...HEALTHY.operations, [name]: 'unknown' as const };
     expect(differences({ operations })).toEqual(unknown);
+  });
+
+  it('depends on transactions wherever znodes are created', () => {
+    const withMulti = (multi: OperationFacts['multi']) =>
+      differences({ operations: { ...HEALTHY.operations, multi } });
+    expect(withMulti('no')).toEqual({
+      mutex: 'limit',
+      'read/write lock': 'limit',
+      semaphore: 'limit',
+      'leader election': 'limit',
+      partitions: 'limit',
+      counter: 'unavailable',
+      transactions: 'unavailable',
+    });
+    const { cache: _, ...writing } = statuses({});
+    for (const [multi, status] of [
+      ['broken', 'unsafe'],
+      ['unknown', 'unknown'],
+    ] as const) {
+      expect(withMulti(multi)).toEqual(
+        Object.fromEntries(Object.keys(writing).map((recipe) => [recipe, status])),
+      );
+    }
+  });
+
+  it.each(['resumes', 'containers'] as const)('of a persistent node depends on %s', (name) => {
+    const operations = { ...HEALTHY.operations, [name]: 'no' };
+    expect(statuses({ operations })['persistent node']).toBe('limit');
+    expect(statuses({ operations }).counter).toBe(name === 'containers' ? 'limit' : 'ok');
   });
 
   it('names each reason once, the worst only', () => {
