@@ -117,15 +117,14 @@ export async function checkOperations(
   return { checks, facts: { ...facts, resumes: resume.data!.supported } as OperationFacts };
 }
 
-/** Tries to create a directory as a container. */
+/** Tries whether a directory can be created as a container. */
 export function tryContainer(
   target: Target,
   { address }: UsableServer,
-  directory: string,
+  create: (session: ProbeSession) => Promise<void>,
 ): Promise<Check> {
-  const run = (session: ProbeSession) => session.ensure(directory, FLAGS.container);
-  const probe = { ...PROBES.containers, run };
-  return tryProbe(probe, 'zookeeper', () => ProbeSession.open(target, address), directory);
+  const probe = { ...PROBES.containers, run: create };
+  return tryProbe(probe, 'zookeeper', () => ProbeSession.open(target, address), '');
 }
 
 async function tryProbe(

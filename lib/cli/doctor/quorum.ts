@@ -93,26 +93,29 @@ function spareVoters(listed: number, working: number | undefined, size: Ensemble
 
 /**
  * Checks that the servers are one ensemble: an ephemeral znode of the first one must be visible on all. Otherwise clients of
- * different servers would hold the same lock.
+ * different servers would hold the same lock. Resolves to the servers that show it, too.
  */
 export async function checkSameEnsemble(
   servers: readonly UsableServer[],
   znode: string,
-): Promise<Check | undefined> {
-  if (servers.length < 2) return undefined;
-  const strangers: string[] = [];
-  for (const { session, label } of servers) {
-    await session.sync('/');
-    if (!(await session.exists(znode))) strangers.push(label);
+): Promise<{ check: Check | undefined; same: UsableServer[] }> {
+  const same: UsableServer[] = [];
+  const serversWithoutZnode: string[] = [];
+  for (const server of servers) {
+    await server.session.sync('/');
+    if (await server.session.exists(znode)) same.push(server);
+    else serversWithoutZnode.push(server.label);
   }
-  const check = { check: 'quorum', subject: 'ensemble' } as const;
-  if (strangers.length === 0) {
-    return { ...check, status: 'ok', found: 'all servers show the same znodes' };
-  }
-  return {
-    ...check,
-    status: 'unsafe',
-    found: `${strangers.join(', ')}: the znodes of ${servers[0]!.label} are missing, so two clients can hold one lock`,
-    advice: 'name the servers of one ensemble only',
-  };
+  if (servers.length < 2) return { check: undefined, same };
+  const about = { check: 'quorum', subject: 'ensemble' } as const;
+  const check: Check =
+    serversWithoutZnode.length === 0
+      ? { ...about, status: 'ok', found: 'all servers show the same znodes' }
+      : {
+          ...about,
+          status: 'unsafe',
+          found: `${serversWithoutZnode.join(', ')}: the znodes of ${servers[0]!.label} are missing, so two clients can hold one lock`,
+          advice: 'name the servers of one ensemble only',
+        };
+  return { check, same };
 }

@@ -374,6 +374,61 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
     expect(checkIn(result, 'server').found).toContain('no session within 5 s');
   });
 
+  it('a server that is lost reports the directory that it could not delete', async () => {
+    const started = await start({});
+    const client = await connect({ connectString: started.connectString });
+    await client.create('/shop');
+    await started.faults.delay(50);
+    const args = ['--zookeeper', started.connectString, '--namespace', 'shop'];
+    const directory = async () => {
+      for (;;) {
+        const { children } = await client.children('/shop');
+        for (const name of children) {
+          const { children: inside } = await client
+            .children(`/shop/${name}`)
+            .catch(() => ({ children: [] }));
+          if (inside.length > 0) return name;
+        }
+      }
+    };
+    for (const signal of [undefined, 'SIGINT'] as const) {
+      const running = cli(['doctor', '--json', ...args]);
+      const name = await directory();
+      const restore = await started.faults.refuseConnections();
+      if (signal) running.child.kill(signal);
+      const { code, out, err } = await running.ended;
+      await restore();
+      const found = `/shop/${name} was not deleted (`;
+      if (signal) {
+        expect([code, out]).toEqual([130, '']);
+        expect(err).toMatch(/^nestjs-zookeeper: interrupted; .*\n$/);
+        expect(err).toContain(found);
+      } else {
+        expect([code, err]).toEqual([1, '']);
+        const left = checkIn(JSON.parse(out) as Report, 'probe', 'directory');
+        expect(left).toMatchObject({ status: 'limit', found: expect.stringContaining(found) });
+      }
+      await client.delete(`/shop/${name}`).catch(() => {});
+    }
+  });
+
+  it('a server that is lost before the directory was created reports no directory', async () => {
+    const started = await start({});
+    const client = await connect({ connectString: started.connectString });
+    await client.create('/shop');
+    const { watch } = await client.watchChildren('/shop');
+    await started.faults.delay(50);
+    const args = ['--zookeeper', started.connectString, '--namespace', 'shop'];
+    const running = cli(['doctor', '--json', ...args]);
+    // The probe of the rights.
+    expect(await watch.fired).toBe('child');
+    await started.faults.refuseConnections();
+    const { code, out } = await running.ended;
+    expect(code).toBe(1);
+    const probes = (JSON.parse(out) as Report).checks.filter(({ check }) => check === 'probe');
+    expect(probes.map(({ subject }) => subject)).toEqual(['probes']);
+  });
+
   it.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
@@ -393,7 +448,11 @@ describe.runIf(server.kind === 'embedded')('doctor on', () => {
       .poll(async () => (await client.children('/shop')).children, { interval: 5 })
       .toHaveLength(1);
     running.child.kill(signal);
-    expect(await running.ended).toEqual({ code, out: '', err: '' });
+    expect(await running.ended).toEqual({
+      code,
+      out: '',
+      err: 'nestjs-zookeeper: interrupted\n',
+    });
     expect((await client.children('/shop')).children).toEqual([]);
   });
 });
