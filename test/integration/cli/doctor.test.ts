@@ -188,7 +188,7 @@ describe('doctor', () => {
     expect(result.server).toBeNull();
     expect(checkIn(result, 'server')).toMatchObject({
       status: 'limit',
-      found: expect.stringContaining('ECONNREFUSED'),
+      found: 'no connection to 127.0.0.1 (ECONNREFUSED)',
       data: { reachable: false },
     });
     expect(checkIn(result, 'quorum').status).toBe('unsafe');

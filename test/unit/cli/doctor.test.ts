@@ -173,13 +173,25 @@ describe('membersOf', () => {
   it('reports a version that is unknown without a limit', () => {
     const usable = {
       ...finding('10.0.0.1', true),
-      session: { timeout: 30_000 } as ProbeSession,
+      session: { timeout: 30_000, kind: 'zookeeper' } as ProbeSession,
       latency: { read: 1, sync: 2 },
       silence: 'srvr: srvr is not executed because it is not in the whitelist.',
     };
     expect(checkServers([usable], [usable], 30_000)).toMatchObject([
       { check: 'server', status: 'ok', found: 'session of 30 s; read 1 ms, sync 2 ms' },
-      { check: 'version', status: 'unknown', advice: expect.stringContaining('whitelist=srvr') },
+      {
+        check: 'version',
+        status: 'unknown',
+        advice: expect.stringContaining('add srvr to 4lw.commands.whitelist'),
+      },
+    ]);
+    const keeper = {
+      ...usable,
+      session: { timeout: 30_000, kind: 'clickhouse-keeper' } as ProbeSession,
+    };
+    expect(checkServers([keeper], [keeper], 10_000)).toMatchObject([
+      { advice: expect.stringContaining('coordination_settings.min_session_timeout_ms') },
+      { advice: expect.stringContaining('add srvr to four_letter_word_white_list') },
     ]);
     const slow = { ...usable, latency: { read: 1, sync: 600 } };
     expect(checkServers([slow], [slow], 30_000)[0]!.status).toBe('limit');
