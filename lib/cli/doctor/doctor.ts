@@ -1,7 +1,7 @@
 import type { NormalizedOptions } from '../../client/options.js';
 import { chooseTransport } from '../../client/transport/choose-transport.js';
 import { Failure } from '../exit-codes.js';
-import { checkClocks } from './clock.js';
+import { checkClocks, serversDiffer } from './clock.js';
 import { checkOperations, tryContainer } from './operations.js';
 import { failureOf, FLAGS, type ProbeSession, type Target } from './probe-session.js';
 import { checkQuorum, checkSameEnsemble } from './quorum.js';
@@ -99,7 +99,7 @@ async function probe(
     checks.push(...stats.checks);
     const tried = await checkOperations(workplace, usable, target, containers);
     checks.push(...tried.checks);
-    const isSkewed = clocks.some(({ status }) => status === 'limit');
+    const isSkewed = serversDiffer(clocks);
     const facts = { kind, tokens: stats.facts, operations: tried.facts, isSkewed };
     checks.push(...checkRecipes(facts));
   } finally {

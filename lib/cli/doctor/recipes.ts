@@ -8,7 +8,7 @@ export interface Facts {
   readonly kind: ServerKind;
   readonly tokens: TokenFacts;
   readonly operations: OperationFacts;
-  /** Whether a clock differs too much. */
+  /** Whether the clocks of two servers differ too much. This machine's clock does not change when a TTL ends. */
   readonly isSkewed: boolean;
 }
 
@@ -132,7 +132,8 @@ const clocks: Judge = ({ isSkewed }) =>
   isSkewed
     ? {
         status: 'limit',
-        found: 'a clock differs, which may change when a TTL ends',
+        found:
+          'the clocks of the servers differ: after a change of the leader, a TTL may end at another time',
         advice: 'synchronize the clocks with NTP',
       }
     : undefined;

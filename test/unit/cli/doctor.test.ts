@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { serversDiffer } from '../../../lib/cli/doctor/clock.js';
 import { connectedAt, readSrvr } from '../../../lib/cli/doctor/four-letter-word.js';
 import type { OperationFacts } from '../../../lib/cli/doctor/operations.js';
 import { quorumOf, sizeOf } from '../../../lib/cli/doctor/quorum.js';
@@ -110,6 +111,17 @@ describe('checkRecipes', () => {
     );
     expect(recipe!.found).toBe('the client cannot create znodes with a TTL there');
   });
+});
+
+it('serversDiffer compares the servers with each other, not with this machine', () => {
+  const clock = (offsetMs: number): Check => ({
+    ...{ check: 'clock', subject: 'zk1', status: 'ok', found: '' },
+    data: { offsetMs, errorMs: 2 },
+  });
+  expect(serversDiffer([])).toBe(false);
+  expect(serversDiffer([clock(5000)])).toBe(false);
+  expect(serversDiffer([clock(5000), clock(5500)])).toBe(false);
+  expect(serversDiffer([clock(-600), clock(600)])).toBe(true);
 });
 
 describe('readSrvr', () => {
