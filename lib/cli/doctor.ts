@@ -3,7 +3,7 @@ import { addConnectionOptions, clientOptionsOf, type ConnectionOptions } from '.
 import { examine } from './doctor/doctor.js';
 import { showReport } from './doctor/report.js';
 import { readPositiveDuration } from './durations.js';
-import { ExitCode } from './exit-codes.js';
+import { ExitCode, Failure } from './exit-codes.js';
 import { onStopSignal } from './signals.js';
 
 interface DoctorOptions extends ConnectionOptions {
@@ -32,18 +32,11 @@ export function addDoctorCommand(program: Command): void {
 async function runDoctor({ json, sessionTimeout, ...connection }: DoctorOptions): Promise<void> {
   const options = clientOptionsOf(connection, { sessionTimeout });
   const interrupted = new AbortController();
-  let code: number | undefined;
-  onStopSignal((signal) => {
-    code = signal;
-    interrupted.abort();
+  onStopSignal((signalNumber) => {
+    interrupted.abort(new Failure('interrupted', ExitCode.signal + signalNumber));
   });
-  try {
-    const report = await examine(options, interrupted.signal);
-    const text = json ? JSON.stringify(report) : showReport(report).join('\n');
-    process.stdout.write(`${text}\n`);
-    process.exitCode = report.exitCode;
-  } catch (error) {
-    if (code === undefined || error !== interrupted.signal.reason) throw error;
-    process.exitCode = ExitCode.signal + code;
-  }
+  const report = await examine(options, interrupted.signal);
+  const text = json ? JSON.stringify(report) : showReport(report).join('\n');
+  process.stdout.write(`${text}\n`);
+  process.exitCode = report.exitCode;
 }

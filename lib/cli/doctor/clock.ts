@@ -17,8 +17,8 @@ interface Difference {
 }
 
 /**
- * Compares the clock of the leader, which stamps new znodes, and that of each server that allows the four-letter word
- * `cons` with ours.
+ * Compares the clock that stamps new znodes, and that of each server that allows the four-letter word `cons`, with ours. The
+ * leader of ZooKeeper stamps them; of other servers, the one that receives the request (KeeperDispatcher::putRequest).
  */
 export async function checkClocks(
   servers: readonly UsableServer[],
@@ -27,9 +27,11 @@ export async function checkClocks(
   signal: AbortSignal,
 ): Promise<Check[]> {
   const checks: Check[] = [];
-  const leader = servers.find(
-    ({ words }) => words?.mode === 'leader' || words?.mode === 'standalone',
-  );
+  const [first] = servers as [UsableServer];
+  const leader =
+    first.session.kind === 'zookeeper'
+      ? servers.find(({ words }) => words?.mode === 'leader' || words?.mode === 'standalone')
+      : first;
   const subject = leader ? leader.label : 'leader';
   if (workplace) {
     checks.push(checkOf(subject, await stampedBy(workplace), 'znodes'));
@@ -46,6 +48,14 @@ export async function checkClocks(
     checks.push(checkOf(label, difference(time, ...connected), 'connections'));
   }
   return checks;
+}
+
+/** Whether the clocks of two servers differ too much. */
+export function serversDiffer(clocks: readonly Check[]): boolean {
+  const ranges = clocks.flatMap(({ data }) => (data ? [data as Record<string, number>] : []));
+  const latest = Math.max(...ranges.map(({ offsetMs, errorMs }) => offsetMs! - errorMs!));
+  const earliest = Math.min(...ranges.map(({ offsetMs, errorMs }) => offsetMs! + errorMs!));
+  return latest - earliest > MAX_SKEW;
 }
 
 /** Measures by the creation time of a znode. */
@@ -77,10 +87,10 @@ function checkOf(subject: string, { offset, error }: Difference, source: string)
     subject,
     status: isSkewed ? 'limit' : 'ok',
     found: isEqual
-      ? `as the clock of this machine, ± ${showMilliseconds(error)}`
+      ? `equal to this machine's clock (± ${showMilliseconds(error)})`
       : `${showMilliseconds(Math.abs(offset))} ${direction} the clock of this machine, ± ${showMilliseconds(error)}`,
     advice: isSkewed
-      ? 'synchronize the clocks with NTP, on the server or here: TTLs, logs and the times that commands print depend on them, the safety of locks does not'
+      ? 'synchronize the clocks with NTP, on the server or here: logs and the times that commands print depend on them, locks do not'
       : undefined,
     data: { offsetMs: Math.round(offset), errorMs: Math.round(error), source },
   };

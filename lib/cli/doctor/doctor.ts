@@ -1,17 +1,21 @@
-import { CoordinationError } from '../../client/index.js';
 import type { NormalizedOptions } from '../../client/options.js';
 import { chooseTransport } from '../../client/transport/choose-transport.js';
-import { checkClocks } from './clock.js';
+import { Failure } from '../exit-codes.js';
+import { checkClocks, serversDiffer } from './clock.js';
 import { checkOperations, tryContainer } from './operations.js';
-import { failureOf, type Target } from './probe-session.js';
+import { failureOf, FLAGS, type ProbeSession, type Target } from './probe-session.js';
 import { checkQuorum, checkSameEnsemble } from './quorum.js';
 import { checkRecipes, sameForAllRecipes } from './recipes.js';
-import { type Check, type Report, reportOf } from './report.js';
+import { type Check, type Report, reportOf, RUN_AGAIN } from './report.js';
 import { checkRights, makeWorkplace, removeWorkplace, workplaceIn } from './rights.js';
 import { checkServers, findServers, membersOf, type UsableServer } from './servers.js';
 import { checkTokens } from './tokens.js';
 
-/** Probes the servers, and deletes its znodes, also if the signal aborts. Then it rejects with the signal's reason. */
+/**
+ * Probes the servers, and deletes its znodes, also if the signal aborts.
+ *
+ * @param signal aborts with a Failure, which is thrown after the clean-up, with the directory if it was not deleted
+ */
 export async function examine(options: NormalizedOptions, signal: AbortSignal): Promise<Report> {
   const { hosts, chroot, tls, sasl, sessionTimeout, authInfo, namespace } = options;
   const { connect } = await chooseTransport('wire', tls, sasl);
@@ -32,10 +36,16 @@ export async function examine(options: NormalizedOptions, signal: AbortSignal): 
       await probe(usable, options, target, checks);
     }
   } catch (error) {
-    if (!(error instanceof CoordinationError)) throw error;
-    checks.push(...unfinished(failureOf(error)));
+    if (!signal.aborted) checks.push(...unfinished(failureOf(error)));
+    else if (error !== signal.reason) failureOf(error);
   } finally {
     await Promise.all(usable.map(({ session }) => session.close()));
+  }
+  if (signal.aborted) {
+    const { message, exitCode } = signal.reason as Failure;
+    const left = checks.filter(({ subject }) => subject === LEFTOVER);
+    const lines = left.map(({ found, advice }) => `; ${found}: ${advice}`);
+    throw new Failure(message + lines.join(''), exitCode);
   }
   const zookeeper = hosts.map(({ label }) => label).join(',') + chroot;
   return reportOf({ zookeeper, namespace, server: usable[0]?.session.kind ?? null }, checks);
@@ -59,12 +69,24 @@ async function probe(
     return;
   }
   const directory = workplaceIn(parent);
+  /** The servers that show the znodes of the first one. */
+  let sameEnsemble = [first];
+  /** Whether a request to create the directory was sent. */
+  let mayExist = false;
+  const create = (by: ProbeSession, flags: number) => {
+    mayExist = true;
+    return by.ensure(directory, flags);
+  };
   try {
     const containers =
-      kind === 'zookeeper' ? await tryContainer(target, first, directory) : undefined;
-    const isContainer = containers?.data?.supported === true;
-    const workplace = await makeWorkplace(session, directory, isContainer);
-    const ensemble = await checkSameEnsemble(usable, workplace.keeper);
+      kind === 'zookeeper'
+        ? await tryContainer(target, first, (by) => create(by, FLAGS.container))
+        : undefined;
+    const isContainer = containers?.data?.supported === 'yes';
+    if (!isContainer) await create(session, FLAGS.persistent);
+    const workplace = await makeWorkplace(session, directory);
+    const { check: ensemble, same } = await checkSameEnsemble(usable, workplace.keeper);
+    sameEnsemble = same;
     if (ensemble) checks.push(ensemble);
     const clocks = await checkClocks(usable, workplace, tls, target.signal);
     checks.push(...clocks, rights);
@@ -77,30 +99,38 @@ async function probe(
     checks.push(...stats.checks);
     const tried = await checkOperations(workplace, usable, target, containers);
     checks.push(...tried.checks);
-    const isSkewed = clocks.some(({ status }) => status === 'limit');
+    const isSkewed = serversDiffer(clocks);
     const facts = { kind, tokens: stats.facts, operations: tried.facts, isSkewed };
     checks.push(...checkRecipes(facts));
   } finally {
     const { signal } = new AbortController();
-    const isRemoved = await removeWorkplace({ ...target, signal }, usable, directory);
-    if (!isRemoved) checks.push(leftover(directory));
+    const failure =
+      mayExist && (await removeWorkplace({ ...target, signal }, sameEnsemble, directory));
+    if (failure) checks.push(leftover(directory, failure));
   }
 }
 
 /** The checks that are missing because a server has failed meanwhile. */
 function unfinished(failure: string): Check[] {
   const found = `the probes ended early: ${failure}`;
-  const advice = 'run the command again';
-  const check = { check: 'probe', subject: 'probes', status: 'unknown', found, advice } as const;
-  return [check, ...sameForAllRecipes('unknown', found, advice)];
-}
-
-function leftover(directory: string): Check {
-  return {
+  const check = {
     check: 'probe',
     subject: 'probes',
-    status: 'unsafe',
-    found: `${directory} was not deleted`,
+    status: 'unknown',
+    found,
+    advice: RUN_AGAIN,
+  } as const;
+  return [check, ...sameForAllRecipes('unknown', found, RUN_AGAIN)];
+}
+
+const LEFTOVER = 'directory';
+
+function leftover(directory: string, failure: string): Check {
+  return {
+    check: 'probe',
+    subject: LEFTOVER,
+    status: 'limit',
+    found: `${directory} was not deleted (${failure})`,
     advice: 'delete it with its children when a server can be used',
   };
 }

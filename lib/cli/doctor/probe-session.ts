@@ -43,6 +43,8 @@ const NO_DATA = Buffer.alloc(0);
 export class ProbeSession {
   readonly #transport: Transport;
   readonly #signal: AbortSignal;
+  /** Keeps the session alive while other servers are probed. */
+  readonly #pings: NodeJS.Timeout;
 
   private constructor(
     transport: Transport,
@@ -52,6 +54,8 @@ export class ProbeSession {
   ) {
     this.#transport = transport;
     this.#signal = signal;
+    const ping = () => transport.exists('/', false, () => {});
+    this.#pings = setInterval(ping, transport.timeout / 4).unref();
   }
 
   /**
@@ -92,6 +96,15 @@ export class ProbeSession {
     return this.#request('create', path, (transport, reply: Reply<string>) =>
       transport.create(path, NO_DATA, flags, ttl, acl, reply),
     );
+  }
+
+  /** Creates a znode unless it exists, because a lost reply may have created it. */
+  async ensure(path: string, flags: number, ttl?: number): Promise<void> {
+    try {
+      await this.create(path, flags, ttl);
+    } catch (error) {
+      if (!isCode(error, 'NODE_EXISTS')) throw error;
+    }
   }
 
   delete(path: string): Promise<void> {
@@ -162,11 +175,13 @@ export class ProbeSession {
 
   /** Ends the session. */
   async close(): Promise<void> {
+    clearInterval(this.#pings);
     await this.#transport.close();
   }
 
   /** Drops the connection. The session remains. */
   drop(): void {
+    clearInterval(this.#pings);
     this.#transport.destroy();
   }
 

@@ -1,6 +1,6 @@
 import type { ServerKind } from '../../client/index.js';
 import type { OperationFacts } from './operations.js';
-import type { Check, Status } from './report.js';
+import { type Check, RUN_AGAIN, type Status } from './report.js';
 import type { TokenFacts } from './tokens.js';
 
 /** What the checks have found. */
@@ -8,17 +8,30 @@ export interface Facts {
   readonly kind: ServerKind;
   readonly tokens: TokenFacts;
   readonly operations: OperationFacts;
-  /** Whether a clock differs too much. */
+  /** Whether the clocks of two servers differ too much. This machine's clock does not change when a TTL ends. */
   readonly isSkewed: boolean;
 }
 
 interface Reason {
-  readonly status: Exclude<Status, 'ok' | 'unknown'>;
+  readonly status: Exclude<Status, 'ok'>;
   readonly found: string;
   readonly advice: string;
 }
 
 type Judge = (facts: Facts) => Reason | undefined;
+
+const UNKNOWN: Reason = {
+  status: 'unknown',
+  found: 'a check that it depends on ended early',
+  advice: RUN_AGAIN,
+};
+
+const NOT_ATOMIC: Reason = {
+  status: 'unsafe',
+  found:
+    'transactions, which the client also uses to create and delete several znodes, do not work',
+  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
+};
 
 const unlessUnsafeAllowed: Judge = ({ kind }) =>
   kind === 'raftkeeper'
@@ -38,7 +51,9 @@ const tokens: Judge = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
       advice: 'use Apache ZooKeeper or ClickHouse Keeper',
     };
   }
-  return (kind === 'zookeeper' ? pzxidRises : zxidsRise)
+  const rises = kind === 'zookeeper' ? pzxidRises : zxidsRise;
+  if (rises === undefined) return UNKNOWN;
+  return rises
     ? undefined
     : {
         status: 'unsafe',
@@ -56,56 +71,69 @@ const costlyTokens: Judge = ({ kind }) =>
         advice: 'use linger for locks that one process takes again and again',
       };
 
-const sessions: Judge = ({ operations }) =>
-  operations.resumes
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'a lost connection ends the session, with its leases and ephemeral znodes',
-        advice: 'request a short sessionTimeout',
-      };
+/** Returns the rule of a recipe that uses an operation. */
+const uses =
+  (operation: keyof OperationFacts, missing: Reason): Judge =>
+  ({ operations: { [operation]: support } }) => {
+    if (support === 'yes') return undefined;
+    return support === 'unknown' ? UNKNOWN : missing;
+  };
 
-const directories: Judge = ({ operations }) =>
-  operations.containers
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'empty directories remain',
-        advice: 'delete empty directories at night',
-      };
+const sessions = uses('resumes', {
+  status: 'limit',
+  found: 'a lost connection ends the session, with its leases and ephemeral znodes',
+  advice: 'request a short sessionTimeout',
+});
 
-const transactions: Judge = ({ operations }) =>
-  operations.multi
-    ? undefined
-    : {
-        status: 'unavailable',
-        found: 'transactions do not work',
-        advice: 'see the check of transactions',
-      };
+const directories = uses('containers', {
+  status: 'limit',
+  found: 'empty directories remain',
+  advice: 'delete empty directories while no application uses locks',
+});
 
-const watches: Judge = ({ operations }) =>
-  operations.addWatch
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'one watch for each znode instead of a recursive one',
-        advice: 'keep cached subtrees small',
-      };
+/**
+ * Returns the rule of a recipe that creates or deletes znodes: the client sends those of one moment as a transaction, and one by
+ * one only to a server that replies that it has none (lib/client/transport/wire-group.ts).
+ *
+ * @param missing the reason on such a server
+ */
+const writes =
+  (missing?: Reason): Judge =>
+  ({ operations: { multi } }) =>
+    ({ yes: undefined, no: missing, unknown: UNKNOWN, broken: NOT_ATOMIC })[multi];
 
-const ttl: Judge = ({ operations }) =>
-  operations.ttl
-    ? undefined
-    : {
-        status: 'unavailable',
-        found: 'the client cannot create znodes with a TTL there',
-        advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
-      };
+const changes = writes();
+
+const leases = writes({
+  status: 'limit',
+  found: 'lease.transaction rejects',
+  advice: 'let the resources check fencing tokens instead',
+});
+
+const transactions = writes({
+  status: 'unavailable',
+  found: 'the server has no transactions',
+  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
+});
+
+const watches = uses('addWatch', {
+  status: 'limit',
+  found: 'one watch for each znode instead of a recursive one',
+  advice: 'keep cached subtrees small',
+});
+
+const ttl = uses('ttl', {
+  status: 'unavailable',
+  found: 'the client cannot create znodes with a TTL there',
+  advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
+});
 
 const clocks: Judge = ({ isSkewed }) =>
   isSkewed
     ? {
         status: 'limit',
-        found: 'a clock differs, which may change when a TTL ends',
+        found:
+          'the clocks of the servers differ: after a change of the leader, a TTL may end at another time',
         advice: 'synchronize the clocks with NTP',
       }
     : undefined;
@@ -121,23 +149,23 @@ const comparedZxids: Judge = ({ tokens: { zxidsRise } }) =>
       };
 
 const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
-  ['mutex', tokens, costlyTokens, sessions, directories],
-  ['read/write lock', tokens, costlyTokens, sessions, directories],
-  ['semaphore', unlessUnsafeAllowed, sessions, directories],
-  ['leader election', tokens, costlyTokens, sessions, directories],
-  ['partitions', tokens, costlyTokens, sessions, directories],
-  ['queue', unlessUnsafeAllowed, sessions, directories],
-  ['counter', unlessUnsafeAllowed, transactions],
-  ['barrier', unlessUnsafeAllowed, sessions, directories],
-  ['double barrier', comparedZxids, sessions, directories],
+  ['mutex', tokens, costlyTokens, leases, sessions, directories],
+  ['read/write lock', tokens, costlyTokens, leases, sessions, directories],
+  ['semaphore', unlessUnsafeAllowed, leases, sessions, directories],
+  ['leader election', tokens, costlyTokens, leases, sessions, directories],
+  ['partitions', tokens, costlyTokens, leases, sessions, directories],
+  ['queue', unlessUnsafeAllowed, changes, sessions, directories],
+  ['counter', unlessUnsafeAllowed, transactions, directories],
+  ['barrier', unlessUnsafeAllowed, changes, sessions, directories],
+  ['double barrier', comparedZxids, changes, sessions, directories],
   ['cache', comparedZxids, watches],
-  ['group member', unlessUnsafeAllowed, sessions, directories],
-  ['persistent node', unlessUnsafeAllowed],
-  ['persistent TTL node', unlessUnsafeAllowed, ttl, clocks],
+  ['group member', unlessUnsafeAllowed, changes, sessions, directories],
+  ['persistent node', unlessUnsafeAllowed, changes, sessions, directories],
+  ['persistent TTL node', unlessUnsafeAllowed, changes, ttl, clocks],
   ['transactions', unlessUnsafeAllowed, transactions],
 ];
 
-const SEVERITY = ['limit', 'unavailable', 'unsafe'] as const;
+const SEVERITY = ['limit', 'unknown', 'unavailable', 'unsafe'] as const;
 
 /** Says for each recipe whether it is safe there. */
 export function checkRecipes(facts: Facts): Check[] {
@@ -146,7 +174,7 @@ export function checkRecipes(facts: Facts): Check[] {
     const status = SEVERITY.findLast((each) => reasons.some((reason) => reason.status === each));
     if (!status) return { check: 'recipe', subject: recipe, status: 'ok', found: 'safe' };
     // The worst reasons hide the others.
-    const worst = reasons.filter((reason) => reason.status === status);
+    const worst = [...new Set(reasons)].filter((reason) => reason.status === status);
     return {
       check: 'recipe',
       subject: recipe,

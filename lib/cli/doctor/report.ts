@@ -24,6 +24,9 @@ export type CheckName =
   | 'recipe'
   | 'probe';
 
+/** The advice if a check ended early. */
+export const RUN_AGAIN = 'run the command again';
+
 /** The result of one check. `doctor --json` prints these fields. */
 export interface Check {
   readonly check: CheckName;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { NotAuthorizedError } from '../../client/index.js';
-import { FLAGS, isCode, ProbeSession, type Target } from './probe-session.js';
+import { failureOf, FLAGS, isCode, ProbeSession, type Target } from './probe-session.js';
 import type { Check } from './report.js';
 import type { UsableServer } from './servers.js';
 
@@ -77,29 +77,24 @@ export function workplaceIn(parent: string): string {
   return child(parent, `${PREFIX}${randomUUID()}`);
 }
 
-/**
- * Creates the workplace: a container where there are containers, because the servers delete it if this process is killed;
- * otherwise a persistent znode.
- *
- * @param containers whether the server was found to have them, by the creation of the directory as one
- */
-export async function makeWorkplace(
-  session: ProbeSession,
-  directory: string,
-  containers: boolean,
-): Promise<Workplace> {
-  if (!containers) await session.create(directory, FLAGS.persistent);
+/** Creates the ephemeral child of the directory, which exists. */
+export async function makeWorkplace(session: ProbeSession, directory: string): Promise<Workplace> {
   const keeper = `${directory}/keeper`;
   await session.create(keeper, FLAGS.ephemeral);
   return { session, directory, keeper };
 }
 
-/** Deletes the workplace in a session of its own, on the first server that is left. */
+/**
+ * Deletes the workplace in a session of its own, on the first server that is left. Resolves to the reason of a failure.
+ *
+ * @param servers of one ensemble: of another one, a missing directory would count as deleted
+ */
 export async function removeWorkplace(
   target: Target,
   servers: readonly UsableServer[],
   directory: string,
-): Promise<boolean> {
+): Promise<string | undefined> {
+  const failures: string[] = [];
   for (const { address } of servers) {
     try {
       const session = await ProbeSession.open(target, address);
@@ -109,15 +104,15 @@ export async function removeWorkplace(
           await gone(() => session.delete(`${directory}/${name}`));
         }
         await gone(() => session.delete(directory));
-        return true;
+        return undefined;
       } finally {
         await session.close();
       }
-    } catch {
-      // The next server.
+    } catch (error) {
+      failures.push(failureOf(error));
     }
   }
-  return false;
+  return failures.join('; ');
 }
 
 async function listed(session: ProbeSession, directory: string): Promise<string[]> {

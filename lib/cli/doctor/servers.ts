@@ -49,7 +49,7 @@ export async function findServers(
       addresses = await resolveHost(host);
     } catch (error) {
       const advice = 'correct the name in --zookeeper, or the name service';
-      return [{ host, label: host.label, failure: failureOf(error), advice }];
+      return [{ host, label: host.label, failure: reasonOf(error, host), advice }];
     }
     addresses.sort((a, b) => (a.ip < b.ip ? -1 : 1));
     return Promise.all(addresses.map((address) => findServer(host, address, target, tls)));
@@ -78,8 +78,14 @@ async function findServer(
   } catch (error) {
     await session?.close();
     if (target.signal.aborted) return { ...known, failure: 'interrupted' };
-    return { ...known, failure: failureOf(error), advice: adviceFor(error, answer) };
+    return { ...known, failure: reasonOf(error, host), advice: adviceFor(error, answer) };
   }
+}
+
+/** Returns the message without the address, which is the subject of the line. */
+function reasonOf(error: unknown, { label }: Host): string {
+  const message = failureOf(error);
+  return message.startsWith(label) ? message.slice(label.length).replace(/^:? /, '') : message;
 }
 
 function silenceOf(answer: string): string {
@@ -120,6 +126,22 @@ async function measureLatency(session: ProbeSession): Promise<{ read: number; sy
   return { read, sync: await measured(() => session.sync('/')) };
 }
 
+/** The names of settings. RaftKeeper, a fork of ClickHouse Keeper, and unknown servers count as ClickHouse Keeper. */
+const ZOOKEEPER_SETTINGS = {
+  words: '4lw.commands.whitelist',
+  min: 'minSessionTimeout',
+  max: 'maxSessionTimeout',
+};
+const KEEPER_SETTINGS = {
+  words: 'four_letter_word_white_list',
+  min: 'coordination_settings.min_session_timeout_ms',
+  max: 'coordination_settings.session_timeout_ms',
+};
+
+function settingsOf({ kind }: ProbeSession): typeof ZOOKEEPER_SETTINGS {
+  return kind === 'zookeeper' ? ZOOKEEPER_SETTINGS : KEEPER_SETTINGS;
+}
+
 /** Returns a check of each address, and one of each version that is unknown. */
 export function checkServers(
   servers: readonly ServerFinding[],
@@ -136,7 +158,7 @@ export function checkServers(
         subject: label,
         status: 'unknown',
         found: silence ?? 'no answer',
-        advice: 'allow the word with 4lw.commands.whitelist=srvr to see the version and the mode',
+        advice: `add srvr to ${settingsOf(session).words} to see the version and the mode`,
       });
     }
     return checks;
@@ -149,8 +171,8 @@ function checkUsable(server: ServerFinding, requested: number): Check {
   const { read, sync } = latency!;
   const limits: string[] = [];
   if (timeout !== requested) {
-    const [setting, direction] =
-      timeout < requested ? ['maxSessionTimeout', 'lowers'] : ['minSessionTimeout', 'raises'];
+    const { min, max } = settingsOf(session!);
+    const [setting, direction] = timeout < requested ? [max, 'lowers'] : [min, 'raises'];
     limits.push(
       `the server ${direction} the session timeout of ${showMilliseconds(requested)}: request ${showMilliseconds(timeout)}, or change ${setting} of the servers`,
     );

@@ -1,7 +1,7 @@
 import type { Stat } from '../../client/index.js';
 import { FLAGS, ProbeSession, type Target } from './probe-session.js';
 import type { Workplace } from './rights.js';
-import type { Check } from './report.js';
+import { type Check, RUN_AGAIN } from './report.js';
 import { eventually, type UsableServer } from './servers.js';
 
 /** The number of writes on each server. */
@@ -11,8 +11,11 @@ const END_LIMIT = 5000;
 
 /** What fencing tokens are made of. */
 export interface TokenFacts {
-  /** Whether the deletion of a child, by a client and by the end of a session, raises the `pzxid` of its parent. */
-  readonly pzxidRises: boolean;
+  /**
+   * Whether the deletion of a child, by a client and by the end of a session, raises the `pzxid` of its parent; undefined if
+   * the session did not end in time.
+   */
+  readonly pzxidRises: boolean | undefined;
   /** Whether the transaction ids of writes rise, on whichever server. */
   readonly zxidsRise: boolean;
 }
@@ -55,12 +58,12 @@ export async function checkTokens(
   const bySession = ended && after.pzxid > before.pzxid;
   const isRaft = session.kind === 'raftkeeper';
   const facts = {
-    pzxidRises: byClient && bySession,
+    pzxidRises: byClient ? (ended ? bySession : undefined) : false,
     zxidsRise: !isRaft && zxids.every((zxid, index) => index === 0 || zxid > zxids[index - 1]!),
   };
   const cversion = changed.cversion === created.cversion && deleted.cversion > changed.cversion;
   return {
-    checks: checksOf(facts, { byClient, bySession, ended, cversion, isRaft }, session),
+    checks: checksOf(facts, { byClient, bySession, cversion, isRaft }, session),
     facts,
   };
 }
@@ -80,33 +83,45 @@ async function writtenZxids(
 interface Seen {
   readonly byClient: boolean;
   readonly bySession: boolean;
-  readonly ended: boolean;
   readonly cversion: boolean;
   readonly isRaft: boolean;
 }
 
-function checksOf(facts: TokenFacts, seen: Seen, { kind }: ProbeSession): Check[] {
-  const { byClient, bySession, ended, cversion, isRaft } = seen;
+export function checksOf(
+  facts: TokenFacts,
+  seen: Seen,
+  { kind }: Pick<ProbeSession, 'kind'>,
+): Check[] {
+  const { byClient, bySession, cversion, isRaft } = seen;
   const check = 'tokens' as const;
   const pzxid = { check, subject: 'pzxid', data: { onDelete: byClient, onSessionEnd: bySession } };
   const zxids = { check, subject: 'zxid', data: { rises: facts.zxidsRise } };
   return [
-    facts.pzxidRises
-      ? { ...pzxid, status: 'ok', found: 'rises when a child is deleted and when its session ends' }
-      : {
+    facts.pzxidRises === undefined
+      ? {
           ...pzxid,
-          // Only for ZooKeeper the client takes the tokens from it.
-          status: kind === 'zookeeper' ? 'unsafe' : 'limit',
-          found: ended
-            ? `does not rise when ${[!byClient && 'a child is deleted', !bySession && 'the session of a child ends'].filter(Boolean).join(', or ')}`
-            : 'a closed session did not end within 5 s',
-          advice:
-            kind === 'zookeeper'
-              ? 'do not use locks there: fencing tokens may repeat. This is not how ZooKeeper behaves'
-              : isRaft
-                ? 'see zxid'
-                : 'nothing to change: the client takes each fencing token from a write, which costs one more round trip for each cold grant',
-        },
+          status: 'unknown',
+          found: `a closed session did not end within ${END_LIMIT / 1000} s`,
+          advice: RUN_AGAIN,
+        }
+      : facts.pzxidRises
+        ? {
+            ...pzxid,
+            status: 'ok',
+            found: 'rises when a child is deleted and when its session ends',
+          }
+        : {
+            ...pzxid,
+            // Only for ZooKeeper the client takes the tokens from it.
+            status: kind === 'zookeeper' ? 'unsafe' : 'limit',
+            found: `does not rise when ${[!byClient && 'a child is deleted', !bySession && 'the session of a child ends'].filter(Boolean).join(', or ')}`,
+            advice:
+              kind === 'zookeeper'
+                ? 'do not use locks there: fencing tokens may repeat. This is not how ZooKeeper behaves'
+                : isRaft
+                  ? 'see zxid'
+                  : 'nothing to change: the client takes each fencing token from a write, which costs one more round trip for each cold grant',
+          },
     facts.zxidsRise
       ? { ...zxids, status: 'ok', found: 'the transaction ids of writes rise' }
       : {
