@@ -58,7 +58,7 @@ class WireTransport implements Transport {
   readonly aclOnCreate = true;
   readonly promptClose = true;
   readonly #connection: WireConnection;
-  #phase: 'handshake' | 'up' | 'over' = 'handshake';
+  #phase: 'handshake' | 'refused' | 'up' | 'over' = 'handshake';
   #response: ConnectResponse | undefined;
   #unauthenticated: number;
 
@@ -248,10 +248,10 @@ class WireTransport implements Transport {
     if (response.timeout <= 0) return this.#break('expired', 'it made no session');
     if (response.protocolVersion !== 0) return this.#break('disconnected', 'it accepts no session');
     if (credentials && response.sessionId !== credentials.id) {
-      // ClickHouse Keeper never resumes a session: it grants another one.
-      this.#enter('over');
-      void this.#connection.close();
-      return this.reject(attachError(this.request, 'expired', 'it made another session'));
+      // ClickHouse Keeper never resumes a session: it granted another one, which is closed.
+      this.#phase = 'refused';
+      const error = attachError(this.request, 'expired', 'it granted another session');
+      return void this.#connection.close().then(() => this.#fail(error));
     }
     if (response.readOnly) return this.#break('disconnected', 'it is read-only');
     this.#response = response;
@@ -269,7 +269,7 @@ class WireTransport implements Transport {
 
   /** Ends the handshake. */
   #fail(error: unknown): void {
-    if (this.#phase !== 'handshake') return;
+    if (this.#phase === 'up' || this.#phase === 'over') return;
     this.#enter('over');
     this.#connection.drop();
     this.reject(error);
@@ -277,7 +277,7 @@ class WireTransport implements Transport {
 
   #break(reason: DownReason, why: string, cause?: Error): void {
     const phase = this.#phase;
-    if (phase === 'over') return;
+    if (phase === 'refused' || phase === 'over') return;
     this.#enter('over');
     this.#connection.drop();
     if (phase === 'up') this.request.listener.onDown(reason);

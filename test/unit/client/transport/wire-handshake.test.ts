@@ -6,7 +6,7 @@ import {
 } from '../../../../lib/client/index.js';
 import type { ConnectRequest, DownReason } from '../../../../lib/client/transport/transport.js';
 import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
-import { ErrorCode, Xid } from '../../../../lib/protocol/index.js';
+import { ErrorCode, OpCode, Xid } from '../../../../lib/protocol/index.js';
 import { type Script, ScriptedServer } from '../../../support/scripted-server.js';
 
 const disposables: AsyncDisposable[] = [];
@@ -87,6 +87,20 @@ describe('the handshake of the wire transport', () => {
     await expect(attached).rejects.toThrow('session 0xbeef is over: zk1:2181 does not know it');
     await server.peers[0].closed;
     expect(ended).toEqual([]);
+  });
+
+  test('drops the connection of another session when the signal aborts', async () => {
+    const abort = new AbortController();
+    const { server, attached } = await attach(
+      { onConnect: (peer) => peer.greet({ sessionId: 0xdeadn }) },
+      { credentials: old, signal: abort.signal },
+    );
+    await expect
+      .poll(() => server.peers[0]?.asked.map(({ type }) => type))
+      .toEqual([OpCode.closeSession]);
+    abort.abort(new Error('stopped'));
+    await expect(attached).rejects.toThrow('stopped');
+    await server.peers[0].closed;
   });
 
   test('rejects with ConnectionError if a server creates no session', async () => {
