@@ -1,3 +1,5 @@
+import { types } from 'node:util';
+
 /** The options of a CoordinationError. */
 export interface CoordinationErrorOptions {
   /** The error that caused this one. */
@@ -217,6 +219,11 @@ function describe(value: unknown): string {
 function shortened(text: string, quoted: (text: string) => string = String): string {
   if (text.length <= MAX_SHOWN) return quoted(text);
   return `${quoted(`${text.slice(0, MAX_SHOWN)}…`)} (${text.length} characters)`;
+}
+
+/** Also true for an error of another realm, such as those of Node's modules in Jest. */
+export function isError(value: unknown): value is Error {
+  return value instanceof Error || types.isNativeError(value);
 }
 
 /** Returns the text of a thrown value, which is not always an Error. */

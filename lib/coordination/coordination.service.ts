@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
+import { isError } from '../client/errors.js';
 import { checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
@@ -293,5 +294,5 @@ export class CoordinationService {
 
 /** The stack of the handler's error, if that is the cause. */
 function stackOf(error: Error): string | undefined {
-  return error.cause instanceof Error ? error.cause.stack : error.stack;
+  return isError(error.cause) ? error.cause.stack : error.stack;
 }

@@ -6,7 +6,7 @@ import {
   CoordinationError,
   type ZkClient,
 } from '../client/index.js';
-import { textOf } from '../client/errors.js';
+import { isError, textOf } from '../client/errors.js';
 import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
@@ -249,7 +249,7 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       if (Number.isNaN(value)) throw new Error('it is not a number (NaN)');
       return value;
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : textOf(cause);
+      const why = isError(cause) ? cause.message : textOf(cause);
       throw new LiveValueError(
         `the data of znode ${this.path}, version ${stat.version}, is not valid: ${why}${remedy}`,
         { key: this.path, cause },

@@ -139,5 +139,6 @@ export class LeaderSelector extends Candidate {
 
 /** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */
 export function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
-  return aborted && (error === reason || (error instanceof Error && error.cause === reason));
+  // In Jest, the errors of Node's modules are no instances of the Error of this module.
+  return aborted && (error === reason || (error as Error | null | undefined)?.cause === reason);
 }

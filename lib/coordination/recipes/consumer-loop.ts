@@ -8,6 +8,7 @@ import {
 import { textOf } from '../../client/errors.js';
 import { MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
 import { checkFunction } from '../../client/validation.js';
+import { isAbortBy } from '../../recipes/leader-selector.js';
 import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
 import {
   checkConsume,
@@ -262,6 +263,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       try {
         await this.handler(item, context);
       } catch (error) {
+        if (isAbortBy(context.signal, error)) return 'interrupted';
         const what = `failed in attempt ${context.attempt} (error mode ${errorMode})`;
         this.report(context.name, what, error);
         if (!context.held) return 'interrupted';

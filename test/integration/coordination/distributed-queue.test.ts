@@ -197,6 +197,26 @@ describe('the lock of an item', () => {
     expect(errors[0]!.message).toContain('lost its lock in attempt 1');
   });
 
+  it('reports only the lost lock of a handler that rejects because of its signal', async () => {
+    const client = await connect();
+    const path = server.path('rejects-by-signal');
+    const queue = open(client, path);
+    await queue.put('an item');
+    const started = gate();
+    const errors: Error[] = [];
+    const consumer = queue.consume(
+      (_, { signal }) => {
+        started.open();
+        return sleep(60_000, undefined, { signal });
+      },
+      { stopTimeout: 20, onError: (error) => void errors.push(error) },
+    );
+    await started.opened;
+    await consumer.close();
+    expect(errors.filter(({ message }) => message.includes('failed'))).toEqual([]);
+    await eventually(() => expect(errors.at(-1)!.message).toContain('lost its lock in attempt 1'));
+  });
+
   it('aborts the signal of the handler when another client deletes it', async () => {
     const client = await connect();
     const path = server.path('deleted-lock');

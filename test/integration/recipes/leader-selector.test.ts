@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import {
   BadOptionError,
@@ -352,6 +353,13 @@ describe('a takeLeadership that fails', () => {
 
   it.each([
     ['its reason', (term: Term) => Promise.reject(term.signal.reason as Error)],
+    [
+      'an error of another realm, as in Jest',
+      (term: Term) =>
+        Promise.reject(
+          runInNewContext('new Error("", { cause })', { cause: term.signal.reason }) as Error,
+        ),
+    ],
     ['an error of a timer', (term: Term) => delay(60_000, undefined, { signal: term.signal })],
     [
       'an error of a lock',
@@ -369,7 +377,7 @@ describe('a takeLeadership that fails', () => {
     const leading = new Promise<Term>((resolve) => (inside = resolve));
     const take = async (term: Term) => {
       inside(term);
-      if (how === 'its reason') await aborted(term.signal);
+      if (how === 'its reason' || how.includes('realm')) await aborted(term.signal);
       await stop(term, client, path);
     };
     const onError = (error: unknown) => void errors.push(error);

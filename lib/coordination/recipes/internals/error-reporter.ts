@@ -1,4 +1,4 @@
-import { textOf } from '../../../client/errors.js';
+import { isError, textOf } from '../../../client/errors.js';
 import { callListener, warn } from '../../../client/listeners.js';
 
 /** The number of different errors that {@link ErrorReporter.reportOnce} reports until a success. */
@@ -48,5 +48,5 @@ export class ErrorReporter<C extends unknown[] = []> {
 }
 
 function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(textOf(error), { cause: error });
+  return isError(error) ? error : new Error(textOf(error), { cause: error });
 }

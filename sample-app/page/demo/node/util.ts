@@ -5,6 +5,8 @@ export function inspect(value: unknown): string {
 const isTypedArray = (value: unknown) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 const isAnyArrayBuffer = (value: unknown) => value instanceof ArrayBuffer;
 
-export const types = { isTypedArray, isAnyArrayBuffer };
+const isNativeError = (value: unknown) => value instanceof Error;
+
+export const types = { isTypedArray, isAnyArrayBuffer, isNativeError };
 
 export const isUint8Array = (value: unknown) => value instanceof Uint8Array;
