@@ -75,7 +75,8 @@ export interface ZkClientOptions {
   /**
    * For development: a file that keeps the id and the password of the session. At its start, the client ends the session
    * that a previous process left in the file, so that its locks are free at once. Only one process at a time may use the
-   * file, because the next one may end the session of the first. An orderly close deletes the file. Default: none.
+   * file, because the next one may end the session of the first. An orderly close deletes the file. It has no
+   * effect on ClickHouse Keeper, which resumes no session. Default: none.
    */
   sessionFile?: string | undefined;
 }
