@@ -17,7 +17,10 @@ export interface ServerProfile {
   /** Whether a change of a child's data raises the parent's `cversion`. */
   readonly raisesCversionOnSetData: boolean;
 
-  /** Whether the first transaction of an empty server has the zxid 1. ZooKeeper has an epoch in the high bits. */
+  /**
+   * Whether the server counts its transactions from 1. ZooKeeper has an epoch in the high bits of a zxid; the embedded
+   * server has the time there. A data directory raises the zxids at each start in both cases, also at its first.
+   */
   readonly countsZxidsFromOne: boolean;
   /** Whether the header of the reply to a read has the zxid of the next transaction instead of the last one. */
   readonly readsReportNextZxid: boolean;
