@@ -37,8 +37,12 @@ export interface ServerProfile {
   readonly hasPasswords: boolean;
   /** Whether the reply to a handshake ends with the flag `readOnly` if the request does. */
   readonly repliesReadOnly: boolean;
-  /** The session id of a refused handshake. Without it, refusals have ZooKeeper's form. */
-  readonly refusedSessionId: 'zero' | 'requested' | undefined;
+  /** Whether a server without a majority accepts connections and refuses the handshake. Otherwise it closes them. */
+  readonly refusesHandshakeWithoutMajority: boolean;
+  /** Whether the reply that refuses a handshake has the protocol version 42, and the timeout −1 if the session has ended. */
+  readonly marksRefusals: boolean;
+  /** Whether the reply that refuses a handshake repeats the session id of the request. Otherwise the id is 0. */
+  readonly refusalsRepeatSessionId: boolean;
   /** Whether the end of a session by its client is confirmed by a reply, before the connection ends. */
   readonly repliesToClose: boolean;
   /** Whether watches belong to the session, so that they remain after the loss of the connection. */
@@ -98,7 +102,9 @@ const zookeeper: ServerProfile = {
   resumesSessions: true,
   hasPasswords: true,
   repliesReadOnly: true,
-  refusedSessionId: undefined,
+  refusesHandshakeWithoutMajority: false,
+  marksRefusals: false,
+  refusalsRepeatSessionId: false,
   repliesToClose: true,
   keepsWatches: false,
   missingOperations: new Set(),
@@ -130,7 +136,14 @@ const raftBased: ServerProfile = {
   countsZxidsFromOne: true,
   hasPasswords: false,
   repliesReadOnly: false,
+  refusesHandshakeWithoutMajority: true,
+  marksRefusals: true,
   repliesToClose: false,
+  missingOperations: new Set([
+    ...[create2, createContainer, createTTL, reconfig],
+    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
+    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
+  ]),
   hidesEvents: false,
   mergesDeletedEvents: false,
   notifiesRequestedPath: true,
@@ -154,12 +167,6 @@ const clickHouseKeeper: ServerProfile = {
   emptyTransactions: new Set([OpCode.ping, OpCode.sync]),
   checksLastZxid: false,
   resumesSessions: false,
-  refusedSessionId: 'zero',
-  missingOperations: new Set([
-    ...[create2, createContainer, createTTL, reconfig],
-    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
-    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
-  ]),
   unknownRequest: 'close',
   systemNodes: new Map([
     ['/keeper', ''],
@@ -184,13 +191,8 @@ const raftKeeper: ServerProfile = {
   readsReportNextZxid: true,
   emptyTransactions: new Set([OpCode.sync]),
   countedReads: new Set([OpCode.getACL, OpCode.multiRead]),
-  refusedSessionId: 'requested',
+  refusalsRepeatSessionId: true,
   keepsWatches: true,
-  missingOperations: new Set([
-    ...[create2, createContainer, createTTL, reconfig],
-    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
-    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
-  ]),
   unknownRequest: 'ignore',
   refusesUnauthorizedMulti: true,
   systemNodes: new Map([
