@@ -100,7 +100,7 @@ async function openData(path: string, kind: EmbeddedServerKind): Promise<DataDir
       warn(error.message);
       process.exit(ExitCode.failed);
     };
-    const data = await DataDirectory.open(path, onFailure, PROFILES[kind]);
+    const data = await DataDirectory.open(path, onFailure, kind);
     for (const warning of data.warnings) warn(warning);
     return data;
   } catch (error) {

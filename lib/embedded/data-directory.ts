@@ -19,7 +19,7 @@ import { ProtocolError, Reader, RequestHeader } from '../protocol/index.js';
 import { DataTree, type Transaction } from './data-tree.js';
 import { type DirectoryLock, lockDirectory } from './directory-lock.js';
 import { requests } from './multi.js';
-import { PROFILES, type ServerProfile } from './profiles.js';
+import { type EmbeddedServerKind, PROFILES } from './profiles.js';
 import type { LoggedWrite, SavedStore, TransactionLog } from './store.js';
 import { KeeperError } from './znode.js';
 
@@ -37,6 +37,9 @@ const FLUSH_DELAY = 1_000;
 const ZXID_RESERVE = 2 ** 20;
 
 type LogRecord = readonly [at: Transaction, write: LoggedWrite];
+
+/** The content of a snapshot. If it has no kind, a server that copied ZooKeeper has written it. */
+type Snapshot = SavedStore & { readonly kind?: EmbeddedServerKind };
 
 /** The data directory cannot be used. The message names the file and the reason. */
 export class DataDirectoryError extends Error {}
@@ -62,8 +65,9 @@ export class DataDirectory implements TransactionLog {
     private readonly log: FileHandle,
     private readonly onFailure: (error: Error) => never,
     private readonly lock: DirectoryLock,
-    profile: ServerProfile,
+    private readonly kind: EmbeddedServerKind,
   ) {
+    const profile = PROFILES[kind];
     this.#snapshotFile = join(path, 'snapshot');
     const snapshot = this.#readSnapshot();
     const tree = new DataTree(profile, snapshot?.nodes);
@@ -100,13 +104,13 @@ export class DataDirectory implements TransactionLog {
    * Locks and reads the directory, or creates it.
    *
    * @param onFailure called when a write cannot be logged; must end the process, so that no such write is confirmed
-   * @param profile the server that the writes were made on. Default: ZooKeeper
+   * @param kind the server whose behaviour is copied. A directory with the writes of another kind is refused
    * @throws DataDirectoryError
    */
   static async open(
     path: string,
     onFailure: (error: Error) => never,
-    profile = PROFILES.zookeeper,
+    kind: EmbeddedServerKind,
   ): Promise<DataDirectory> {
     let lock: DirectoryLock | undefined;
     let log: FileHandle | undefined;
@@ -114,7 +118,7 @@ export class DataDirectory implements TransactionLog {
       mkdirSync(path, { recursive: true, mode: 0o700 });
       lock = lockDirectory(path);
       log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
-      return new DataDirectory(path, log, onFailure, lock, profile);
+      return new DataDirectory(path, log, onFailure, lock, kind);
     } catch (cause) {
       await log?.close();
       lock?.unlock();
@@ -187,7 +191,12 @@ export class DataDirectory implements TransactionLog {
       content.subarray(0, FORMAT.length).equals(FORMAT) &&
       content.readUInt32BE(FORMAT.length) === crc32(payload);
     if (!isWhole) throw new Error(`${this.#snapshotFile} is corrupt`);
-    return deserialize(payload) as SavedStore;
+    const snapshot = deserialize(payload) as Snapshot;
+    const { kind = 'zookeeper' } = snapshot;
+    if (kind === this.kind) return snapshot;
+    throw new Error(
+      `a server with --server ${kind} has written it, and this one has --server ${this.kind}: use --server ${kind}, or another directory with --data`,
+    );
   }
 
   /** Passes each record to `replay`. Moves an incomplete record at the end to another file. */
@@ -222,7 +231,7 @@ export class DataDirectory implements TransactionLog {
   #writeSnapshot(state: SavedStore): void {
     this.lock.check();
     const file = `${this.#snapshotFile}.new`;
-    const payload = serialize(state);
+    const payload = serialize({ ...state, kind: this.kind } satisfies Snapshot);
     const checksum = Buffer.alloc(4);
     checksum.writeUInt32BE(crc32(payload));
     const content = Buffer.concat([FORMAT, checksum, payload]);

@@ -7,7 +7,7 @@ import {
   type Stat,
 } from '../protocol/index.js';
 import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
-import { PROFILES, type ServerProfile } from './profiles.js';
+import type { ServerProfile } from './profiles.js';
 import { SessionWatchers, type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
@@ -58,7 +58,7 @@ export class DataTree {
   #multi: { readonly undo: (() => void)[]; readonly fire: (() => void)[] } | undefined;
 
   constructor(
-    readonly profile: ServerProfile = PROFILES.zookeeper,
+    readonly profile: ServerProfile,
     readonly nodes: Map<string, Znode> = initialNodes(profile),
   ) {
     for (const [path, node] of nodes) this.#index(path, node);

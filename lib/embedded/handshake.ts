@@ -73,12 +73,12 @@ export function acceptance(
  * @param timeout the reason: 0 if the session has ended; the negotiated timeout if the server has no leader
  */
 export function refusal(profile: ServerProfile, request: Request, timeout: number): Response {
-  const { refusedSessionId, repliesReadOnly } = profile;
+  const { marksRefusals, refusalsRepeatSessionId, repliesReadOnly } = profile;
   const hasEnded = timeout === 0;
   return {
-    protocolVersion: refusedSessionId ? REFUSED_VERSION : 0,
-    timeout: refusedSessionId && hasEnded ? -1 : timeout,
-    sessionId: refusedSessionId === 'requested' ? request.sessionId : 0n,
+    protocolVersion: marksRefusals ? REFUSED_VERSION : 0,
+    timeout: marksRefusals && hasEnded ? -1 : timeout,
+    sessionId: refusalsRepeatSessionId ? request.sessionId : 0n,
     password: Buffer.from(NO_PASSWORD),
     readOnly: repliesReadOnly && request.readOnly !== undefined ? false : undefined,
   };

@@ -65,10 +65,7 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   }
   const { port = 0, host = '127.0.0.1', tickTime = 500, superDigest = '' } = options;
   const { server = 'zookeeper' } = options;
-  if (!Object.hasOwn(PROFILES, server)) {
-    const kinds = Object.keys(PROFILES).join(', ');
-    throw new TypeError(`EmbeddedZooKeeper: server must be one of ${kinds}, got ${show(server)}`);
-  }
+  checkServer('EmbeddedZooKeeper', server);
   const profile = PROFILES[server];
   integer('port', port, 0, 65_535);
   if (typeof host !== 'string' || host === '' || host.includes('\0')) {
@@ -116,6 +113,18 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
     }
   }
   return resolved;
+}
+
+/**
+ * Checks the option `server`.
+ *
+ * @param owner the class or function that takes the option, as the message names it
+ * @throws TypeError
+ */
+export function checkServer(owner: string, server: unknown): void {
+  if (typeof server === 'string' && Object.hasOwn(PROFILES, server)) return;
+  const kinds = Object.keys(PROFILES).join(', ');
+  throw new TypeError(`${owner}: server must be one of ${kinds}, got ${show(server)}`);
 }
 
 export function integer(name: string, value: unknown, least: number, most: number): void {

@@ -17,7 +17,10 @@ export interface ServerProfile {
   /** Whether a change of a child's data raises the parent's `cversion`. */
   readonly raisesCversionOnSetData: boolean;
 
-  /** Whether the first transaction of an empty server has the zxid 1. ZooKeeper has an epoch in the high bits. */
+  /**
+   * Whether the server counts its transactions from 1. ZooKeeper has an epoch in the high bits of a zxid; the embedded
+   * server has the time there. A data directory raises the zxids at each start in both cases, also at its first.
+   */
   readonly countsZxidsFromOne: boolean;
   /** Whether the header of the reply to a read has the zxid of the next transaction instead of the last one. */
   readonly readsReportNextZxid: boolean;
@@ -34,8 +37,12 @@ export interface ServerProfile {
   readonly hasPasswords: boolean;
   /** Whether the reply to a handshake ends with the flag `readOnly` if the request does. */
   readonly repliesReadOnly: boolean;
-  /** The session id of a refused handshake. Without it, refusals have ZooKeeper's form. */
-  readonly refusedSessionId: 'zero' | 'requested' | undefined;
+  /** Whether a server without a majority accepts connections and refuses the handshake. Otherwise it closes them. */
+  readonly refusesHandshakeWithoutMajority: boolean;
+  /** Whether the reply that refuses a handshake has the protocol version 42, and the timeout −1 if the session has ended. */
+  readonly marksRefusals: boolean;
+  /** Whether the reply that refuses a handshake repeats the session id of the request. Otherwise the id is 0. */
+  readonly refusalsRepeatSessionId: boolean;
   /** Whether the end of a session by its client is confirmed by a reply, before the connection ends. */
   readonly repliesToClose: boolean;
   /** Whether watches belong to the session, so that they remain after the loss of the connection. */
@@ -95,7 +102,9 @@ const zookeeper: ServerProfile = {
   resumesSessions: true,
   hasPasswords: true,
   repliesReadOnly: true,
-  refusedSessionId: undefined,
+  refusesHandshakeWithoutMajority: false,
+  marksRefusals: false,
+  refusalsRepeatSessionId: false,
   repliesToClose: true,
   keepsWatches: false,
   missingOperations: new Set(),
@@ -127,7 +136,14 @@ const raftBased: ServerProfile = {
   countsZxidsFromOne: true,
   hasPasswords: false,
   repliesReadOnly: false,
+  refusesHandshakeWithoutMajority: true,
+  marksRefusals: true,
   repliesToClose: false,
+  missingOperations: new Set([
+    ...[create2, createContainer, createTTL, reconfig],
+    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
+    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
+  ]),
   hidesEvents: false,
   mergesDeletedEvents: false,
   notifiesRequestedPath: true,
@@ -151,12 +167,6 @@ const clickHouseKeeper: ServerProfile = {
   emptyTransactions: new Set([OpCode.ping, OpCode.sync]),
   checksLastZxid: false,
   resumesSessions: false,
-  refusedSessionId: 'zero',
-  missingOperations: new Set([
-    ...[create2, createContainer, createTTL, reconfig],
-    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
-    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
-  ]),
   unknownRequest: 'close',
   systemNodes: new Map([
     ['/keeper', ''],
@@ -181,13 +191,8 @@ const raftKeeper: ServerProfile = {
   readsReportNextZxid: true,
   emptyTransactions: new Set([OpCode.sync]),
   countedReads: new Set([OpCode.getACL, OpCode.multiRead]),
-  refusedSessionId: 'requested',
+  refusalsRepeatSessionId: true,
   keepsWatches: true,
-  missingOperations: new Set([
-    ...[create2, createContainer, createTTL, reconfig],
-    ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
-    ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
-  ]),
   unknownRequest: 'ignore',
   refusesUnauthorizedMulti: true,
   systemNodes: new Map([

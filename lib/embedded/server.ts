@@ -31,7 +31,7 @@ export class ZooKeeperServer implements ConnectionHost {
   ) {
     this.superDigest = options.superDigest;
     this.profile = PROFILES[options.server];
-    this.store = new Store(options.tickTime, saved, log, this.profile);
+    this.store = new Store(this.profile, options.tickTime, saved, log);
     this.#listener = createServer((socket) => this.accept(socket));
   }
 

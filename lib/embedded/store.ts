@@ -1,7 +1,7 @@
 // Fake timers of test runners replace the global `performance`: time that a test skips must not end a session.
 import { performance } from 'node:perf_hooks';
 import { type Caller, DataTree, type Transaction } from './data-tree.js';
-import { PROFILES, type ServerProfile } from './profiles.js';
+import type { ServerProfile } from './profiles.js';
 import {
   NO_PASSWORD,
   type SavedSession,
@@ -64,10 +64,10 @@ export class Store {
   lastZxid: number;
 
   constructor(
+    profile: ServerProfile,
     tickTime: number,
     saved?: SavedStore,
     private readonly log?: TransactionLog,
-    profile: ServerProfile = PROFILES.zookeeper,
   ) {
     this.tree = new DataTree(profile, saved?.nodes);
     this.clock = new Clock(saved?.skipped);

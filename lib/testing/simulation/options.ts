@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
-import { PROFILES, type EmbeddedServerKind } from '../../embedded/profiles.js';
+import { checkServer } from '../../embedded/options.js';
+import type { EmbeddedServerKind } from '../../embedded/profiles.js';
 
 /**
  * Options of a simulation.
@@ -74,10 +75,7 @@ export function checkOptions(options: SimulationOptions, randomSeed: number): Ch
   const { latency = [0.1, 1], lag = [0, 20], syncLimit = 5 } = options;
   checkWholeNumber('seed', seed, 0, MAX_SEED);
   checkNumber('limit', limit, 1);
-  if (!Object.hasOwn(PROFILES, server)) {
-    const kinds = Object.keys(PROFILES).join(', ');
-    throw new TypeError(`simulate: server must be one of ${kinds}, got ${formatValue(server)}`);
-  }
+  checkServer('simulate', server);
   checkWholeNumber('servers', servers, 1, MAX_SERVERS);
   checkWholeNumber('tickTime', tickTime, 10, 60_000);
   checkBounds('latency', latency);

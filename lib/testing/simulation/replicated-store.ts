@@ -1,5 +1,5 @@
 import { DataTree } from '../../embedded/data-tree.js';
-import { PROFILES, type ServerProfile } from '../../embedded/profiles.js';
+import type { ServerProfile } from '../../embedded/profiles.js';
 import type { Session, Sessions } from '../../embedded/sessions.js';
 import {
   type Change,
@@ -46,9 +46,9 @@ export class ReplicatedStore {
     private readonly random: Random,
     /** The minimum and maximum delay after which a replica applies the writes of others, in milliseconds. */
     private readonly lag: readonly [min: number, max: number],
-    readonly profile: ServerProfile = PROFILES.zookeeper,
+    readonly profile: ServerProfile,
   ) {
-    this.committed = new Store(tickTime, undefined, undefined, profile);
+    this.committed = new Store(profile, tickTime);
     this.#latest = { zxid: this.committed.lastZxid, apply: () => {}, next: undefined };
   }
 

@@ -234,7 +234,8 @@ export class SimulatedServer {
    * @internal
    */
   accept(stream: SimulatedStream): void {
-    if (!this.hasLeader && !this.profile.refusedSessionId) return void stream.destroy();
+    const { refusesHandshakeWithoutMajority } = this.profile;
+    if (!this.hasLeader && !refusesHandshakeWithoutMajority) return void stream.destroy();
     const connection = new Connection(stream, this);
     this.#connections.add(connection);
     stream.once('close', () => this.#removeConnection(connection));

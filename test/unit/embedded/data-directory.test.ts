@@ -16,8 +16,9 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { crc32 } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DataDirectory } from '../../../lib/embedded/data-directory.js';
+import { DataDirectory, DataDirectoryError } from '../../../lib/embedded/data-directory.js';
 import { resolveOptions } from '../../../lib/embedded/options.js';
+import { type EmbeddedServerKind, PROFILES } from '../../../lib/embedded/profiles.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
 import type { Transaction } from '../../../lib/embedded/data-tree.js';
 import type { LoggedWrite, SavedStore } from '../../../lib/embedded/store.js';
@@ -37,10 +38,14 @@ afterEach(async () => {
   rmSync(root, { recursive: true });
 });
 
-async function open(path = join(root, 'data')): Promise<DataDirectory> {
-  const data = await DataDirectory.open(path, (error) => {
+async function open(
+  path = join(root, 'data'),
+  kind: EmbeddedServerKind = 'zookeeper',
+): Promise<DataDirectory> {
+  const onFailure = (error: Error) => {
     throw error;
-  });
+  };
+  const data = await DataDirectory.open(path, onFailure, kind);
   closing.push(() => data.close());
   return data;
 }
@@ -270,6 +275,45 @@ describe('The data directory of a server', () => {
     });
   });
 
+  describe('of one kind of server', () => {
+    const path = () => join(root, 'data');
+    const refusal = (written: string, kind: string) =>
+      `cannot use the data directory ${path()}: a server with --server ${written} has written it, and this one has --server ${kind}: use --server ${written}, or another directory with --data`;
+
+    it('is refused to another kind, and can be used by the same kind', async () => {
+      const kinds = Object.keys(PROFILES) as EmbeddedServerKind[];
+      for (const written of kinds) {
+        await (await DataDirectory.open(path(), fail, written)).close();
+        for (const kind of kinds.filter((other) => other !== written)) {
+          await expect(DataDirectory.open(path(), fail, kind)).rejects.toThrow(
+            new DataDirectoryError(refusal(written, kind)),
+          );
+        }
+        await (await DataDirectory.open(path(), fail, written)).close();
+        rmSync(path(), { recursive: true });
+      }
+    });
+
+    it('is one of ZooKeeper if its snapshot has no kind', async () => {
+      await (await DataDirectory.open(path(), fail, 'zookeeper')).close();
+      const file = join(path(), 'snapshot');
+      const content = readFileSync(file);
+      const format = content.subarray(0, content.indexOf('\n') + 1);
+      const { kind, ...older } = deserialize(content.subarray(format.length + 4));
+      expect(kind).toBe('zookeeper');
+      const payload = serialize(older);
+      const checksum = Buffer.alloc(4);
+      checksum.writeUInt32BE(crc32(payload));
+      writeFileSync(file, Buffer.concat([format, checksum, payload]));
+      await expect(open(path(), 'raftkeeper')).rejects.toThrow(refusal('zookeeper', 'raftkeeper'));
+      await open(path());
+    });
+
+    function fail(error: Error): never {
+      throw error;
+    }
+  });
+
   it('can be used if the first server was killed before its first snapshot', async () => {
     const path = join(root, 'data');
     mkdirSync(path);
@@ -351,7 +395,11 @@ describe('The data directory of a server', () => {
     it('fails at the next flush, and keeps the lock of the other server', async () => {
       let onFailure!: (error: Error) => void;
       const failure = new Promise<Error>((resolve) => (onFailure = resolve));
-      const data = await DataDirectory.open(join(root, 'data'), onFailure as () => never);
+      const data = await DataDirectory.open(
+        join(root, 'data'),
+        onFailure as () => never,
+        'zookeeper',
+      );
       closing.push(() => data.close());
       writeFileSync(lock(), '{}');
       const server = await serve(data);

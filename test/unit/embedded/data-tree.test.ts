@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { AddWatchMode, ErrorCode, EventType } from '../../../lib/protocol/index.js';
 import { type Caller, DataTree } from '../../../lib/embedded/data-tree.js';
+import { PROFILES } from '../../../lib/embedded/profiles.js';
 import { addWatch, type Watcher } from '../../../lib/embedded/watches.js';
 import { KeeperError, OPEN_ACL, type ZnodeKind } from '../../../lib/embedded/znode.js';
 import { randomFrom } from '../../support/server-script-random.js';
@@ -8,7 +9,7 @@ import { randomFrom } from '../../support/server-script-random.js';
 const caller: Caller = { session: 1n, identities: [] };
 
 class Fixture {
-  readonly tree = new DataTree();
+  readonly tree = new DataTree(PROFILES.zookeeper);
   #zxid = 100;
 
   at() {
