@@ -213,8 +213,8 @@ describe('the lock of an item', () => {
     );
     await started.opened;
     await consumer.close();
-    expect(errors.filter(({ message }) => message.includes('failed'))).toEqual([]);
     await eventually(() => expect(errors.at(-1)!.message).toContain('lost its lock in attempt 1'));
+    expect(errors.filter(({ message }) => message.includes('failed'))).toEqual([]);
   });
 
   it('aborts the signal of the handler when another client deletes it', async () => {
