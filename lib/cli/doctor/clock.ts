@@ -1,7 +1,7 @@
 import type { TlsOptions } from '../../client/transport/tls.js';
 import { connectedAt, fourLetterWord } from './four-letter-word.js';
 import { FLAGS } from './probe-session.js';
-import type { Workplace } from './rights.js';
+import type { ProbeDirectory } from './rights.js';
 import { type Check, showMilliseconds } from './report.js';
 import type { UsableServer } from './servers.js';
 
@@ -22,7 +22,7 @@ interface Difference {
  */
 export async function checkClocks(
   servers: readonly UsableServer[],
-  workplace: Workplace | undefined,
+  probeDirectory: ProbeDirectory | undefined,
   tls: TlsOptions | undefined,
   signal: AbortSignal,
 ): Promise<Check[]> {
@@ -30,17 +30,17 @@ export async function checkClocks(
   const [first] = servers as [UsableServer];
   const leader =
     first.session.kind === 'zookeeper'
-      ? servers.find(({ words }) => words?.mode === 'leader' || words?.mode === 'standalone')
+      ? servers.find(({ srvr }) => srvr?.mode === 'leader' || srvr?.mode === 'standalone')
       : first;
   const subject = leader ? leader.label : 'leader';
-  if (workplace) {
-    checks.push(checkOf(subject, await stampedBy(workplace), 'znodes'));
+  if (probeDirectory) {
+    checks.push(checkOf(subject, await stampedBy(probeDirectory), 'znodes'));
   } else {
     const found = 'not measured, because a znode cannot be created and deleted';
     checks.push({ check: 'clock', subject, status: 'unknown', found });
   }
   for (const server of servers) {
-    if (workplace && server === leader) continue;
+    if (probeDirectory && server === leader) continue;
     const { address, session, connected, label } = server;
     const answer = await fourLetterWord(address, 'cons', tls, signal);
     const time = connectedAt(answer, session.credentials.id);
@@ -59,7 +59,7 @@ export function serversDiffer(clocks: readonly Check[]): boolean {
 }
 
 /** Measures by the creation time of a znode. */
-async function stampedBy({ session, directory }: Workplace): Promise<Difference> {
+async function stampedBy({ session, directory }: ProbeDirectory): Promise<Difference> {
   const measured: Difference[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const path = `${directory}/clock`;

@@ -7,7 +7,7 @@ import { failureOf, FLAGS, type ProbeSession, type Target } from './probe-sessio
 import { checkQuorum, checkSameEnsemble } from './quorum.js';
 import { checkRecipes, sameForAllRecipes } from './recipes.js';
 import { type Check, type Report, reportOf, RUN_AGAIN } from './report.js';
-import { checkRights, makeWorkplace, removeWorkplace, workplaceIn } from './rights.js';
+import { checkRights, deleteDirectory, newDirectoryIn, prepareDirectory } from './rights.js';
 import { checkServers, findServers, membersOf, type UsableServer } from './servers.js';
 import { checkTokens } from './tokens.js';
 
@@ -68,7 +68,7 @@ async function probe(
     checks.push(...sameForAllRecipes(status, rights.found, rights.advice!));
     return;
   }
-  const directory = workplaceIn(parent);
+  const directory = newDirectoryIn(parent);
   /** The servers that show the znodes of the first one. */
   let sameEnsemble = [first];
   /** Whether a request to create the directory was sent. */
@@ -84,20 +84,23 @@ async function probe(
         : undefined;
     const isContainer = containers?.data?.supported === 'yes';
     if (!isContainer) await create(session, FLAGS.persistent);
-    const workplace = await makeWorkplace(session, directory);
-    const { check: ensemble, same } = await checkSameEnsemble(usable, workplace.keeper);
+    const probeDirectory = await prepareDirectory(session, directory);
+    const { check: ensemble, same } = await checkSameEnsemble(
+      usable,
+      probeDirectory.ephemeralChild,
+    );
     sameEnsemble = same;
     if (ensemble) checks.push(ensemble);
-    const clocks = await checkClocks(usable, workplace, tls, target.signal);
+    const clocks = await checkClocks(usable, probeDirectory, tls, target.signal);
     checks.push(...clocks, rights);
     if (ensemble?.status === 'unsafe') {
       const found = 'the servers are not one ensemble';
       checks.push(...sameForAllRecipes('unsafe', found, ensemble.advice!));
       return;
     }
-    const stats = await checkTokens(workplace, usable, target);
+    const stats = await checkTokens(probeDirectory, usable, target);
     checks.push(...stats.checks);
-    const tried = await checkOperations(workplace, usable, target, containers);
+    const tried = await checkOperations(probeDirectory, usable, target, containers);
     checks.push(...tried.checks);
     const isSkewed = serversDiffer(clocks);
     const facts = { kind, tokens: stats.facts, operations: tried.facts, isSkewed };
@@ -105,7 +108,7 @@ async function probe(
   } finally {
     const { signal } = new AbortController();
     const failure =
-      mayExist && (await removeWorkplace({ ...target, signal }, sameEnsemble, directory));
+      mayExist && (await deleteDirectory({ ...target, signal }, sameEnsemble, directory));
     if (failure) checks.push(leftover(directory, failure));
   }
 }

@@ -37,7 +37,7 @@ export function fourLetterWord(
 }
 
 /** What `srvr` says about a server. */
-export interface ServerWords {
+export interface SrvrAnswer {
   /** The name of the server and the start of its version. */
   readonly title: string;
   readonly version: string;
@@ -48,7 +48,7 @@ export interface ServerWords {
 const NAMES: Readonly<Record<string, string>> = { Zookeeper: 'ZooKeeper' };
 
 /** Reads the answer to `srvr`. Returns undefined if it is another one. */
-export function readSrvr(answer: string): ServerWords | undefined {
+export function readSrvr(answer: string): SrvrAnswer | undefined {
   const [, name, version] = /^([\w ]+) version: ([^,\n]+)/.exec(answer) ?? [];
   if (name === undefined || version === undefined) return undefined;
   const number = /\d+(?:\.\d+)*/.exec(version)?.[0] ?? version;
@@ -56,7 +56,10 @@ export function readSrvr(answer: string): ServerWords | undefined {
   return { title: `${NAMES[name] ?? name} ${number}`, version: version.trim(), mode };
 }
 
-/** Returns when the connection of a session came, by the clock of the server: milliseconds since 1970, from `cons`. */
+/**
+ * Returns the time at which the server accepted the connection of a session, in milliseconds since 1970 by the server's clock,
+ * from the answer to `cons`.
+ */
 export function connectedAt(answer: string, sessionId: string): number | undefined {
   const connection = answer.split('\n').find((line) => line.includes(`sid=0x${sessionId},`));
   const time = /\best=(\d+)/.exec(connection ?? '')?.[1];

@@ -1,6 +1,6 @@
 import { ConnectionError, type ServerKind, SessionExpiredError } from '../../client/index.js';
 import { failureOf, FLAGS, isCode, ProbeSession, type Target } from './probe-session.js';
-import type { Workplace } from './rights.js';
+import type { ProbeDirectory } from './rights.js';
 import { type Check, RUN_AGAIN, type Status } from './report.js';
 import type { UsableServer } from './servers.js';
 
@@ -90,10 +90,10 @@ const NOT_FOR_RAFTKEEPER: readonly string[] = ['containers', 'ttl', 'removeWatch
 /**
  * Runs each probe in a session of its own, because a server may answer by closing the connection.
  *
- * @param containers the result of the creation of the workplace as a container, if it was tried
+ * @param containers the result of the creation of the directory as a container, if it was tried
  */
 export async function checkOperations(
-  { directory }: Workplace,
+  { directory }: ProbeDirectory,
   servers: readonly UsableServer[],
   target: Target,
   containers: Check | undefined,

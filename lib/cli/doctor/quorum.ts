@@ -10,7 +10,7 @@ export async function checkQuorum(
   members: readonly ServerFinding[],
   [first]: readonly UsableServer[],
 ): Promise<Check> {
-  if (first?.words?.mode === 'standalone') return quorumOf(members, { voters: 1, observers: 0 });
+  if (first?.srvr?.mode === 'standalone') return quorumOf(members, { voters: 1, observers: 0 });
   if (first?.session.kind !== 'zookeeper') return quorumOf(members, undefined);
   try {
     return quorumOf(members, sizeOf(await first.session.get('/zookeeper/config')));
@@ -73,8 +73,8 @@ function votersOf(
   { observers }: NonNullable<EnsembleSize>,
 ): number | undefined {
   if (observers === 0) return working.length;
-  if (working.some(({ words }) => !words?.mode)) return undefined;
-  return working.filter(({ words }) => words?.mode !== 'observer').length;
+  if (working.some(({ srvr }) => !srvr?.mode)) return undefined;
+  return working.filter(({ srvr }) => srvr?.mode !== 'observer').length;
 }
 
 /**

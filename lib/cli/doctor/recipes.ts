@@ -18,7 +18,7 @@ interface Reason {
   readonly advice: string;
 }
 
-type Judge = (facts: Facts) => Reason | undefined;
+type RecipeRule = (facts: Facts) => Reason | undefined;
 
 const UNKNOWN: Reason = {
   status: 'unknown',
@@ -33,7 +33,7 @@ const NOT_ATOMIC: Reason = {
   advice: 'use Apache ZooKeeper or ClickHouse Keeper',
 };
 
-const unlessUnsafeAllowed: Judge = ({ kind }) =>
+const refusedByClient: RecipeRule = ({ kind }) =>
   kind === 'raftkeeper'
     ? {
         status: 'unsafe',
@@ -43,7 +43,7 @@ const unlessUnsafeAllowed: Judge = ({ kind }) =>
       }
     : undefined;
 
-const tokens: Judge = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
+const tokens: RecipeRule = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
   if (kind === 'raftkeeper') {
     return {
       status: 'unsafe',
@@ -62,7 +62,7 @@ const tokens: Judge = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
       };
 };
 
-const costlyTokens: Judge = ({ kind }) =>
+const costlyTokens: RecipeRule = ({ kind }) =>
   kind === 'zookeeper'
     ? undefined
     : {
@@ -73,7 +73,7 @@ const costlyTokens: Judge = ({ kind }) =>
 
 /** Returns the rule of a recipe that uses an operation. */
 const uses =
-  (operation: keyof OperationFacts, missing: Reason): Judge =>
+  (operation: keyof OperationFacts, missing: Reason): RecipeRule =>
   ({ operations: { [operation]: support } }) => {
     if (support === 'yes') return undefined;
     return support === 'unknown' ? UNKNOWN : missing;
@@ -98,7 +98,7 @@ const directories = uses('containers', {
  * @param missing the reason on such a server
  */
 const writes =
-  (missing?: Reason): Judge =>
+  (missing?: Reason): RecipeRule =>
   ({ operations: { multi } }) =>
     ({ yes: undefined, no: missing, unknown: UNKNOWN, broken: NOT_ATOMIC })[multi];
 
@@ -128,7 +128,7 @@ const ttl = uses('ttl', {
   advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
 });
 
-const clocks: Judge = ({ isSkewed }) =>
+const clocks: RecipeRule = ({ isSkewed }) =>
   isSkewed
     ? {
         status: 'limit',
@@ -139,7 +139,7 @@ const clocks: Judge = ({ isSkewed }) =>
     : undefined;
 
 /** After a reconnection, another server may have counted differently. */
-const comparedZxids: Judge = ({ tokens: { zxidsRise } }) =>
+const comparedZxids: RecipeRule = ({ tokens: { zxidsRise } }) =>
   zxidsRise
     ? undefined
     : {
@@ -148,29 +148,29 @@ const comparedZxids: Judge = ({ tokens: { zxidsRise } }) =>
         advice: 'use Apache ZooKeeper or ClickHouse Keeper',
       };
 
-const RECIPES: readonly (readonly [recipe: string, ...judges: Judge[]])[] = [
+const RECIPES: readonly (readonly [recipe: string, ...rules: RecipeRule[]])[] = [
   ['mutex', tokens, costlyTokens, leases, sessions, directories],
   ['read/write lock', tokens, costlyTokens, leases, sessions, directories],
-  ['semaphore', unlessUnsafeAllowed, leases, sessions, directories],
+  ['semaphore', refusedByClient, leases, sessions, directories],
   ['leader election', tokens, costlyTokens, leases, sessions, directories],
   ['partitions', tokens, costlyTokens, leases, sessions, directories],
-  ['queue', unlessUnsafeAllowed, changes, sessions, directories],
-  ['counter', unlessUnsafeAllowed, transactions, directories],
-  ['barrier', unlessUnsafeAllowed, changes, sessions, directories],
+  ['queue', refusedByClient, changes, sessions, directories],
+  ['counter', refusedByClient, transactions, directories],
+  ['barrier', refusedByClient, changes, sessions, directories],
   ['double barrier', comparedZxids, changes, sessions, directories],
   ['cache', comparedZxids, watches],
-  ['group member', unlessUnsafeAllowed, changes, sessions, directories],
-  ['persistent node', unlessUnsafeAllowed, changes, sessions, directories],
-  ['persistent TTL node', unlessUnsafeAllowed, changes, ttl, clocks],
-  ['transactions', unlessUnsafeAllowed, transactions],
+  ['group member', refusedByClient, changes, sessions, directories],
+  ['persistent node', refusedByClient, changes, sessions, directories],
+  ['persistent TTL node', refusedByClient, changes, ttl, clocks],
+  ['transactions', refusedByClient, transactions],
 ];
 
 const SEVERITY = ['limit', 'unknown', 'unavailable', 'unsafe'] as const;
 
 /** Says for each recipe whether it is safe there. */
 export function checkRecipes(facts: Facts): Check[] {
-  return RECIPES.map(([recipe, ...judges]) => {
-    const reasons = judges.flatMap((judge) => judge(facts) ?? []);
+  return RECIPES.map(([recipe, ...rules]) => {
+    const reasons = rules.flatMap((rule) => rule(facts) ?? []);
     const status = SEVERITY.findLast((each) => reasons.some((reason) => reason.status === each));
     if (!status) return { check: 'recipe', subject: recipe, status: 'ok', found: 'safe' };
     // The worst reasons hide the others.

@@ -6,12 +6,12 @@ import { replaceControlCharacters } from '../tree.js';
  * - `ok`: nothing to change;
  * - `limit`: it works, with a limit;
  * - `unsafe`: locks would not be safe, or nothing works;
- * - `unavailable`: a recipe or an operation that rejects there, so that it cannot do harm;
+ * - `unavailable`: a recipe or an operation that rejects there;
  * - `unknown`: it could not be found out.
  */
 export type Status = 'ok' | 'limit' | 'unsafe' | 'unavailable' | 'unknown';
 
-/** The names of the checks, in the order of the report. */
+/** The names of the checks. */
 export type CheckName =
   | 'server'
   | 'version'

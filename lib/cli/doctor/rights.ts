@@ -5,14 +5,14 @@ import type { Check } from './report.js';
 import type { UsableServer } from './servers.js';
 
 /** A directory for the znodes of the probes. An ephemeral child keeps it from being deleted as an empty container. */
-export interface Workplace {
+export interface ProbeDirectory {
   readonly session: ProbeSession;
   readonly directory: string;
   /** The ephemeral child. */
-  readonly keeper: string;
+  readonly ephemeralChild: string;
 }
 
-/** The names of all znodes of this command begin with it. */
+/** The names of the znodes that this command creates in an existing one begin with it. */
 const PREFIX = 'nestjs-zookeeper-doctor-';
 
 interface Rights {
@@ -72,24 +72,27 @@ async function allows(request: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Returns a path for the workplace. */
-export function workplaceIn(parent: string): string {
+/** Returns the path of a new directory. */
+export function newDirectoryIn(parent: string): string {
   return child(parent, `${PREFIX}${randomUUID()}`);
 }
 
 /** Creates the ephemeral child of the directory, which exists. */
-export async function makeWorkplace(session: ProbeSession, directory: string): Promise<Workplace> {
-  const keeper = `${directory}/keeper`;
-  await session.create(keeper, FLAGS.ephemeral);
-  return { session, directory, keeper };
+export async function prepareDirectory(
+  session: ProbeSession,
+  directory: string,
+): Promise<ProbeDirectory> {
+  const ephemeralChild = `${directory}/ephemeral`;
+  await session.create(ephemeralChild, FLAGS.ephemeral);
+  return { session, directory, ephemeralChild };
 }
 
 /**
- * Deletes the workplace in a session of its own, on the first server that is left. Resolves to the reason of a failure.
+ * Deletes the directory in a session of its own, on the first server that is left. Resolves to the reason of a failure.
  *
  * @param servers of one ensemble: of another one, a missing directory would count as deleted
  */
-export async function removeWorkplace(
+export async function deleteDirectory(
   target: Target,
   servers: readonly UsableServer[],
   directory: string,

@@ -3,7 +3,7 @@ import { NotAuthorizedError } from '../../client/index.js';
 import { type Host, resolveHost } from '../../client/hosts.js';
 import type { TlsOptions } from '../../client/transport/tls.js';
 import type { Address } from '../../client/transport/transport.js';
-import { fourLetterWord, readSrvr, type ServerWords } from './four-letter-word.js';
+import { fourLetterWord, readSrvr, type SrvrAnswer } from './four-letter-word.js';
 import { failureOf, ProbeSession, type Target } from './probe-session.js';
 import { type Check, showMilliseconds } from './report.js';
 
@@ -21,9 +21,9 @@ export interface ServerFinding {
   readonly address?: Address;
   /** `host:port`, with the IP address if it differs. */
   readonly label: string;
-  readonly words?: ServerWords | undefined;
-  /** Why {@link words} is absent. */
-  readonly silence?: string;
+  readonly srvr?: SrvrAnswer | undefined;
+  /** Why the server gave no answer to `srvr`, or another one than a statistic. */
+  readonly srvrFailure?: string;
   /** Absent if the server cannot be used. */
   readonly session?: ProbeSession;
   readonly failure?: string;
@@ -65,8 +65,8 @@ async function findServer(
 ): Promise<ServerFinding> {
   const label = address.ip === host.host ? host.label : `${host.label} (${address.ip})`;
   const answer = await fourLetterWord(address, 'srvr', tls, target.signal);
-  const words = readSrvr(answer);
-  const known = { host, address, label, words, silence: silenceOf(answer) };
+  const srvr = readSrvr(answer);
+  const known = { host, address, label, srvr, srvrFailure: srvrFailureOf(answer) };
   let session: ProbeSession | undefined;
   try {
     const before = Date.now();
@@ -88,7 +88,7 @@ function reasonOf(error: unknown, { label }: Host): string {
   return message.startsWith(label) ? message.slice(label.length).replace(/^:? /, '') : message;
 }
 
-function silenceOf(answer: string): string {
+function srvrFailureOf(answer: string): string {
   if (answer === '') return 'no answer to the four-letter word srvr';
   return `srvr: ${answer.trim().split('\n', 1)[0]!}`;
 }
@@ -128,12 +128,12 @@ async function measureLatency(session: ProbeSession): Promise<{ read: number; sy
 
 /** The names of settings. RaftKeeper, a fork of ClickHouse Keeper, and unknown servers count as ClickHouse Keeper. */
 const ZOOKEEPER_SETTINGS = {
-  words: '4lw.commands.whitelist',
+  fourLetterWords: '4lw.commands.whitelist',
   min: 'minSessionTimeout',
   max: 'maxSessionTimeout',
 };
 const KEEPER_SETTINGS = {
-  words: 'four_letter_word_white_list',
+  fourLetterWords: 'four_letter_word_white_list',
   min: 'coordination_settings.min_session_timeout_ms',
   max: 'coordination_settings.session_timeout_ms',
 };
@@ -149,16 +149,16 @@ export function checkServers(
   sessionTimeout: number,
 ): Check[] {
   return servers.flatMap((server) => {
-    const { label, words, silence, address, session } = server;
+    const { label, srvr, srvrFailure, address, session } = server;
     const isMember = members.includes(server);
     const checks = [session ? checkUsable(server, sessionTimeout) : checkFailed(server, isMember)];
-    if (address && session && !words) {
+    if (address && session && !srvr) {
       checks.push({
         check: 'version',
         subject: label,
         status: 'unknown',
-        found: silence ?? 'no answer',
-        advice: `add srvr to ${settingsOf(session).words} to see the version and the mode`,
+        found: srvrFailure ?? 'no answer',
+        advice: `add srvr to ${settingsOf(session).fourLetterWords} to see the version and the mode`,
       });
     }
     return checks;
@@ -166,7 +166,7 @@ export function checkServers(
 }
 
 function checkUsable(server: ServerFinding, requested: number): Check {
-  const { label, words, latency, session } = server;
+  const { label, srvr, latency, session } = server;
   const { timeout } = session!;
   const { read, sync } = latency!;
   const limits: string[] = [];
@@ -180,9 +180,9 @@ function checkUsable(server: ServerFinding, requested: number): Check {
   if (Math.max(read, sync) > SLOW) {
     limits.push('each grant waits for the server: look at its disk, its memory and the network');
   }
-  if (words && isOld(words)) limits.push('use ZooKeeper 3.6 or later');
-  const facts = [
-    [words?.title, words?.mode].filter(Boolean).join(', ') || undefined,
+  if (srvr && isOld(srvr)) limits.push('use ZooKeeper 3.6 or later');
+  const details = [
+    [srvr?.title, srvr?.mode].filter(Boolean).join(', ') || undefined,
     `session of ${showMilliseconds(timeout)}`,
     `read ${showMilliseconds(read)}, sync ${showMilliseconds(sync)}`,
   ];
@@ -190,12 +190,12 @@ function checkUsable(server: ServerFinding, requested: number): Check {
     check: 'server',
     subject: label,
     status: limits.length > 0 ? 'limit' : 'ok',
-    found: facts.filter(Boolean).join('; '),
+    found: details.filter(Boolean).join('; '),
     advice: limits.length > 0 ? limits.join('; ') : undefined,
     data: {
       reachable: true,
-      version: words?.version ?? null,
-      mode: words?.mode ?? null,
+      version: srvr?.version ?? null,
+      mode: srvr?.mode ?? null,
       sessionTimeout: timeout,
       readMs: Number(read.toFixed(3)),
       syncMs: Number(sync.toFixed(3)),
@@ -205,7 +205,7 @@ function checkUsable(server: ServerFinding, requested: number): Check {
 
 /** @param isMember false for an address of a host that is reached at another address */
 function checkFailed(server: ServerFinding, isMember: boolean): Check {
-  const { label, words, failure = '', advice } = server;
+  const { label, srvr, failure = '', advice } = server;
   const status = isMember ? 'limit' : 'ok';
   return {
     check: 'server',
@@ -213,11 +213,11 @@ function checkFailed(server: ServerFinding, isMember: boolean): Check {
     status,
     found: isMember ? failure : `${failure}; the host is reached at its other address`,
     advice: isMember ? advice : undefined,
-    data: { reachable: false, version: words?.version ?? null, mode: words?.mode ?? null },
+    data: { reachable: false, version: srvr?.version ?? null, mode: srvr?.mode ?? null },
   };
 }
 
-function isOld({ title, version }: ServerWords): boolean {
+function isOld({ title, version }: SrvrAnswer): boolean {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
   if (!title.startsWith('ZooKeeper') || major === undefined) return false;
   const [oldestMajor, oldestMinor] = OLDEST_VERSION;

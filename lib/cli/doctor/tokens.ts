@@ -1,6 +1,6 @@
 import type { Stat } from '../../client/index.js';
 import { FLAGS, ProbeSession, type Target } from './probe-session.js';
-import type { Workplace } from './rights.js';
+import type { ProbeDirectory } from './rights.js';
 import { type Check, RUN_AGAIN } from './report.js';
 import { eventually, type UsableServer } from './servers.js';
 
@@ -22,11 +22,11 @@ export interface TokenFacts {
 
 /** Checks the stats that fencing tokens come from. */
 export async function checkTokens(
-  workplace: Workplace,
+  probeDirectory: ProbeDirectory,
   servers: readonly UsableServer[],
   target: Target,
 ): Promise<{ checks: Check[]; facts: TokenFacts }> {
-  const { session, directory } = workplace;
+  const { session, directory } = probeDirectory;
   const statOf = async (): Promise<Stat> => (await session.exists(directory))!;
   const child = `${directory}/child`;
 
@@ -53,29 +53,30 @@ export async function checkTokens(
   const ended = await eventually(hasEnded, END_LIMIT, target.signal);
   const after = await statOf();
 
-  const zxids = await writtenZxids(workplace, servers);
+  const zxids = await writtenZxids(probeDirectory, servers);
   const byClient = deleted.pzxid > created.pzxid;
   const bySession = ended && after.pzxid > before.pzxid;
-  const isRaft = session.kind === 'raftkeeper';
+  const isRaftKeeper = session.kind === 'raftkeeper';
   const facts = {
     pzxidRises: byClient ? (ended ? bySession : undefined) : false,
-    zxidsRise: !isRaft && zxids.every((zxid, index) => index === 0 || zxid > zxids[index - 1]!),
+    zxidsRise:
+      !isRaftKeeper && zxids.every((zxid, index) => index === 0 || zxid > zxids[index - 1]!),
   };
   const cversion = changed.cversion === created.cversion && deleted.cversion > changed.cversion;
   return {
-    checks: checksOf(facts, { byClient, bySession, cversion, isRaft }, session),
+    checks: checksOf(facts, { byClient, bySession, cversion, isRaftKeeper }, session),
     facts,
   };
 }
 
 /** Writes on each server in turn. Resolves to the transaction ids. */
 async function writtenZxids(
-  { keeper }: Workplace,
+  { ephemeralChild }: ProbeDirectory,
   servers: readonly UsableServer[],
 ): Promise<number[]> {
   const zxids: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    for (const { session } of servers) zxids.push((await session.set(keeper)).mzxid);
+    for (const { session } of servers) zxids.push((await session.set(ephemeralChild)).mzxid);
   }
   return zxids;
 }
@@ -84,7 +85,7 @@ interface Seen {
   readonly byClient: boolean;
   readonly bySession: boolean;
   readonly cversion: boolean;
-  readonly isRaft: boolean;
+  readonly isRaftKeeper: boolean;
 }
 
 export function checksOf(
@@ -92,7 +93,7 @@ export function checksOf(
   seen: Seen,
   { kind }: Pick<ProbeSession, 'kind'>,
 ): Check[] {
-  const { byClient, bySession, cversion, isRaft } = seen;
+  const { byClient, bySession, cversion, isRaftKeeper } = seen;
   const check = 'tokens' as const;
   const pzxid = { check, subject: 'pzxid', data: { onDelete: byClient, onSessionEnd: bySession } };
   const zxids = { check, subject: 'zxid', data: { rises: facts.zxidsRise } };
@@ -118,7 +119,7 @@ export function checksOf(
             advice:
               kind === 'zookeeper'
                 ? 'do not use locks there: fencing tokens may repeat. This is not how ZooKeeper behaves'
-                : isRaft
+                : isRaftKeeper
                   ? 'see zxid'
                   : 'nothing to change: the client takes each fencing token from a write, which costs one more round trip for each cold grant',
           },
@@ -127,7 +128,7 @@ export function checksOf(
       : {
           ...zxids,
           status: 'unsafe',
-          found: isRaft
+          found: isRaftKeeper
             ? 'each server counts its transactions for itself, so the ids may fall'
             : 'a later write had no higher transaction id',
           advice: 'use Apache ZooKeeper or ClickHouse Keeper if a resource checks fencing tokens',

@@ -58,7 +58,7 @@ describe('checkRecipes', () => {
     const tokens = { pzxidRises: undefined, zxidsRise: true };
     expect(statuses({ tokens }).mutex).toBe('unknown');
     expect(statuses({ kind: 'unknown', tokens }).mutex).toBe('limit');
-    const seen = { byClient: true, bySession: false, cversion: true, isRaft: false };
+    const seen = { byClient: true, bySession: false, cversion: true, isRaftKeeper: false };
     expect(checksOf(tokens, seen, { kind: 'zookeeper' })[0]).toMatchObject({
       subject: 'pzxid',
       status: 'unknown',
@@ -187,7 +187,7 @@ describe('membersOf', () => {
       ...finding('10.0.0.1', true),
       session: { timeout: 30_000, kind: 'zookeeper' } as ProbeSession,
       latency: { read: 1, sync: 2 },
-      silence: 'srvr: srvr is not executed because it is not in the whitelist.',
+      srvrFailure: 'srvr: srvr is not executed because it is not in the whitelist.',
     };
     expect(checkServers([usable], [usable], 30_000)).toMatchObject([
       { check: 'server', status: 'ok', found: 'session of 30 s; read 1 ms, sync 2 ms' },
@@ -209,7 +209,7 @@ describe('membersOf', () => {
     expect(checkServers([slow], [slow], 30_000)[0]!.status).toBe('limit');
     const old = {
       ...usable,
-      words: readSrvr('Zookeeper version: 3.5.9-1, built\nMode: follower\n'),
+      srvr: readSrvr('Zookeeper version: 3.5.9-1, built\nMode: follower\n'),
     };
     expect(checkServers([old], [old], 30_000)).toMatchObject([
       { status: 'limit', advice: 'use ZooKeeper 3.6 or later' },
@@ -230,8 +230,8 @@ describe('quorumOf', () => {
       const label = `zk${index + 1}:${port}`;
       const found: ServerFinding = { host: { host: `zk${index + 1}`, port, label }, label };
       const mode = { l: 'leader', f: 'follower', o: 'observer' }[letter];
-      const words = { title: 'ZooKeeper 3.8.0', version: '3.8.0', mode };
-      return letter === '-' ? found : { ...found, words, session: {} as ProbeSession };
+      const srvr = { title: 'ZooKeeper 3.8.0', version: '3.8.0', mode };
+      return letter === '-' ? found : { ...found, srvr, session: {} as ProbeSession };
     });
 
   const three = { voters: 3, observers: 0 };
