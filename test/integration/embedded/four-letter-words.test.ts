@@ -15,6 +15,7 @@ import {
   WhoAmIResponse,
   Xid,
 } from '../../../lib/protocol/index.js';
+import { eventually } from '../../support/eventually.js';
 import { RawClient } from '../../support/raw-client.js';
 import { create, exists } from '../../support/raw-requests.js';
 import { fourLetterWord, RealZooKeeper } from '../../support/real-zookeeper.js';
@@ -33,6 +34,15 @@ async function ask(port: number, word: string, argument: Buffer): Promise<string
   socket.write(Buffer.concat([Buffer.from(word), argument]));
   await once(socket, 'close');
   return answer;
+}
+
+/** Returns how many fewer replies than requests the server has counted. The reply to this request is not counted yet. */
+async function uncountedReplies(port: number): Promise<number> {
+  const answer = await fourLetterWord(port, 'srvr');
+  const [received, sent] = ['Received', 'Sent'].map((name) =>
+    Number(answer.match(`${name}: (.*)`)![1]),
+  );
+  return received! - sent!;
 }
 
 /** Replaces what differs from server to server and from time to time, and sorts what comes from hash tables. */
@@ -88,7 +98,8 @@ describe('The embedded server answers four-letter words as ZooKeeper does:', () 
         await exists(one, '/one', true);
         await exists(other, '/one', true);
         await exists(other, '/gone', true);
-        // The real server has been asked whether it runs.
+        // The real server counts a reply after it has sent it. It has also been asked whether it runs.
+        await eventually(async () => expect(await uncountedReplies(port)).toBe(1));
         await fourLetterWord(port, 'srst');
         return [one, other];
       }),
