@@ -134,7 +134,9 @@ export class ZnodeChecks {
       if (this.#unnoticed(record)) return;
       return this.#violation(record, 'a write node is ahead of each of its read nodes');
     }
-    const notice = 2 * notificationTime(this.setting);
+    const { server = 'zookeeper' } = this.setting;
+    // A reader is notified, and lists its queue. On other servers than ZooKeeper it also writes, for its fencing token.
+    const notice = (server === 'zookeeper' ? 2 : 3) * notificationTime(this.setting);
     // Readers that waited together are granted the lock together. Only a reader that comes after the first grant joins.
     const joined = free.map(({ path }) => this.#firstGrantOf(path, record));
     const waiting = writers.find(
