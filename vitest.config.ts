@@ -1,16 +1,40 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-/** Files of these projects mostly wait for a server or a clock: more of them run at a time than there are cores. */
-const waiting = { maxWorkers: 4, sequence: { groupOrder: 0 } };
-/** Files of these projects start processes that keep the cores busy. They run after the others. */
-const busy = { maxWorkers: 2, sequence: { groupOrder: 1 } };
+type Environment = Record<string, string>;
 
-// An integration file runs on the embedded server or a real ZooKeeper, over the native or the wire transport.
-// test/support/servers.ts reads ZK_SERVER; a client without the option `transport` reads the other variable.
-// scripts/test.mjs chooses which of these projects run a file.
+// The projects on a real ZooKeeper need a JVM, so `npm test` does not run them. They run the files whose result depends
+// on the server or on the transport:
+/** Requests, errors, watches and sessions as the server and the transport handle them. */
+const client = ['test/integration/client/**/*.test.ts', 'test/sockets/client/**/*.test.ts'];
+/** Each recipe once. The native transport has no transactions, so its recipes send other requests. */
+const contracts = [
+  'test/integration/recipes/{mutex,non-reentrant-mutex,read-write-lock,semaphore,multi-lock,leader-latch,leader-selector,handover,access-control}.test.ts',
+  'test/integration/coordination/*.test.ts',
+];
+/** Tests of what only a real server does. */
+const real = ['test/real/*.test.ts', 'test/real/client/**/*.test.ts'];
+/** The embedded server beside the server that it copies. */
+const parity = ['test/sockets/embedded/*.test.ts', 'test/real/embedded/*.test.ts'];
+/** Tests of the wire transport alone. */
+const wireOnly = ['test/real/client/wire-*.test.ts'];
+
+/** Files in virtual time do not need a process each: the state of the library belongs to a simulation. */
+const simulated = (name: string, include: string[], env: Environment = {}) => ({
+  extends: true as const,
+  test: {
+    name,
+    include,
+    isolate: false,
+    env: { ZK_SERVER: 'simulated', NESTJS_ZOOKEEPER_TRANSPORT: 'wire', ...env },
+    sequence: { groupOrder: 0 },
+  },
+});
+
+/** Files that use sockets and processes, on the embedded server or a real ZooKeeper. */
 const over = (
   transport: 'native' | 'wire',
   name: string,
@@ -20,30 +44,20 @@ const over = (
   extends: true as const,
   test: {
     name,
-    ...waiting,
     ...files,
     env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport },
     globalSetup: server === 'real' ? ['test/support/shared-servers.ts'] : [],
+    sequence: { groupOrder: 1 },
   },
 });
 
-// The recipes on the embedded server, with the behaviour of another server; test/support/servers.ts reads ZK_PROFILE.
-const copying = (server: 'clickhouse-keeper' | 'raftkeeper') => {
-  const project = over('wire', server, 'embedded', { include: recipes });
-  return {
-    ...project,
-    test: { ...project.test, env: { ...project.test.env, ZK_PROFILE: server } },
-  };
-};
+/** The tests that ask which features their server has. */
+const dependOnServerKind = readdirSync('test/integration', { recursive: true, encoding: 'utf8' })
+  .map((file) => `test/integration/${file}`)
+  .filter((file) => file.endsWith('.test.ts') && readFileSync(file, 'utf8').includes('serverHas'));
 
-const recipes = ['test/integration/{recipes,coordination}/**/*.test.ts'];
-const integration = ['test/integration/**/*.test.ts'];
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
-/** Tests of the wire transport alone. */
-const wireOnly = ['test/integration/client/transport/wire-*.test.ts'];
-/** Tests without a client of ours: the transport makes no difference. */
-const withoutClient = ['test/integration/embedded/**'];
 /** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
 const besideCurator = [
   'test/interop/curator.test.ts',
@@ -67,30 +81,34 @@ export default defineConfig({
     ],
   },
   test: {
-    // The native client cannot live in worker threads: each file has a process.
+    // The native client cannot live in worker threads, and the simulator cannot replace the timers of vm contexts.
     pool: 'forks',
+    maxWorkers: 2,
     // Generous limits: a test waits for an event, and the machine may be busy.
     expect: { poll: { timeout: 60_000 } },
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    // A CI machine may stand still past any limit. scripts/test.mjs names each test that needed a second try. The
-    // chaos and failover runs, the seckill under load and the property tests have no second try.
-    retry: process.env.CI ? 1 : 0,
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], ...waiting } },
-      { extends: true, test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...busy } },
-      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...busy } },
+      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      simulated('integration', ['test/integration/**/*.test.ts']),
+      simulated('keeper', dependOnServerKind, { ZK_PROFILE: 'clickhouse-keeper' }),
+      over('wire', 'sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
+      {
+        extends: true,
+        test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], sequence: { groupOrder: 2 } },
+      },
+      over('wire', 'programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
+      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
+      over('native', 'real', 'real', {
+        include: [...client, ...contracts, ...real, ...parity],
+        exclude: wireOnly,
+      }),
+      over('wire', 'real-wire', 'real', { include: [...client, ...contracts, ...real] }),
       over('native', 'faults', 'real', { include: faults }),
       over('wire', 'faults-wire', 'real', { include: faults }),
       over('native', 'interop', 'real', { include: interop }),
-      over('wire', 'interop-embedded', 'embedded', { include: interop }),
       over('wire', 'interop-wire', 'real', { include: besideCurator }),
-      over('native', 'embedded', 'embedded', { include: integration, exclude: wireOnly }),
-      over('native', 'real', 'real', { include: integration, exclude: wireOnly }),
-      over('wire', 'embedded-wire', 'embedded', { include: integration, exclude: withoutClient }),
-      over('wire', 'real-wire', 'real', { include: integration, exclude: withoutClient }),
-      copying('clickhouse-keeper'),
-      copying('raftkeeper'),
+      over('wire', 'interop-embedded', 'embedded', { include: interop }),
     ],
   },
 });

@@ -17,7 +17,9 @@ const OPTIONS = {
 };
 
 rmSync(OUTPUT, { recursive: true, force: true });
-const files = readdirSync(DIST, { recursive: true }).filter((file) => /\.[jt]s$/.test(file));
+const files = readdirSync(DIST, { encoding: 'utf8', recursive: true }).filter((file) =>
+  /\.[jt]s$/.test(file),
+);
 // The command line is always run as an ES module.
 for (const file of files.filter((file) => !file.startsWith('cli/'))) {
   const source = readFileSync(join(DIST, file), 'utf8');

@@ -7,7 +7,21 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Scripts and the sample import the built library, so they are built again after it. */
+/**
+ * @typedef {object} Target
+ * @property {string} script
+ * @property {string} sources
+ * @property {string} output
+ * @property {string} config
+ * @property {RegExp} [uncompiled]
+ * @property {string[]} [results]
+ */
+
+/**
+ * Scripts and the sample import the built library, so they are built again after it.
+ *
+ * @type {Record<string, Target>}
+ */
 const TARGETS = {
   lib: { script: 'build', sources: 'lib', output: 'dist', config: 'tsconfig.build.json' },
   scripts: {
@@ -39,7 +53,7 @@ const TARGETS = {
  * Builds the targets that are out of date: an output is missing, or older than any source. Exits with the
  * compiler's exit code if a build fails.
  *
- * @param {...('lib' | 'scripts' | 'sample' | 'page')} names in the order in which they depend on each other
+ * @param {...string} names in the order in which they depend on each other
  */
 export function build(...names) {
   for (const name of names) {
@@ -49,14 +63,15 @@ export function build(...names) {
     try {
       execFileSync('npm', ['run', '--silent', target.script], { cwd: ROOT, stdio: 'inherit' });
     } catch (error) {
-      process.exit(error.status ?? 1);
+      process.exit(error instanceof Error && 'status' in error ? Number(error.status ?? 1) : 1);
     }
   }
 }
 
+/** @param {Target} target */
 function isUpToDate({ sources, output, config, uncompiled, results }) {
   const directory = join(ROOT, sources);
-  const entries = readdirSync(directory, { recursive: true }).filter(
+  const entries = readdirSync(directory, { encoding: 'utf8', recursive: true }).filter(
     (entry) => !uncompiled?.test(entry),
   );
   // A directory changes when a file in it is removed or renamed.
@@ -70,7 +85,11 @@ function isUpToDate({ sources, output, config, uncompiled, results }) {
   return results.every((result) => modified(join(ROOT, output, result)) >= newest);
 }
 
-/** Milliseconds; 0 for a file that does not exist. */
+/**
+ * Milliseconds; 0 for a file that does not exist.
+ *
+ * @param {string} file
+ */
 function modified(file) {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }

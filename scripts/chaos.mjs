@@ -79,7 +79,9 @@ try {
   if (found) fail(`${violations.length} violations; the recorded events are in ${directory}`);
 } catch (error) {
   // The error is only an AbortError then; the reason says more.
-  fail(stop.signal.aborted ? stop.signal.reason.message : error.stack);
+  fail(
+    stop.signal.aborted ? stop.signal.reason.message : error instanceof Error ? error.stack : error,
+  );
 } finally {
   forget();
   // The recorded events are kept to explain a violation.

@@ -6,6 +6,7 @@ import { compile } from './docs/compile.mjs';
 import { brokenLinks } from './docs/links.mjs';
 import { referenceProblems } from './docs/reference/pages.js';
 import { run, runTests } from './docs/run.mjs';
+import { messageOf } from './message-of.mjs';
 import { readOptions } from './options.js';
 import { root } from './packed.mjs';
 
@@ -58,6 +59,6 @@ function badJson({ page, line, language, code }) {
     JSON.parse(code);
     return [];
   } catch (error) {
-    return [`${page}:${line} ${error.message}`];
+    return [`${page}:${line} ${messageOf(error)}`];
   }
 }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { messageOf } from './message-of.mjs';
 import { readOptions } from './options.js';
 import { inScratch, pack, root, run } from './packed.mjs';
 
@@ -89,7 +90,7 @@ async function bytesLoadedBy(file, seen = new Set()) {
 async function checkTarball(directory) {
   const tarball = await pack(directory);
   const { stdout } = await run('tar', ['-tvzf', tarball]);
-  const sizes = stdout.match(/^\S+\s+\S+\s+\d+/gm).map((line) => Number(line.split(/\s+/).at(-1)));
+  const sizes = [...stdout.matchAll(/^\S+\s+\S+\s+(\d+)/gm)].map(([, size]) => Number(size));
   withinBudget('packed', (await stat(tarball)).size, BUDGET.packed);
   withinBudget(
     'unpacked',
@@ -120,6 +121,6 @@ async function attempt(file, args, options) {
     console.log(`ok          ${[file, ...args].join(' ').replaceAll(`${root}/`, '')}`);
     return output;
   } catch (error) {
-    failures.push(error.message);
+    failures.push(messageOf(error));
   }
 }

@@ -7,12 +7,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { FrameSplitter } from '../dist/protocol/index.js';
 
 const NOTIFICATION = -1;
+/** @type {number[]} */
 const counts = [];
 
 const listener = net.createServer(join).listen(0, '127.0.0.1');
 await once(listener, 'listening');
-parentPort.on('message', () => parentPort.postMessage(counts));
-parentPort.postMessage(listener.address().port);
+const { port } = /** @type {net.AddressInfo} */ (listener.address());
+parentPort?.on('message', () => parentPort?.postMessage(counts));
+parentPort?.postMessage(port);
 
 function join(client) {
   const server = net.connect(workerData.port, workerData.host);

@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex, ReadWriteLock, ZkClient } from 'nestjs-zookeeper/recipes';
 import { SharedLock, SingleNodeLock } from '../dist/teaching/index.js';
+import { messageOf } from './message-of.mjs';
 import { stopAtInterrupt, unlessAborted } from './interrupt.js';
 import {
   jsonOption,
@@ -85,7 +86,7 @@ async function measure() {
   const results = [];
   for (const waiters of options.waiters) {
     for (const [index, recipe] of RECIPES.entries()) {
-      const contest = new Contest(wire, contenders.slice(0, waiters + 1));
+      const contest = new Contest(wire, contenders[0], contenders.slice(1, waiters + 1));
       const path = `${root}/${waiters}-${index}`;
       results.push({ recipe: recipe.name, waiters, ...(await contest.run(recipe, path)) });
     }
@@ -95,7 +96,7 @@ async function measure() {
 
 /** One holder and some waiters on one path. Counts what arrivals and releases cause. */
 class Contest {
-  constructor(wire, [holder, ...waiters]) {
+  constructor(wire, holder, waiters) {
     this.wire = wire;
     this.holder = holder;
     this.waiters = waiters;
@@ -205,7 +206,8 @@ class Contender {
 
   /** Resolves when at least one watch is set. */
   async watching() {
-    while (this.#watches === 0) await new Promise((resolve) => (this.#onWatch = resolve));
+    while (this.#watches === 0)
+      await /** @type {Promise<void>} */ (new Promise((resolve) => (this.#onWatch = resolve)));
   }
 
   #follow(watch) {
@@ -230,7 +232,8 @@ class Contender {
 
 /** Returns the numbers of a result that differ from the descriptions of the recipes. */
 function unexpected({ recipe, waiters, arrival, release, allReleases }) {
-  const { herd, watchesChildren } = RECIPES.find(({ name }) => name === recipe);
+  const { herd = false, watchesChildren = false } =
+    RECIPES.find(({ name }) => name === recipe) ?? {};
   const woken = herd ? waiters : 1;
   const overall = herd ? (waiters * (waiters + 1)) / 2 : waiters;
   return [
@@ -311,6 +314,14 @@ function printSetting(server, sessions) {
 }
 
 function print({ results, failures }) {
+  /**
+   * @typedef {{ notifications: number; wakeUps: number; inVain: number }} Counts
+   * @type {[
+   *   title: string,
+   *   width: number,
+   *   cell: (result: { waiters: number; release: Counts; allReleases: Counts; arrival: Counts }) => number,
+   * ][]}
+   */
   const columns = [
     ['n', 5, ({ waiters }) => waiters],
     ['Notifications', 16, ({ release }) => release.notifications],
@@ -355,7 +366,7 @@ function print({ results, failures }) {
 
 function checkAddress(name, text) {
   const [, port] = /^[^\s:/,]+:(\d{1,5})$/.exec(text) ?? [];
-  if (port >= 1 && port <= 65_535) return;
+  if (Number(port) >= 1 && Number(port) <= 65_535) return;
   throw new UsageError(`--${name} must be host:port, but is ${text}`);
 }
 
@@ -366,7 +377,7 @@ try {
   for (const failure of report.failures) console.error(`FAILED: ${failure}`);
   process.exitCode = report.failures.length === 0 ? 0 : 1;
 } catch (error) {
-  console.error(`FAILED: ${error.message}`);
+  console.error(`FAILED: ${messageOf(error)}`);
   process.exitCode = 1;
 } finally {
   for (const cleanUp of cleanUps.toReversed()) await cleanUp();

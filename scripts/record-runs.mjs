@@ -71,7 +71,7 @@ async function* messages(body) {
   let text = '';
   for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
     const parts = `${text}${chunk}`.split('\n\n');
-    text = parts.pop();
+    text = parts.pop() ?? '';
     for (const part of parts) {
       const fields = part.split('\n').map((line) => /^(\w+): ?(.*)$/.exec(line) ?? []);
       const { event: type, data } = Object.fromEntries(

@@ -30,7 +30,7 @@ export async function reportPage(title, facts, timeline) {
 /** Bundles the component of the report with its style sheet. */
 async function bundle() {
   const { build } = await import('vite');
-  const { output } = await build({
+  const built = await build({
     configFile: `${PAGE}vite.config.ts`,
     build: {
       write: false,
@@ -38,7 +38,10 @@ async function bundle() {
       rolldownOptions: { input: `${PAGE}report/report.tsx` },
     },
   });
-  const script = output.find(({ type }) => type === 'chunk').code;
-  const style = output.find(({ fileName }) => fileName.endsWith('.css')).source;
-  return { script, style };
+  const files = 'output' in built ? built.output : [];
+  const script = files.find((file) => file.type === 'chunk');
+  const style = files.find(({ fileName }) => fileName.endsWith('.css'));
+  if (script?.type !== 'chunk' || style?.type !== 'asset')
+    throw new Error('the page was not built');
+  return { script: script.code, style: String(style.source) };
 }

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from './faults/real-server.mjs';
+import { messageOf } from './message-of.mjs';
 import { run } from './packed.mjs';
 
 /** Milliseconds until an application must have started. */
@@ -14,7 +15,7 @@ export function shell(command, cwd) {
 }
 
 /** Runs the program of an HTTP server on a free port while `use`, which gets its URL, is running. */
-export async function serve([file, ...args], { cwd, env }, use) {
+export async function serve([file, ...args], { cwd, env = {} }, use) {
   const [port] = await freePorts(1);
   const server = spawn(file, args, {
     cwd,
@@ -30,10 +31,10 @@ export async function serve([file, ...args], { cwd, env }, use) {
     await listening(server, port);
     return await use(`http://localhost:${port}`);
   } catch (error) {
-    throw new Error(`${error.message}\n${output}`, { cause: error });
+    throw new Error(`${messageOf(error)}\n${output}`, { cause: error });
   } finally {
     // npm and the Nest CLI start the server as a child of theirs.
-    if (server.exitCode === null) process.kill(-server.pid);
+    if (server.exitCode === null) process.kill(-Number(server.pid));
     await closed;
   }
 }

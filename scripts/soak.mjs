@@ -137,7 +137,7 @@ async function work() {
   await delay(100);
   const after = process.getActiveResourcesInfo().sort().join();
   if (after !== before) failures.push(`handles are left: ${after} (at the start: ${before})`);
-  process.send(failures);
+  process.send?.(failures);
   process.disconnect();
 }
 
@@ -189,7 +189,7 @@ async function measure(name, total, width, cycle) {
       }),
     );
     const left = await settled();
-    globalThis.gc();
+    globalThis.gc?.();
     const now = { ...processCounts(), ...left };
     const megabytes = (bytes) => (bytes / MEGABYTE).toFixed(1);
     console.log(
@@ -226,8 +226,8 @@ async function settled() {
 
 /** Resolves with the server's counts. */
 async function serverCounts() {
-  const answer = await fourLetterWord(Number(SOAK_SERVER.split(':')[1]), 'mntr', ANSWER_LIMIT);
-  const count = (name) => Number(new RegExp(`^zk_${name}\\s+(\\d+)$`, 'm').exec(answer)[1]);
+  const answer = await fourLetterWord(Number(SOAK_SERVER?.split(':')[1]), 'mntr', ANSWER_LIMIT);
+  const count = (name) => Number(new RegExp(`^zk_${name}\\s+(\\d+)$`, 'm').exec(answer)?.[1]);
   return {
     watches: count('watch_count'),
     ephemerals: count('ephemerals_count'),

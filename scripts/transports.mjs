@@ -42,7 +42,7 @@ async function compare() {
   const { connect, seconds, rounds } = options;
   const milliseconds = 1000 * seconds;
   const server = connect ? undefined : await EmbeddedZooKeeper.start();
-  const connectString = connect ?? server.connectString;
+  const connectString = connect ?? server?.connectString;
   for (const keys of options.keys) {
     const runs = { native: [], wire: [] };
     for (let round = 0; round < rounds; round++) {
@@ -55,10 +55,13 @@ async function compare() {
       }
     }
     for (const [transport, results] of Object.entries(runs)) {
+      /** @param {'rate' | 'cpu' | 'p99'} name */
       const median = (name) =>
-        percentile(
-          results.map((result) => result[name]),
-          0.5,
+        Number(
+          percentile(
+            results.map((result) => result[name]),
+            0.5,
+          ),
         );
       console.log(
         `${String(keys).padStart(4)} keys  ${transport.padEnd(6)}  ${median('rate').toFixed(0).padStart(6)} cycles/s  ` +
@@ -103,7 +106,7 @@ async function work({ connectString, transport, keys, milliseconds }) {
   await all;
   await client.delete(root);
   await client.close();
-  process.send({
+  process.send?.({
     rate: (done / elapsed) * 1000,
     cpu: (cpu.user + cpu.system) / done,
     p99: loop.percentile(99) / 1e6,

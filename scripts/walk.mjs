@@ -79,8 +79,7 @@ async function request(url, app) {
 async function quickStart() {
   const page = await readFile(join(root, 'docs/quick-start.md'), 'utf8');
   const blocks = [...page.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, code]) => code).slice(0, 6);
-  const lines = blocks
-    .at(-1)
+  const lines = String(blocks.at(-1))
     .split('\n')
     .filter((line) => /^\s*\w/.test(line));
   const own = lines.filter((line) => !line.startsWith('import '));

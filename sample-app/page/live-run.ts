@@ -1,6 +1,7 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import type { Hello, InstanceStatus, Status } from '../live/events.js';
-import { EMPTY_RUN, reduce, type RunModel } from './run/model.js';
+import { EMPTY_RUN, reduce } from './run/model.js';
+import type { RunModel } from './run/run-model.js';
 import { ServerClock } from './server-clock.js';
 import type { Source } from './source.js';
 

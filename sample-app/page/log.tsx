@@ -1,6 +1,6 @@
 import type { Messages } from './messages/messages.js';
-import type { LogKind } from './run/log.js';
-import type { RunModel } from './run/model.js';
+import type { LogKind } from './run/run-model.js';
+import type { RunModel } from './run/run-model.js';
 import { verdictOf } from './run/verdict.js';
 
 /** Number of the latest lines that are shown. */

@@ -4,7 +4,7 @@ import { type Action, InstanceHead } from './instance-head.js';
 import { Legend } from './legend.js';
 import { STALE_AFTER, type LiveRun, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
-import type { RunModel, SaleModel } from './run/model.js';
+import type { RunModel, SaleModel } from './run/run-model.js';
 import { timelineOf } from './run/timeline-data.js';
 import { verdictOf } from './run/verdict.js';
 import type { TimelineData } from './timeline/data.js';

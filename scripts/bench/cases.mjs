@@ -154,3 +154,20 @@ export const CASES = [
     warmUp: 2,
   },
 ];
+
+/** The largest numbers of a quick run. */
+const QUICK = { callers: 16, keys: 100, znodes: 100, waiters: 100, processes: 2, count: 10 };
+export const QUICKLY = `at most ${QUICK.callers} callers, ${QUICK.keys} keys and ${QUICK.processes} processes, and no warm-up`;
+
+/** Returns a case with small numbers, so that it takes no longer than its processes need to start. */
+export function quickly(spec) {
+  const small = { ...spec, load: { ...spec.load }, warmUp: 0 };
+  for (const name of ['znodes', 'waiters', 'processes']) {
+    if (name in small) small[name] = Math.min(small[name], QUICK[name]);
+  }
+  for (const name of ['callers', 'keys']) {
+    if (name in small.load) small.load[name] = Math.min(small.load[name], QUICK[name]);
+  }
+  if (small.counts) small.counts = small.counts.filter((count) => count <= QUICK.count);
+  return small;
+}

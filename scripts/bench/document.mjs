@@ -10,6 +10,7 @@ const CHARTS = new URL('../../docs/performance/', import.meta.url);
 const BEGIN = '<!-- npm run bench -- --write: begin -->';
 const END = '<!-- npm run bench -- --write: end -->';
 
+/** @type {Record<string, [title: string, cases: RegExp]>} */
 const BARS = {
   hot: ['One contended key', /^hot-/],
   cold: ['Uncontended keys', /^(uncontended|keys-)/],
@@ -70,12 +71,12 @@ function chartsOf(cases, specs) {
   return charts;
 }
 
-function bodyOf({ cases, ratios, setting, remarks }, specs) {
+function bodyOf({ cases, ratios, setting, failures }, specs) {
   const { processors, node, loadBefore, loadAfter, forceSync, fsync } = setting;
   const leftOut = Object.entries(setting.leftOut).map(
-    ([system, reason]) => `Left out: ${system} (${reason}).`,
+    ([system, reason]) => `Not installed: ${system} (${reason}).`,
   );
-  leftOut.push(...remarks.map((remark) => `No result: ${remark}.`));
+  leftOut.push(...failures.map((failure) => `Failed: ${failure}.`));
   return [
     `${processors}, Node ${node}, one ZooKeeper with \`forceSync=${forceSync}\`, all on loopback. An`,
     `fdatasync took ${number(fsync.p50)} ms (p99 ${number(fsync.p99)} ms), the load of the machine was`,

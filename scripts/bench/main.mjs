@@ -5,13 +5,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stopAtInterrupt, unlessAborted } from '../interrupt.js';
+import { messageOf } from '../message-of.mjs';
 import { percentile } from '../percentile.js';
 import { Bench } from './measure.mjs';
 import { measureSync } from './servers.mjs';
 import { ratiosOf, rounded, summarize } from './summary.mjs';
 import { ALL_OURS, TRANSPORTS } from './limits.mjs';
 import { Systems } from './systems.mjs';
-import { printCase, printSetting } from './table.mjs';
+import { printCase, printLeftOut, printSetting } from './table.mjs';
 import { writeDocument } from './document.mjs';
 
 const { stop, forget } = stopAtInterrupt();
@@ -33,9 +34,8 @@ async function measure() {
     }
     if (!options.json) printCase(spec, cases[spec.name], ratios);
   }
-  const { failures, remarks } = bench;
-  if (!options.json) for (const remark of remarks) console.log(`No result: ${remark}.`);
-  return { cases, ratios, setting: { ...setting, loadAfter: load() }, remarks, failures };
+  if (!options.json) printLeftOut(setting.leftOut);
+  return { cases, ratios, setting: { ...setting, loadAfter: load() }, failures: bench.failures };
 }
 
 async function settingOf() {
@@ -52,6 +52,7 @@ async function settingOf() {
     seconds: options.seconds,
     repetitions: options.repetitions,
     servers: options.servers,
+    quick: options.quick,
     leftOut: Object.fromEntries(missing.map((system) => [system, Systems.missing(system)])),
   };
 }
@@ -69,7 +70,7 @@ try {
   for (const failure of report.failures) console.error(`FAILED: ${failure}`);
   process.exitCode = report.failures.length === 0 ? 0 : 1;
 } catch (error) {
-  console.error(`FAILED: ${error.message}`);
+  console.error(`FAILED: ${messageOf(error)}`);
   process.exitCode = 1;
 } finally {
   await systems.stop();

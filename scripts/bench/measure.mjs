@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { now } from './clock.js';
 import { checkExclusion } from './exclusion.js';
+import { messageOf } from '../message-of.mjs';
 import { percentile } from '../percentile.js';
 import { CALLERS } from './cases.mjs';
 import { ALL_OURS, BOUND, HAND_OFF, MOST_FAILURES, MOST_REPEATS, PROBE_EVERY } from './limits.mjs';
@@ -18,17 +19,18 @@ const MANY = 64;
 /** Runs cases, one after the other; in each, the systems take turns. */
 export class Bench {
   failures = [];
-  /** The reasons why a peer has no result. */
-  remarks = [];
   #runs = 0;
+  /** The number of measurements without a result. */
+  #broken = 0;
   #warm = new Set();
   #prepared = new Set();
   #extra = [];
 
-  constructor(systems, { seconds, repetitions, directory }) {
+  constructor(systems, { seconds, repetitions, quick, directory }) {
     this.systems = systems;
     this.seconds = seconds;
     this.repetitions = repetitions;
+    this.quick = quick;
     this.directory = directory;
   }
 
@@ -37,17 +39,17 @@ export class Bench {
     const present = spec.systems.filter((system) => !Systems.missing(system));
     const runs = new Map(present.map((system) => [system, []]));
     const counts = spec.counts ?? [undefined];
-    const hung = new Set();
+    const broken = new Set();
     for (let repetition = 0; repetition < this.repetitions; repetition++) {
       for (const count of counts) {
         // The first one may have an advantage or a disadvantage, so each system is first in turn.
         const turn = repetition % present.length;
         for (const system of [...present.slice(turn), ...present.slice(0, turn)]) {
-          // A system that hung once would hang again.
-          const run = hung.has(system)
+          // A system that breaks or hangs once would do so again.
+          const run = broken.has(system)
             ? undefined
             : await this.#tryMeasure(withCount(spec, count), system);
-          if (!run) hung.add(system);
+          if (!run) broken.add(system);
           runs.get(system).push(run && (count === undefined ? run : { count, ...run }));
         }
       }
@@ -58,15 +60,14 @@ export class Bench {
     return runs;
   }
 
-  /** A peer that hangs or breaks has no result; the benchmark does not fail. */
+  /** Resolves with undefined, and adds a failure, if the system breaks or hangs. The other systems go on. */
   async #tryMeasure(spec, system) {
     try {
       return await this.#repeatIfLate(spec, system);
     } catch (error) {
       this.systems.signal.throwIfAborted();
-      const remark = `${spec.name}, ${error.message}`;
-      if (ALL_OURS.includes(system)) throw new Error(remark, { cause: error });
-      this.remarks.push(remark);
+      this.#broken++;
+      this.#fail(spec, system, [`no result: ${messageOf(error).trim().replaceAll(/\s+/g, ' ')}`]);
       await this.systems.releaseAll(system);
       return undefined;
     }
@@ -78,7 +79,8 @@ export class Bench {
     for (let repeats = 0; ; repeats++) {
       const run = await this.#once(spec, system);
       const waited = run.prober?.longestWait;
-      if (!ALL_OURS.includes(system) || !(waited > limit)) return run;
+      // A quick measurement has no warm-up, so its waits mean nothing.
+      if (this.quick || !ALL_OURS.includes(system) || !(waited > limit)) return run;
       if (repeats < MOST_REPEATS) continue;
       const failure = `the prober waited for ${Math.round(waited)} ms, more than ${limit} ms`;
       this.#fail(spec, system, [failure]);
@@ -106,6 +108,7 @@ export class Bench {
     );
     const prober = spec.probed && (await this.systems.prober(system));
     const checked = spec.probed && ALL_OURS.includes(system);
+    /** @type {Record<string, string>} */
     const logs = {};
     const logOf = (name) => {
       if (!checked) return {};
@@ -184,8 +187,8 @@ export class Bench {
 
   /** Returns a path for each case, system and number of keys, which the repetitions share. */
   async #path(name, system, keys, prepared = keys) {
-    // A system that hung may have left nodes: the number of remarks makes the path a new one.
-    const path = `/bench/${name}/${encodeURIComponent(system)}-${keys}-${this.remarks.length}`;
+    // A system that hung may have left nodes, so the next measurement has a new path.
+    const path = `/bench/${name}/${encodeURIComponent(system)}-${keys}-${this.#broken}`;
     if (!this.#prepared.has(path)) {
       this.#prepared.add(path);
       await this.systems.prepare(system, path, prepared);

@@ -7,8 +7,10 @@ import {
   UsageError,
   wholeNumberOption,
 } from '../options.js';
-import { CASES } from './cases.mjs';
+import { CASES, quickly } from './cases.mjs';
 
+/** Overrides --seconds and --repetitions. */
+const QUICK = { seconds: 0.1, repetitions: 1 };
 const NAMES = CASES.map(({ name }) => name);
 
 /** Reads the options of `npm run bench`, with the cases themselves instead of their names. */
@@ -20,15 +22,15 @@ function read() {
 native client, in one run on one ZooKeeper or on one ensemble, in turns. Beside a case in which a lock is handed over within a
 process, a prober in another process requests the same lock now and then.
 
-The exit code is 0 if the prober was always served in time and no two callers were ever in a critical section
-together; 1 if not, and 2 for a wrong option.
+The exit code is 0 if each system that is installed has a result in each of its cases, the prober was always served in
+time, and no two callers were ever in a critical section together; 1 if not, and 2 for a wrong option.
 
 Cases:
 ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
       options: {
         cases: {
           ...listOption('names of cases, separated by commas', 'all', (_, text) => text),
-          read: (name, text) => (text === undefined ? NAMES : text.split(',').map(known)),
+          read: (_, text) => (text === undefined ? NAMES : text.split(',').map(known)),
         },
         seconds: numberOption('length of a measurement', 1, { min: 0.1, max: 60, unit: 'seconds' }),
         repetitions: wholeNumberOption('number of measurements of each case and system', 3, {
@@ -39,11 +41,17 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
           min: 1,
           max: 5,
         }),
+        quick: flagOption(
+          `show that each row works: ${QUICK.seconds} s, ${QUICK.repetitions} repetition, few callers and keys`,
+        ),
         write: flagOption('update docs/performance.md; needs all cases'),
         json: jsonOption,
       },
     },
-    ({ write, cases, servers }) => {
+    ({ write, quick, cases, servers }) => {
+      if (write && quick) {
+        throw new UsageError('--write cannot be combined with --quick: its figures mean nothing');
+      }
       if (write && servers > 1) {
         throw new UsageError(
           '--write cannot be combined with --servers: the document shows one server',
@@ -56,7 +64,10 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
       }
     },
   );
-  return { ...options, cases: CASES.filter(({ name }) => options.cases.includes(name)) };
+  const cases = CASES.filter(({ name }) => options.cases.includes(name));
+  return options.quick
+    ? { ...options, ...QUICK, cases: cases.map(quickly) }
+    : { ...options, cases };
 }
 
 function known(name) {

@@ -5,8 +5,8 @@ import { now } from './clock.js';
 
 /** Characters of a process's error output that are kept for error messages. */
 const LOG_LENGTH = 4_000;
-/** Milliseconds after the end of a measurement within which its result must arrive. */
-const RESULT_LIMIT = 120_000;
+/** Milliseconds within which a process must be ready, and a result must arrive after the end of its measurement. */
+const ANSWER_LIMIT = 60_000;
 
 /**
  * A process that puts load on a lock on request. Each line is a message:
@@ -23,10 +23,11 @@ export class Peer {
   #child;
   #dead;
 
-  constructor(name, [program, ...args]) {
-    this.name = name;
+  constructor(system, role, [program, ...args]) {
+    this.system = system;
+    this.role = role;
     this.#child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-    this.ready = new Promise((resolve, reject) => this.#answers.set('ready', { resolve, reject }));
+    this.ready = this.#answer('ready', ANSWER_LIMIT);
     this.ready.catch(() => {});
     createInterface(this.#child.stdout).on('line', (line) => this.#receive(line));
     this.#child.stdin.on('error', () => {});
@@ -44,17 +45,9 @@ export class Peer {
     if (this.#dead) throw this.#dead;
     const id = String(++this.#requests);
     const words = Object.entries(parameters).map(([name, value]) => `${name}=${value}`);
-    let timer;
-    try {
-      return await new Promise((resolve, reject) => {
-        const late = new Error(`${this.name}: no result within ${RESULT_LIMIT / 1000} s`);
-        timer = setTimeout(() => reject(late), RESULT_LIMIT + until - now());
-        this.#answers.set(id, { resolve, reject });
-        this.#child.stdin.write(`${[id, request, ...words].join(' ')}\n`);
-      });
-    } finally {
-      clearTimeout(timer);
-    }
+    const answer = this.#answer(id, ANSWER_LIMIT + until - now());
+    this.#child.stdin.write(`${[id, request, ...words].join(' ')}\n`);
+    return answer;
   }
 
   async stop() {
@@ -65,16 +58,29 @@ export class Peer {
     await closed;
   }
 
+  async #answer(id, limit) {
+    let timer;
+    try {
+      return await new Promise((resolve, reject) => {
+        const late = new Error(`${this.role}: no answer within ${Math.round(limit / 1000)} s`);
+        timer = setTimeout(() => reject(late), limit);
+        this.#answers.set(id, { resolve, reject });
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   #receive(line) {
     const [id, outcome, ...rest] = line.split(' ');
     const answer = this.#answers.get(id);
     this.#answers.delete(id);
-    if (outcome === 'error') answer?.reject(new Error(`${this.name}: ${rest.join(' ')}`));
+    if (outcome === 'error') answer?.reject(new Error(`${this.role}: ${rest.join(' ')}`));
     else answer?.resolve(outcome && JSON.parse(rest.join(' ')));
   }
 
   #end(how) {
-    this.#dead ??= new Error(`${this.name}: ${how}: ${this.#log}`);
+    this.#dead ??= new Error(`${this.role}: ${how}: ${this.#log}`);
     for (const { reject } of this.#answers.values()) reject(this.#dead);
     this.#answers.clear();
   }

@@ -32,9 +32,9 @@ export async function startZooKeeper(signal, count) {
   const starts = await Promise.allSettled(
     quorum.map((_, i) => startServer(signal, ports[i], i + 1, count > 1 ? quorum : [])),
   );
-  const servers = starts.flatMap(({ value = [] }) => value);
+  const servers = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
   const stop = () => Promise.all(servers.map((server) => server.stop()));
-  const failed = starts.find(({ status }) => status === 'rejected');
+  const failed = starts.find((start) => start.status === 'rejected');
   if (failed) {
     await stop();
     throw failed.reason;

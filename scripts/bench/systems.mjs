@@ -86,8 +86,8 @@ export class Systems {
 
   /** Resolves with a process of the system, the same one for the same `role`. */
   peer(system, role) {
-    const id = `${system}, ${role}`;
-    if (!this.#peers.has(id)) this.#peers.set(id, this.#start(system, id));
+    const id = idOf({ system, role });
+    if (!this.#peers.has(id)) this.#peers.set(id, this.#start(system, role));
     return this.#peers.get(id);
   }
 
@@ -108,38 +108,39 @@ export class Systems {
 
   /** Resolves with a new process for one measurement, of `program` or of the system's own program. */
   single(system, program) {
-    return this.#start(system, system, program);
+    return this.#start(system, 'single process', program);
   }
 
   async release(peer) {
     this.#running.delete(peer);
-    this.#peers.delete(peer.name);
+    this.#peers.delete(idOf(peer));
     await peer.stop();
   }
 
   /** Stops all processes of the system. */
   async releaseAll(system) {
-    const ofSystem = [...this.#running].filter(({ name }) => name.startsWith(`${system}, `));
+    const ofSystem = [...this.#running].filter((peer) => peer.system === system);
     await Promise.all(ofSystem.map((peer) => this.release(peer)));
   }
 
   async stop() {
     await Promise.all([...this.#running].map((peer) => peer.stop()));
     const clients = await Promise.allSettled(this.#clients.values());
-    await Promise.all(clients.map(({ value }) => value?.close()));
+    for (const client of clients) if (client.status === 'fulfilled') await client.value.close();
     // Includes servers that are still starting.
     const servers = await Promise.allSettled(this.#servers.values());
-    await Promise.all(servers.map(({ value }) => value?.stop()));
+    for (const server of servers) if (server.status === 'fulfilled') await server.value.stop();
     if (this.#classes) await rm(await this.#classes, { recursive: true, force: true });
   }
 
-  async #start(system, name, program) {
+  async #start(system, role, program) {
     const { server, transport, command } = SYSTEMS[system];
     const address = await this.#address(server);
     const classes = system === 'curator' ? await (this.#classes ??= compile()) : undefined;
     this.signal.throwIfAborted();
     const peer = new Peer(
-      name,
+      system,
+      role,
       program ? node(program, transport, address) : command(address, classes),
     );
     this.#running.add(peer);
@@ -167,6 +168,10 @@ export class Systems {
     }
     return (await this.#servers.get(server)).address;
   }
+}
+
+function idOf({ system, role }) {
+  return `${system}, ${role}`;
 }
 
 function ours(server, transport) {

@@ -1,3 +1,6 @@
+import { QUICKLY } from './cases.mjs';
+
+/** @type {[title: string, width: number, cell: (row: object) => string][]} */
 const COLUMNS = [
   ['Ops/s', 10, ({ opsPerSecond }) => number(opsPerSecond)],
   ['Min', 10, ({ spread }) => number(spread[0])],
@@ -10,15 +13,19 @@ const COLUMNS = [
 ];
 const WIDTH = 18;
 
-export function printSetting({ processors, node, loadBefore, forceSync, fsync, leftOut, ...rest }) {
+export function printSetting({ processors, node, loadBefore, forceSync, fsync, ...rest }) {
   console.log(`${processors}, Node ${node}, load ${loadBefore}.`);
   const servers = rest.servers === 1 ? 'One ZooKeeper' : `${rest.servers} ZooKeepers`;
   console.log(
     `${servers} with forceSync=${forceSync}; an fdatasync takes ${fsync.p50} ms (p99 ${fsync.p99} ms). ` +
       `Medians of ${rest.repetitions} × ${rest.seconds} s; waits in ms.`,
   );
+  if (rest.quick) console.log(`Quick: ${QUICKLY}. The figures show only that each row works.`);
+}
+
+export function printLeftOut(leftOut) {
   for (const [system, reason] of Object.entries(leftOut)) {
-    console.log(`Left out: ${system} (${reason}).`);
+    console.log(`\nNot installed: ${system} (${reason}).`);
   }
 }
 

@@ -60,9 +60,10 @@ export class Fleet {
     for (const { links } of this.workers) for (const link of links) link.close();
   }
 
-  async #add(name, life = 1, links = undefined) {
+  /** @param {Link[]} [present] */
+  async #add(name, life = 1, present) {
     const { ports, directory, sessionTimeout, transport, seed, names, onDeath } = this.#options;
-    links ??= await Promise.all(ports.map((port) => Link.to(port)));
+    const links = present ?? (await Promise.all(ports.map((port) => Link.to(port))));
     const worker = new Worker(name, PROGRAM, [
       JSON.stringify({
         connectString: links.map(({ connectString }) => connectString).join(),
@@ -75,6 +76,7 @@ export class Fleet {
       }),
     ]);
     Object.assign(worker, { life, links });
+    /** @type {Promise<void>} */
     const ready = new Promise((resolve) => {
       worker.onMessage = (message) => {
         if (message.type === 'ready') resolve();
@@ -89,7 +91,12 @@ export class Fleet {
     await ready;
   }
 
-  /** The check that protects a store from a holder whose lease is over. */
+  /**
+   * The check that protects a store from a holder whose lease is over.
+   *
+   * @param {string} worker
+   * @param {import('../faults/child.js').ChildMessage} message
+   */
   #store(worker, { id, key, token }) {
     const accepted = token >= (this.#highest.get(key) ?? -1n);
     if (accepted) this.#highest.set(key, token);

@@ -36,7 +36,7 @@ const ON_WORKERS = {
     }
   },
 
-  async expire(worker, fault, { servers }) {
+  async expire(worker, _, { servers }) {
     const deadline = now() + EXPIRE_LIMIT;
     let credentials;
     for (;;) {

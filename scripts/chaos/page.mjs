@@ -8,8 +8,12 @@ const OUTCOMES = {
   lost: 'lost',
 };
 
-/** Returns an HTML page with the figures and a timeline of the run. */
-export function toHtml({ leases, faults, began, ended }, summary) {
+/**
+ * Returns an HTML page with the figures and a timeline of the run.
+ *
+ * @param {import('./histories.js').History} history
+ */
+export function toHtml({ leases, faults, began = 0, ended = Infinity }, summary) {
   const { checks, faults: injected, seed, server, transport, seconds } = summary;
   const lanes = [...new Set(leases.map(({ worker }) => worker))].sort();
   if (faults.some(({ worker }) => worker === undefined)) lanes.push(SERVERS);

@@ -51,7 +51,11 @@ const seats = new Semaphore(client, path('seats'), { permits: PERMITS, key: 'sea
 const ledger = new ReadWriteLock(client, path('ledger'), { key: 'ledger' });
 const both = new MultiLock([mutex('left'), pages.write, mutex('right')]);
 
-/** Locks by rank: a holder waits only for locks of higher rank, so no deadlock is possible. */
+/**
+ * Locks by rank: a holder waits only for locks of higher rank, so no deadlock is possible.
+ *
+ * @type {{ lock: import('nestjs-zookeeper/recipes').Lock; mode: string }[][]}
+ */
 const RANKS = [
   ['hall-1', 'hall-2', 'hall-3'].map((name) => ({ lock: mutex(name), mode: 'exclusive' })),
   [{ lock: mutex('room'), mode: 'exclusive' }],
@@ -86,7 +90,7 @@ const JOBS = [
 
 const latch = new LeaderLatch(client, path('latch'), { id: worker, onError });
 latch.onChange((term) => {
-  if (term) void lead('latch', term).then(() => term.active && latch.resign());
+  if (term) void lead('latch', term).then(() => (term.active ? latch.resign() : undefined));
 });
 const selector = new LeaderSelector(
   client,
@@ -105,7 +109,9 @@ answer({
     await Promise.all([...loops, latch.close(), selector.close()]);
   },
   async credentials() {
-    return (await client.session()).credentials;
+    const session = await client.session();
+    // The public type of a session has no credentials.
+    return 'credentials' in session ? session.credentials : undefined;
   },
   async block(milliseconds) {
     while (present.size === 0) await delay(1);
@@ -244,8 +250,11 @@ function end(id, event) {
 
 /** Records the sequence numbers of a lease's znodes, and the czxid of their parent. */
 async function locate(id, lease) {
-  const { nodes } = grantOf(lease).ownership.position;
-  const directory = nodes[0].slice(0, nodes[0].lastIndexOf('/'));
+  const grant = grantOf(lease);
+  if (!grant) throw new Error('the lease has no grant');
+  const { nodes } = grant.ownership.position;
+  const [node = ''] = nodes;
+  const directory = node.slice(0, node.lastIndexOf('/'));
   const stat = await client.exists(directory).catch(() => undefined);
   // If the lease was lost meanwhile, the parent may have been created anew.
   if (!stat || !lease.held) return;

@@ -10,8 +10,8 @@ const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
 /** Returns the pages of the repository's root, of sample-app/ and of docs/. */
 export function pages() {
-  const guides = readdirSync(join(root, 'docs'), { recursive: true }).filter((file) =>
-    file.endsWith('.md'),
+  const guides = readdirSync(join(root, 'docs'), { encoding: 'utf8', recursive: true }).filter(
+    (file) => file.endsWith('.md'),
   );
   const names = [
     ...['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
@@ -23,17 +23,31 @@ export function pages() {
   }));
 }
 
-/** Returns the code blocks of a page, each with its language and the line in which its code begins. */
+/**
+ * @typedef {object} Block
+ * @property {string} page
+ * @property {string | undefined} language
+ * @property {number} line
+ * @property {string} code
+ * @property {string | undefined} fails the name of the tests that must fail
+ */
+
+/**
+ * Returns the code blocks of a page, each with its language and the line in which its code begins.
+ *
+ * @param {{ name: string; text: string }} page
+ */
 export function blocksOf({ name, text }) {
+  /** @type {Block[]} */
   const blocks = [];
   for (const match of text.matchAll(/^```([^`\n]*)\n(.*?)^```$/gms)) {
     const before = text.slice(0, match.index);
     const line = before.split('\n').length + 1;
-    const [, info, code] = match;
+    const [, info = '', code = ''] = match;
     const [language] = info.trim().split(' ');
     const fails = FAILS.exec(before.trimEnd())?.[1];
-    if (before.trimEnd().endsWith(CONTINUES)) {
-      const above = blocks.at(-1);
+    const above = before.trimEnd().endsWith(CONTINUES) ? blocks.at(-1) : undefined;
+    if (above) {
       const between = line - above.line - above.code.split('\n').length + 1;
       above.code += '\n'.repeat(between) + code;
       above.fails ??= fails;

@@ -23,13 +23,15 @@ export function compile(blocks) {
   const { fileExists, readFile, getSourceFile } = host;
   host.fileExists = (file) => files.has(file) || fileExists(file);
   host.readFile = (file) => files.get(file)?.text ?? readFile(file);
-  host.getSourceFile = (file, ...rest) =>
-    files.has(file)
-      ? ts.createSourceFile(file, files.get(file).text, ...rest)
-      : getSourceFile(file, ...rest);
+  host.getSourceFile = (file, version, ...rest) => {
+    const text = files.get(file)?.text;
+    return text === undefined
+      ? getSourceFile(file, version, ...rest)
+      : ts.createSourceFile(file, text, version);
+  };
   const declared = ['globals.d.ts', 'modules.d.ts'].map((name) => join(CONTEXT, name));
   const program = ts.createProgram([...declared, ...files.keys()], options, host);
-  return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
+  return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, '\n');
     if (!file) return message;
     const { line } = file.getLineAndCharacterOfPosition(start);

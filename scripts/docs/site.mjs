@@ -5,14 +5,21 @@ import { join } from 'node:path';
 const LOADS = /<(?:script|img|iframe|source)\b[^>]*? src="([^"]*)"|<link\b[^>]*? href="([^"]*)"/g;
 const STYLE_LOADS = /@import\s+(?:url\()?["']?([^"')\s;]+)|url\(["']?([^"')]+)/g;
 
-/** Returns the broken links of a built site, and the files that its pages load from another origin. */
+/**
+ * Returns the broken links of a built site, and the files that its pages load from another origin.
+ *
+ * @param {string} site
+ */
 export function problemsOf(site) {
-  const files = readdirSync(site, { recursive: true }).map((file) => file.replaceAll('\\', '/'));
+  const files = readdirSync(site, { encoding: 'utf8', recursive: true }).map((file) =>
+    file.replaceAll('\\', '/'),
+  );
   const pages = new Map(
     files
       .filter((file) => file.endsWith('.html'))
       .map((file) => [file, readFileSync(join(site, file), 'utf8')]),
   );
+  /** @type {string[]} */
   const problems = [];
   for (const [page, html] of pages) {
     for (const [, target] of html.matchAll(/<a\b[^>]*? href="([^"]*)"/g)) {
@@ -34,19 +41,28 @@ export function problemsOf(site) {
   }
   return problems;
 
+  /**
+   * @param {string} page
+   * @param {string} target
+   */
   function isReachable(page, target) {
     const { pathname, hash } = new URL(target, `http://site/${page}`);
     const path = decodeURIComponent(pathname).slice(1);
     const file = [path, `${path}.html`, `${path}index.html`].find((name) => pages.has(name));
     if (!file) return files.includes(path) && !hash;
-    return !hash || pages.get(file).includes(` id="${decodeURIComponent(hash.slice(1))}"`);
+    return !hash || pages.get(file)?.includes(` id="${decodeURIComponent(hash.slice(1))}"`);
   }
 }
 
+/**
+ * @param {string} text
+ * @param {RegExp} pattern
+ */
 function captured(text, pattern) {
   return [...text.matchAll(pattern)].map((groups) => groups.slice(1).find(Boolean) ?? '');
 }
 
+/** @param {string} url */
 function isExternal(url) {
   return /^(?!data:)(?:[a-z]+:|\/\/)/i.test(url);
 }

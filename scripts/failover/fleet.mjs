@@ -97,6 +97,10 @@ export class Fleet {
     return names.length === INSTANCES && instances.every(({ id }) => names.includes(id));
   }
 
+  /**
+   * @param {Instance} instance
+   * @param {import('../faults/child.js').ChildMessage} message
+   */
   #receive(instance, { type, token, at }) {
     if (type === 'write') {
       // The check that protects a store from a leader whose term is over.
@@ -115,7 +119,8 @@ export class Fleet {
   }
 
   #messageWithin(milliseconds) {
-    return new Promise((resolve) => {
+    /** @type {Promise<void>} */
+    const message = new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timer);
         this.#listeners.delete(wake);
@@ -124,6 +129,7 @@ export class Fleet {
       const timer = setTimeout(wake, milliseconds);
       this.#listeners.add(wake);
     });
+    return message;
   }
 }
 

@@ -24,7 +24,9 @@ const requests = {
     return took;
   },
   async credentials() {
-    return (await client.session()).credentials;
+    const session = await client.session();
+    // The public type of a session has no credentials.
+    return 'credentials' in session ? session.credentials : undefined;
   },
 };
 

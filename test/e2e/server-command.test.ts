@@ -27,17 +27,6 @@ describe('nestjs-zookeeper server', () => {
     ]);
   });
 
-  it('names a command that connects to RaftKeeper, which the others refuse', async () => {
-    const server = start('--port', '0', '--server', 'raftkeeper');
-    await expect.poll(() => server.output.stderr).toBe(WARNING);
-    server.child.kill('SIGTERM');
-    const { stdout } = await server.ended;
-    expect(stdout).toMatch(
-      /^To see what is unsafe there: npx nestjs-zookeeper doctor --zookeeper 127\.0\.0\.1:\d+$/m,
-    );
-    expect(stdout).not.toContain('nestjs-zookeeper locks');
-  });
-
   it('prints one line of JSON with --json, and serves locks', async () => {
     const server = start('--port', '0', '--json');
     const { port, ...address } = await server.started;
@@ -68,26 +57,25 @@ describe('nestjs-zookeeper server', () => {
     expect(await Promise.all(timeouts)).toEqual([4_000, 200]);
   });
 
-  it('copies another server with --server', async () => {
-    const server = start('--port', '0', '--json', '--server', 'raftkeeper');
-    const { port } = await server.started;
-    expect(await fourLetterWord(port, 'srvr')).toMatch(/^RaftKeeper version: /);
-    const wrong = start('--port', '0', '--server', 'etcd');
-    const { code, stderr } = await wrong.ended;
-    expect(code).not.toBe(0);
-    expect(stderr).toContain('Allowed choices are zookeeper, clickhouse-keeper, raftkeeper.');
+  it('copies another server with --server, and names a command that connects to it', async () => {
+    const server = start('--port', '0', '--server', 'raftkeeper');
+    await expect.poll(() => server.output.stderr).toBe(WARNING);
+    const { stdout } = server.output;
+    const [, port] =
+      /^To see what is unsafe there: npx nestjs-zookeeper doctor --zookeeper 127\.0\.0\.1:(\d+)$/m.exec(
+        stdout,
+      )!;
+    expect(stdout).not.toContain('nestjs-zookeeper locks');
+    expect(await fourLetterWord(Number(port), 'srvr')).toMatch(/^RaftKeeper version: /);
   });
 
-  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
-    '%s closes the connections and ends it with exit code 0',
-    async (signal) => {
-      const server = start('--port', '0', '--json');
-      const client = await RawClient.connect({ port: (await server.started).port });
-      server.child.kill(signal);
-      expect(await server.ended).toMatchObject({ code: 0, signal: null, stderr: WARNING });
-      await client.closed;
-    },
-  );
+  it('closes the connections at a signal, and ends with exit code 0', async () => {
+    const server = start('--port', '0', '--json');
+    const client = await RawClient.connect({ port: (await server.started).port });
+    server.child.kill('SIGHUP');
+    expect(await server.ended).toMatchObject({ code: 0, signal: null, stderr: WARNING });
+    await client.closed;
+  });
 
   it('reports a port that is in use in one line', async () => {
     const other = net.createServer().listen(0, '127.0.0.1');
@@ -107,18 +95,5 @@ describe('nestjs-zookeeper server', () => {
     expect(stderr).toMatch(
       /^nestjs-zookeeper: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL.*\n$/,
     );
-  });
-
-  it.each([
-    ['--port', '70000', 'a port, from 0 to 65535'],
-    ['--port', '2181x', 'a port, from 0 to 65535'],
-    ['--host', '', 'an address'],
-    ['--data', '', 'a directory'],
-    ['--tick-time', '9ms', 'from 10ms to 1m'],
-    ['--tick-time', '20', 'a duration such as'],
-  ])('refuses %s %j', async (option, value, reason) => {
-    const { code, stdout, stderr } = await start(option, value).ended;
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    for (const part of [option, `'${value}'`, reason]) expect(stderr).toContain(part);
   });
 });

@@ -1,10 +1,11 @@
 import { hostname } from 'node:os';
 import { Logger } from '@nestjs/common';
 import { LeaderService, LockService, LockTimeoutError, SemaphoreService } from 'nestjs-zookeeper';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { failureOf } from '../support/recipe-nodes.js';
 import { loseSession, untilCandidates, untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
+import { afterEach, beforeEach, it } from '../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);

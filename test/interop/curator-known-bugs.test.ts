@@ -10,7 +10,6 @@ import {
 import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { untilState, useClients } from '../support/clients.js';
-import { Link } from '../support/link.js';
 import { failureOf } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { Curator } from './curator.js';
@@ -32,7 +31,7 @@ async function curator(connectString = server.connectString, sessionTimeout?: nu
 describe('CURATOR-206: the holder of a lock that was lost with its session re-enters it', () => {
   it('Curator grants it, together with the next holder', async () => {
     const path = server.path('theirs-206');
-    await using link = await Link.to(server.port);
+    await using link = await server.newLink();
     const peer = await curator(link.connectString, 2000);
     const other = await connect();
     expect(await peer.acquire('holder', `mutex:${path}`)).toBe(true);
@@ -46,7 +45,7 @@ describe('CURATOR-206: the holder of a lock that was lost with its session re-en
 
   it('this library rejects the re-entry', async () => {
     const path = server.path('ours-206');
-    await using link = await Link.to(server.port);
+    await using link = await server.newLink();
     const client = await connect({ connectString: link.connectString, sessionTimeout: 2000 });
     const other = await connect();
     const mutex = new Mutex(client, path);

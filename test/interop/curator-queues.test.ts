@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -108,7 +107,8 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
       const consumer = (kind === 'plain' ? queue : byPriority).consume(
         async (item) => {
           handled.push(item);
-          await sleep(2);
+          // Gives the other side time to handle items.
+          await client.sync(path);
         },
         { concurrency: 2, onError: (error) => void errors.push(error) },
       );

@@ -1,7 +1,6 @@
-import { ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
-import { afterEach } from 'vitest';
-import { clientDefaults, type TestServer } from './servers.js';
-import { expire as expireSession } from './sessions.js';
+import type { ZkClient, ZkClientOptions } from '../../lib/client/index.js';
+import { type TestServer } from './servers.js';
+import { afterEach } from './virtual-time.js';
 
 /** Creates clients of the file's server, and closes them after each test. */
 export function useClients(server: TestServer) {
@@ -10,21 +9,29 @@ export function useClients(server: TestServer) {
     await Promise.all(open.splice(0).map((client) => client.close()));
   });
   return async (options: Partial<ZkClientOptions> = {}): Promise<ZkClient> => {
-    const client = new ZkClient({
-      ...clientDefaults,
-      connectString: server.connectString,
-      sessionTimeout: 10_000,
-      ...options,
-    });
+    const client = server.newClient({ sessionTimeout: 10_000, ...options });
     open.push(client);
     await client.connect();
     return client;
   };
 }
 
-/** Expires the client's session on the server: a second connection attaches to it and closes it. */
+/** Creates links to the file's server, and removes them after each test. */
+export function useLinks(server: TestServer): TestServer['newLink'] {
+  const open: AsyncDisposable[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((link) => link[Symbol.asyncDispose]()));
+  });
+  return async (options) => {
+    const link = await server.newLink(options);
+    open.push(link);
+    return link;
+  };
+}
+
+/** Expires the client's session on the server. */
 export async function expire(client: ZkClient, server: TestServer): Promise<void> {
-  await expireSession(await client.session(), server.port);
+  await server.expire(await client.session());
 }
 
 /**

@@ -92,3 +92,19 @@ export function pathBelowRoot({ root }: FuzzTarget, recipe: string, path: unknow
   const below = (path as { below?: string } | null | undefined)?.below;
   return typeof below === 'string' ? `${root}/${recipe}/${below}` : (path as string);
 }
+
+/** Returns an entry for each method of an object, with the arguments of the method. */
+export const methods = (
+  name: string,
+  object: (path: unknown) => object | Promise<object>,
+  argumentsOf: Record<string, fc.Arbitrary<unknown>[]>,
+): Entry[] =>
+  Object.entries(argumentsOf).map(([method, args]) => [
+    `${name}.${method}`,
+    async (path: unknown, ...rest: unknown[]) => {
+      const called = (await object(path)) as Record<string, (...args: unknown[]) => unknown>;
+      return called[method]!(...rest);
+    },
+    somePath,
+    ...args,
+  ]);

@@ -3,9 +3,7 @@
 import { LeaderLatch, Mutex, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 
 const { path, recipe = 'mutex', ...options } = JSON.parse(process.argv[2]);
-// As in test/support/servers.ts.
-const allowUnsafeFencing = process.env.ZK_PROFILE === 'raftkeeper';
-const client = new ZkClient({ ...options, allowUnsafeFencing });
+const client = new ZkClient(options);
 await client.connect();
 if (recipe === 'latch') {
   const latch = new LeaderLatch(client, path);
@@ -21,4 +19,4 @@ if (recipe === 'latch') {
 }
 // The znode that admitted a request for permits is deleted by then.
 await client.sync(path);
-process.stdout.write(client.sessionId);
+process.stdout.write(String(client.sessionId));

@@ -4,10 +4,15 @@ import { Link } from '../../dist-scripts/faults/link.mjs';
 // Runs in a thread of its own: the native client's close() blocks its own thread until the server
 // answers.
 
-const link = await Link.to(workerData.target, { host: workerData.host });
+const link = await Link.to(workerData.target, workerData);
 
-parentPort.on('message', async ({ id, command }) => {
-  const result = await (command === 'accepted' ? link.accepted : link[command]());
-  parentPort.postMessage({ id, result });
-});
-parentPort.postMessage({ port: link.port });
+/** @typedef {'cut' | 'down' | 'up' | 'silence' | 'speak' | 'deafen' | 'mute' | 'dropReply' | 'close'} Command */
+
+parentPort?.on(
+  'message',
+  async (/** @type {{ id: number; command: 'accepted' | Command }} */ { id, command }) => {
+    const result = await (command === 'accepted' ? link.accepted : link[command]());
+    parentPort?.postMessage({ id, result });
+  },
+);
+parentPort?.postMessage({ port: link.port });

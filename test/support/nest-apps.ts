@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
 import {
   ConsoleLogger,
   type INestApplication,
@@ -16,12 +14,12 @@ import {
   type ZkModuleExtras,
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
+import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { filter, firstValueFrom } from 'rxjs';
-import { afterEach } from 'vitest';
 import { eventually } from './eventually.js';
 import { untilNodes } from './recipe-nodes.js';
-import { clientDefaults, type TestServer } from './servers.js';
-import { expire } from './sessions.js';
+import { afterEach, testProcess } from './virtual-time.js';
+import type { TestServer } from './servers.js';
 
 /** A logger that prints nothing. */
 export const silent = new ConsoleLogger({ logLevels: [] });
@@ -46,20 +44,24 @@ export function useApps(server: TestServer) {
 
   const options = (overrides: AppOptions = {}): ZkModuleOptions & ZkModuleExtras =>
     ({
-      ...clientDefaults,
       connectString: server.connectString,
       sessionTimeout: 10_000,
       namespace: (namespace ||= server.path('nest')),
       ...overrides,
     }) as ZkModuleOptions & ZkModuleExtras;
 
-  const start = async (metadata: ModuleMetadata, overrides?: AppOptions): Promise<TestApp> => {
-    const module = await Test.createTestingModule({
+  /** @param process the simulated process whose network the application uses */
+  const start = async (
+    metadata: ModuleMetadata,
+    overrides?: AppOptions,
+    process?: SimulatedProcess,
+  ): Promise<TestApp> => {
+    const builder = Test.createTestingModule({
       ...metadata,
       imports: [ZkModule.forRoot(options(overrides)), ...(metadata.imports ?? [])],
-    })
-      .setLogger(silent)
-      .compile();
+    }).setLogger(silent);
+    if (server.kind === 'simulated') (process ?? testProcess()).override(builder);
+    const module = await builder.compile();
     const app = module.createNestApplication({ logger: false });
     open.push(app);
     await app.init();
@@ -81,13 +83,12 @@ export function useApps(server: TestServer) {
      */
     listen,
     /**
-     * Two applications that listen: the participant `one` leads the election `job`, the participant
-     * `other` follows.
+     * Starts two applications: the participant `one` leads the election `job`, the participant `other` follows.
      */
     leaderAndFollower: async (metadata: ModuleMetadata, overrides?: AppOptions) => {
-      const one = await listen(metadata, { participantId: 'one', ...overrides });
+      const one = await start(metadata, { participantId: 'one', ...overrides });
       await untilLeading(one.get(LeaderService), 'job');
-      const other = await listen(metadata, { participantId: 'other', ...overrides });
+      const other = await start(metadata, { participantId: 'other', ...overrides });
       other.get(LeaderService).isLeader('job');
       await untilCandidates(one.get(LeaderService), 'job', ['one', 'other']);
       return { one, other };
@@ -142,18 +143,6 @@ export async function untilCandidates(
   });
 }
 
-/**
- * Sends a request on a connection of its own. `leave` aborts it, as a client that disconnects does.
- */
-export function call(url: string): { answer: Promise<IncomingMessage>; leave(): void } {
-  const request = get(url, { agent: false });
-  const answer = once(request, 'response').then(([response]) => response as IncomingMessage);
-  // A caller that disconnects ignores the outcome.
-  answer.catch(() => {});
-  request.on('error', () => {});
-  return { answer, leave: () => void request.destroy() };
-}
-
 /** A gate that calls wait at until the test opens it. */
 export class Gate {
   readonly reached: Promise<void>;
@@ -176,11 +165,6 @@ export class Gate {
 export async function loseSession(server: TestServer, client: ZkClient): Promise<void> {
   const session = await client.session();
   const lost = new Promise<void>((resolve) => session.onLost(() => resolve()));
-  // The client may be connected again before this resolves.
-  const attempt = async () => {
-    expire(session, server.port).catch(() => {});
-    const late = once(AbortSignal.timeout(2_500), 'abort');
-    await Promise.race([lost, late.then(() => Promise.reject(new Error('still alive')))]);
-  };
-  await eventually(attempt);
+  await server.expire(session);
+  await lost;
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import type { Duplex } from 'node:stream';
 import {
   type Codec,
   ConnectRequest,
@@ -17,8 +18,8 @@ import {
 import { frameOf } from './frames.js';
 
 export interface RawConnectOptions {
-  port: number;
-  host?: string;
+  /** The port of a server on loopback, or a stream to a server in this process. */
+  port: number | Duplex;
   timeout?: number;
   /** Attaches to this session instead of creating a new one. */
   sessionId?: bigint;
@@ -55,6 +56,7 @@ export class RawClient {
     this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
     socket.setNoDelay(true);
     socket.on('error', () => {});
+    socket.on('end', () => socket.destroy());
     socket.on('data', (chunk: Buffer) => {
       this.#splitter.push(chunk);
       for (let frame = this.#splitter.next(); frame; frame = this.#splitter.next()) {
@@ -68,20 +70,21 @@ export class RawClient {
     });
   }
 
-  static async open(port: number, host = '127.0.0.1'): Promise<RawClient> {
-    const socket = net.connect(port, host);
+  static async open(port: number | Duplex): Promise<RawClient> {
+    if (typeof port !== 'number') return new RawClient(port as net.Socket);
+    const socket = net.connect(port, '127.0.0.1');
     await once(socket, 'connect');
     return new RawClient(socket);
   }
 
   static async connect(options: RawConnectOptions): Promise<RawClient> {
-    const client = await RawClient.open(options.port, options.host);
+    const client = await RawClient.open(options.port);
     await client.handshake(options);
     return client;
   }
 
   /** Requests a session; the reply is stored in {@link session}. */
-  async handshake(options: Omit<RawConnectOptions, 'port' | 'host'>): Promise<void> {
+  async handshake(options: Omit<RawConnectOptions, 'port'>): Promise<void> {
     const answer = new Promise<Reader>((resolve, reject) => {
       this.#onFrame = (frame) => (frame instanceof Error ? reject(frame) : resolve(frame));
     });
@@ -185,16 +188,11 @@ export class RawClient {
  * Ends a session as ZooKeeper's own tests do: a second connection attaches to it by id and password
  * and closes it. The client is notified of the expiry when it reconnects.
  */
-export async function expireSession(
-  host: string,
-  port: number,
-  idHex: string,
-  passwordHex: string,
-): Promise<void> {
+export async function expireSession(port: number, idHex: string, passwordHex: string) {
   const sessionId = BigInt.asIntN(64, BigInt(`0x${idHex.replace(/^0x/, '')}`));
   const password = Buffer.from(passwordHex, 'hex');
   for (let attempt = 1; attempt <= 20; attempt++) {
-    const client = await RawClient.open(port, host);
+    const client = await RawClient.open(port);
     // Both requests are sent together. The session's own client loses its connection, reconnects at
     // once, and may take the session over between the two requests. Then this tries again.
     const connected = client.handshake({ sessionId, password });

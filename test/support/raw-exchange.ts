@@ -33,8 +33,6 @@ const WITH_STAT: ReadonlySet<number> = new Set([
   OpCode.setACL,
   OpCode.setData,
 ]);
-/** Milliseconds after which a request counts as unanswered. */
-const SILENCE = 30_000;
 
 export function request(type: number, ...fields: Field[]): RawRequest {
   return { type, fields };
@@ -67,10 +65,9 @@ export async function exchange(port: number, requests: readonly RawRequest[]): P
       to.int(type);
       for (const field of fields) write(field, to);
     });
-    if (!(reply instanceof Reader)) {
-      answers.push(reply ?? 'closed');
-      if (reply === undefined) break;
-      continue;
+    if (!reply) {
+      answers.push('closed');
+      break;
     }
     const header = ReplyHeader.read(reply);
     const zxid = header.zxid <= 0 ? header.zxid : `+${header.zxid - start}`;
@@ -87,7 +84,7 @@ export async function exchange(port: number, requests: readonly RawRequest[]): P
   return answers;
 }
 
-async function* framesOf(socket: net.Socket): AsyncGenerator<Reader | 'silence', undefined, void> {
+async function* framesOf(socket: net.Socket): AsyncGenerator<Reader, undefined, void> {
   const splitter = new FrameSplitter(0x7fff_ffff);
   let wake = () => {};
   socket.on('data', (chunk: Buffer) => {
@@ -96,18 +93,13 @@ async function* framesOf(socket: net.Socket): AsyncGenerator<Reader | 'silence',
   });
   socket.on('close', () => wake());
   for (;;) {
-    const limit = performance.now() + SILENCE;
     let frame = splitter.next();
-    while (!frame && !socket.destroyed && performance.now() < limit) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, limit - performance.now());
-        wake = () => (clearTimeout(timer), resolve());
-      });
+    while (!frame && !socket.destroyed) {
+      await new Promise<void>((resolve) => (wake = resolve));
       frame = splitter.next();
     }
-    if (frame) yield new Reader(frame);
-    else if (socket.destroyed) return undefined;
-    else yield 'silence';
+    if (!frame) return undefined;
+    yield new Reader(frame);
   }
 }
 

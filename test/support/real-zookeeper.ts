@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from './eventually.js';
 import { freePorts, missingJar, type Node, RealServer, ZOOKEEPER_JARS } from './harness.js';
 
 interface RealZooKeeperOptions {
@@ -86,6 +87,13 @@ export async function fourLetterWord(port: number, word: string): Promise<string
   socket.write(word);
   await once(socket, 'close');
   return answer;
+}
+
+/** Resolves when a server accepts sessions. The real server reports before that it is well. */
+export function untilServing(port: number): Promise<void> {
+  return eventually(async () => {
+    if (!(await fourLetterWord(port, 'srvr')).includes('Mode: ')) throw new Error('no mode yet');
+  });
 }
 
 export async function freePort(): Promise<number> {

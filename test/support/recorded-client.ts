@@ -4,6 +4,7 @@ import {
   AuthPacket,
   CheckVersionRequest,
   CheckWatchesRequest,
+  type Codec,
   Create2Response,
   CreateFlag,
   CreateRequest,
@@ -55,213 +56,129 @@ export class RecordedClient extends RecordedConnection {
       flags = CreateFlag.persistent,
       op = OpCode.create,
     } = options;
-    const request = { path, data: typeof data === 'string' ? Buffer.from(data) : data, acl, flags };
-    const ask = `create ${op} ${flags} ${path}`;
-    if (op === OpCode.create) {
-      return (await this.ask(ask, err, op, CreateRequest, request, PathResponse))?.path ?? '';
-    }
-    const answer =
-      op === OpCode.createTTL
-        ? await this.ask(
-            ask,
-            err,
-            op,
-            CreateTTLRequest,
-            { ...request, ttl: options.ttl! },
-            Create2Response,
-          )
-        : await this.ask(ask, err, op, CreateRequest, request, Create2Response);
-    return answer?.path ?? '';
+    const request = { path, data: bytesOf(data), acl, flags };
+    const name = `create ${op} ${flags} ${path}`;
+    const ttl = options.ttl!;
+    const body =
+      op === OpCode.create
+        ? await this.ask(name, err, op, CreateRequest, request, PathResponse)
+        : op === OpCode.createTTL
+          ? await this.ask(name, err, op, CreateTTLRequest, { ...request, ttl }, Create2Response)
+          : await this.ask(name, err, op, CreateRequest, request, Create2Response);
+    return body?.path ?? '';
   }
 
-  async delete(path: string, version = -1, err: Expected = 0): Promise<void> {
-    await this.ask(
-      `delete ${path} ${version}`,
-      err,
-      OpCode.delete,
-      DeleteRequest,
-      { path, version },
-      Empty,
-    );
+  delete(path: string, version = -1, err: Expected = 0) {
+    return this.#send('delete', DeleteRequest, { path, version }, Empty, err);
   }
 
-  async set(
-    path: string,
-    data: Uint8Array | string | null,
-    version = -1,
-    err: Expected = 0,
-  ): Promise<void> {
-    const request = { path, version, data: typeof data === 'string' ? Buffer.from(data) : data };
-    await this.ask(
-      `set ${path} ${version}`,
-      err,
-      OpCode.setData,
-      SetDataRequest,
-      request,
-      StatResponse,
-    );
+  set(path: string, data: Uint8Array | string | null, version = -1, err: Expected = 0) {
+    const request = { path, version, data: bytesOf(data) };
+    return this.#send('setData', SetDataRequest, request, StatResponse, err);
   }
 
-  async exists(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.ask(
-      `exists ${path}`,
-      err,
-      OpCode.exists,
-      ReadRequest,
-      { path, watch },
-      StatResponse,
-    );
+  exists(path: string, watch = false, err: Expected = 0) {
+    return this.#send('exists', ReadRequest, { path, watch }, StatResponse, err);
   }
 
-  async get(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.ask(
-      `get ${path}`,
-      err,
-      OpCode.getData,
-      ReadRequest,
-      { path, watch },
-      GetDataResponse,
-    );
+  get(path: string, watch = false, err: Expected = 0) {
+    return this.#send('getData', ReadRequest, { path, watch }, GetDataResponse, err);
   }
 
-  async children(path: string, watch = false, err: Expected = 0): Promise<void> {
-    await this.ask(
-      `ls ${path}`,
-      err,
-      OpCode.getChildren,
-      ReadRequest,
-      { path, watch },
-      GetChildrenResponse,
-    );
+  children(path: string, watch = false, err: Expected = 0) {
+    return this.#send('getChildren', ReadRequest, { path, watch }, GetChildrenResponse, err);
   }
 
   async children2(path: string, watch = false, err: Expected = 0): Promise<string[]> {
     const request = { path, watch };
-    const answer = await this.ask(
-      `ls2 ${path}`,
-      err,
-      OpCode.getChildren2,
-      ReadRequest,
-      request,
-      GetChildren2Response,
-    );
-    return [...(answer?.children ?? [])].sort();
+    const body = await this.#send('getChildren2', ReadRequest, request, GetChildren2Response, err);
+    return [...(body?.children ?? [])].sort();
   }
 
-  async getAcl(path: string, err: Expected = 0): Promise<void> {
-    await this.ask(`getACL ${path}`, err, OpCode.getACL, PathRequest, { path }, GetACLResponse);
+  getAcl(path: string, err: Expected = 0) {
+    return this.#send('getACL', PathRequest, { path }, GetACLResponse, err);
   }
 
-  async setAcl(path: string, acl: Acl[], version = -1, err: Expected = 0): Promise<void> {
-    const request = { path, acl, version };
-    await this.ask(`setACL ${path}`, err, OpCode.setACL, SetACLRequest, request, StatResponse);
+  setAcl(path: string, acl: Acl[], version = -1, err: Expected = 0) {
+    return this.#send('setACL', SetACLRequest, { path, acl, version }, StatResponse, err);
   }
 
-  async sync(path: string): Promise<void> {
-    await this.ask(`sync ${path}`, 0, OpCode.sync, PathRequest, { path }, PathResponse);
+  sync(path: string) {
+    return this.#send('sync', PathRequest, { path }, PathResponse);
   }
 
-  async ping(): Promise<void> {
-    await this.ask('ping', 0, OpCode.ping, Empty, undefined, Empty, Xid.ping);
+  ping() {
+    return this.#send('ping', Empty, undefined, Empty, 0, Xid.ping);
   }
 
-  async auth(credentials: string, scheme = 'digest', err: Expected = 0): Promise<void> {
+  auth(credentials: string, scheme = 'digest', err: Expected = 0) {
     const request = { type: 0, scheme, auth: Buffer.from(credentials) };
-    await this.ask(`auth ${scheme}`, err, OpCode.auth, AuthPacket, request, Empty, Xid.auth);
+    return this.#send('auth', AuthPacket, request, Empty, err, Xid.auth);
   }
 
-  async setWatches(
-    relativeZxid: number,
-    data: string[],
-    exist: string[],
-    child: string[],
-  ): Promise<void> {
+  setWatches(relativeZxid: number, data: string[], exist: string[], child: string[]) {
     const request = { relativeZxid, dataWatches: data, existWatches: exist, childWatches: child };
-    await this.ask('setWatches', 0, OpCode.setWatches, SetWatches, request, Empty, Xid.setWatches);
+    return this.#send('setWatches', SetWatches, request, Empty, 0, Xid.setWatches);
+  }
+
+  setWatches2(request: ValueOf<typeof SetWatches2>) {
+    return this.#send('setWatches2', SetWatches2, request, Empty, 0, Xid.setWatches);
   }
 
   async close(): Promise<void> {
-    await this.ask('close', 0, OpCode.closeSession, Empty, undefined, Empty);
+    await this.#send('closeSession', Empty, undefined, Empty);
     await this.closed();
   }
-  async addWatch(path: string, mode: number, err: Expected = 0): Promise<void> {
-    const request = { path, mode };
-    await this.ask(
-      `addWatch ${path} ${mode}`,
-      err,
-      OpCode.addWatch,
-      AddWatchRequest,
-      request,
-      ErrorResponse,
-    );
+
+  addWatch(path: string, mode: number, err: Expected = 0) {
+    return this.#send('addWatch', AddWatchRequest, { path, mode }, ErrorResponse, err);
   }
 
-  async checkWatches(path: string, type: number, err: Expected = 0): Promise<void> {
-    const request = { path, type };
-    await this.ask(
-      `checkWatches ${path} ${type}`,
-      err,
-      OpCode.checkWatches,
-      CheckWatchesRequest,
-      request,
-      Empty,
-    );
+  checkWatches(path: string, type: number, err: Expected = 0) {
+    return this.#send('checkWatches', CheckWatchesRequest, { path, type }, Empty, err);
   }
 
-  async removeWatches(path: string, type: number, err: Expected = 0): Promise<void> {
-    const request = { path, type };
-    await this.ask(
-      `removeWatches ${path} ${type}`,
-      err,
-      OpCode.removeWatches,
-      RemoveWatchesRequest,
-      request,
-      Empty,
-    );
+  removeWatches(path: string, type: number, err: Expected = 0) {
+    return this.#send('removeWatches', RemoveWatchesRequest, { path, type }, Empty, err);
   }
 
-  async setWatches2(request: ValueOf<typeof SetWatches2>): Promise<void> {
-    await this.ask(
-      'setWatches2',
-      0,
-      OpCode.setWatches2,
-      SetWatches2,
-      request,
-      Empty,
-      Xid.setWatches,
-    );
+  ephemerals(path: string) {
+    return this.#send('getEphemerals', PathRequest, { path }, GetEphemeralsResponse);
   }
 
-  async ephemerals(prefix: string): Promise<void> {
-    const { getEphemerals: op } = OpCode;
-    const request = { path: prefix };
-    await this.ask(`getEphemerals ${prefix}`, 0, op, PathRequest, request, GetEphemeralsResponse);
+  countBelow(path: string, err: Expected = 0) {
+    const answer = GetAllChildrenNumberResponse;
+    return this.#send('getAllChildrenNumber', PathRequest, { path }, answer, err);
   }
 
-  async countBelow(path: string, err: Expected = 0): Promise<void> {
-    await this.ask(
-      `getAllChildrenNumber ${path}`,
-      err,
-      OpCode.getAllChildrenNumber,
-      PathRequest,
-      { path },
-      GetAllChildrenNumberResponse,
-    );
+  whoAmI() {
+    return this.#send('whoAmI', Empty, undefined, WhoAmIResponse);
   }
 
-  async whoAmI(): Promise<void> {
-    await this.ask('whoAmI', 0, OpCode.whoAmI, Empty, undefined, WhoAmIResponse);
-  }
-
-  async check(path: string, version: number, err: Expected): Promise<void> {
-    const request = { path, version };
-    await this.ask(`check ${path}`, err, OpCode.check, CheckVersionRequest, request, Empty);
+  check(path: string, version: number, err: Expected) {
+    return this.#send('check', CheckVersionRequest, { path, version }, Empty, err);
   }
 
   /** Returns the error codes of the results. */
   async multi(steps: readonly MultiStep[], err: Expected = 0, op: number = OpCode.multi) {
-    const asked = `multi ${steps.map(({ type, path }) => `${type} ${path}`).join(', ')}`;
-    const answer = await this.ask(asked, err, op, MultiRequest, steps, MultiResponse);
-    return answer?.results.map((result) => result.err);
+    const name = `multi ${steps.map(({ type, path }) => `${type} ${path}`).join(', ')}`;
+    const body = await this.ask(name, err, op, MultiRequest, steps, MultiResponse);
+    return body?.results.map((result) => result.err);
+  }
+
+  #send<Q, A>(
+    name: keyof typeof OpCode,
+    codec: Codec<Q>,
+    request: Q,
+    answer: Codec<A>,
+    err: Expected = 0,
+    xid?: number,
+  ): Promise<A | undefined> {
+    const { path, version } = (request ?? {}) as { path?: string; version?: number };
+    const text = [name, path, version].filter((part) => part !== undefined).join(' ');
+    return this.ask(text, err, OpCode[name], codec, request, answer, xid);
   }
 }
+
+const bytesOf = (data: Uint8Array | string | null) =>
+  typeof data === 'string' ? Buffer.from(data) : data;

@@ -24,6 +24,8 @@ export class SaslServer implements AsyncDisposable {
     const jaas = join(directory, 'jaas.conf');
     await writeJaas(jaas, loginModule);
     const zookeeper = await RealZooKeeper.start({
+      // A session must survive restarts of the JVM, also on a busy machine.
+      maxSessionTimeout: 600_000,
       config: {
         'authProvider.sasl': 'org.apache.zookeeper.server.auth.SASLAuthenticationProvider',
         ...options.config,

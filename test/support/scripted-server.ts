@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import { type Duplex, duplexPair } from 'node:stream';
 import {
   ConnectRequest,
   ConnectResponse,
@@ -75,10 +76,12 @@ export class Peer {
 
 /** A server of ZooKeeper's protocol whose replies are written by the test. */
 export class ScriptedServer implements AsyncDisposable {
-  readonly peers: Peer[] = [];
   readonly #server: net.Server;
 
-  private constructor(readonly script: Script) {
+  private constructor(
+    readonly script: Script,
+    readonly peers: Peer[] = [],
+  ) {
     this.#server = net.createServer((socket) => this.#onConnection(socket));
   }
 
@@ -86,6 +89,19 @@ export class ScriptedServer implements AsyncDisposable {
     const server = new ScriptedServer(script);
     await once(server.#server.listen(0, '127.0.0.1'), 'listening');
     return server;
+  }
+
+  /** Opens a connection to the server within this process, for tests in virtual time. */
+  static connect(script: Script, peers: Peer[] = []): Duplex {
+    const [client, accepted] = duplexPair();
+    for (const [one, other] of [
+      [client, accepted],
+      [accepted, client],
+    ] as const) {
+      one.on('close', () => setImmediate(() => other.destroy()));
+    }
+    new ScriptedServer(script, peers).#onConnection(accepted as net.Socket);
+    return client;
   }
 
   get port(): number {

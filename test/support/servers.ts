@@ -1,46 +1,19 @@
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { afterAll, beforeAll, inject } from 'vitest';
-import { EmbeddedZooKeeper, type EmbeddedServerKind } from 'nestjs-zookeeper/embedded';
-import type { ZkClientOptions } from '../../lib/client/index.js';
-import { PROFILES } from '../../lib/embedded/profiles.js';
-import { OpCode } from '../../lib/protocol/index.js';
+import { type Session, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
+import { copiedServer, serverKind } from './environment.js';
+import { Link } from './link.js';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
+import { endSession } from './sessions.js';
 import { portOfSharedServer } from './shared-servers.js';
+import { SimulatedTestServer } from './simulated-server.js';
 
-type ServerKind = 'embedded' | 'real';
+export { copiedServer, serverHas } from './environment.js';
 
-/** The server that the embedded server of this project copies. */
-export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedServerKind;
-const { missingOperations, resumesSessions } = PROFILES[copiedServer];
-const has = (operation: keyof typeof OpCode) => !missingOperations.has(OpCode[operation]);
-
-/** Options of every client in this project: a client uses RaftKeeper on request only. */
-export const clientDefaults: Pick<ZkClientOptions, 'allowUnsafeFencing'> =
-  copiedServer === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
-
-/** The features that the server of this project has. A test of a feature is skipped where it is missing. */
-export const serverHas = {
-  containers: has('createContainer'),
-  ttlNodes: has('createTTL'),
-  persistentWatches: has('addWatch'),
-  watchRemoval: has('removeWatches'),
-  sessionResume: resumesSessions,
-  /** Whether a grant needs no write for its token. That write notifies the next waiter. */
-  tokensWithoutWrite: copiedServer === 'zookeeper',
-};
-
-/** The embedded servers of this process, by their ports. */
-const embedded = new Map<number, EmbeddedZooKeeper>();
-
-/**
- * Returns the embedded server on a port if it copies a server whose sessions no other connection can end: then only the
- * server itself can expire a session.
- */
-export function serverThatExpires(port: number): EmbeddedZooKeeper | undefined {
-  return copiedServer === 'zookeeper' ? undefined : embedded.get(port);
-}
-
+/** The server of a test file. */
 export interface TestServer {
-  readonly kind: ServerKind;
+  readonly kind: 'simulated' | 'embedded' | 'real';
+  /** The port of the server; a simulated server has none. */
   readonly port: number;
   readonly connectString: string;
   /** The process of a real server that no other file uses. */
@@ -51,24 +24,56 @@ export interface TestServer {
   restart(): Promise<void>;
   /** Returns a znode path that no other test of the run uses. */
   path(name: string): string;
-  /** Returns the number of watches that the server reports. */
+  /** Resolves to the number of watches that the server reports. */
   watchCount(): Promise<number>;
+  /** Returns a client that is not connected yet. The caller closes it. */
+  newClient(options?: Partial<ZkClientOptions>): ZkClient;
+  /** Resolves to the network between one client and the server. The caller disposes of it. */
+  newLink(options?: LinkOptions): Promise<TestLink>;
+  /** Ends a session on the server; its client detects it by itself. */
+  expire(session: Session): Promise<void>;
+}
+
+export interface LinkOptions {
+  /** Milliseconds in each direction. */
+  latency?: number;
+}
+
+/** The network between one client and its server. It can break, refuse and silently drop. */
+export interface TestLink extends AsyncDisposable {
+  /** Connects a client through this link. */
+  readonly connectString: string;
+  /** Breaks every connection; new connections are accepted. */
+  cut(): Promise<unknown>;
+  /** Breaks every connection and refuses new ones. */
+  down(): Promise<unknown>;
+  up(): Promise<unknown>;
+  /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
+  silence(): Promise<unknown>;
+  /** Delivers the data that was held back. */
+  speak(): Promise<unknown>;
+  /** Holds back data from the server on the present connections; data from the client arrives. */
+  deafen(): Promise<unknown>;
+  /** Holds back data from the client on the present connections; data from the server arrives. */
+  mute(): Promise<unknown>;
+  /** Delivers the next request of each connection, and breaks the connection instead of the reply. */
+  dropReply(): Promise<unknown>;
+  /** Resolves to the number of connections so far. */
+  accepted(): Promise<number>;
 }
 
 interface ServerOptions {
-  /**
-   * Whether the file stops, restarts or pauses its server and therefore cannot share it. Default:
-   * false.
-   */
+  /** Whether the file stops, restarts or pauses its server and therefore cannot share it. Default: false. */
   own?: boolean;
 }
 
 /**
- * Returns a server of the project's kind. A real server is shared with the next files of the same
- * worker; an embedded one stops after the tests of the file.
+ * Returns a server of the project's kind. Each test has a simulated server of its own. A real server is shared with the
+ * next files of the same worker; an embedded one stops after the tests of the file.
  */
 export function useServer({ own = false }: ServerOptions = {}): TestServer {
-  const kind = (process.env.ZK_SERVER ?? 'embedded') as ServerKind;
+  if (serverKind === 'simulated') return new SimulatedTestServer();
+  const kind = serverKind;
   let server: RealZooKeeper | EmbeddedZooKeeper | undefined;
   let port: number | undefined;
   let paths = 0;
@@ -82,7 +87,6 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
         containerCheckInterval: 500,
         fourLetterWords: ['*'],
       });
-      embedded.set(server.port, server);
     } else if (own) server = await RealZooKeeper.start();
     else port = await portOfSharedServer(inject('sharedServers'));
   });
@@ -100,6 +104,7 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
     if (!server) throw new Error('other files use this server too: call useServer({ own: true })');
     return server;
   };
+  const connectString = () => `127.0.0.1:${portOf()}`;
 
   return {
     kind,
@@ -107,7 +112,7 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
       return portOf();
     },
     get connectString() {
-      return `127.0.0.1:${portOf()}`;
+      return connectString();
     },
     get pid() {
       return server instanceof RealZooKeeper ? server.pid : undefined;
@@ -120,8 +125,12 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
     restart: async () => owned().restart(),
     path: (name) => `/test-${process.pid}-${++paths}-${name}`,
     watchCount: async () => {
-      const answer = await fourLetterWord(portOf(), 'wchs');
-      return Number(/Total watches:(\d+)/.exec(answer)?.[1] ?? Number.NaN);
+      // The word `wchs` omits watches of children.
+      const answer = await fourLetterWord(portOf(), 'mntr');
+      return Number(/zk_watch_count\s+(\d+)/.exec(answer)?.[1] ?? Number.NaN);
     },
+    newClient: (options) => new ZkClient({ connectString: connectString(), ...options }),
+    newLink: (options) => Link.to(portOf(), options),
+    expire: (session) => endSession(session, portOf()),
   };
 }

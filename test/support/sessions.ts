@@ -2,7 +2,6 @@ import type { Session, StateChange, ZkClient } from '../../lib/client/index.js';
 import type { LiveSession } from '../../lib/client/live-session.js';
 import type { Credentials } from '../../lib/client/transport/transport.js';
 import { expireSession } from './raw-client.js';
-import { serverThatExpires } from './servers.js';
 
 /** Returns the id and password of a session, which the library does not expose. */
 export function credentialsOf(session: Session): Credentials {
@@ -11,12 +10,10 @@ export function credentialsOf(session: Session): Credentials {
   return credentials;
 }
 
-/** Ends a client's session on the ensemble; the client detects it by itself. */
-export async function expire(session: Session, port: number): Promise<void> {
+/** Ends a session on the server at this port: a second connection attaches to it and closes it. */
+export async function endSession(session: Session, port: number): Promise<void> {
   const { id, password } = credentialsOf(session);
-  const server = serverThatExpires(port);
-  if (server) return server.expireSession(id);
-  await expireSession('127.0.0.1', port, id, password);
+  await expireSession(port, id, password);
 }
 
 /** Records the connection states of a client from now on. */

@@ -75,8 +75,17 @@ const USE = `
   }
 `;
 
+const skipped = compile(`
+  import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
+  export class Stock {
+    @DistributedLock('stock', { wait: 0, onBusy: 'skip' })
+    async take(): Promise<string> { return ''; }
+    @LeaderOnly({ election: 'job', otherwise: 'skip' })
+    async count(): Promise<string> { return ''; }
+  }`);
+
 it('with exactOptionalPropertyTypes, every option accepts undefined', () => {
-  const types = inputTypes(compile('export {};'));
+  const types = inputTypes(skipped);
   expect(types.length).toBeGreaterThan(25);
   const checks = types.map(
     ([entry, name], index) => `
@@ -94,16 +103,7 @@ it('with exactOptionalPropertyTypes, every option accepts undefined', () => {
 });
 
 it('the compiler explains why a call cannot be skipped', () => {
-  const errors = errorsOf(
-    compile(`
-      import { DistributedLock, LeaderOnly } from 'nestjs-zookeeper';
-      export class Stock {
-        @DistributedLock('stock', { wait: 0, onBusy: 'skip' })
-        async take(): Promise<string> { return ''; }
-        @LeaderOnly({ election: 'job', otherwise: 'skip' })
-        async count(): Promise<string> { return ''; }
-      }`),
-  );
+  const errors = errorsOf(skipped);
   expect(errors).toHaveLength(2);
   for (const error of errors) {
     expect(error).toContain('A skipped call resolves to undefined');

@@ -13,7 +13,8 @@ import {
   ZkModule,
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { describe, expect, it, vi } from 'vitest';
 import { ZK_OPTIONS } from '../../lib/zk.options.js';
 import { silent } from '../support/nest-apps.js';
 
@@ -32,110 +33,57 @@ async function errorOf(options: unknown): Promise<unknown> {
 }
 
 describe('ZkModule rejects at startup, and the error names the option and its value,', () => {
-  it.each<[string, unknown, RegExp]>([
+  const withServer = (options: object) => ({ connectString, ...options });
+  const sasl = { mechanism: 'DIGEST-MD5', user: 'u', password: 'p' };
+  it.each<[object, RegExp]>([
     [
-      'an empty connectString',
       { connectString: '' },
       /connectString of the ZkModule connection "default" is "".*environment variable/,
     ],
     [
-      'a connectString that is undefined',
       { connectString: undefined, name: 'audit' },
       /connectString of the ZkModule connection "audit" is undefined/,
     ],
-    ['no connectString', {}, /connectString.*undefined/],
-    ['no connectString without embedded', { embedded: false }, /connectString.*undefined/],
-    ['an unknown transport', { connectString, transport: 'udp' }, /transport.*"udp"/],
+    [{}, /connectString.*undefined/],
+    [{ embedded: false }, /connectString.*undefined/],
+    [{ embedded: 'yes' }, /embedded.*"yes"/],
+    [{ embedded: true, tls: {} }, /tls.*embedded/],
+    [{ embedded: true, sasl }, /sasl.*embedded/],
+    [withServer({ transport: 'udp' }), /transport.*"udp"/],
+    [withServer({ transport: 'native', tls: {} }), /transport.*'wire' with tls/],
+    [withServer({ sessionTimeout: -1 }), /sessionTimeout.*-1/],
+    [withServer({ sesionTimeout: 1 }), /sesionTimeout/],
+    [withServer({ warnAfter: 5 }), /warnAfter.*5/],
+    [withServer({ warnAfter: { waits: 5 } }), /unknown option waits in warnAfter/],
+    [withServer({ warnAfter: { wait: 0 } }), /warnAfter\.wait.*0/],
+    [withServer({ warnAfter: { hold: '5' } }), /warnAfter\.hold.*"5"/],
+    [withServer({ logLeases: 'debug' }), /logLeases.*"debug"/],
+    [withServer({ namespace: 'a\0b' }), /namespace/],
+    [withServer({ defaults: { wait: -5 } }), /defaults\.wait.*-5/],
+    [withServer({ defaults: { holdAtMost: 0 } }), /defaults\.holdAtMost.*0/],
+    [withServer({ defaults: { details: { text: 5 } } }), /defaults\.details\.text.*5/],
     [
-      'tls with the native transport',
-      { connectString, transport: 'native', tls: {} },
-      /transport.*'wire' with tls/,
-    ],
-    ['tls with an embedded server', { embedded: true, tls: {} }, /tls.*embedded/],
-    [
-      'sasl with an embedded server',
-      { embedded: true, sasl: { mechanism: 'DIGEST-MD5', user: 'u', password: 'p' } },
-      /sasl.*embedded/,
-    ],
-    ['a negative timeout', { connectString, sessionTimeout: -1 }, /sessionTimeout.*-1/],
-    ['an unknown option', { connectString, sesionTimeout: 1 }, /sesionTimeout/],
-    ['a warnAfter that is not an object', { connectString, warnAfter: 5 }, /warnAfter.*5/],
-    [
-      'an unknown warning',
-      { connectString, warnAfter: { waits: 5 } },
-      /unknown option waits in warnAfter/,
-    ],
-    ['a warning after 0 ms', { connectString, warnAfter: { wait: 0 } }, /warnAfter\.wait.*0/],
-    [
-      'a warning after a time that is not a number',
-      { connectString, warnAfter: { hold: '5' } },
-      /warnAfter\.hold.*"5"/,
-    ],
-    [
-      'a logLeases that is not a boolean',
-      { connectString, logLeases: 'debug' },
-      /logLeases.*"debug"/,
-    ],
-    ['a namespace with a NUL', { connectString, namespace: 'a\0b' }, /namespace/],
-    ['a negative default wait', { connectString, defaults: { wait: -5 } }, /defaults\.wait.*-5/],
-    [
-      'a default holdAtMost of 0',
-      { connectString, defaults: { holdAtMost: 0 } },
-      /defaults\.holdAtMost.*0/,
-    ],
-    [
-      'default details with a text that is not a string',
-      { connectString, defaults: { details: { text: 5 } } },
-      /defaults\.details\.text.*5/,
-    ],
-    [
-      'a default holdAtLeast, which belongs to single calls',
-      { connectString, defaults: { holdAtLeast: 5 } },
+      // It belongs to single calls.
+      withServer({ defaults: { holdAtLeast: 5 } }),
       /holdAtLeast.*wait, holdAtMost, fairness, linger, details/,
     ],
+    [withServer({ defaults: { wiat: 5 } }), /unknown option wiat in defaults/],
+    [withServer({ lazyConnection: 'no' }), /lazyConnection.*"no"/],
+    [withServer({ shutdownTimeout: Infinity }), /shutdownTimeout.*Infinity/],
+    [withServer({ mapError: 409 }), /mapError.*409/],
+    [withServer({ elections: 'job' }), /elections.*list.*"job"/],
+    [withServer({ elections: ['job', ''] }), /elections\[1\].*""/],
+    [withServer({ elections: ['a\0b'] }), /elections\[0\]/],
+    [withServer({ elections: [5] }), /elections\[0\].*5/],
+    [withServer({ elections: [{ id: 'x' }] }), /elections\[0\]\.election.*undefined/],
     [
-      'an unknown default',
-      { connectString, defaults: { wiat: 5 } },
-      /unknown option wiat in defaults/,
-    ],
-    [
-      'lazyConnection of another type',
-      { connectString, lazyConnection: 'no' },
-      /lazyConnection.*"no"/,
-    ],
-    [
-      'an endless shutdownTimeout',
-      { connectString, shutdownTimeout: Infinity },
-      /shutdownTimeout.*Infinity/,
-    ],
-    ['a mapError that is not a function', { connectString, mapError: 409 }, /mapError.*409/],
-    [
-      'elections that are not a list',
-      { connectString, elections: 'job' },
-      /elections.*list.*"job"/,
-    ],
-    ['an empty election', { connectString, elections: ['job', ''] }, /elections\[1\].*""/],
-    ['an election with a NUL', { connectString, elections: ['a\0b'] }, /elections\[0\]/],
-    [
-      'an election that is neither a name nor an object',
-      { connectString, elections: [5] },
-      /elections\[0\].*5/,
-    ],
-    [
-      'an election without its name',
-      { connectString, elections: [{ id: 'x' }] },
-      /elections\[0\]\.election.*undefined/,
-    ],
-    [
-      'an unknown option of an election',
-      { connectString, elections: [{ election: 'job', ids: 'x' }] },
+      withServer({ elections: [{ election: 'job', ids: 'x' }] }),
       /unknown option ids in elections\[0\]: did you mean id/,
     ],
-    ['an empty participantId', { connectString, participantId: '' }, /participantId.*""/],
-    ['a participantId of another type', { connectString, participantId: 7 }, /participantId.*7/],
-    ['embedded of another type', { embedded: 'yes' }, /embedded.*"yes"/],
-    ['an empty name', { connectString, name: '' }, /name.*""/],
-  ])('%s', async (_, options, message) => {
+    [withServer({ participantId: '' }), /participantId.*""/],
+    [withServer({ participantId: 7 }), /participantId.*7/],
+    [withServer({ name: '' }), /name.*""/],
+  ])('%j', async (options, message) => {
     const error = await errorOf(options).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(BadOptionError);
     expect((error as Error).message).toMatch(message);
@@ -211,27 +159,37 @@ describe('ZkModule', () => {
     await module.close();
   });
 
-  it('has embedded and connectString as a toggle', async () => {
-    const start = async (embedded: boolean, connectString: string | undefined) => {
+  it('has embedded and connectString as a toggle, and stops the server, also after a failure', async () => {
+    const stop = vi.spyOn(EmbeddedZooKeeper.prototype, 'stop');
+    const start = async (options: ZkModuleOptions) => {
       const logger = new ConsoleLogger();
       const lines: unknown[] = [];
       for (const level of ['log', 'warn'] as const) {
         logger[level] = (line: unknown) => void lines.push(line);
       }
-      const connection = ZkModule.forRoot({ embedded, connectString, lazyConnection: true });
-      const module = await Test.createTestingModule({ imports: [connection] })
+      const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(options)] })
         .setLogger(logger)
         .compile();
+      if (!options.lazyConnection) {
+        await module.init();
+        expect(await module.get(LockService).withLock('embedded', () => 'locked')).toBe('locked');
+      }
       await module.close();
       return lines.filter((line) => String(line).startsWith('embedded ZooKeeper'));
     };
-    expect(await start(true, undefined)).toEqual([
-      expect.stringMatching(/ensemble in production$/),
+    expect(await start({ embedded: true })).toEqual([
+      expect.stringMatching(
+        /embedded ZooKeeper on 127\.0\.0\.1:\d+, for development.*ensemble in production$/,
+      ),
     ]);
-    expect(await start(true, connectString)).toEqual([
+    expect(await start({ ...lazy, embedded: true })).toEqual([
       expect.stringMatching(/ensemble in production; connectString is not used$/),
     ]);
-    expect(await start(false, connectString)).toEqual([]);
+    expect(await start({ ...lazy, embedded: false })).toEqual([]);
+    expect(stop).toHaveBeenCalledTimes(2);
+    expect(await errorOf({ embedded: true, sessionTimeout: -1 })).toBeInstanceOf(BadOptionError);
+    expect(stop).toHaveBeenCalledTimes(3);
+    stop.mockRestore();
   });
 
   it('takes options that are undefined for left out', async () => {

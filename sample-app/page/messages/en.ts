@@ -1,4 +1,4 @@
-import type { LogLine } from '../run/log.js';
+import type { LogLine } from '../run/run-model.js';
 import type { Verdict } from '../run/verdict.js';
 import { ENGLISH as timeline } from '../timeline/text.js';
 import { type Messages, seconds } from './messages.js';

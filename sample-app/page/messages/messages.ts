@@ -1,5 +1,5 @@
 import type { Captions, LockMode, Scenario, Tally } from '../../live/events.js';
-import type { LogLine } from '../run/log.js';
+import type { LogLine } from '../run/run-model.js';
 import type { Verdict } from '../run/verdict.js';
 import type { TimelineText } from '../timeline/text.js';
 

@@ -1,42 +1,5 @@
-import type { Fault, LockMode, RunEvent } from '../../live/events.js';
-import type { LeaseModel, RunModel } from './model.js';
-
-export type LogKind =
-  | 'sale-started'
-  | 'sale-ended'
-  | 'sale-failed'
-  | 'fault'
-  | 'fault-ended'
-  | 'died'
-  | 'started'
-  | 'suspended'
-  | 'session-lost'
-  | 'connected'
-  | 'leader'
-  | 'ensemble-silent'
-  | 'ensemble-answers'
-  | 'lease-lost'
-  | 'write-refused'
-  | 'not-granted'
-  | 'moved-on';
-
-/** A line of the log; its words are those of the language. */
-export interface LogLine {
-  /** Identity of the event. */
-  readonly id: number;
-  readonly at: number;
-  readonly kind: LogKind;
-  readonly instance?: number;
-  readonly sale?: number;
-  readonly mode?: LockMode;
-  readonly fault?: Exclude<Fault, 'kill'>;
-  readonly token?: string;
-  readonly reason?: string;
-  /** The instance from which the lock moved on. */
-  readonly from?: number;
-  /** Number of equal events. */
-  readonly count?: number;
-}
+import type { RunEvent } from '../../live/events.js';
+import type { LeaseModel, LogKind, LogLine, RunModel } from './run-model.js';
 
 /** Returns the line of an event that a reader of the log must know; `model` contains the event. */
 export function logLineOf(event: RunEvent, model: RunModel): LogLine | undefined {

@@ -1,73 +1,15 @@
-import type { LockMode, RunEvent, SaleSettings, Tally } from '../../live/events.js';
-import { type LogLine, logLineOf } from './log.js';
-
-/** The state of a run after its events so far. */
-export interface RunModel {
-  /** Identity of the last event. */
-  readonly lastId: number;
-  /** Time of the latest event. */
-  readonly latest: number;
-  readonly instances: ReadonlyMap<number, InstanceModel>;
-  readonly sales: ReadonlyMap<number, SaleModel>;
-  /** When the ensemble did not answer. */
-  readonly silences: readonly Period[];
-  readonly log: readonly LogLine[];
-  readonly caption?: Extract<RunEvent, { type: 'caption' }>;
-}
-
-export interface Period {
-  readonly from: number;
-  readonly until?: number;
-}
-
-export type InstanceBandKind = 'paused' | 'cut' | 'suspended' | 'lost' | 'dead';
-
-export interface InstanceBand extends Period {
-  readonly kind: InstanceBandKind;
-}
-
-export interface InstanceModel {
-  readonly number: number;
-  readonly bands: readonly InstanceBand[];
-}
-
-export interface SaleModel extends SaleSettings {
-  readonly sale: number;
-  readonly mode: LockMode;
-  readonly shares: readonly number[];
-  readonly startedAt: number;
-  readonly end?: SaleEnd;
-  readonly leases: ReadonlyMap<string, LeaseModel>;
-  readonly purchases: ReadonlyMap<string, PurchaseModel>;
-}
-
-export interface SaleEnd {
-  readonly at: number;
-  readonly tally: Tally;
-  readonly stock?: number;
-  readonly orders?: number;
-  readonly failure?: string;
-}
-
-export interface LeaseModel {
-  readonly instance: number;
-  readonly key: string;
-  readonly requestedAt?: number;
-  readonly grantedAt?: number;
-  readonly endedAt?: number;
-  readonly outcome?: 'released' | 'lost' | 'not granted';
-  readonly token?: string;
-}
-
-export interface PurchaseModel {
-  readonly instance: number;
-  readonly readAt: number;
-  readonly token?: string;
-  readonly endedAt?: number;
-  readonly outcome?: 'written' | 'refused';
-  /** The stock that was written. */
-  readonly stock?: number;
-}
+import type { RunEvent } from '../../live/events.js';
+import { logLineOf } from './log.js';
+import type {
+  InstanceBandKind,
+  InstanceModel,
+  LeaseModel,
+  LogLine,
+  Period,
+  PurchaseModel,
+  RunModel,
+  SaleModel,
+} from './run-model.js';
 
 export const EMPTY_RUN: RunModel = {
   lastId: 0,

@@ -1,5 +1,6 @@
 import type { TimelineBand, TimelineData, TimelineLease, TimelineWrite } from '../timeline/data.js';
-import { diedAt, type LeaseModel, type Period, type RunModel, type SaleModel } from './model.js';
+import { diedAt } from './model.js';
+import type { LeaseModel, Period, RunModel, SaleModel } from './run-model.js';
 
 /** What else the page knows about the present. */
 export interface Present {

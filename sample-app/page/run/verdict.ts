@@ -1,5 +1,5 @@
 import type { SaleStatus, Tally } from '../../live/events.js';
-import type { SaleModel } from './model.js';
+import type { SaleModel } from './run-model.js';
 
 /** `good` only when every buyer has an answer and the stock fell by one for each order. */
 export type Tone = 'neutral' | 'good' | 'warn' | 'bad';

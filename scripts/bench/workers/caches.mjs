@@ -24,17 +24,15 @@ export class Caches {
   /** Sets one znode after the other, from another session, and waits for the event of each. Closes the cache. */
   async set(znodes, load) {
     const writer = await this.connect();
+    /** @type {(time: number) => void} */
     let changed = () => {};
     this.#cache.onChange(() => changed(now()));
     try {
-      return await drive(
-        async (_, turn) => {
-          const event = new Promise((resolve) => (changed = resolve));
-          await writer.set(`${this.#cache.path}/${turn % znodes}`, String(turn));
-          return event;
-        },
-        { callers: 1, ...load },
-      );
+      return await drive(async (_, turn) => {
+        const event = new Promise((resolve) => (changed = resolve));
+        await writer.set(`${this.#cache.path}/${turn % znodes}`, String(turn));
+        return event;
+      }, load);
     } finally {
       await this.#cache.close();
       await writer.close();

@@ -12,7 +12,8 @@ const KEY = 'decorated';
 /** Calls between two readings of the clock, because one call is shorter than its precision. */
 const BATCH = 100;
 
-const [transport, connectString] = process.argv.slice(2);
+const transport = process.argv[2] === 'native' ? 'native' : 'wire';
+const [, , , connectString] = process.argv;
 
 class Shop {
   async decorated() {}
@@ -21,7 +22,7 @@ class Shop {
 }
 Injectable()(Shop);
 const { prototype } = Shop;
-const descriptor = Object.getOwnPropertyDescriptor(prototype, 'decorated');
+const descriptor = { ...Object.getOwnPropertyDescriptor(prototype, 'decorated') };
 DistributedLock(KEY)(prototype, 'decorated', descriptor);
 Object.defineProperty(prototype, 'decorated', descriptor);
 

@@ -3,12 +3,25 @@ import { now } from '../clock.js';
 import { Samples } from './samples.mjs';
 
 /**
+ * @typedef {object} Load
+ * @property {number} callers
+ * @property {number} keys
+ * @property {number} pace
+ * @property {number} zipf
+ * @property {number} from
+ * @property {number} until
+ */
+
+/**
  * Lets callers acquire and release locks in a loop until `until`. Cycles that end between `from` and
  * `until`, on the clock of clock.ts, count. `cycle(key, turn)` resolves after the release with the time of
  * the grant. With a `pace`, each caller pauses for about that many milliseconds before each request. With `zipf`, a
  * caller draws each key by Zipf's law with that exponent; otherwise the callers take the keys in turn.
+ *
+ * @param {(key: number, turn: number) => Promise<number>} cycle
+ * @param {Load} load
  */
-export async function drive(cycle, { callers, keys = 1, pace = 0, zipf = 0, from, until }) {
+export async function drive(cycle, { callers, keys, pace, zipf, from, until }) {
   const draw = zipf > 0 ? zipfKeys(keys, zipf) : undefined;
   const processorTime = measureProcessor(from, until);
   const cycles = new Samples();
@@ -66,10 +79,18 @@ function zipfKeys(keys, exponent) {
   };
 }
 
-/** Returns the numbers among the parameters of a request. */
-export function loadOf(parameters) {
-  const names = ['callers', 'keys', 'pace', 'zipf', 'from', 'until'];
-  return Object.fromEntries(
-    names.filter((name) => name in parameters).map((name) => [name, Number(parameters[name])]),
-  );
+/**
+ * Returns the numbers among the parameters of a request.
+ *
+ * @param {Record<string, string>} parameters
+ */
+export function loadOf({ callers = '1', keys = '1', pace = '0', zipf = '0', from, until }) {
+  return {
+    callers: Number(callers),
+    keys: Number(keys),
+    pace: Number(pace),
+    zipf: Number(zipf),
+    from: Number(from),
+    until: Number(until),
+  };
 }

@@ -6,6 +6,7 @@ import { drive } from './drive.mjs';
 export async function election(connect, path, participants, load) {
   const clients = await Promise.all(Array.from({ length: participants }, connect));
   let leader;
+  /** @type {(time: number) => void} */
   let elected = () => {};
   const latches = clients.map((client, index) => {
     const latch = new LeaderLatch(client, path, { id: `participant-${index}` });
@@ -20,14 +21,11 @@ export async function election(connect, path, participants, load) {
     const first = new Promise((resolve) => (elected = resolve));
     for (const latch of latches) latch.start();
     await first;
-    return await drive(
-      async () => {
-        const next = new Promise((resolve) => (elected = resolve));
-        await leader.resign();
-        return next;
-      },
-      { callers: 1, ...load },
-    );
+    return await drive(async () => {
+      const next = new Promise((resolve) => (elected = resolve));
+      await leader.resign();
+      return next;
+    }, load);
   } finally {
     await Promise.all(latches.map((latch) => latch.close()));
     await Promise.all(clients.map((client) => client.close()));

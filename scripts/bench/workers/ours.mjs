@@ -19,7 +19,8 @@ const MODES = { default: {}, strict: { fairness: 'strict' }, linger: { linger: L
 const WRITE_EVERY = 10;
 const UNLIMITED = 1_000_000;
 
-const [transport, connectString] = process.argv.slice(2);
+const transport = process.argv[2] === 'native' ? 'native' : 'wire';
+const [, , , connectString] = process.argv;
 const connect = async () => {
   const client = new ZkClient({ connectString, transport });
   await client.connect();
@@ -77,10 +78,10 @@ serve({
   'set-cached': ({ znodes, ...parameters }) => caches.set(Number(znodes), loadOf(parameters)),
   elect: ({ path, participants, ...parameters }) =>
     election(connect, path, Number(participants), loadOf(parameters)),
-  memory({ path, ...parameters }) {
+  memory({ path, waiters }) {
     const lock = new Mutex(client, path);
     return memory(
-      parameters,
+      Number(waiters),
       () => lock.acquire(),
       () => client.sync('/'),
     );

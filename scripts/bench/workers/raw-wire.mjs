@@ -13,7 +13,7 @@ const SESSION_TIMEOUT = 30_000;
 const [label] = process.argv.slice(2)[0].split(',');
 const [ip, port] = label.split(':');
 const transport = await connectWire()({
-  address: { ip, port: Number(port), label },
+  address: { host: ip, ip, port: Number(port), label },
   sessionTimeout: SESSION_TIMEOUT,
   authInfo: [],
   signal: new AbortController().signal,
@@ -30,7 +30,7 @@ serve({
       const [node] = await Promise.all([
         answer((done) => {
           const name = `${parent}/_c_${randomUUID()}-lock-`;
-          return transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, done);
+          return transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, undefined, done);
         }),
         answer((done) => transport.children(parent, false, done)),
       ]);
@@ -41,6 +41,11 @@ serve({
   },
 });
 
+/**
+ * @template T
+ * @param {(done: import('../../../dist/client/transport/transport.js').Reply<T>) => boolean} send
+ * @returns {Promise<T>}
+ */
 function answer(send) {
   return new Promise((resolve, reject) => {
     const isSent = send((code, result) => {

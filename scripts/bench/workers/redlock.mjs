@@ -28,9 +28,9 @@ serve({
     }, loadOf(parameters));
     return { ...result, violations: sections.violations };
   },
-  memory({ path, ...parameters }) {
+  memory({ path, waiters }) {
     return memory(
-      parameters,
+      Number(waiters),
       () => locks.acquire([path], DURATION),
       () => client.ping(),
     );

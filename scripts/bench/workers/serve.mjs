@@ -12,7 +12,9 @@ export function serve(requests) {
       const result = await requests[request](Object.fromEntries(words.map(parse)));
       writeLine(`${id} ok ${JSON.stringify(result ?? null)}`);
     } catch (error) {
-      writeLine(`${id} error ${String(error?.stack ?? error).replaceAll('\n', ' ')}`);
+      writeLine(
+        `${id} error ${(error instanceof Error ? String(error.stack) : String(error)).replaceAll('\n', ' ')}`,
+      );
     }
   });
   writeLine('ready');

@@ -1,204 +1,268 @@
-import { describe, expect, it } from 'vitest';
-import { LeaderLatch, Mutex } from 'nestjs-zookeeper/recipes';
-import { ConnectionError } from '../../../lib/client/index.js';
-import type { LockEvent } from '../../../lib/cli/events.js';
-import { PROGRAM, useCli } from '../../support/cli.js';
-import { useClients } from '../../support/clients.js';
-import { childrenOf, running } from '../../support/processes.js';
+import { describe, expect, vi } from 'vitest';
+import { LeaderLatch, Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
+import type { ZkClient } from '../../../lib/client/index.js';
+import { EventLog, type LockEvent } from '../../../lib/cli/events.js';
+import { type ListChildren, scan } from '../../../lib/cli/scan.js';
+import { watch } from '../../../lib/cli/watch.js';
+import { expire, untilState, useClients } from '../../support/clients.js';
 import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
-// The tests stop the server and count its watches.
-const server = useServer({ own: true });
+const server = useServer();
 const connect = useClients(server);
-const cli = useCli(server);
+const everything = { kinds: ['lock', 'election'], inNamespace: false } as const;
+const PRIVATE = [{ scheme: 'auth', id: '', permissions: 'cdrwa' }] as const;
+const OPEN = [{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }] as const;
 
-/** Starts a watch of a namespace, and resolves when it has read it once. */
-async function start(namespace: string, ...args: string[]) {
-  const watching = cli(['watch', '--namespace', namespace, '--every', '100ms', ...args]);
-  await expect.poll(() => watching.output.err, { interval: 5 }).toContain(`${namespace}/locks`);
-  return watching;
+const strict = { fairness: 'strict' } as const;
+
+/** Starts a wait, and resolves when its znode exists. */
+async function wait(client: ZkClient, path: string, nodes: number) {
+  const signal = new AbortController();
+  const acquired = new Mutex(client, path).acquire({ ...strict, signal: signal.signal });
+  acquired.catch(() => {});
+  await untilNodes(client, path, nodes);
+  return { acquired, signal };
 }
 
-describe('watch', () => {
-  it('prints a line for each change, and ends with SIGINT', async () => {
-    const namespace = server.path('watched');
+describe('a scan', () => {
+  it('leaves out a znode that vanishes meanwhile', async () => {
     const client = await connect();
-    const { child, until, ended } = await start(namespace);
-    const mutex = new Mutex(client, `${namespace}/locks/gold`);
+    await client.ensureContainers('/locks/gone');
+    await new Mutex(client, '/locks/held').acquire();
+    const read = await scan(client, everything, async (path) => {
+      const { children } = await client.children(path);
+      if (path === '/locks') await client.delete('/locks/gone');
+      return children;
+    });
+    expect(read.states.map(({ key }) => key)).toEqual(['held']);
+    expect(read).toMatchObject({ missing: [], unreadable: [], truncated: false });
+  });
+
+  it('lists at most 20,000 znodes, unless a namespace limits it', async () => {
+    const client = await connect();
+    const names = Array.from({ length: 20_000 }, (_, index) => `${index}`);
+    const list = vi.fn<ListChildren>(async (path) => (/\d$/.test(path) ? [] : names));
+    expect((await scan(client, everything, list)).truncated).toBe(true);
+    expect(list).toHaveBeenCalledTimes(20_000);
+    const options = { kinds: ['lock'], inNamespace: true } as const;
+    expect((await scan(client, options, list)).truncated).toBe(false);
+  });
+});
+
+describe('the events between two reads', () => {
+  /** Returns a function that reads all znodes, and resolves to the events since the last call. */
+  async function reader(): Promise<() => Promise<string[]>> {
+    const client = await connect();
+    const log = new EventLog(client);
+    const read = async () => {
+      const events = await log.update((await scan(client, everything)).states);
+      return events.map(({ event, key, note }) => [event, key, ...(note ? [note] : [])].join(' '));
+    };
+    expect(await read()).toEqual([]);
+    return read;
+  }
+
+  const note = 'or its session has ended';
+
+  it('tell a waiter that gave up from one that may have held the lock', async () => {
+    const path = '/locks/gold';
+    const [client, read] = await Promise.all([connect(), reader()]);
+    const lease = await new Mutex(client, path).acquire();
+    expect(await read()).toEqual(['granted gold']);
+    const first = await wait(client, path, 2);
+    const second = await wait(client, path, 3);
+    await wait(client, path, 4);
+    expect(await read()).toEqual(['waiting gold', 'waiting gold', 'waiting gold']);
+    expect(await read()).toEqual([]);
+    second.signal.abort();
+    await untilNodes(client, path, 3);
+    expect(await read()).toEqual(['gave-up gold']);
+    await lease.release();
+    await (await first.acquired).release();
+    expect(await read()).toEqual([
+      'released gold',
+      'released gold held between two reads, or gave up',
+      'granted gold',
+    ]);
+  });
+
+  it('are a loss if the znodes of a session are deleted together', async () => {
+    const [client, other, read] = await Promise.all([connect(), connect(), reader()]);
+    // The server deletes containers that are empty, and with them the transaction of their last change.
+    for (const path of ['', '/gold', '/silver']) await other.create(`/locks${path}`);
+    await new Mutex(client, '/locks/gold').acquire();
+    await new ReadWriteLock(client, '/locks/silver').read.acquire();
+    const latch = new LeaderLatch(other, '/elections/nightly', { id: 'n0' });
+    latch.start();
+    await untilNodes(other, '/elections/nightly', 1);
+    expect(await read()).toEqual(['elected nightly', 'granted gold', 'granted silver']);
+    await expire(client, server);
+    await untilNodes(other, '/locks/silver', 0);
+    expect(await read()).toEqual(['lost gold', 'lost silver']);
+    const lease = await new Mutex(other, '/locks/gold').acquire();
+    await read();
+    await latch.close();
+    await lease.release();
+    // Two deletes.
+    expect(await read()).toEqual([`resigned nightly ${note}`, `released gold ${note}`]);
+  });
+
+  it('are the grant of a request for permits, although its znode is another one', async () => {
+    const path = '/semaphores/s';
+    const [client, other, read] = await Promise.all([connect(), connect(), reader()]);
+    const lease = await new Semaphore(client, path, { permits: 2 }).acquire({ count: 2 });
+    expect(await read()).toEqual(['granted s', 'granted s']);
+    const waiting = new Semaphore(other, path, { permits: 2 }).acquire();
+    await untilNodes(client, `${path}/leases`, 3);
+    expect(await read()).toEqual(['waiting s']);
+    await lease.release();
+    const second = await waiting;
+    expect(await read()).toEqual([`released s ${note}`, `released s ${note}`, 'granted s']);
+    await second.release();
+    expect(await read()).toEqual([`released s ${note}`]);
+  });
+
+  it('leave out a lock that cannot be read', async () => {
+    const path = '/locks/gold';
+    const auth = [{ scheme: 'digest' as const, user: 'ops', password: 'secret' }];
+    const [client, read] = await Promise.all([connect({ auth }), reader()]);
+    const lease = await new Mutex(client, path).acquire();
+    expect(await read()).toEqual(['granted gold']);
+    for (const acl of [PRIVATE, OPEN]) {
+      await client.setAcl(path, [...acl]);
+      expect(await read()).toEqual([]);
+    }
+    await lease.release();
+    expect(await read()).toEqual([`released gold ${note}`]);
+  });
+});
+
+describe('watch', () => {
+  const { stdout, stderr } = process;
+  const terminal = { isTTY: stdout.isTTY, columns: stdout.columns, rows: stdout.rows };
+  const output = { out: '', err: '' };
+  afterEach(() => {
+    vi.restoreAllMocks();
+    Object.assign(stdout, terminal);
+  });
+
+  /** Starts a watch, and resolves when it has read once. */
+  async function start({ json = false, every = 100 } = {}) {
+    output.out = output.err = '';
+    vi.spyOn(stdout, 'write').mockImplementation((text) => ((output.out += String(text)), true));
+    vi.spyOn(stderr, 'write').mockImplementation((text) => ((output.err += String(text)), true));
+    const client = await connect({ retry: { type: 'fixed', delay: 500, maxRetries: 3 } });
+    const stopping = new AbortController();
+    const options = { ...everything, every, json };
+    const ended = watch(client, options, stopping.signal, () => 'the locks');
+    await expect.poll(() => output.err + output.out).toContain('the locks');
+    return {
+      client,
+      until: async (text: string) => {
+        await expect.poll(() => output.out + output.err).toContain(text);
+      },
+      stop: () => (stopping.abort(), ended),
+    };
+  }
+
+  it('prints a line for each change', async () => {
+    const client = await connect();
+    const { until, stop } = await start();
+    const mutex = new Mutex(client, '/shop/locks/gold');
     const lease = await mutex.acquire({ details: { name: 'shop-1' } });
     await until('granted');
-    const waiting = mutex.acquire({ fairness: 'strict' });
+    const waiting = mutex.acquire(strict);
     await until('waiting');
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
     await lease.release();
     const second = await waiting;
     await until('waited');
-    const latch = new LeaderLatch(client, `${namespace}/elections/nightly`, { id: 'n0' });
+    const latch = new LeaderLatch(client, '/shop/elections/nightly', { id: 'n0' });
     latch.start();
     await until('elected');
     await latch.close();
     await until('resigned');
+    await stop();
     await second.release();
-    child.kill('SIGINT');
-    const { code, out, err } = await ended;
-    expect(code).toBe(0);
     // Nothing else is printed, although the znodes are created and deleted.
-    expect(err).toBe(
-      `nestjs-zookeeper: locks and elections under ${namespace}/locks, which does not exist, and ${namespace}/semaphores, which does not exist, and ${namespace}/elections, which does not exist\n`,
-    );
-    const lines = out
-      .split('\n')
-      .map((line) => line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  /, ''));
-    const [lock, election] = [
-      `namespace ${namespace}  gold (mutex)`,
-      `namespace ${namespace}  nightly (election)`,
-    ];
-    expect(lines.slice(0, 6)).toEqual([
-      expect.stringMatching(`^granted   ${escape(lock)}  shop-1 \\(.* pid ${process.pid}\\)$`),
-      expect.stringMatching(`^waiting   ${escape(lock)}  .* pid ${process.pid}$`),
-      expect.stringMatching(`^released  ${escape(lock)}  shop-1 .*  held \\d+s$`),
-      expect.stringMatching(`^granted   ${escape(lock)}  .* pid ${process.pid}  waited \\d+s$`),
-      expect.stringMatching(`^elected   ${escape(election)}  n0$`),
-      expect.stringMatching(`^resigned  ${escape(election)}  n0  held \\d+s$`),
+    expect(output.err).toBe('nestjs-zookeeper: the locks\n');
+    const lines = output.out.trimEnd().split('\n');
+    const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}/;
+    for (const line of lines) expect(line).toMatch(time);
+    const here = ` pid ${process.pid}`;
+    expect(lines.map((line) => line.replace(time, '').replace(/\S* pid/, ' pid'))).toEqual([
+      `granted   namespace /shop  gold (mutex)  shop-1 ${here})`,
+      `waiting   namespace /shop  gold (mutex)  ${here}`,
+      `released  namespace /shop  gold (mutex)  shop-1 ${here})  held 5s`,
+      `granted   namespace /shop  gold (mutex)  ${here}  waited 5s`,
+      'elected   namespace /shop  nightly (election)  n0',
+      'resigned  namespace /shop  nightly (election)  n0  held 0s',
     ]);
   });
 
-  it('prints events as JSON lines', async () => {
-    const namespace = server.path('json');
+  it('prints events as JSON lines, and continues after a restart of the server', async () => {
     const client = await connect();
-    const { output, child, ended, until } = await start(namespace, '--json');
-    const lease = await new Mutex(client, `${namespace}/locks/a%2Fb`).acquire();
+    await client.ensureContainers('/shop/locks/a%2Fb');
+    const { until, stop, ...watching } = await start({ json: true });
+    await server.stop();
+    await until('connection lost');
+    await untilState(watching.client, 'SUSPENDED');
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    await server.start();
+    await until('connection back');
+    const lease = await new Mutex(client, '/shop/locks/a%2Fb').acquire();
     await until('"granted"');
+    await new Promise((resolve) => setTimeout(resolve, 10_000));
     await lease.release();
     await until('"released"');
-    const events = output.out
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as LockEvent);
+    const lines = output.out.trimEnd().split('\n');
     const participant = { pid: process.pid, session: client.sessionId };
-    const lock = { namespace, key: 'a/b', path: `${namespace}/locks/a%2Fb`, recipe: 'mutex' };
-    expect(events).toMatchObject([
-      { event: 'granted', ...lock, participant },
-      { event: 'released', ...lock, participant, held: expect.any(Number) },
-    ]);
-    child.kill('SIGTERM');
-    expect((await ended).code).toBe(0);
-  });
-
-  it('continues after a restart of the server, and leaves no watch behind', async () => {
-    const namespace = server.path('restart');
-    const retry = { type: 'fixed', delay: 500, maxRetries: 3 } as const;
-    const [client, probe] = await Promise.all([connect(), connect({ transport: 'wire', retry })]);
-    await client.ensureContainers(`${namespace}/locks/gold`);
-    const { child, output, until, ended } = await start(namespace);
-    await server.stop();
-    await expect.poll(() => output.err, { interval: 5 }).toContain('connection lost');
-    // The reads of the command fail too: the probe retries as often.
-    for (let i = 0; i < 2; i++) await expect(probe.exists('/')).rejects.toThrow(ConnectionError);
-    await Promise.all([client.close(), probe.close()]);
-    await server.start();
-    await expect.poll(() => output.err, { interval: 5 }).toContain('connection back');
-    const later = await connect();
-    const lease = await new Mutex(later, `${namespace}/locks/gold`).acquire();
-    await until('granted');
-    await lease.release();
-    await until('released');
-    await later.close();
-    child.kill('SIGINT');
-    expect((await ended).code).toBe(0);
+    const lock = { namespace: '/shop', key: 'a/b', path: '/shop/locks/a%2Fb', recipe: 'mutex' };
+    const [granted, released, ...more] = lines.map((line) => JSON.parse(line) as LockEvent);
+    expect(granted).toMatchObject({ event: 'granted', ...lock, participant });
+    expect(released).toMatchObject({ event: 'released', ...lock, participant });
+    expect(Math.round(released!.held! / 1000)).toBe(10);
+    expect(more).toEqual([]);
+    await stop();
+    await client.close();
     await expect.poll(() => server.watchCount()).toBe(0);
   });
 
-  it('ends with SIGINT while the server is away', async () => {
-    const namespace = server.path('away');
-    const { child, output, ended } = await start(namespace);
+  it('ends while the server is away', async () => {
+    const { until, stop } = await start();
     await server.stop();
-    await expect.poll(() => output.err, { interval: 5 }).toContain('connection lost');
-    child.kill('SIGINT');
-    expect((await ended).code).toBe(0);
-    await server.start();
+    await until('connection lost');
+    await stop();
   });
 
-  it('ends at the first event after its reader has gone', async () => {
-    const namespace = server.path('head');
+  it('redraws a terminal within its size', async () => {
+    Object.assign(stdout, { isTTY: true, columns: 60, rows: 12 });
     const client = await connect();
-    const command = `watch --namespace ${namespace} --every 100ms`;
-    const line = `set -o pipefail; ${process.execPath} ${PROGRAM} ${command} | head -1`;
-    const { output, ended } = cli.program('bash', ['-c', line]);
-    await expect.poll(() => output.err, { interval: 5 }).toContain('locks and elections');
-    let isRunning = true;
-    void ended.then(() => (isRunning = false));
-    // The reader may end some events after it has printed the first one.
-    for (let i = 0; isRunning; i++) await new Mutex(client, `${namespace}/locks/${i}`).acquire();
-    const { code, out, err } = await ended;
-    expect([code, out.split('\n').length]).toEqual([0, 2]);
-    expect(err).not.toContain('EPIPE');
-  });
-
-  it('ends although its reader has stopped to read', async () => {
-    const namespace = server.path('full');
-    const path = `${namespace}/locks/gold`;
-    const [client, other] = await Promise.all([connect(), connect()]);
-    await new Mutex(client, path).acquire();
-    const details = { text: 'x'.repeat(3000) };
-    for (let i = 0; i < 100; i++) {
-      new Mutex(other, path).acquire({ fairness: 'strict', details }).catch(() => {});
-    }
-    await untilNodes(client, path, 101);
-    const watching = `${process.execPath} ${PROGRAM} watch --json --namespace ${namespace}`;
-    const line = `(${watching} & echo "pid $!." >&2; wait $!; echo "code $?" >&2) | (read -r line; echo read >&2; exec sleep 1000)`;
-    const { child, output } = cli.program('bash', ['-c', line]);
-    const err = () => output.err;
-    await expect.poll(err, { interval: 5 }).toContain('locks and elections');
-    // More events than the pipe has room for.
-    await other.close();
-    await expect.poll(err, { interval: 5 }).toContain('read\n');
-    process.kill(Number(/pid (\d+)\./.exec(err())![1]), 'SIGTERM');
-    await expect.poll(err, { interval: 5 }).toContain('code 0');
-    process.kill(-child.pid!, 'SIGKILL');
-  });
-
-  it('ends when its terminal is closed', async () => {
-    const namespace = server.path('closed');
-    const line = `exec ${process.execPath} ${PROGRAM} watch --namespace ${namespace}`;
-    const { child, until } = cli.program('script', ['-qec', line, '/dev/null']);
-    await until('not exist');
-    const [pid] = childrenOf(child.pid!);
-    child.kill('SIGKILL');
-    await expect.poll(() => running([pid!]), { interval: 5 }).toEqual([]);
-  });
-
-  it('redraws a terminal within its size, until Ctrl-C', async () => {
-    const namespace = server.path('terminal');
-    const client = await connect();
-    const command = `watch --namespace ${namespace} --every 100ms`;
-    const line = `stty cols 60 rows 12; exec ${process.execPath} ${PROGRAM} ${command}`;
-    const { child, output, ended, until } = cli.program('script', ['-qec', line, '/dev/null'], {
-      env: { TERM: 'xterm', NO_COLOR: '1' },
-    });
-    await until('not exist');
+    const { until, stop } = await start();
+    await until('no holder, waiter or leader');
+    const details = { name: 'x'.repeat(100) };
     for (const key of ['a', 'b', 'c', 'd', 'e']) {
-      await new Mutex(client, `${namespace}/locks/${key}`).acquire({
-        details: { name: 'x'.repeat(100) },
-      });
+      await new Mutex(client, `/shop/locks/${key}`).acquire({ details });
     }
     const lastFrame = () => output.out.split('\x1b[H').at(-1)!;
-    await expect.poll(lastFrame, { interval: 5 }).toContain('more lines');
+    await expect.poll(lastFrame).toContain('… 5 more lines');
+    // oxlint-disable-next-line no-control-regex
     const lines = lastFrame()
-      .replaceAll(/\x1b\[\w/g, '')
-      .split('\r\n');
+      .replaceAll(/\x1b\[\d*\w/g, '')
+      .split('\n');
     // The last line of the terminal stays empty.
     expect(lines.slice(0, -1)).toHaveLength(11);
-    expect(lines).toContain(`namespace ${namespace}`);
-    expect(lines[10]).toMatch(/^… \d+ more lines$/);
+    expect(lines).toContain('namespace /shop');
     for (const each of lines) expect(each.length).toBeLessThanOrEqual(60);
     // Nothing is erased before it is drawn again.
     expect(output.out).not.toContain('\x1b[2J');
-    child.stdin!.write('\x03');
-    expect((await ended).code).toBe(0);
+    stdout.columns = 40;
+    stdout.emit('resize');
+    expect(lastFrame()).toContain('AGE');
+    expect(lastFrame()).not.toMatch(/[^\n]{70}/);
+    await stop();
+    expect(stdout.listenerCount('resize')).toBe(0);
   });
 });
-
-function escape(text: string): string {
-  return text.replaceAll(/[()]/g, String.raw`\$&`);
-}

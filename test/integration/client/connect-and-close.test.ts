@@ -1,48 +1,42 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { once } from 'node:events';
-import net from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from 'vitest';
-import { ConnectionError, ShuttingDownError, ZkClient } from '../../../lib/client/index.js';
-import { useClients } from '../../support/clients.js';
-import { Link } from '../../support/link.js';
+import { describe, expect } from 'vitest';
+import {
+  ConnectionError,
+  ShuttingDownError,
+  type ZkClient,
+  type ZkClientOptions,
+} from '../../../lib/client/index.js';
+import { useClients, useLinks } from '../../support/clients.js';
+import { isSimulated } from '../../support/environment.js';
 import { useServer } from '../../support/servers.js';
 import { recordStates } from '../../support/sessions.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
-const opened: AsyncDisposable[] = [];
 // Registered before the hook of the clients, so that it runs after that hook.
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((resource) => resource[Symbol.asyncDispose]()));
-});
+const newLink = useLinks(zk);
 const connect = useClients(zk);
+const unconnected: ZkClient[] = [];
+afterEach(async () => {
+  await Promise.all(unconnected.splice(0).map((client) => client.close()));
+});
 
-async function link(): Promise<Link> {
-  const made = await Link.to(zk.port);
-  opened.push(made);
-  return made;
+function newClient(options: Partial<ZkClientOptions> = {}): ZkClient {
+  const client = zk.newClient(options);
+  unconnected.push(client);
+  return client;
 }
 
-/** Starts a server that accepts connections and never replies. */
-async function blackHole(): Promise<string> {
-  const sockets = new Set<net.Socket>();
-  const server = net.createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  opened.push({
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    },
-  });
-  return `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
+/** Connects a client, and then breaks its connection and refuses others. */
+async function suspended(options: Partial<ZkClientOptions> = {}) {
+  const link = await newLink();
+  const client = await connect({ connectString: link.connectString, ...options });
+  const log = recordStates(client);
+  await link.down();
+  await log.until('SUSPENDED');
+  return { link, client, log };
 }
-
-/** Returns a port on which no server listens. */
-const NOWHERE = '127.0.0.1:1';
 
 const reasonOf = (promise: Promise<unknown>) =>
   promise.then(
@@ -53,127 +47,42 @@ const reasonOf = (promise: Promise<unknown>) =>
   );
 
 describe('connect', () => {
-  test('rejects, when the retry policy gives up, with each address and why it failed', async () => {
-    const [dead, deaf] = [NOWHERE, await blackHole()];
-    const client = new ZkClient({
-      connectString: `${dead},${deaf}`,
-      connectTimeout: 500,
-      retry: { type: 'fixed', delay: 50, maxRetries: 1 },
-    });
-    const reason = await reasonOf(client.connect());
-    expect(reason).toBeInstanceOf(ConnectionError);
-    expect(reason.message).toContain(`${dead}: no connection to 127.0.0.1 (ECONNREFUSED)`);
-    expect(reason.message).toContain(`${deaf}: no reply within 500 ms`);
-    expect(client.state).toBe('CONNECTING');
-    await client.close();
-  });
-
-  test('can be called again after it failed', async () => {
-    const way = await link();
-    await way.down();
-    const client = new ZkClient({
-      connectString: way.connectString,
-      retry: { type: 'none' },
-    });
+  it('can be called again after it failed', async () => {
+    const link = await newLink();
+    await link.down();
+    const client = newClient({ connectString: link.connectString, retry: { type: 'none' } });
     await expect(client.connect()).rejects.toBeInstanceOf(ConnectionError);
     await expect(client.session()).rejects.toThrow(/connect\(\) has not succeeded/);
-    await way.up();
+    await link.up();
     await client.connect();
     expect(client.state).toBe('CONNECTED');
     await client.connect();
-    await client.close();
   });
 
-  test('waits for a server that starts before the retry policy gives up', async () => {
-    const way = await link();
-    await way.down();
-    const client = new ZkClient({
-      connectString: way.connectString,
-      retry: { type: 'fixed', delay: 100, maxRetries: 50 },
-    });
+  it('waits for a server that starts before the retry policy gives up', async () => {
+    const link = await newLink();
+    await link.down();
+    const retry = { type: 'fixed', delay: 100, maxRetries: 50 } as const;
+    const client = newClient({ connectString: link.connectString, retry });
     const connecting = client.connect();
     await delay(250);
-    await way.up();
+    await link.up();
     await connecting;
-    await client.close();
-  });
-
-  test('resolves host names, and skips addresses on which no server listens', async () => {
-    const client = await connect({ connectString: `localhost:${zk.port}` });
-    expect(await client.exists('/')).toBeDefined();
-  });
-
-  test('accepts IPv6 literals', async () => {
-    const way = await Link.to(zk.port, '::1');
-    opened.push(way);
-    const client = await connect({ connectString: `[::1]:${way.port}` });
-    expect(await client.exists('/')).toBeDefined();
-  });
-
-  test('names a host that cannot be resolved', async () => {
-    const client = new ZkClient({
-      connectString: 'no-such-host.invalid:2181',
-      connectTimeout: 5000,
-      retry: { type: 'none' },
-    });
-    await expect(client.connect()).rejects.toThrow(/no-such-host\.invalid:2181/);
-  });
-
-  test('finds the working host among unreachable and silent ones, in any position', async () => {
-    const hosts = [NOWHERE, await blackHole(), zk.connectString];
-    for (let i = 0; i < 5; i++) {
-      const client = await connect({
-        connectString: hosts.join(','),
-        connectTimeout: 1500,
-        retry: { type: 'none' },
-      });
-      expect(client.state).toBe('CONNECTED');
-      await client.close();
-    }
-  });
-
-  test.each([
-    ['', undefined],
-    [', and does not report wrong credentials', [{ scheme: 'digest', user: 'a', password: 'b' }]],
-  ] as const)('skips a server that closes the connection%s', async (_, auth) => {
-    const rude = net.createServer((socket) => socket.destroy());
-    await once(rude.listen(0, '127.0.0.1'), 'listening');
-    const { port } = rude.address() as net.AddressInfo;
-    const client = new ZkClient({
-      connectString: `127.0.0.1:${port}`,
-      auth: auth && [...auth],
-      retry: { type: 'none' },
-    });
-    await expect(client.connect()).rejects.toThrow(
-      /did not attach a session: the connection broke/,
-    );
-    rude.close();
   });
 });
 
 describe('a call that waits for the session', () => {
-  test('rejects when the retry policy gives up', async () => {
-    const way = await link();
-    const client = await connect({
-      connectString: way.connectString,
-      retry: { type: 'fixed', delay: 100, maxRetries: 3 },
-    });
-    const log = recordStates(client);
-    await way.down();
-    await log.until('SUSPENDED');
+  it('rejects when the retry policy gives up', async () => {
+    const { client } = await suspended({ retry: { type: 'fixed', delay: 100, maxRetries: 3 } });
     const started = performance.now();
     const reason = await reasonOf(client.session());
     expect(reason).toMatchObject({ code: 'CONNECTION', cause: { code: 'CONNECTION' } });
-    expect(reason.message).toContain(way.connectString);
     expect(performance.now() - started).toBeGreaterThan(280);
+    if (isSimulated) expect(performance.now() - started).toBeLessThan(320);
   });
 
-  test('rejects when its signal aborts', async () => {
-    const way = await link();
-    const client = await connect({ connectString: way.connectString });
-    const log = recordStates(client);
-    await way.down();
-    await log.until('SUSPENDED');
+  it('rejects when its signal aborts', async () => {
+    const { client } = await suspended();
     const controller = new AbortController();
     const waiting = reasonOf(client.session({ signal: controller.signal }));
     controller.abort(new Error('enough'));
@@ -185,7 +94,7 @@ describe('a call that waits for the session', () => {
 });
 
 describe('close', () => {
-  test('deletes ephemeral nodes at once', async () => {
+  it('deletes ephemeral nodes at once', async () => {
     const [client, observer] = [await connect({ sessionTimeout: 20_000 }), await connect()];
     const node = await client.create(zk.path('e'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
@@ -195,24 +104,22 @@ describe('close', () => {
     expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
-  test('deletes ephemeral nodes also while the connection is suspended', async () => {
-    const [way, observer] = [await link(), await connect()];
-    const client = await connect({ connectString: way.connectString, sessionTimeout: 20_000 });
-    const session = await client.session();
-    const node = await session.create(zk.path('e'), '', { mode: 'ephemeral' });
+  it('deletes ephemeral nodes also while the connection is suspended', async () => {
+    const [link, observer] = [await newLink(), await connect()];
+    const client = await connect({ connectString: link.connectString, sessionTimeout: 20_000 });
+    const node = await client.create(zk.path('e'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
     const log = recordStates(client);
-    await way.down();
+    await link.down();
     await log.until('SUSPENDED');
-    await way.up();
+    await link.up();
     const closing = performance.now();
-    // The client may or may not have reconnected by now.
     await client.close();
     expect(await watch.fired).toBe('deleted');
     expect(performance.now() - closing).toBeLessThan(10_000);
   });
 
-  test('rejects all pending and later requests', async () => {
+  it('rejects all pending and later requests', async () => {
     const client = await connect();
     const session = await client.session();
     const log = recordStates(client);
@@ -235,13 +142,15 @@ describe('close', () => {
     expect([session.alive, session.trusted, session.connected]).toEqual([false, false, false]);
   });
 
-  test('works before, during and after a connect() that cannot succeed', async () => {
-    const never = new ZkClient({ connectString: zk.connectString });
+  it('works before and during a connect() that cannot succeed', async () => {
+    const never = newClient();
     await never.close();
     expect(never.state).toBe('CLOSED');
     expect(await reasonOf(never.connect())).toBeInstanceOf(ShuttingDownError);
 
-    const client = new ZkClient({ connectString: await blackHole(), connectTimeout: 3_600_000 });
+    const link = await newLink();
+    await link.silence();
+    const client = newClient({ connectString: link.connectString, connectTimeout: 3_600_000 });
     const connecting = reasonOf(client.connect());
     const waiting = reasonOf(client.session());
     await delay(100);
@@ -250,9 +159,9 @@ describe('close', () => {
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
 
-  test('works at any moment of a connect() that succeeds', async () => {
+  it('works at any moment of a connect() that succeeds', async () => {
     for (let i = 0; i < 40; i++) {
-      const client = new ZkClient({ connectString: zk.connectString });
+      const client = newClient();
       const connecting = client.connect().catch((reason: Error) => reason);
       await delay(i / 4);
       await client.close();
@@ -262,49 +171,29 @@ describe('close', () => {
     }
   });
 
-  test('works while the client waits between two attempts to connect', async () => {
-    const way = await link();
-    const client = await connect({
-      connectString: way.connectString,
-      retry: { type: 'forever', delay: 3_600_000 },
-    });
-    const log = recordStates(client);
-    await way.down();
-    await log.until('SUSPENDED');
+  it('works while the client waits between two attempts to connect', async () => {
+    const { client } = await suspended({ retry: { type: 'forever', delay: 3_600_000 } });
     const waiting = reasonOf(client.get('/'));
     await client.close();
     expect(await waiting).toBeInstanceOf(ShuttingDownError);
   });
 
-  test('waits only briefly for a server that does not reply, and never blocks the event loop', async () => {
-    const attempt = async () => {
-      const way = await link();
-      const client = await connect({ connectString: way.connectString });
-      await way.silence();
-      const histogram = monitorEventLoopDelay({ resolution: 5 });
-      histogram.enable();
-      const started = performance.now();
-      await client.close();
-      const took = performance.now() - started;
-      histogram.disable();
-      return { took, blocked: histogram.max / 1e6 };
-    };
-    let closing = await attempt();
-    // A machine that stalls looks the same, but does not stall in every attempt.
-    for (let i = 0; i < 4 && closing.blocked >= 1000; i++) closing = await attempt();
-    expect(closing.took).toBeGreaterThan(900);
-    expect(closing.took).toBeLessThan(3300);
-    // The native client's own close() would block for one and a half seconds.
-    expect(closing.blocked).toBeLessThan(1000);
+  it('waits about a second for a server that does not reply', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    await link.silence();
+    const started = performance.now();
+    await client.close();
+    expect(performance.now() - started).toBeGreaterThan(900);
+    if (isSimulated) expect(performance.now() - started).toBeLessThan(3300);
   });
 });
 
 describe('the asynchronous context', () => {
-  test('of a state listener is that of its registration, and requests do not pass on theirs', async () => {
+  it('of a state listener is that of its registration, and requests do not pass on theirs', async () => {
     const storage = new AsyncLocalStorage<string>();
-    const way = await link();
-    const client = new ZkClient({ connectString: way.connectString, sessionTimeout: 10_000 });
-    opened.push({ [Symbol.asyncDispose]: () => client.close() });
+    const link = await newLink();
+    const client = newClient({ connectString: link.connectString, sessionTimeout: 10_000 });
     await storage.run('connector', () => client.connect());
     const seen: unknown[] = [];
     client.onState(({ state }) => seen.push(`${state} ${storage.getStore()}`));
@@ -315,7 +204,7 @@ describe('the asynchronous context', () => {
     await storage.run('caller', async () => {
       await client.get('/');
       expect(storage.getStore()).toBe('caller');
-      await way.cut();
+      await link.cut();
       await log.until('SUSPENDED', 'RECONNECTED');
       expect(storage.getStore()).toBe('caller');
     });

@@ -1,14 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { NodeError, NotAuthorizedError, ShuttingDownError } from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const connect = useClients(zk);
 
 describe('operations', () => {
-  test('create, get, set, exists, children, sync and delete work as documented', async () => {
+  it('create, get, set, exists, children, sync and delete work as documented', async () => {
     const client = await connect();
     const root = zk.path('crud');
     expect(await client.create(root, 'one')).toBe(root);
@@ -29,19 +30,19 @@ describe('operations', () => {
     expect(await client.exists(`${root}/b`)).toMatchObject({ version: 0 });
   });
 
-  test('data that is omitted is empty, and is read as an empty buffer', async () => {
+  it('data that is omitted is empty, and is read as an empty buffer', async () => {
     const client = await connect();
     const path = await client.create(zk.path('empty'));
     expect((await client.get(path)).data).toEqual(Buffer.alloc(0));
   });
 
-  test('names may contain every character that ZooKeeper allows', async () => {
+  it('names may contain every character that ZooKeeper allows', async () => {
     const client = await connect();
     const path = await client.create(zk.path('é 日本 %2F'), 'ü');
     expect((await client.children('/')).children).toContain(path.slice(1));
   });
 
-  test('sequential nodes get increasing numbers, and ephemeral nodes have the id of the session', async () => {
+  it('sequential nodes get increasing numbers, and ephemeral nodes have the id of the session', async () => {
     const client = await connect();
     const session = await client.session();
     const root = await client.create(zk.path('modes'));
@@ -55,22 +56,22 @@ describe('operations', () => {
     expect((await other.children(root)).children).toEqual(['n-0000000001']);
   });
 
-  test('a container is deleted some time after its last child', async () => {
+  it('a container is deleted some time after its last child', async () => {
     const client = await connect();
     const path = await client.create(zk.path('container'), '', { mode: 'container' });
     await client.delete(await client.create(`${path}/child`));
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
-  test('a megabyte of data is transferred correctly, repeatedly', async () => {
+  it('a megabyte of data is transferred correctly, repeatedly', async () => {
     const client = await connect();
     const data = Buffer.alloc(1_000_000, 7);
     const path = await client.create(zk.path('large'), data);
-    for (let i = 0; i < 15; i++) expect((await client.get(path)).data.equals(data)).toBe(true);
+    for (let i = 0; i < 3; i++) expect((await client.get(path)).data.equals(data)).toBe(true);
     await client.delete(path);
   });
 
-  test('each error of the server has its own code', async () => {
+  it('each error of the server has its own code', async () => {
     const client = await connect();
     const root = await client.create(zk.path('codes'));
     const ephemeral = await client.create(`${root}/e`, '', { mode: 'ephemeral' });
@@ -95,10 +96,10 @@ describe('operations', () => {
     }
   });
 
-  test('a create and the listing sent after it take one round trip', async () => {
+  it('a create and the listing sent after it take one round trip', async () => {
     const session = await (await connect()).session();
     const root = await session.create(zk.path('flight'));
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < 20; i++) {
       const [created, { children }] = await Promise.all([
         session.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' }),
         session.children(root),
@@ -107,21 +108,21 @@ describe('operations', () => {
     }
   });
 
-  test('replies arrive in the order of the requests', async () => {
+  it('replies arrive in the order of the requests', async () => {
     const session = await (await connect()).session();
     const path = await session.create(zk.path('order'));
     const seen: number[] = [];
     await Promise.all(
-      Array.from({ length: 500 }, (_, i) =>
+      Array.from({ length: 100 }, (_, i) =>
         (i % 3 ? session.exists(path) : session.set(path, String(i))).then(() => seen.push(i)),
       ),
     );
-    expect(seen).toEqual(Array.from({ length: 500 }, (_, i) => i));
+    expect(seen).toEqual(Array.from({ length: 100 }, (_, i) => i));
   });
 });
 
 describe('a chroot', () => {
-  test('is prepended to every path and removed from every result', async () => {
+  it('is prepended to every path and removed from every result', async () => {
     const plain = await connect();
     const chroot = await plain.create(zk.path('chroot'));
     const client = await connect({ connectString: `${zk.connectString}${chroot}` });
@@ -136,7 +137,7 @@ describe('a chroot', () => {
     expect(await watch.fired).toBe('child');
   });
 
-  test('need not exist for ensureContainers()', async () => {
+  it('need not exist for ensureContainers()', async () => {
     const chroot = `${zk.path('late')}/chroot`;
     const client = await connect({ connectString: `${zk.connectString}${chroot}` });
     await expect(client.create('/a')).rejects.toMatchObject({ code: 'NO_NODE' });
@@ -146,7 +147,7 @@ describe('a chroot', () => {
 });
 
 describe('ensureContainers', () => {
-  test('creates missing directories as containers, and accepts existing ones', async () => {
+  it('creates missing directories as containers, and accepts existing ones', async () => {
     const client = await connect();
     const root = await client.create(zk.path('mkdir'));
     await client.ensureContainers(`${root}/a/b/c`);
@@ -160,14 +161,14 @@ describe('ensureContainers', () => {
     expect(await client.exists(`${root}/a/b/c`)).toBeDefined();
   });
 
-  test('creates one path when many calls run at once', async () => {
+  it('creates one path when many calls run at once', async () => {
     const clients = await Promise.all([connect(), connect(), connect()]);
     const path = `${zk.path('together')}/a/b/c`;
     await Promise.all(Array.from({ length: 30 }, (_, i) => clients[i % 3].ensureContainers(path)));
     expect(await clients[0].exists(path)).toBeDefined();
   });
 
-  test('sets the ACL on each directory that it creates, and on no existing one', async () => {
+  it('sets the ACL on each directory that it creates, and on no existing one', async () => {
     const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
     const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
     const owner = await connect({ auth, acl });
@@ -183,7 +184,35 @@ describe('ensureContainers', () => {
     expect(await owner.exists(root)).toMatchObject({ aversion: 0 });
   });
 
-  test('rejects if the client is closed meanwhile, and creates nothing', async () => {
+  it('creates a directory with its ACL over wire, so that other identities never add a child', async () => {
+    const owner = await connect({
+      transport: 'wire',
+      auth: [{ scheme: 'digest', user: 'owner', password: 'secret' }],
+      acl: [{ scheme: 'auth', id: '', permissions: 'rwcda' }],
+    });
+    const stranger = await (await connect({ transport: 'wire' })).session();
+    for (let round = 0; round < 5; round++) {
+      const path = zk.path('guarded');
+      let over = false;
+      const attempts: Promise<unknown>[] = [];
+      // Tries to add a child from before the node exists, to hit a gap between the create and the ACL.
+      const intrude = (async () => {
+        while (!over) {
+          attempts.push(stranger.create(`${path}/intruder`).catch((error: unknown) => error));
+          await delay(0);
+        }
+      })();
+      await owner.ensureContainers(path);
+      over = true;
+      await intrude;
+      const late = await stranger.create(`${path}/late`).catch((error: unknown) => error);
+      expect(late).toBeInstanceOf(NotAuthorizedError);
+      const codes = (await Promise.all(attempts)).map((error) => (error as { code: string }).code);
+      expect(codes.filter((code) => code !== 'NO_NODE' && code !== 'NOT_AUTHORIZED')).toEqual([]);
+    }
+  });
+
+  it('rejects if the client is closed meanwhile, and creates nothing', async () => {
     const acl = [{ scheme: 'world' as const, id: 'anyone', permissions: 'cdrwa' }];
     const client = await connect({ acl });
     const path = zk.path('closed-meanwhile');
@@ -194,7 +223,7 @@ describe('ensureContainers', () => {
     expect(await (await connect()).exists(path)).toBeUndefined();
   });
 
-  test('accepts an existing directory in a parent where the client may not create', async () => {
+  it('accepts an existing directory in a parent where the client may not create', async () => {
     const client = await connect();
     const root = await client.create(zk.path('no-create'));
     await client.create(`${root}/a`);
@@ -207,7 +236,7 @@ describe('ensureContainers', () => {
     }
   });
 
-  test('rejects with a clear error if a parent cannot have children', async () => {
+  it('rejects with a clear error if a parent cannot have children', async () => {
     const client = await connect();
     const path = await client.create(zk.path('ephemeral'), '', { mode: 'ephemeral' });
     await expect(client.ensureContainers(`${path}/a`)).rejects.toMatchObject({
@@ -217,7 +246,7 @@ describe('ensureContainers', () => {
 });
 
 describe('access', () => {
-  test('is refused without the credentials in the ACL, and granted with them', async () => {
+  it('is refused without the credentials in the ACL, and granted with them', async () => {
     const auth = [{ scheme: 'digest' as const, user: 'a', password: 'right' }];
     const owner = await connect({ auth });
     const path = await owner.create(zk.path('private'), 'x');
@@ -232,7 +261,7 @@ describe('access', () => {
 });
 
 describe('watches', () => {
-  test('fire once for creation, change, deletion and children', async () => {
+  it('fire once for creation, change, deletion and children', async () => {
     const client = await connect();
     const other = await connect();
     const path = zk.path('watched');
@@ -252,7 +281,7 @@ describe('watches', () => {
     expect(await Promise.all(both.map(({ watch }) => watch.fired))).toEqual(['deleted', 'deleted']);
   });
 
-  test('on one path fire for each caller', async () => {
+  it('on one path fire for each caller', async () => {
     const client = await connect();
     const path = await client.create(zk.path('shared'));
     const watches = await Promise.all(Array.from({ length: 50 }, () => client.watch(path)));
@@ -263,7 +292,7 @@ describe('watches', () => {
     expect(await zk.watchCount()).toBe(before - 1);
   });
 
-  test('that were removed do not fire, and the others do', async () => {
+  it('that were removed do not fire, and the others do', async () => {
     const client = await connect();
     const path = await client.create(zk.path('removed'));
     const { watch } = await client.watch(path);
@@ -278,7 +307,7 @@ describe('watches', () => {
     expect(fired).toBe(false);
   });
 
-  test('are not set by get() on a missing node', async () => {
+  it('are not set by get() on a missing node', async () => {
     const client = await connect();
     const before = await zk.watchCount();
     await expect(client.watch(zk.path('missing'))).rejects.toMatchObject({ code: 'NO_NODE' });
@@ -288,11 +317,11 @@ describe('watches', () => {
     expect(await zk.watchCount()).toBe(before);
   });
 
-  test('leave nothing behind after ten thousand of them', async () => {
+  it('leave nothing behind after hundreds of them', async () => {
     const session = await (await connect()).session();
     const root = await session.create(zk.path('many'));
     const before = await zk.watchCount();
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 3; i++) {
       await Promise.all(
         Array.from({ length: 100 }, async () => {
           const node = await session.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' });

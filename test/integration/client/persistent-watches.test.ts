@@ -1,14 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   BadOptionError,
-  NodeError,
   type WatchNotification,
   type ZkClient,
 } from '../../../lib/client/index.js';
-import { expire, useClients } from '../../support/clients.js';
-import { useLinks } from '../../support/link.js';
-import { fourLetterWord } from '../../support/real-zookeeper.js';
+import { expire, useClients, useLinks } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const newLink = useLinks(zk);
@@ -29,13 +27,8 @@ function recorder(root: string) {
   return { got, listener, settled };
 }
 
-async function watchCount(): Promise<number> {
-  const answer = await fourLetterWord(zk.port, 'mntr');
-  return Number(/zk_watch_count\s+(\d+)/.exec(answer)?.[1] ?? Number.NaN);
-}
-
 describe('a persistent watch', () => {
-  test('notifies of each change of a znode and of its children', async () => {
+  it('notifies of each change of a znode and of its children', async () => {
     const client = await connect();
     const root = zk.path('plain');
     const { listener, settled } = recorder(root);
@@ -59,7 +52,7 @@ describe('a persistent watch', () => {
     ]);
   });
 
-  test('notifies of each change of the tree, if it is recursive', async () => {
+  it('notifies of each change of the tree, if it is recursive', async () => {
     const client = await connect();
     const root = await client.create(zk.path('recursive'));
     const { listener, settled } = recorder(root);
@@ -79,7 +72,7 @@ describe('a persistent watch', () => {
     ]);
   });
 
-  test('has paths without the chroot, also on the root', async () => {
+  it('has paths without the chroot, also on the root', async () => {
     const plain = await connect();
     const root = await plain.create(zk.path('watched-chroot'));
     const client = await connect({ connectString: zk.connectString + root });
@@ -94,17 +87,17 @@ describe('a persistent watch', () => {
     ]);
   });
 
-  test('on a path notifies all of its listeners, and is removed from the server with the last', async () => {
+  it('on a path notifies all of its listeners, and is removed from the server with the last', async () => {
     const client = await connect();
     const root = await client.create(zk.path('shared'));
-    const before = await watchCount();
+    const before = await zk.watchCount();
     const one = recorder(root);
     const other = recorder(root);
     const watches = [
       await client.addWatch(root, one.listener, { recursive: true }),
       await client.addWatch(root, other.listener, { recursive: true }),
     ];
-    expect(await watchCount()).toBeGreaterThan(before);
+    expect(await zk.watchCount()).toBeGreaterThan(before);
     await client.create(`${root}/a`);
     watches[0]!.remove();
     await client.create(`${root}/b`);
@@ -114,15 +107,15 @@ describe('a persistent watch', () => {
     watches[1]!.remove();
     // Unlike a sync, it is not sent before the removal.
     await client.exists('/');
-    expect(await watchCount()).toBe(before);
+    expect(await zk.watchCount()).toBe(before);
     await client.create(`${root}/c`);
     expect(await other.settled(client)).toHaveLength(2);
   });
 
-  test('a persistent watch and a one-time watch of one path do not replace each other', async () => {
+  it('a persistent watch and a one-time watch of one path do not replace each other', async () => {
     const client = await connect();
     const root = await client.create(zk.path('together'));
-    const before = await watchCount();
+    const before = await zk.watchCount();
     const { listener, settled, got } = recorder(root);
     // Set while the persistent watch is being set, after it, and before it.
     const [{ watch: early }, persistent, { watch: during }] = await Promise.all([
@@ -156,10 +149,10 @@ describe('a persistent watch', () => {
     expect(await last.fired).toBe('changed');
     // Unlike a sync, it is not sent before the removal.
     await client.exists('/');
-    expect(await watchCount()).toBe(before);
+    expect(await zk.watchCount()).toBe(before);
   });
 
-  test('fires an earlier watch on the children, which a recursive one replaces on the server', async () => {
+  it('fires an earlier watch on the children, which a recursive one replaces on the server', async () => {
     const client = await connect();
     const root = await client.create(zk.path('children'));
     const { watch: earlier } = await client.watchChildren(root);
@@ -170,7 +163,7 @@ describe('a persistent watch', () => {
     expect(await later.fired).toBe('child');
   });
 
-  test('rejects a second persistent watch with another mode', async () => {
+  it('rejects a second persistent watch with another mode', async () => {
     const client = await connect();
     const path = zk.path('modes');
     await client.addWatch(path, () => {}, { recursive: true });
@@ -179,7 +172,7 @@ describe('a persistent watch', () => {
     expect(error).toMatchObject({ option: 'recursive', value: false });
   });
 
-  test('ends with the event session when the client reconnects, and can be added again', async () => {
+  it('ends with the event session when the client reconnects, and can be added again', async () => {
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
     const root = await client.create(zk.path('reconnect'));
@@ -193,7 +186,7 @@ describe('a persistent watch', () => {
     expect(await settled(client)).toEqual(['session .', 'created /a']);
   });
 
-  test('ends with the event session when the session ends', async () => {
+  it('ends with the event session when the session ends', async () => {
     const client = await connect();
     const root = await client.create(zk.path('expired'));
     const { got, listener } = recorder(root);
@@ -202,25 +195,7 @@ describe('a persistent watch', () => {
     await expect.poll(() => got).toEqual(['session .']);
   });
 
-  test('a listener that throws does not stop the other listeners', async () => {
-    const client = await connect();
-    const root = await client.create(zk.path('throwing'));
-    const warnings: string[] = [];
-    const onWarning = ({ message }: Error) => warnings.push(message);
-    process.on('warning', onWarning);
-    const { listener, settled } = recorder(root);
-    const thrower = () => {
-      throw new Error('of the listener');
-    };
-    await client.addWatch(root, thrower);
-    await client.addWatch(root, listener);
-    await client.set(root, 'x');
-    expect(await settled(client)).toEqual(['changed .']);
-    await expect.poll(() => warnings).toEqual(['of the listener']);
-    process.off('warning', onWarning);
-  });
-
-  test.each([
+  it.each([
     [['a', () => {}], 'path'],
     [['/a', 'listener'], 'listener'],
     [['/a', () => {}, { recursive: 1 }], 'recursive'],
@@ -230,11 +205,4 @@ describe('a persistent watch', () => {
     const error = await client.addWatch(...(args as ['/', () => void])).catch((e: unknown) => e);
     expect(error).toMatchObject({ code: 'BAD_OPTION', option });
   });
-});
-
-test('the native transport rejects addWatch with UNIMPLEMENTED', async () => {
-  const client = await connectAny({ transport: 'native' });
-  const error = await client.addWatch('/', () => {}).catch((e: unknown) => e);
-  expect(error).toBeInstanceOf(NodeError);
-  expect(error).toMatchObject({ code: 'UNIMPLEMENTED' });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
@@ -8,9 +8,9 @@ import {
   type TransactionOperation,
   type ZkClient,
 } from '../../../lib/client/index.js';
-import { useClients } from '../../support/clients.js';
-import { useLinks } from '../../support/link.js';
+import { useClients, useLinks } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const newLink = useLinks(zk);
@@ -22,7 +22,7 @@ async function parent(client: ZkClient, name: string): Promise<string> {
 }
 
 describe('a transaction', () => {
-  test('carries out all operations, and resolves to a result for each', async () => {
+  it('carries out all operations, and resolves to a result for each', async () => {
     const client = await connect();
     const root = await parent(client, 'all');
     await client.create(`${root}/old`, 'old');
@@ -44,14 +44,7 @@ describe('a transaction', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['c', 'n-0000000002', 'new']);
   });
 
-  test('session.transaction() behaves as client.transaction()', async () => {
-    const session = await (await connect()).session();
-    const root = await session.create(zk.path('session'));
-    const operations: TransactionOperation[] = [{ create: `${root}/a` }, { check: `${root}/a` }];
-    expect(await session.transaction(operations)).toEqual([`${root}/a`, undefined]);
-  });
-
-  test.each<[string, (root: string) => TransactionOperation, object]>([
+  it.each<[string, (root: string) => TransactionOperation, object]>([
     ['create', (root) => ({ create: root }), { code: 'NODE_EXISTS', serverCode: -110 }],
     ['create in nothing', (root) => ({ create: `${root}/x/y` }), { code: 'NO_NODE' }],
     ['set', (root) => ({ set: root, data: '', version: 7 }), { code: 'BAD_VERSION' }],
@@ -71,18 +64,7 @@ describe('a transaction', () => {
     expect((await client.children(root)).children).toEqual([]);
   });
 
-  test('is refused by an ACL, with the index of the operation', async () => {
-    const client = await connect();
-    const root = await parent(client, 'denied');
-    await client.setAcl(root, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
-    const error = await client
-      .transaction([{ check: root }, { create: `${root}/a` }])
-      .catch(reason);
-    expect(error).toBeInstanceOf(NotAuthorizedError);
-    expect(error).toMatchObject({ index: 1, message: expect.stringContaining(`${root}/a`) });
-  });
-
-  test('has the chroot before its paths, but not in results and errors', async () => {
+  it('has the chroot before its paths, but not in results and errors', async () => {
     const plain = await connect();
     const root = await parent(plain, 'chroot');
     const client = await connect({ connectString: zk.connectString + root });
@@ -92,17 +74,21 @@ describe('a transaction', () => {
     expect(error).toMatchObject({ path: '/a', code: 'NODE_EXISTS' });
   });
 
-  test('creates znodes with the ACL of the client', async () => {
+  it('creates znodes with the ACL of the client, which refuses the transactions of others', async () => {
     const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
     const auth = [{ scheme: 'digest' as const, user: 'u', password: 'p' }];
     const client = await connect({ acl, auth });
     const path = zk.path('acl');
     await client.transaction([{ create: path, data: 'secret' }]);
     expect((await client.get(path)).data.toString()).toBe('secret');
-    await expect((await connect()).get(path)).rejects.toBeInstanceOf(NotAuthorizedError);
+    const stranger = await (await connect()).session();
+    const operations = [{ check: '/' }, { set: path, data: '' }];
+    const error = await stranger.transaction(operations).catch(reason);
+    expect(error).toBeInstanceOf(NotAuthorizedError);
+    expect(error).toMatchObject({ index: 1, message: expect.stringContaining(path) });
   });
 
-  test('creates ephemeral znodes of its session, or refuses them', async () => {
+  it('creates ephemeral znodes of its session, or refuses them', async () => {
     const client = await connect();
     const path = zk.path('ephemeral');
     const operations = [{ create: path, mode: 'ephemeral' }] as const;
@@ -116,7 +102,7 @@ describe('a transaction', () => {
     }
   });
 
-  test('may have large data, but not more than a request', async () => {
+  it('may have large data, but not more than a request', async () => {
     const client = await connect();
     const root = await parent(client, 'large');
     const data = Buffer.alloc(500_000, 1);
@@ -132,15 +118,15 @@ describe('a transaction', () => {
     await expect(tooLarge).rejects.toMatchObject({ option: 'operations', code: 'BAD_OPTION' });
   });
 
-  test('of very many operations is applied', async () => {
+  it('of very many operations is applied', async () => {
     const client = await connect();
     const root = await parent(client, 'many');
-    const operations = Array.from({ length: 5000 }, (_, i) => ({ create: `${root}/${i}` }));
-    expect(await client.transaction(operations)).toHaveLength(5000);
-    expect((await client.exists(root))?.numChildren).toBe(5000);
+    const operations = Array.from({ length: 1000 }, (_, i) => ({ create: `${root}/${i}` }));
+    expect(await client.transaction(operations)).toHaveLength(1000);
+    expect((await client.exists(root))?.numChildren).toBe(1000);
   });
 
-  test('names the operation that failed, and the kinds of an operation that it refuses', async () => {
+  it('names the operation that failed, and the kinds of an operation that it refuses', async () => {
     const client = await connect();
     const path = zk.path('named');
     await expect(client.transaction([{ check: '/' }, { create: `${path}/a` }])).rejects.toThrow(
@@ -168,7 +154,7 @@ describe('a transaction', () => {
     ['wrong data', [{ create: '/a', data: 1 }], 'operations[0].data'],
     ['a set without data', [{ set: '/a' }], 'operations[0].data'],
   ];
-  test.each(bad)('is refused with %s', async (_, operations, option) => {
+  it.each(bad)('is refused with %s', async (_, operations, option) => {
     const client = await connect();
     const error = await client.transaction(operations as []).catch(reason);
     expect(error).toBeInstanceOf(BadOptionError);
@@ -177,7 +163,7 @@ describe('a transaction', () => {
 });
 
 describe('transactions and other requests of one turn', () => {
-  test('about the same znodes are carried out in the order of the calls', async () => {
+  it('about the same znodes are carried out in the order of the calls', async () => {
     const client = await connect({ transport: 'wire' });
     const root = await parent(client, 'order');
     // The creates wait for the group commit, and the listing for the transaction.
@@ -197,7 +183,7 @@ describe('transactions and other requests of one turn', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['1', '2', 'known']);
   });
 
-  test('a failed transaction does not affect the other transactions of one turn', async () => {
+  it('a failed transaction does not affect the other transactions of one turn', async () => {
     const client = await connect({ transport: 'wire' });
     const root = await parent(client, 'alone');
     const results = await Promise.allSettled([
@@ -218,7 +204,7 @@ describe('transactions and other requests of one turn', () => {
 });
 
 describe('a connection that breaks', () => {
-  test('rejects a transaction, which may have been applied', async () => {
+  it('rejects a transaction, which may have been applied', async () => {
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
     const root = await parent(client, 'lost');
@@ -237,7 +223,7 @@ describe('a connection that breaks', () => {
   });
 });
 
-test('closing the client ends the sessions of its transactions', async () => {
+it('closing the client ends the sessions of its transactions', async () => {
   const client = await connect();
   const root = await parent(client, 'closed');
   await client.transaction([{ check: root }]);

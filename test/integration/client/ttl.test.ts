@@ -1,13 +1,14 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { BadOptionError } from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const connect = useClients(zk);
 
 describe('a znode with a TTL', () => {
-  test('is deleted after its TTL, unless it is written before', async () => {
+  it('is deleted after its TTL, unless it is written before', async () => {
     const client = await connect();
     const root = await client.create(zk.path('ttl'));
     const idle = await client.create(`${root}/idle`, 'data', { ttl: 1 });
@@ -18,7 +19,7 @@ describe('a znode with a TTL', () => {
     expect((await client.get(written)).data.toString()).toBe('data');
   });
 
-  test('can be created by a transaction', async () => {
+  it('can be created by a transaction', async () => {
     const client = await connect();
     const root = await client.create(zk.path('ttl-transaction'));
     const results = await client.transaction([
@@ -30,7 +31,7 @@ describe('a znode with a TTL', () => {
     expect((await client.children(root)).children).toEqual(['b']);
   });
 
-  test.each([
+  it.each([
     [{ ttl: 0 }, 'ttl'],
     [{ ttl: 1.5 }, 'ttl'],
     [{ ttl: 2 ** 31 }, 'ttl'],

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import {
   type CacheEvent,
   IllegalStateError,
@@ -10,50 +10,63 @@ import {
   type ZkCacheOptions,
   type ZkClient,
 } from 'nestjs-zookeeper/coordination/recipes';
-import { expire, untilState, useClients } from '../../support/clients.js';
+import { expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
-import { useLinks } from '../../support/link.js';
-import { failureOf } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
-const link = useLinks(server);
+const newLink = useLinks(server);
 
-/** The events of a cache as text: type, path below the root, old and new data. */
-function recordEvents(cache: ZkCache): string[] {
+let client: ZkClient;
+let writer: ZkClient;
+let path: string;
+beforeEach(async () => {
+  client = await connect();
+  writer = await connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] });
+  path = server.path('cache');
+});
+
+/** Creates znodes below the path, in their order. */
+async function create(znodes: Record<string, string>) {
+  for (const [name, data] of Object.entries(znodes)) await writer.create(path + name, data);
+}
+
+/** Denies or allows other clients than the writer to read a znode. */
+const hide = (znode: string) =>
+  writer.setAcl(znode, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
+const show = (znode: string) =>
+  writer.setAcl(znode, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+
+/** Starts a cache. Records its events as text (type, path below the root, old and new data) and its errors. */
+function startCache(options: ZkCacheOptions = {}, of = client) {
+  const errors: Error[] = [];
+  const cache = new ZkCache(of, path, { onError: (error) => void errors.push(error), ...options });
   const events: string[] = [];
   const dataOf = (event: CacheEvent) => [
     ...('old' in event ? [event.old.data.toString()] : []),
     ...('node' in event ? [event.node.data.toString()] : []),
   ];
   cache.onChange((event) => {
-    const path = event.path.slice(cache.path.length) || '/';
-    events.push(`${event.type} ${path} ${dataOf(event).join('→')}`);
+    const name = event.path.slice(path.length) || '/';
+    events.push(`${event.type} ${name} ${dataOf(event).join('→')}`);
   });
-  return events;
-}
-
-function startCache(client: ZkClient, path: string, options?: ZkCacheOptions) {
-  const cache = new ZkCache(client, path, options);
-  const events = recordEvents(cache);
   cache.start();
-  return { cache, events };
+  return { cache, events, errors };
 }
 
-function contentOf(cache: ZkCache): Record<string, string> {
-  return Object.fromEntries([...cache.entries()].map(({ path, data }) => [path, data.toString()]));
-}
+/** Returns the data of a cache by the paths below its root. */
+const contentOf = (cache: ZkCache) =>
+  Object.fromEntries(
+    [...cache.entries()].map((node) => [node.path.slice(path.length), node.data.toString()]),
+  );
 
 it('copies a subtree, and follows its changes with an event for each', async () => {
-  const path = server.path('tree');
-  const [client, writer] = await Promise.all([connect(), connect()]);
-  await writer.create(path, 'root');
-  await writer.create(`${path}/a`, 'a1');
-  await writer.create(`${path}/a/b`, 'b1');
-  const { cache, events } = startCache(client, path);
+  await create({ '': 'root', '/a': 'a1', '/a/b': 'b1' });
+  const { cache, events } = startCache();
   await cache.initialized();
-  expect(contentOf(cache)).toEqual({ [path]: 'root', [`${path}/a`]: 'a1', [`${path}/a/b`]: 'b1' });
+  expect(contentOf(cache)).toEqual({ '': 'root', '/a': 'a1', '/a/b': 'b1' });
   expect(cache.size).toBe(3);
   expect(cache.children()).toEqual(['a']);
   expect(cache.children(`${path}/a`)).toEqual(['b']);
@@ -86,30 +99,24 @@ it('copies a subtree, and follows its changes with an event for each', async () 
 });
 
 it('copies one znode with singleNode', async () => {
-  const path = server.path('single');
-  const client = await connect();
-  await client.create(path, '1');
-  await client.create(`${path}/child`, 'x');
-  const { cache, events } = startCache(client, path, { singleNode: true });
+  await create({ '': '1', '/child': 'x' });
+  const { cache, events } = startCache({ singleNode: true });
   await cache.initialized();
   await client.create(`${path}/other`, 'y');
   await client.set(path, '2');
   await eventually(() => expect(events).toEqual(['created / 1', 'changed / 1→2']));
-  expect(contentOf(cache)).toEqual({ [path]: '2' });
+  expect(contentOf(cache)).toEqual({ '': '2' });
   expect(cache.children()).toEqual([]);
   await cache.close();
 });
 
 it('is empty while the root is missing, and follows its creation and deletion', async () => {
-  const path = server.path('missing');
-  const client = await connect();
-  const { cache, events } = startCache(client, path);
+  const { cache, events } = startCache();
   await cache.initialized();
   expect(cache.size).toBe(0);
   for (const round of ['1', '2']) {
     events.length = 0;
-    await client.create(path, round);
-    await client.create(`${path}/a`, round);
+    await create({ '': round, '/a': round });
     await eventually(() => expect(events).toEqual([`created / ${round}`, `created /a ${round}`]));
     await client.delete(`${path}/a`);
     await client.delete(path);
@@ -119,12 +126,8 @@ it('is empty while the root is missing, and follows its creation and deletion', 
 });
 
 it('emits deleted and created for a znode that was created again before the cache read it', async () => {
-  const path = server.path('again');
-  const client = await connect();
-  await client.create(path);
-  await client.create(`${path}/a`, 'old');
-  await client.create(`${path}/a/below`);
-  const { cache, events } = startCache(client, path);
+  await create({ '': '', '/a': 'old', '/a/below': '' });
+  const { cache, events } = startCache();
   await cache.initialized();
   events.length = 0;
   const session = await client.session();
@@ -143,64 +146,34 @@ it('emits deleted and created for a znode that was created again before the cach
   await cache.close();
 });
 
-describe('after a loss of the connection', () => {
-  it('emits the differences once, and is stale until then', async () => {
-    const path = server.path('cut');
-    const broken = await link();
-    const client = await connect({ connectString: broken.connectString });
-    const writer = await connect();
-    await writer.create(path, '1');
-    for (const name of ['kept', 'changed', 'deleted']) await writer.create(`${path}/${name}`, '1');
-    const { cache, events } = startCache(client, path);
-    await cache.initialized();
-    events.length = 0;
-    const before = performance.now();
-    await broken.down();
-    await untilState(client, 'SUSPENDED');
-    expect(cache.staleSince).toBeGreaterThan(before);
-    await writer.set(`${path}/changed`, '2');
-    await writer.delete(`${path}/deleted`);
-    await writer.create(`${path}/new`, '1');
-    expect(cache.get(`${path}/changed`)!.data.toString()).toBe('1');
-    await broken.up();
-    await eventually(() => expect(cache.staleSince).toBeUndefined());
-    expect(events.toSorted()).toEqual([
-      'changed /changed 1→2',
-      'created /new 1',
-      'deleted /deleted 1',
-    ]);
-    await writer.set(`${path}/kept`, '2');
-    await eventually(() => expect(events).toContain('changed /kept 1→2'));
-    await cache.close();
-  });
-
-  it('reads everything again in a new session', async () => {
-    const path = server.path('expired');
-    const [client, writer] = await Promise.all([connect(), connect()]);
-    await writer.create(path, '1');
-    await writer.create(`${path}/a`, '1');
-    const { cache, events } = startCache(client, path);
-    await cache.initialized();
-    const lost = untilState(client, 'LOST').then(() => cache.staleSince);
-    await expire(client, server);
-    expect(await lost).toBeTypeOf('number');
-    await writer.set(`${path}/a`, '2');
-    await writer.create(`${path}/b`, '1');
-    await eventually(() => expect(cache.children().toSorted()).toEqual(['a', 'b']));
-    await eventually(() => expect(cache.staleSince).toBeUndefined());
-    expect(events.filter((event) => event.includes('/a'))).toEqual([
-      'created /a 1',
-      'changed /a 1→2',
-    ]);
-    await writer.delete(`${path}/b`);
-    await eventually(() => expect(cache.children()).toEqual(['a']));
-    await cache.close();
-  });
+it('emits the differences once after a loss of the connection, and is stale until then', async () => {
+  const link = await newLink();
+  const linked = await connect({ connectString: link.connectString });
+  await create({ '': '1', '/kept': '1', '/changed': '1', '/deleted': '1' });
+  const { cache, events } = startCache({}, linked);
+  await cache.initialized();
+  events.length = 0;
+  const before = performance.now();
+  await link.down();
+  await untilState(linked, 'SUSPENDED');
+  expect(cache.staleSince).toBeGreaterThan(before);
+  await writer.set(`${path}/changed`, '2');
+  await writer.delete(`${path}/deleted`);
+  await writer.create(`${path}/new`, '1');
+  expect(cache.get(`${path}/changed`)!.data.toString()).toBe('1');
+  await link.up();
+  await eventually(() => expect(cache.staleSince).toBeUndefined());
+  expect(events.toSorted()).toEqual([
+    'changed /changed 1→2',
+    'created /new 1',
+    'deleted /deleted 1',
+  ]);
+  await writer.set(`${path}/kept`, '2');
+  await eventually(() => expect(events).toContain('changed /kept 1→2'));
+  await cache.close();
 });
 
 it('copies a subtree of 2,000 znodes, and leaves no watch and no znode after close()', async () => {
-  const path = server.path('large');
-  const [client, writer] = await Promise.all([connect(), connect()]);
   await writer.create(path);
   const session = await writer.session();
   const parents = Array.from({ length: 10 }, (_, i) => `${path}/${i}`);
@@ -210,7 +183,7 @@ it('copies a subtree of 2,000 znodes, and leaves no watch and no znode after clo
   );
   await Promise.all(paths.map((each) => session.create(each, each)));
   const watchesBefore = await server.watchCount();
-  const { cache } = startCache(client, path);
+  const { cache } = startCache();
   await cache.initialized();
   expect(cache.size).toBe(2001);
   expect(paths.every((each) => cache.get(each)!.data.toString() === each)).toBe(true);
@@ -231,41 +204,33 @@ it('copies a subtree of 2,000 znodes, and leaves no watch and no znode after clo
 
 describe('initialized()', () => {
   it('rejects after wait, by the signal, before start() and after close()', async () => {
-    const path = server.path('waits');
-    const broken = await link();
-    const client = await connect({ connectString: broken.connectString });
-    const latent = new ZkCache(client, path);
-    await expect(latent.initialized()).rejects.toThrow(IllegalStateError);
-    await broken.down();
-    await untilState(client, 'SUSPENDED');
-    const { cache } = startCache(client, path);
+    const link = await newLink();
+    const linked = await connect({ connectString: link.connectString });
+    await expect(new ZkCache(linked, path).initialized()).rejects.toThrow(IllegalStateError);
+    await link.down();
+    await untilState(linked, 'SUSPENDED');
+    const { cache } = startCache({}, linked);
     await expect(cache.initialized({ wait: 5 })).rejects.toThrow(WaitTimeoutError);
     await expect(cache.initialized({ wait: 0 })).rejects.toThrow(
       `${path} was not complete within 0 ms`,
     );
     const signal = AbortSignal.abort(new Error('enough'));
     await expect(cache.initialized({ signal })).rejects.toThrow(WaitCancelledError);
-    const pending = failureOf(cache.initialized());
+    const pending = expect(cache.initialized()).rejects.toThrow(IllegalStateError);
     await cache.close();
-    expect(await pending).toBeInstanceOf(IllegalStateError);
+    await pending;
     expect(() => cache.start()).toThrow('was closed already');
     await expect(cache.initialized({ wait: -1 })).rejects.toThrow('wait must be 0 or more');
   });
 
   it('rejects with the error that forbids to read the root', async () => {
-    const path = server.path('forbidden');
-    const [client, owner] = await Promise.all([
-      connect(),
-      connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
-    ]);
-    await owner.create(path, 'secret');
-    await owner.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
-    const errors: unknown[] = [];
-    const { cache } = startCache(client, path, { onError: (error) => errors.push(error) });
+    await create({ '': 'secret' });
+    await hide(path);
+    const { cache, errors } = startCache();
     await expect(cache.initialized()).rejects.toThrow(NotAuthorizedError);
     expect(errors).toEqual([expect.any(NotAuthorizedError)]);
     // It tries again after the next connection.
-    await owner.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    await show(path);
     await expire(client, server);
     await eventually(() => expect(cache.get()?.data.toString()).toBe('secret'));
     await cache.initialized();
@@ -273,67 +238,33 @@ describe('initialized()', () => {
   });
 });
 
-it('skips and reports a znode that its credentials may not read', async () => {
-  const path = server.path('partly');
-  const [client, owner] = await Promise.all([
-    connect(),
-    connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
-  ]);
-  await owner.create(path);
-  await owner.create(`${path}/open`);
-  await owner.create(`${path}/secret`);
-  await owner.setAcl(`${path}/secret`, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
-  const errors: unknown[] = [];
-  const { cache } = startCache(client, path, { onError: (error) => errors.push(error) });
+it('skips a znode that its credentials may not read, and those below it, and reports it', async () => {
+  await create({ '': '', '/open': '', '/secret': '', '/secret/before': '' });
+  await hide(`${path}/secret`);
+  const { cache, events, errors } = startCache();
   await cache.initialized();
   expect(cache.children()).toEqual(['open']);
-  expect(errors).toHaveLength(1);
-  expect(String(errors[0])).toContain(`${path}/secret`);
-  await cache.close();
-});
-
-it('leaves out the znodes below one that its credentials may not read', async () => {
-  const path = server.path('below');
-  const [client, owner] = await Promise.all([
-    connect(),
-    connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
-  ]);
-  for (const name of ['', '/open', '/secret', '/secret/before']) await owner.create(path + name);
-  await owner.setAcl(`${path}/secret`, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
-  const { cache, events } = startCache(client, path, { onError: () => {} });
-  await cache.initialized();
-  await owner.create(`${path}/secret/after`);
-  await owner.create(`${path}/open/after`);
+  await create({ '/secret/after': '', '/open/after': '' });
   await eventually(() => expect(events.at(-1)).toBe('created /open/after '));
-  expect([...cache.entries()].map((node) => node.path.slice(path.length))).toEqual([
-    '',
-    '/open',
-    '/open/after',
-  ]);
+  expect(Object.keys(contentOf(cache))).toEqual(['', '/open', '/open/after']);
   expect(cache.staleSince).toBeUndefined();
+  expect(errors.map(String)).toEqual([expect.stringContaining(`${path}/secret`)]);
   await cache.close();
 });
 
 describe('a znode that cannot be read any more', () => {
   it('keeps its copy, which is stale until the next read succeeds', async () => {
-    const path = server.path('unreadable');
-    const [client, owner] = await Promise.all([
-      connect(),
-      connect({ auth: [{ scheme: 'digest', user: 'o', password: 'p' }] }),
-    ]);
-    await owner.create(path);
-    await owner.create(`${path}/a`, '1');
-    const errors: Error[] = [];
-    const { cache, events } = startCache(client, path, { onError: (error) => errors.push(error) });
+    await create({ '': '', '/a': '1' });
+    const { cache, events, errors } = startCache();
     await cache.initialized();
-    await owner.setAcl(`${path}/a`, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
-    await owner.set(`${path}/a`, '2');
+    await hide(`${path}/a`);
+    await writer.set(`${path}/a`, '2');
     // ZooKeeper 3.9 sends no events of a znode that the client may not read.
     await expire(client, server);
     await eventually(() => expect(errors).toEqual([expect.any(NotAuthorizedError)]));
     expect(cache.get(`${path}/a`)?.data.toString()).toBe('1');
     await eventually(() => expect(cache.staleSince).toBeTypeOf('number'));
-    await owner.setAcl(`${path}/a`, [{ scheme: 'world', id: 'anyone', permissions: 'r' }]);
+    await show(`${path}/a`);
     await expire(client, server);
     await eventually(() => expect(cache.get(`${path}/a`)?.data.toString()).toBe('2'));
     await eventually(() => expect(cache.staleSince).toBeUndefined());
@@ -342,11 +273,8 @@ describe('a znode that cannot be read any more', () => {
   });
 
   it('is read again after a pause', async () => {
-    const path = server.path('pause');
-    const client = await connect();
-    await client.create(path, '1');
-    const errors: Error[] = [];
-    const { cache, events } = startCache(client, path, { onError: (error) => errors.push(error) });
+    await create({ '': '1' });
+    const { cache, events, errors } = startCache();
     await cache.initialized();
     const session = await client.session();
     vi.spyOn(session, 'get').mockRejectedValueOnce(new Error('throttled'));
@@ -361,36 +289,14 @@ describe('a znode that cannot be read any more', () => {
 });
 
 it.runIf(serverHas.persistentWatches)(
-  'uses one-time watches if the path has another persistent watch, which is not recursive',
-  async () => {
-    const path = server.path('taken');
-    const [client, writer] = await Promise.all([connect(), connect()]);
-    if (client.transport !== 'wire') return;
-    await writer.create(path);
-    const other = await client.addWatch(path, () => {});
-    const { cache, events } = startCache(client, path);
-    await cache.initialized();
-    await writer.create(`${path}/a`, '1');
-    await eventually(() => expect(events).toContain('created /a 1'));
-    await writer.set(`${path}/a`, '2');
-    await eventually(() => expect(events).toContain('changed /a 1→2'));
-    await cache.close();
-    other.remove();
-  },
-);
-
-it.runIf(serverHas.persistentWatches)(
   'reads without one-time watches over the wire transport',
   async () => {
-    const path = server.path('watches');
-    const client = await connect();
     if (client.transport !== 'wire') return;
-    await client.create(path);
-    await client.create(`${path}/a`);
+    await create({ '': '', '/a': '' });
     const session = await client.session();
     const get = vi.spyOn(session, 'get');
     const children = vi.spyOn(session, 'children');
-    const { cache } = startCache(client, path);
+    const { cache } = startCache();
     await cache.initialized();
     expect(get.mock.calls).toEqual([[path], [`${path}/a`]]);
     expect(children.mock.calls).toEqual([[path]]);
@@ -399,9 +305,7 @@ it.runIf(serverHas.persistentWatches)(
 );
 
 it('ends with the client', async () => {
-  const path = server.path('client-closed');
-  const client = await connect();
-  const { cache } = startCache(client, path);
+  const { cache } = startCache();
   await cache.initialized();
   await client.close();
   expect(cache.state).toBe('closed');
@@ -413,7 +317,6 @@ it('ends with the client', async () => {
 });
 
 it('refuses wrong arguments', async () => {
-  const client = await connect();
   expect(() => new ZkCache(client, 'relative')).toThrow('path must be an absolute znode path');
   const wrong = (options: object) => () => new ZkCache(client, '/x', options);
   expect(wrong({ singleNode: 1 })).toThrow('singleNode must be true or false, but is 1');

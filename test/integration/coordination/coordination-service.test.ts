@@ -2,38 +2,30 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ShuttingDownError, ZkModule } from 'nestjs-zookeeper';
+import { describe, expect, vi } from 'vitest';
+import { ShuttingDownError } from 'nestjs-zookeeper';
 import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
-import { clientDefaults, serverHas, useServer } from '../../support/servers.js';
+import { Gate, useApps } from '../../support/nest-apps.js';
+import { untilNodes } from '../../support/recipe-nodes.js';
+import { serverHas, useServer } from '../../support/servers.js';
+import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
-const close: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const each of close.splice(0)) await each();
+const apps = useApps(server);
+const start = () => apps.start({ imports: [CoordinationModule.forRoot()] });
+let app: Awaited<ReturnType<typeof start>>;
+let service: CoordinationService;
+let namespace: string;
+beforeEach(async () => {
+  ({ namespace } = apps.options() as { namespace: string });
+  app = await start();
+  service = app.get(CoordinationService);
 });
-
-async function application(namespace: string) {
-  const module = await Test.createTestingModule({
-    imports: [
-      ZkModule.forRoot({
-        ...clientDefaults,
-        connectString: server.connectString,
-        namespace,
-      }),
-      CoordinationModule.forRoot(),
-    ],
-  }).compile();
-  await module.init();
-  close.push(() => module.close());
-  return { module, service: module.get(CoordinationService) };
-}
+afterEach(() => vi.restoreAllMocks());
 
 describe('the methods of CoordinationService', () => {
   it('open counters and barriers by name, in the namespace', async () => {
-    const namespace = server.path('service');
-    const { service } = await application(namespace);
     expect(service.counter('a/b').path).toBe(`${namespace}/counters/a%2Fb`);
     expect(service.barrier('b').path).toBe(`${namespace}/barriers/b`);
     expect(service.doubleBarrier('c', 1).path).toBe(`${namespace}/double-barriers/c`);
@@ -46,8 +38,6 @@ describe('the methods of CoordinationService', () => {
   });
 
   it.runIf(serverHas.ttlNodes)('keep persistent nodes until the shutdown', async () => {
-    const namespace = server.path('nodes');
-    const { module, service } = await application(namespace);
     const node = service.persistentNode('web/1', { mode: 'persistent' });
     const ttlNode = service.persistentTtlNode('batch', { ttl: 60_000 });
     expect(await node.waitForInitialCreate()).toBe(`${namespace}/persistent-nodes/web%2F1`);
@@ -59,29 +49,24 @@ describe('the methods of CoordinationService', () => {
     const closed = service.persistentNode('closed', { onError: undefined });
     await closed.close();
     const closeAgain = vi.spyOn(closed, 'close');
-    close.length = 0;
-    await module.close();
+    await app.close();
     expect([node.state, ttlNode.state]).toEqual(['closed', 'closed']);
     expect(closeAgain).not.toHaveBeenCalled();
-    const { client } = (await application(namespace)).service;
+    const { client } = await start();
     expect(await client.exists(node.path)).toBeUndefined();
     expect(await client.exists(ttlPath)).toBeDefined();
   });
 
   it('log the errors of a persistent node', async () => {
-    const namespace = server.path('node-errors');
-    const { service } = await application(namespace);
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     const path = `${namespace}/persistent-nodes/a`;
     await service.client.ensureContainers(path);
     service.persistentNode('a');
     await eventually(() => expect(error).toHaveBeenCalledOnce());
     expect(error.mock.calls[0]![0]).toMatch(`persistent node ${path}: znode ${path} exists`);
-    vi.restoreAllMocks();
   });
 
   it('refuse wrong arguments', async () => {
-    const { service } = await application(server.path('wrong'));
     expect(() => service.counter('')).toThrow('name must be');
     expect(() => service.counter('a', { lock: '/x' } as object)).toThrow('unknown option lock');
     expect(() => service.barrier(1 as never)).toThrow('name must be');
@@ -92,17 +77,20 @@ describe('the methods of CoordinationService', () => {
   });
 
   it('need a connection of ZkModule', async () => {
-    const start = (connection?: string) =>
+    const without = (connection?: string) =>
       Test.createTestingModule({ imports: [CoordinationModule.forRoot({ connection })] }).compile();
-    await expect(start()).rejects.toThrow('add ZkModule.forRoot({ connectString }) to the imports');
-    await expect(start('a')).rejects.toThrow('add ZkModule.forRoot({ connectString, name: "a" })');
+    await expect(without()).rejects.toThrow(
+      'add ZkModule.forRoot({ connectString }) to the imports',
+    );
+    await expect(without('a')).rejects.toThrow(
+      'add ZkModule.forRoot({ connectString, name: "a" })',
+    );
     expect(() => CoordinationModule.forRoot({ connection: 5 as never })).toThrow(
       'connection must be a non-empty string',
     );
   });
 
   it('keep the defaults for options that are undefined', async () => {
-    const { service } = await application(server.path('undefined-options'));
     const undefinedOptions = { lockPath: undefined, serializer: undefined, onError: undefined };
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     const queue = service.queue('q', undefinedOptions);
@@ -119,11 +107,9 @@ describe('the methods of CoordinationService', () => {
     await eventually(() => expect(error).toHaveBeenCalledOnce());
     expect(handled.mock.calls).toEqual([[{ a: 1 }]]);
     await consumer.close();
-    vi.restoreAllMocks();
   });
 
   it('refuse to open anything after the shutdown', async () => {
-    const { service } = await application(server.path('after-shutdown'));
     const queue = service.queue('q');
     await service.closeAll();
     for (const open of [
@@ -141,29 +127,22 @@ describe('the methods of CoordinationService', () => {
   });
 
   it('close once: a second call waits for the handlers as the first one does', async () => {
-    const { service } = await application(server.path('closed-twice'));
     const queue = service.queue('q');
     await queue.put(1);
-    let finish!: () => void;
-    const handling = new Promise<void>((isHandling) => {
-      queue.consume(() => {
-        isHandling();
-        return new Promise<void>((resolve) => (finish = resolve));
-      });
-    });
-    await handling;
+    const gate = new Gate();
+    queue.consume(() => gate.pass());
+    await gate.reached;
     const order: string[] = [];
     const first = service.closeAll().then(() => order.push('first'));
     const second = service.closeAll().then(() => order.push('second'));
     await service.client.sync('/');
     expect(order).toEqual([]);
-    finish();
+    gate.open();
     await Promise.all([first, second]);
     expect(order).toEqual(['first', 'second']);
   });
 
   it('keep no queue that the application has dropped', async () => {
-    const { service } = await application(server.path('dropped'));
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const dropped = new WeakRef(service.queue('q'));
@@ -179,20 +158,16 @@ describe('the methods of CoordinationService', () => {
   });
 
   it('return barriers whose waits end with the application', async () => {
-    const { module, service } = await application(server.path('shutdown'));
     const barrier = service.barrier('b');
     await barrier.setBarrier();
     const wait = barrier.waitOnBarrier();
     const member = service.doubleBarrier('c', 2);
     const entering = member.enter();
-    wait.catch(() => {});
-    entering.catch(() => {});
-    await eventually(async () => {
-      expect((await service.client.children(member.path)).children).toHaveLength(1);
-    });
-    close.length = 0;
-    await module.close();
-    await expect(wait).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
-    await expect(entering).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
+    const rejected = [wait, entering].map((each) =>
+      expect(each).rejects.toMatchObject({ code: 'SHUTTING_DOWN' }),
+    );
+    await untilNodes(app.client, member.path, 1);
+    await app.close();
+    await Promise.all(rejected);
   });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
@@ -15,6 +15,7 @@ import { useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const MAX = 2n ** 63n - 1n;
 const MIN = -(2n ** 63n);
@@ -22,65 +23,52 @@ const MIN = -(2n ** 63n);
 const server = useServer();
 const connect = useClients(server);
 
-async function counter(
-  options?: DistributedAtomicLongOptions,
-): Promise<{ client: ZkClient; path: string; value: DistributedAtomicLong }> {
-  const client = await connect();
-  const path = server.path('counter');
-  return { client, path, value: new DistributedAtomicLong(client, path, options) };
-}
+let client: ZkClient;
+let path: string;
+let value: DistributedAtomicLong;
+beforeEach(async () => {
+  client = await connect();
+  path = server.path('counter');
+  value = new DistributedAtomicLong(client, path);
+});
 
-const bytes = async (client: ZkClient, path: string) =>
-  (await client.get(path)).data.toString('hex');
+const bytes = async () => (await client.get(path)).data.toString('hex');
 
 describe('a counter', () => {
   it('is 0 until its first change, which creates it with 8 bytes, big-endian', async () => {
-    const { client, path, value } = await counter();
     expect(await value.get()).toBe(0n);
     expect(await client.exists(path)).toBeUndefined();
     expect(await value.add(258n)).toEqual({ preValue: 0n, postValue: 258n });
-    expect(await bytes(client, path)).toBe('0000000000000102');
+    expect(await bytes()).toBe('0000000000000102');
     expect(await value.subtract(259n)).toEqual({ preValue: 258n, postValue: -1n });
-    expect(await bytes(client, path)).toBe('ffffffffffffffff');
+    expect(await bytes()).toBe('ffffffffffffffff');
     expect(await value.increment()).toEqual({ preValue: -1n, postValue: 0n });
     expect(await value.decrement()).toEqual({ preValue: 0n, postValue: -1n });
     expect(await value.get()).toBe(-1n);
   });
 
-  it('creates its missing parents', async () => {
-    const { client, path } = await counter();
-    const deep = new DistributedAtomicLong(client, `${path}/a/b`);
-    expect(await deep.increment()).toEqual({ preValue: 0n, postValue: 1n });
-    expect(await new DistributedAtomicLong(client, `${path}/c/d`).initialize(7n)).toBe(true);
-    await new DistributedAtomicLong(client, `${path}/e/f`).forceSet(8n);
-    expect(await new DistributedAtomicLong(client, `${path}/e/f`).get()).toBe(8n);
-  });
-
-  it('initializes a missing counter only', async () => {
-    const { value } = await counter();
-    expect(await value.initialize(5n)).toBe(true);
-    expect(await value.initialize(6n)).toBe(false);
-    expect(await value.get()).toBe(5n);
+  it('creates its missing parents, and is initialized once', async () => {
+    const [one, two, three] = ['a/b', 'c/d', 'e/f'].map(
+      (name) => new DistributedAtomicLong(client, `${path}/${name}`),
+    );
+    expect(await one!.increment()).toEqual({ preValue: 0n, postValue: 1n });
+    expect(await two!.initialize(7n)).toBe(true);
+    expect(await two!.initialize(6n)).toBe(false);
+    expect(await two!.get()).toBe(7n);
+    await three!.forceSet(8n);
+    expect(await three!.get()).toBe(8n);
   });
 
   it('compares and sets', async () => {
-    const { client, path, value } = await counter();
-    expect(await value.compareAndSet(1n, 2n)).toEqual({
-      succeeded: false,
-      preValue: 0n,
-      postValue: 0n,
-    });
+    const refused = { succeeded: false, preValue: 0n, postValue: 0n };
+    expect(await value.compareAndSet(1n, 2n)).toEqual(refused);
     expect(await client.exists(path)).toBeUndefined();
-    expect(await value.compareAndSet(0n, 2n)).toEqual({
-      succeeded: true,
-      preValue: 0n,
-      postValue: 2n,
-    });
+    const set = { succeeded: true, preValue: 0n, postValue: 2n };
+    expect(await value.compareAndSet(0n, 2n)).toEqual(set);
     expect(await value.compareAndSet(2n, 2n)).toMatchObject({ succeeded: true });
   });
 
   it('sets the value, also when it does not change', async () => {
-    const { client, path, value } = await counter();
     expect(await value.trySet(0n)).toEqual({ preValue: 0n, postValue: 0n });
     expect(await value.initialize(5n)).toBe(false);
     expect(await value.trySet(3n)).toEqual({ preValue: 0n, postValue: 3n });
@@ -90,7 +78,6 @@ describe('a counter', () => {
   });
 
   it('reads empty data as 0, as Curator does, and rejects data of another size', async () => {
-    const { client, path, value } = await counter();
     await client.create(path);
     expect(await value.get()).toBe(0n);
     expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
@@ -102,7 +89,6 @@ describe('a counter', () => {
   });
 
   it('refuses a change that exceeds 64 bits, and only that one of the changes that share a write', async () => {
-    const { value } = await counter();
     await value.forceSet(MAX - 1n);
     const results = await Promise.allSettled([
       value.increment(),
@@ -124,24 +110,20 @@ describe('a counter', () => {
     await expect(value.subtract(MIN)).resolves.toEqual({ preValue: MIN, postValue: 0n });
   });
 
-  it.each([1, '1', undefined, null, MAX + 1n, MIN - 1n])('refuses the value %s', async (wrong) => {
-    const { client, path, value } = await counter();
-    const bad = wrong as bigint;
-    const calls = [
-      () => value.add(bad),
-      () => value.subtract(bad),
-      () => value.trySet(bad),
-      () => value.forceSet(bad),
-      () => value.initialize(bad),
-      () => value.compareAndSet(bad, 1n),
-      () => value.compareAndSet(1n, bad),
-    ];
-    for (const call of calls) await expect(call()).rejects.toThrow(BadOptionError);
+  it('refuses values that are no bigint of 64 bits, and wrong options', async () => {
+    for (const wrong of [1, '1', undefined, MAX + 1n, MIN - 1n] as bigint[]) {
+      const calls = [
+        value.add(wrong),
+        value.subtract(wrong),
+        value.trySet(wrong),
+        value.forceSet(wrong),
+        value.initialize(wrong),
+        value.compareAndSet(wrong, 1n),
+        value.compareAndSet(1n, wrong),
+      ];
+      for (const call of calls) await expect(call).rejects.toThrow(BadOptionError);
+    }
     expect(await client.exists(path)).toBeUndefined();
-  });
-
-  it('refuses wrong options', async () => {
-    const { client, path } = await counter();
     const create = (options: object) => () => new DistributedAtomicLong(client, path, options);
     expect(() => new DistributedAtomicLong(client, '/')).toThrow(BadOptionError);
     expect(create({ retries: 3 })).toThrow('retries');
@@ -153,32 +135,12 @@ describe('a counter', () => {
   });
 
   it('gives each caller of many its own value, in their order, with few writes', async () => {
-    const { client, path, value } = await counter();
     const all = await Promise.all(Array.from({ length: 500 }, () => value.increment()));
     expect(all.map(({ postValue }) => postValue)).toEqual(all.map((_, index) => BigInt(index + 1)));
     expect((await client.exists(path))!.version).toBeLessThan(10);
   });
 
-  it('counts exactly with several processes', async () => {
-    const { path } = await counter();
-    const clients = await Promise.all([connect(), connect(), connect(), connect()]);
-    const posts = await Promise.all(
-      clients.map(async (client) => {
-        const mine = new DistributedAtomicLong(client, path, { lockPath: `${path}-lock` });
-        const seen: bigint[] = [];
-        for (let i = 0; i < 25; i++) {
-          const [one, two] = await Promise.all([mine.increment(), mine.increment()]);
-          seen.push(one.postValue, two.postValue);
-        }
-        return seen;
-      }),
-    );
-    const seen = posts.flat().toSorted((a, b) => Number(a - b));
-    expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => BigInt(index + 1)));
-  });
-
   it('reports a lost reply only to the callers whose changes were sent', async () => {
-    const { client, path, value } = await counter();
     await value.initialize(0n);
     // Without the permission to create a marker, both transports write by set.
     await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
@@ -199,7 +161,6 @@ describe('a counter', () => {
   });
 
   it('reports a lost reply to a read as a change that was not applied', async () => {
-    const { client, value } = await counter();
     client.get = () =>
       Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true }));
     await expect(value.increment()).rejects.toMatchObject({
@@ -209,7 +170,6 @@ describe('a counter', () => {
   });
 
   it('does not rely on a value from before the counter was deleted and created again', async () => {
-    const { client, path, value } = await counter();
     await value.add(100n);
     await client.delete(path);
     // With the same version as before.
@@ -221,7 +181,6 @@ describe('a counter', () => {
 
 describe('the marker of a write', () => {
   it('is gone when the caller learns of the write, so that the counter can be deleted', async () => {
-    const { client, path, value } = await counter();
     for (let round = 0; round < 3; round++) {
       await Promise.all([value.increment(), value.increment()]);
       await client.delete(path);
@@ -229,7 +188,6 @@ describe('the marker of a write', () => {
   });
 
   it('is created again if another client deletes it', async () => {
-    const { client, path, value } = await counter();
     const other = await connect();
     await value.initialize(0n);
     let over = false;
@@ -257,9 +215,8 @@ describe('the marker of a write', () => {
     ['is not the expected one', (value: DistributedAtomicLong) => value.compareAndSet(-1n, 2n)],
     ['would exceed 64 bits', (value: DistributedAtomicLong) => value.add(MAX)],
   ])('is gone after a last batch whose value %s', async (_, change) => {
-    const { client, path, value } = await counter();
     await value.initialize(1n);
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 3; round++) {
       let over = false;
       const increment = value.increment().finally(() => (over = true));
       const others: Promise<unknown>[] = [];
@@ -275,7 +232,6 @@ describe('the marker of a write', () => {
   });
 
   it('is left out if the ACL of the counter or its kind does not allow it', async () => {
-    const { client, path, value } = await counter();
     await value.initialize(0n);
     await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
     expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
@@ -289,7 +245,7 @@ describe('the marker of a write', () => {
 describe('a counter under contention', () => {
   /** Makes another process write between each read and write of the counter. */
   async function disturbed(options: DistributedAtomicLongOptions) {
-    const { client, path, value } = await counter(options);
+    const value = new DistributedAtomicLong(client, path, options);
     const other = await connect();
     const { get } = client;
     let writes = Infinity;
@@ -299,7 +255,7 @@ describe('a counter under contention', () => {
       return read;
     };
     await value.initialize(0n);
-    return { client, path, value, stopAfter: (count: number) => (writes = count) };
+    return { value, stopAfter: (count: number) => (writes = count) };
   }
 
   it('rejects when the retry policy gives up and there is no lock', async () => {
@@ -314,7 +270,7 @@ describe('a counter under contention', () => {
 
   it('continues as the holder of the lock, and releases it', async () => {
     const lockPath = server.path('lock');
-    const { client, value, stopAfter } = await disturbed({ retry: { type: 'none' }, lockPath });
+    const { value, stopAfter } = await disturbed({ retry: { type: 'none' }, lockPath });
     const lock = new Mutex(await connect(), lockPath);
     const lease = await lock.acquire();
     stopAfter(1);
@@ -328,30 +284,22 @@ describe('a counter under contention', () => {
 
   it('rejects when the lock is not granted in time, or the counter changes under it', async () => {
     const lockPath = server.path('lock');
-    const { client, path, value } = await disturbed({
-      retry: { type: 'none' },
-      lockPath,
-      lockWait: 2000,
-    });
+    const retry = { type: 'none' } as const;
+    const { value } = await disturbed({ retry, lockPath, lockWait: 2000 });
     await expect(value.increment()).rejects.toThrow('was not changed');
     const lease = await new Mutex(client, lockPath).acquire();
-    const hasty = new DistributedAtomicLong(client, path, {
-      retry: { type: 'none' },
-      lockPath,
-      lockWait: 10,
-    });
+    const hasty = new DistributedAtomicLong(client, path, { retry, lockPath, lockWait: 10 });
     await expect(hasty.increment()).rejects.toThrow('was not granted within 10 ms');
     await lease.release();
     expect(await nodesUnder(client, lockPath)).toEqual([]);
   });
 
   it('ends its retries when the client is closed', async () => {
-    const { client, value } = await disturbed({ retry: { type: 'forever', delay: 60_000 } });
-    const incremented = value.increment();
-    incremented.catch(() => {});
-    await eventually(async () => expect((await client.exists(value.path))!.version).toBe(1));
+    const { value } = await disturbed({ retry: { type: 'forever', delay: 60_000 } });
+    const incremented = expect(value.increment()).rejects.toThrow(ShuttingDownError);
+    await eventually(async () => expect((await client.exists(path))!.version).toBe(1));
     await client.close();
-    await expect(incremented).rejects.toThrow(ShuttingDownError);
+    await incremented;
     await expect(value.get()).rejects.toThrow(ShuttingDownError);
   });
 });

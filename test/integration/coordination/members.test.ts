@@ -1,11 +1,12 @@
 import { firstValueFrom, lastValueFrom, tap } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { BadOptionError, ShuttingDownError } from 'nestjs-zookeeper';
 import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
 import { useClients } from '../../support/clients.js';
 import { useApps } from '../../support/nest-apps.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);

@@ -1,7 +1,6 @@
-import { setTimeout } from 'node:timers/promises';
 import { Injectable, Logger, Scope } from '@nestjs/common';
 import { filter, firstValueFrom, lastValueFrom, toArray } from 'rxjs';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { BadOptionError, ShuttingDownError } from 'nestjs-zookeeper';
 import {
   CoordinationModule,
@@ -11,17 +10,16 @@ import {
   PartitionService,
 } from 'nestjs-zookeeper/coordination';
 import { aborted, useClients } from '../../support/clients.js';
-import { eventually } from '../../support/eventually.js';
 import { useApps } from '../../support/nest-apps.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);
 const connect = useClients(server);
 const imports = [CoordinationModule.forRoot()];
-const activeHandles = () =>
-  process.getActiveResourcesInfo().filter((name) => /TCP|Timeout/.test(name));
+afterEach(() => vi.restoreAllMocks());
 const quick = { partitions: 4, rebalanceDelay: 20 };
 
 @Injectable()
@@ -51,7 +49,7 @@ describe('@Partitioned', () => {
     await expect.poll(() => b.running.size).toBe(4);
   });
 
-  it('logs the errors of the method', async () => {
+  it('logs the errors of the method, and of a handler with the option onError undefined', async () => {
     @Injectable()
     class Failing {
       @Partitioned('failing', { ...quick, partitions: 1 })
@@ -61,11 +59,17 @@ describe('@Partitioned', () => {
     }
     const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     const app = await apps.start({ imports, providers: [Failing] });
+    const options = { ...quick, partitions: 1, onError: undefined };
+    app.get(PartitionService).join('other', options, () => {
+      throw new Error('no disk');
+    });
     await expect
-      .poll(() => error.mock.calls.map(([message]) => message as string))
-      .toEqual(['partitions "failing", partition 0: no database']);
+      .poll(() => error.mock.calls.map(([message]) => message as string).sort())
+      .toEqual([
+        'partitions "failing", partition 0: no database',
+        'partitions "other", partition 0: no disk',
+      ]);
     await app.close();
-    error.mockRestore();
   });
 
   it('is an error at the start on a provider without a single instance', async () => {
@@ -101,20 +105,17 @@ describe('@Partitioned', () => {
   });
 
   it('refuses wrong options where it is written', () => {
-    const on = (options: object) => () =>
-      Partitioned('orders', options as never)(Orders.prototype, 'work', {
-        value: Orders.prototype.work,
-      });
+    const on = (options: object, name = 'orders') => {
+      const value = Orders.prototype.work;
+      return () => Partitioned(name, options as never)(Orders.prototype, 'work', { value });
+    };
     for (const options of [{}, { partitions: 0 }, { partitions: 1, onError: () => {} }]) {
       expect(on(options)).toThrow(BadOptionError);
       expect(on(options)).toThrow('@Partitioned on Orders.work');
     }
-    expect(() => Partitioned(Orders.prototype as never, 'work' as never)).toThrow(
-      'options of @Partitioned must be',
-    );
-    expect(() =>
-      Partitioned('', quick)(Orders.prototype, 'work', { value: Orders.prototype.work }),
-    ).toThrow('name of @Partitioned on Orders.work');
+    const bare = () => Partitioned(Orders.prototype as never, 'work' as never);
+    expect(bare).toThrow('options of @Partitioned must be');
+    expect(on(quick, '')).toThrow('name of @Partitioned on Orders.work');
   });
 });
 
@@ -141,10 +142,9 @@ describe('PartitionService', () => {
     expect(partitions.join('jobs', quick, () => {})).not.toBe(first);
   });
 
-  it('leaves no znode, watch or handle behind when the applications of a process close', async () => {
+  it('leaves no znode and no watch behind when the applications of a process close', async () => {
     const { namespace } = apps.options();
     const observer = await connect({ namespace });
-    const sockets = activeHandles().filter((name) => name !== 'Timeout').length;
     const [one, two] = await Promise.all([
       apps.start({ imports, providers: [Orders] }),
       apps.start({ imports, providers: [Orders] }),
@@ -162,21 +162,6 @@ describe('PartitionService', () => {
     if (observer.transport === 'wire') await untilNothingLeft(server, observer);
     await Promise.all([one.close(), two.close()]);
     await untilNothingLeft(server, observer);
-    // expect.poll() would have a timer of its own.
-    for (let i = 0; i < 1000 && activeHandles().length > sockets; i++) await setTimeout(10);
-    expect(activeHandles()).toHaveLength(sockets);
-  });
-
-  it('logs errors also with the option onError undefined', async () => {
-    const app = await apps.start({ imports });
-    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
-    const options = { ...quick, partitions: 1, onError: undefined };
-    const partitioner = app.get(PartitionService).join('failing', options, () => {
-      throw new Error('no database');
-    });
-    await eventually(() => expect(error).toHaveBeenCalled());
-    await partitioner.close();
-    error.mockRestore();
   });
 });
 
@@ -206,5 +191,4 @@ it('waits for all recipes at the shutdown if one of them cannot be closed', asyn
     ['a recipe was not closed: Error: throttled', failed.stack],
   ]);
   await Promise.all(close.map((each) => each()));
-  error.mockRestore();
 });

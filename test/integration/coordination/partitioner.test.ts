@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
   MemberIdTakenError,
@@ -15,11 +15,10 @@ import {
   LeaseLostError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { aborted, expire, useClients } from '../../support/clients.js';
-import { useLinks } from '../../support/link.js';
-import { PartitionLedger, PartitionWorker } from '../../support/partition-worker.js';
+import { aborted, expire, useClients, useLinks } from '../../support/clients.js';
 import { nodesUnder, observed, untilNodes, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const newLink = useLinks(server);
@@ -33,24 +32,43 @@ function opened(partitioner: Partitioner): Partitioner {
   return partitioner;
 }
 
-/** A group of workers, each with a client of its own. */
+const untilAborted = ({ signal }: Partition) => aborted(signal);
+
+interface Member {
+  readonly client: ZkClient;
+  readonly partitioner: Partitioner;
+  readonly errors: unknown[];
+  /** The partitions whose handler was called, in order. */
+  readonly begun: Partition[];
+}
+
+/** Returns how many partitions each of the members owns. */
+const ownedBy = (members: readonly Member[]) =>
+  members.map(({ partitioner }) => partitioner.owned().length);
+
+/** A group of members with 8 partitions, each with a client of its own. */
 function group(name: string, options: Partial<PartitionerOptions> = {}) {
   const path = server.path(name);
-  const ledger = new PartitionLedger();
-  const join = async (id: string, more: Partial<PartitionerOptions> = {}) => {
+  const join = async (id: string, more: Partial<PartitionerOptions> = {}): Promise<Member> => {
     const client = await connect();
-    const worker = new PartitionWorker(client, path, ledger, { id, ...options, ...more });
-    opened(worker.partitioner);
-    return Object.assign(worker, { client });
+    const errors: unknown[] = [];
+    const begun: Partition[] = [];
+    const handler = (partition: Partition) => {
+      begun.push(partition);
+      return untilAborted(partition);
+    };
+    const onError = (error: unknown) => errors.push(error);
+    const all = { partitions: 8, rebalanceDelay: 20, id, onError, ...options, ...more };
+    const partitioner = opened(new Partitioner(client, path, handler, all));
+    partitioner.start();
+    return { client, partitioner, errors, begun };
   };
   return {
     path,
-    ledger,
     join,
-    /** Resolves when the workers own these numbers of partitions. */
-    untilOwned: async (workers: readonly PartitionWorker[], ...counts: number[]) => {
-      const owned = () => ledger.counts(workers).sort();
-      await expect.poll(owned, { interval: 5, timeout: 20_000 }).toEqual(counts.sort());
+    /** Resolves when the members own these numbers of partitions, in any order. */
+    untilOwned: async (members: readonly Member[], ...counts: number[]) => {
+      await expect.poll(() => ownedBy(members).sort(), { interval: 5 }).toEqual(counts.sort());
     },
   };
 }
@@ -68,17 +86,20 @@ function single(
   return partitioner;
 }
 
-const untilAborted = ({ signal }: Partition) => aborted(signal);
-
 describe('Partitioner', () => {
-  it('spreads the partitions over the members, one more at most, and never gives one to two', async () => {
-    const { path, ledger, join, untilOwned } = group('spread');
+  it('spreads the partitions over the members, and moves as few as possible', async () => {
+    const { path, join, untilOwned } = group('spread');
     const a = await join('a');
     await untilOwned([a], 8);
     const b = await join('b');
     await untilOwned([a, b], 4, 4);
+    // The data and the children of the group, for each member, and each lock.
+    await expect.poll(() => server.watchCount()).toBe(2 * 2 + 8);
+    const begun = () => a.begun.length + b.begun.length;
+    const before = begun();
     const c = await join('c');
     await untilOwned([a, b, c], 3, 3, 2);
+    expect([begun(), c.begun.length]).toEqual([before, 2]);
     expect(await a.partitioner.assignment()).toEqual(
       new Map(
         [a, b, c].map(({ partitioner }) => [
@@ -87,32 +108,15 @@ describe('Partitioner', () => {
         ]),
       ),
     );
-    await b.partitioner.close();
-    await untilOwned([a, c], 4, 4);
-    await a.partitioner.close();
-    await untilOwned([c], 8);
-    await c.partitioner.close();
-    expect(ledger).toMatchObject({ doubleOwners: 0, lowTokens: 0 });
-    expect([...a.errors, ...b.errors, ...c.errors]).toEqual([]);
-    const locks = Array.from({ length: 8 }, (_, index) => `${path}/partitions/${index}`);
-    await untilNothingLeft(server, c.client, `${path}/members`, ...locks);
-  });
-
-  it('moves only the partitions that a new member gets, and those of a member that leaves', async () => {
-    const { ledger, join, untilOwned } = group('moves');
-    const a = await join('a');
-    const b = await join('b');
-    await untilOwned([a, b], 4, 4);
-    const begun = () => a.begun.length + b.begun.length;
-    const before = begun();
-    const c = await join('c');
-    await untilOwned([a, b, c], 3, 3, 2);
-    expect(begun()).toBe(before);
-    expect(c.begun).toHaveLength(2);
     await c.partitioner.close();
     await untilOwned([a, b], 4, 4);
     expect(begun()).toBe(before + 2);
-    expect(ledger.doubleOwners).toBe(0);
+    await a.partitioner.close();
+    await untilOwned([b], 8);
+    await b.partitioner.close();
+    expect([...a.errors, ...b.errors, ...c.errors]).toEqual([]);
+    const locks = Array.from({ length: 8 }, (_, index) => `${path}/partitions/${index}`);
+    await untilNothingLeft(server, c.client, `${path}/members`, ...locks);
   });
 
   it('makes one assignment for the changes within the delay, and moves nothing for a member that returns', async () => {
@@ -132,27 +136,31 @@ describe('Partitioner', () => {
     expect(after.version).toBe(1);
   });
 
-  it('gives a partition away only when its handler has settled', async () => {
+  it('gives a partition away only when its handler has settled, and reports one that does not stop', async () => {
     const path = server.path('slow');
     let release = () => {};
     const reasons: unknown[] = [];
-    const slow = single(await connect(), path, async ({ signal }) => {
+    const errors: unknown[] = [];
+    const handler = async ({ signal }: Partition) => {
       reasons.push(await aborted(signal));
       await new Promise<void>((resolve) => (release = resolve));
-    });
+    };
+    const onError = (error: unknown) => errors.push(error);
+    const slow = single(await connect(), path, handler, { stopTimeout: 50, onError });
     await expect.poll(() => slow.owned()).toHaveLength(1);
     const [old] = slow.owned();
     const next = single(await connect(), path, untilAborted);
-    const closed = observed(slow.close());
-    await untilNodes(next.client, `${path}/partitions/0`, 2);
+    await slow.close();
     expect(reasons).toEqual([expect.any(PartitionReleasedError)]);
     expect(old).toMatchObject({ owned: false });
+    await expect
+      .poll(() => errors)
+      .toMatchObject([{ message: expect.stringContaining('still running 50 ms') }]);
+    await untilNodes(next.client, `${path}/partitions/0`, 2);
     expect(next.owned()).toEqual([]);
-    expect(closed.settled).toBe(false);
     release();
     await expect.poll(() => next.owned()).toHaveLength(1);
     expect(next.owned()[0]!.fencingToken).toBeGreaterThan(old!.fencingToken);
-    await closed.promise;
   });
 
   it('waits for its handlers when it is closed, also if its znode cannot be deleted', async () => {
@@ -197,30 +205,6 @@ describe('Partitioner', () => {
     expect(reasons).toEqual([expect.any(PartitionReleasedError)]);
   });
 
-  it('reports a handler that does not stop, and keeps its partition locked', async () => {
-    const path = server.path('stuck');
-    const errors: unknown[] = [];
-    let release = () => {};
-    const stuck = single(
-      await connect(),
-      path,
-      () => new Promise<void>((resolve) => (release = resolve)),
-      { stopTimeout: 50, onError: (error) => errors.push(error) },
-    );
-    await expect.poll(() => stuck.owned()).toHaveLength(1);
-    const next = single(await connect(), path, untilAborted);
-    await stuck.close();
-    await expect
-      .poll(() => errors)
-      .toEqual([
-        expect.objectContaining({ message: expect.stringContaining('still running 50 ms') }),
-      ]);
-    await untilNodes(next.client, `${path}/partitions/0`, 2);
-    expect(next.owned()).toEqual([]);
-    release();
-    await expect.poll(() => next.owned()).toHaveLength(1);
-  });
-
   it.each(['aaa', 'zzz'])('ignores and reports a znode %s that is no member', async (name) => {
     const path = server.path('foreign');
     const client = await connect();
@@ -263,18 +247,14 @@ describe('Partitioner', () => {
   });
 
   it('loses its partitions with the session, and joins again in the next one', async () => {
-    // The session ends without a timeout, so process a learns of it some seconds later, and b could begin before. The
-    // delay of b prevents that.
-    const { ledger, join, untilOwned } = group('expired');
+    const { join, untilOwned } = group('expired');
     const a = await join('a');
-    const b = await join('b', { rebalanceDelay: 15_000 });
+    const b = await join('b');
     await untilOwned([a, b], 4, 4);
     const [lost] = a.partitioner.owned();
     await expire(a.client, server);
     expect(await aborted(lost!.signal)).toBeInstanceOf(LeaseLostError);
     await untilOwned([a, b], 4, 4);
-    await expect.poll(() => a.partitioner.owned().length + b.partitioner.owned().length).toBe(8);
-    expect(ledger).toMatchObject({ doubleOwners: 0, lowTokens: 0 });
     expect([...a.errors, ...b.errors]).toEqual([]);
   });
 
@@ -287,8 +267,8 @@ describe('Partitioner', () => {
       await untilAborted(partition);
     });
     await expect.poll(() => only.owned()).toHaveLength(1);
-    // That on the group, and that on the lock, which is set 50 ms after the grant.
-    await expect.poll(() => server.watchCount(), { timeout: 3000 }).toBe(2);
+    // Those on the data and the children of the group, and that on the lock, which is set 50 ms after the grant.
+    await expect.poll(() => server.watchCount()).toBe(3);
     const [node] = await nodesUnder(client, `${path}/partitions/0`);
     await client.delete(`${path}/partitions/0/${node}`);
     await expect.poll(() => tokens).toHaveLength(2);
@@ -320,12 +300,12 @@ describe('Partitioner', () => {
   });
 
   it('does not join members with another number of partitions, until they are gone', async () => {
-    const { join, untilOwned, ledger } = group('count');
+    const { join, untilOwned } = group('count');
     const a = await join('z');
     await untilOwned([a], 8);
     const b = await join('b', { partitions: 4 });
     await expect.poll(() => b.errors).toEqual([expect.any(PartitionCountError)]);
-    expect(ledger.counts([a, b])).toEqual([8, 0]);
+    expect(ownedBy([a, b])).toEqual([8, 0]);
     await a.partitioner.close();
     await untilOwned([b], 4);
   });
@@ -334,7 +314,7 @@ describe('Partitioner', () => {
     const { path, join, untilOwned } = group('count-at-start', { rebalanceDelay: 1000 });
     const [a, b] = await Promise.all([join('a'), join('b', { partitions: 4 })]);
     await untilNodes(a.client, `${path}/members`, 2);
-    await expect.poll(() => b.errors, { timeout: 5000 }).toEqual([expect.any(PartitionCountError)]);
+    await expect.poll(() => b.errors).toEqual([expect.any(PartitionCountError)]);
     await untilOwned([a, b], 8, 0);
   });
 
@@ -369,7 +349,7 @@ describe('Partitioner', () => {
       },
       { onError: (error) => errors.push(error) },
     );
-    await expect.poll(() => calls, { timeout: 5000 }).toEqual([0, 0]);
+    await expect.poll(() => calls).toEqual([0, 0]);
     expect(errors).toEqual([new Error('no database')]);
     expect(only.owned()).toHaveLength(1);
   });
@@ -387,24 +367,22 @@ describe('Partitioner', () => {
     const client = await connect();
     const saved = `${path}-saved`;
     await client.create(saved, '0');
-    const late: unknown[] = [];
+    const write = ({ transaction }: Partition, data: string) => transaction([{ set: saved, data }]);
+    let begun: Partition | undefined;
     const only = single(client, path, async (partition) => {
-      const { transaction } = partition;
-      await transaction([{ set: saved, data: 'begun' }]);
+      begun = partition;
+      await write(partition, 'begun');
       await untilAborted(partition);
-      await partition.transaction([{ set: saved, data: 'saved' }]);
-      late.push(partition);
+      await write(partition, 'saved');
     });
     const read = async () => (await client.get(saved)).data.toString();
     await expect.poll(read).toBe('begun');
     await only.close();
     expect(await read()).toBe('saved');
-    expect((late as Partition[])[0]!.signal.reason).toMatchObject({
+    expect(begun!.signal.reason).toMatchObject({
       message: `partition 0 of ${path} is released, because its member leaves`,
     });
-    const [partition] = late as Partition[];
-    const write = partition!.transaction([{ set: saved, data: 'late' }]);
-    await expect(write).rejects.toThrow('released');
+    await expect(write(begun!, 'late')).rejects.toThrow('released');
     expect(await read()).toBe('saved');
   });
 
@@ -419,14 +397,6 @@ describe('Partitioner', () => {
     await expect.poll(() => counts).toEqual([1, 2]);
     await only.close();
     expect(counts).toEqual([1, 2, 1, 0]);
-  });
-
-  it('watches one znode of the group, and each lock', async () => {
-    const { join, untilOwned } = group('watches');
-    const a = await join('a');
-    const b = await join('b');
-    await untilOwned([a, b], 4, 4);
-    await expect.poll(() => server.watchCount(), { timeout: 3000 }).toBe(2 + 8);
   });
 
   it('refuses wrong options, and a second start', async () => {

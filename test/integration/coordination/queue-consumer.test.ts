@@ -1,7 +1,5 @@
-import { Injectable, type LoggerService, Scope } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
-import { afterEach, describe, expect, it } from 'vitest';
-import { ZkModule } from 'nestjs-zookeeper';
+import { Injectable, Logger, Scope } from '@nestjs/common';
+import { describe, expect, vi } from 'vitest';
 import {
   CoordinationModule,
   CoordinationService,
@@ -9,13 +7,12 @@ import {
   type QueueItemContext,
 } from 'nestjs-zookeeper/coordination';
 import { eventually } from '../../support/eventually.js';
-import { clientDefaults, useServer } from '../../support/servers.js';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
-const close: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const each of close.splice(0)) await each();
-});
+const apps = useApps(server);
 
 interface Mail {
   readonly to: string;
@@ -42,44 +39,30 @@ class Mails {
   }
 }
 
-async function application(namespace: string, provider: new () => unknown = Mails) {
-  const errors: string[] = [];
-  const log = () => {};
-  const logger: LoggerService = {
-    log,
-    warn: log,
-    error: (message: unknown) => void errors.push(String(message)),
-  };
-  const module = await Test.createTestingModule({
-    imports: [
-      ZkModule.forRoot({
-        ...clientDefaults,
-        connectString: server.connectString,
-        namespace,
-      }),
-      CoordinationModule.forRoot(),
-    ],
-    providers: [provider],
-  })
-    .setLogger(logger)
-    .compile();
-  close.push(() => module.close());
-  await module.init();
-  return { module, errors, service: module.get(CoordinationService) };
+async function start(...providers: (new () => unknown)[]) {
+  const app = await apps.start({ imports: [CoordinationModule.forRoot()], providers });
+  return Object.assign(app, { service: app.get(CoordinationService) });
 }
+
+const errors: unknown[] = [];
+beforeEach(() => {
+  errors.length = 0;
+  vi.spyOn(Logger.prototype, 'error').mockImplementation((message) => void errors.push(message));
+});
+afterEach(() => vi.restoreAllMocks());
 
 describe('@QueueConsumer', () => {
   it('calls the method with the items of the queue, and logs its errors', async () => {
-    const namespace = server.path('mails');
-    const { module, errors, service } = await application(namespace);
-    const queue = service.queue<Mail>('mails');
+    const app = await start(Mails);
+    const { namespace } = apps.options();
+    const queue = app.service.queue<Mail>('mails');
     expect(queue.path).toBe(`${namespace}/queues/mails`);
     expect(queue.lockPath).toBe(`${namespace}/queue-locks/mails`);
     await queue.put({ to: 'bad' });
     await queue.put({ to: 'ann' });
     await eventually(async () => expect(await queue.size()).toBe(0));
     // The retry and the second put may come in any order.
-    expect(module.get(Mails).sent.toSorted((a, b) => a.attempt - b.attempt)).toEqual([
+    expect(app.get(Mails).sent.toSorted((a, b) => a.attempt - b.attempt)).toEqual([
       { to: 'ann', attempt: 1 },
       { to: 'bad', attempt: 2 },
     ]);
@@ -89,37 +72,31 @@ describe('@QueueConsumer', () => {
   });
 
   it('handles items with a lower number first, with the option priority', async () => {
-    const namespace = server.path('alarms');
-    @Injectable()
-    class Producer {}
-    const { service } = await application(namespace, Producer);
+    const { service } = await start();
     const queue = service.priorityQueue<number>('alarms');
     for (const level of [3, 1, 2]) await queue.put(level, level);
-    const { module } = await application(namespace);
-    await eventually(() => expect(module.get(Mails).urgent).toEqual([1, 2, 3]));
+    const { urgent } = (await start(Mails)).get(Mails);
+    await eventually(() => expect(urgent).toEqual([1, 2, 3]));
   });
 
   it('takes no more items at the shutdown, which waits for the running call', async () => {
-    const namespace = server.path('shutdown');
-    const { module, errors, service } = await application(namespace);
-    const mails = module.get(Mails);
+    const app = await start(Mails);
+    const mails = app.get(Mails);
     let finish!: () => void;
     mails.finish = new Promise((resolve) => (finish = resolve));
     const started = new Promise<void>((resolve) => (mails.started = resolve));
-    const queue = service.queue<Mail>('mails');
+    const queue = app.service.queue<Mail>('mails');
     await queue.put({ to: 'ann' });
     await queue.put({ to: 'bob' });
     await started;
-    const closed = module.close();
+    const closed = app.close();
     finish();
     await closed;
     expect(mails.sent).toEqual([{ to: 'ann', attempt: 1 }]);
     expect(errors).toEqual([]);
     await expect(queue.put({ to: 'eve' })).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
-    const other = await application(namespace);
-    await eventually(() =>
-      expect(other.module.get(Mails).sent).toEqual([{ to: 'bob', attempt: 1 }]),
-    );
+    const { sent } = (await start(Mails)).get(Mails);
+    await eventually(() => expect(sent).toEqual([{ to: 'bob', attempt: 1 }]));
   });
 
   it('is an error at the start on a method of a request-scoped provider', async () => {
@@ -128,7 +105,7 @@ describe('@QueueConsumer', () => {
       @QueueConsumer('mails')
       send(): void {}
     }
-    await expect(application(server.path('scope'), PerRequest)).rejects.toThrow(
+    await expect(start(PerRequest)).rejects.toThrow(
       '@QueueConsumer on PerRequest.send: its provider is created anew',
     );
   });

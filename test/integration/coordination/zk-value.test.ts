@@ -12,12 +12,14 @@ import {
   ZkValue,
 } from 'nestjs-zookeeper/coordination';
 import { of } from 'rxjs';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { expire, useClients } from '../../support/clients.js';
+import { isSimulated } from '../../support/environment.js';
 import { eventually } from '../../support/eventually.js';
 import { failureOf } from '../../support/recipe-nodes.js';
 import { silent, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it, testProcess } from '../../support/virtual-time.js';
 
 interface Limits {
   readonly max: number;
@@ -88,8 +90,11 @@ const imports = [CoordinationModule.forRoot()];
 
 it('injects a value that is there in the constructor and follows the znode', async () => {
   const writer = await write({ limits: '{"max":5}' });
-  const app = await apps.start({ imports, providers: [Orders, Prices] });
-  const { first, limits } = app.get(Orders);
+  // CoordinationModule is global, and reaches the providers of other modules.
+  @Module({ providers: [Orders] })
+  class OrdersModule {}
+  const app = await apps.start({ imports: [...imports, OrdersModule], providers: [Prices] });
+  const { first, limits } = app.get(Orders, { strict: false });
   expect(first).toEqual({ max: 5 });
   expect(app.get(Prices).limits).toBe(limits);
   const seen: Limits[] = [];
@@ -189,28 +194,27 @@ it('fails the start, and closes the client, if the znode is missing or not valid
   );
 });
 
-it('does not use the default in place of data that are not valid', async () => {
-  const writer = await write({ broken: '{' });
-  const app = await apps.start({ imports });
-  const path = `${writer.namespace}/config/broken`;
-  await expect(app.get(CoordinationService).value(path, { default: 1 })).rejects.toThrow(
-    `the data of znode ${path}, version 0, is not valid: it is not JSON; correct the data, because the default is only for a missing znode`,
-  );
-});
-
-it.each<[string, string, LiveValueOptions<unknown>]>([
-  ['it is not a number (NaN)', 'ten', { parse: Number }],
-  ['its parse function returned a promise: make it synchronous', '1', { parse: rejected }],
-  ['its schema returned a promise: make it synchronous', '1', schemaOf(rejected)],
-  ['its schema returned no result of a Standard Schema', '1', schemaOf(() => undefined)],
-  ['its schema refused it without an issue', '1', schemaOf(() => ({ issues: [] }))],
-])('is not valid: %s', async (reason, data, options) => {
-  const writer = await write({ invalid: data });
-  const app = await apps.start({ imports });
-  const path = `${writer.namespace}/config/invalid`;
-  await expect(app.get(CoordinationService).value(path, options)).rejects.toThrow(
-    `the data of znode ${path}, version 0, is not valid: ${reason}`,
-  );
+it('refuses data that are not valid, also with a default', async () => {
+  const { namespace } = await write({ text: 'ten', one: '1', broken: '{' });
+  const service = (await apps.start({ imports })).get(CoordinationService);
+  const cases: [string, string, LiveValueOptions<unknown>][] = [
+    [
+      'broken',
+      'it is not JSON; correct the data, because the default is only for a missing znode',
+      { default: 1 },
+    ],
+    ['text', 'it is not a number (NaN)', { parse: Number }],
+    ['one', 'its parse function returned a promise: make it synchronous', { parse: rejected }],
+    ['one', 'its schema returned a promise: make it synchronous', schemaOf(rejected)],
+    ['one', 'its schema returned no result of a Standard Schema', schemaOf(() => undefined)],
+    ['one', 'its schema refused it without an issue', schemaOf(() => ({ issues: [] }))],
+  ];
+  for (const [name, reason, options] of cases) {
+    const path = `${namespace}/config/${name}`;
+    const value = service.value(path, options);
+    const message = `the data of znode ${path}, version 0, is not valid: ${reason}`;
+    await expect(value, reason).rejects.toThrow(message);
+  }
 });
 
 it('opens no value that the application does not inject', async () => {
@@ -243,14 +247,15 @@ it('can be replaced in a test, with and without a connection', async () => {
     providers: [Orders, { provide: getZkValueToken('config/limits'), useValue: limits }],
   }).compile();
   expect(alone.get(Orders).limits).toBe(limits);
-  const module = await Test.createTestingModule({
+  const builder = Test.createTestingModule({
     imports: [ZkModule.forRoot(apps.options()), ...imports],
     providers: [Orders],
   })
     .overrideProvider(getZkValueToken('config/limits'))
     .useValue(limits)
-    .setLogger(silent)
-    .compile();
+    .setLogger(silent);
+  if (isSimulated) testProcess().override(builder);
+  const module = await builder.compile();
   await module.init();
   expect(module.get(Orders).limits).toBe(limits);
   await module.close();
@@ -320,35 +325,24 @@ it('serves a named connection that is not global, and an absolute path', async (
   expect(app.get(Reader, { strict: false }).value.value).toBe('text');
 });
 
-it('starts with the default while no server can be reached', async () => {
-  @Injectable()
-  class Lazy {
-    @ZkValue('config/lazy', { default: 'fallback' })
-    readonly value!: LiveValue<string>;
-  }
-  const app = await apps.start(
-    { imports, providers: [Lazy] },
-    { connectString: '127.0.0.1:1', lazyConnection: true, retry: { type: 'none' } },
-  );
-  expect(app.get(Lazy).value.value).toBe('fallback');
-  expect(app.get(Lazy).value.staleSince).toBeTypeOf('number');
-});
-
-it('does not wait for the retry policy of the connection if it has a default', async () => {
-  @Injectable()
-  class Lazy {
-    @ZkValue('config/lazy', { default: 'fallback' })
-    readonly value!: LiveValue<string>;
-  }
-  const begin = performance.now();
-  const app = await apps.start(
-    { imports, providers: [Lazy] },
-    { connectString: '127.0.0.1:1', lazyConnection: true },
-  );
-  expect(app.get(Lazy).value).toMatchObject({ value: 'fallback', staleSince: expect.any(Number) });
-  // The retry policy takes 9 seconds.
-  expect(performance.now() - begin).toBeLessThan(6_000);
-});
+it.each([{ type: 'none' }, undefined] as const)(
+  'starts with the default while no server can be reached, and does not wait for a retry policy (%o)',
+  async (retry) => {
+    @Injectable()
+    class Lazy {
+      @ZkValue('config/lazy', { default: 'fallback' })
+      readonly value!: LiveValue<string>;
+    }
+    if (isSimulated) await server.stop();
+    const begin = performance.now();
+    const unreachable = { connectString: '127.0.0.1:1', lazyConnection: true, retry };
+    const app = await apps.start({ imports, providers: [Lazy] }, unreachable);
+    expect(app.get(Lazy).value.value).toBe('fallback');
+    expect(app.get(Lazy).value.staleSince).toBeTypeOf('number');
+    // The default retry policy takes 9 seconds.
+    if (isSimulated) expect(performance.now() - begin).toBeLessThan(6_000);
+  },
+);
 
 it('CoordinationService opens caches and values, and the shutdown closes them', async () => {
   const writer = await write({ a: '1' });
@@ -368,12 +362,4 @@ it('CoordinationService opens caches and values, and the shutdown closes them', 
   expect(cache.state).toBe('closed');
   await writer.set(value.path, '2');
   expect(value.value).toBe(1);
-});
-
-it('reaches the providers of other modules, because CoordinationModule is global', async () => {
-  @Module({ providers: [Orders] })
-  class OrdersModule {}
-  await write({ limits: '{"max":5}' });
-  const app = await apps.start({ imports: [...imports, OrdersModule] });
-  expect(app.get(Orders, { strict: false }).first).toEqual({ max: 5 });
 });

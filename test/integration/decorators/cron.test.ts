@@ -9,9 +9,10 @@ import {
   LockService,
 } from 'nestjs-zookeeper';
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);

@@ -18,7 +18,7 @@ import {
   type Term,
   ZkModule,
 } from 'nestjs-zookeeper';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import {
   Gate,
   loseSession,
@@ -27,6 +27,7 @@ import {
   useApps,
 } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -69,9 +70,19 @@ describe('@OnElected and @OnResigned', () => {
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('are not called on an instance that waits', async () => {
-    const one = await apps.start({}, { participantId: 'one' });
-    await untilLeading(one.get(LeaderService), 'job');
+  it('are called in order if the elected listener resigns, and not on an instance that waits', async () => {
+    @Injectable()
+    class Resigning extends Listening {
+      @Inject(LeaderService) readonly leaders!: LeaderService;
+
+      @OnElected('job')
+      override async elected(term: Term) {
+        this.calls.push(['elected', term]);
+        if (this.calls.length === 1) await this.leaders.resign('job');
+      }
+    }
+    const one = await apps.start({ providers: [Resigning] }, { participantId: 'one' });
+    await expect.poll(() => one.get(Resigning).names).toBe('elected,resigned,elected');
     const app = await apps.start({ providers: [Listening] }, { participantId: 'other' });
     await untilCandidates(one.get(LeaderService), 'job', ['one', 'other']);
     await app.close();
@@ -86,21 +97,6 @@ describe('@OnElected and @OnResigned', () => {
     await expect.poll(() => listening.names).toBe('elected,resigned,elected');
     await app.close();
     expect(listening.names).toBe('elected,resigned,elected,resigned');
-  });
-
-  it('are called in order if the elected listener resigns', async () => {
-    @Injectable()
-    class Resigning extends Listening {
-      @Inject(LeaderService) readonly leaders!: LeaderService;
-
-      @OnElected('job')
-      override async elected(term: Term) {
-        this.calls.push(['elected', term]);
-        if (this.calls.length === 1) await this.leaders.resign('job');
-      }
-    }
-    const app = await apps.start({ providers: [Resigning] });
-    await expect.poll(() => app.get(Resigning).names).toBe('elected,resigned,elected');
   });
 
   it('may be used several times on one method, and beside other decorators', async () => {

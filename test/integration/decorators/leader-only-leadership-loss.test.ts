@@ -7,15 +7,23 @@ import {
   NotLeaderError,
 } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { Gate, loseSession, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
 
 describe('a @LeaderOnly method whose leadership is lost', () => {
-  const jobs = (onLost: 'throw' | 'ignore' | undefined, outcome: () => Promise<string>) => {
+  const own = new Error('its own');
+  const cases: [string, 'throw' | 'ignore' | undefined, () => Promise<unknown>, unknown][] = [
+    ['rejects although it has succeeded', 'throw', async () => 'done', NotLeaderError],
+    ['rejects by default', undefined, async () => 'done', NotLeaderError],
+    ["resolves with onLost: 'ignore'", 'ignore', async () => 'done', 'done'],
+    ['rejects with its own error if it has one', 'throw', () => Promise.reject(own), own],
+  ];
+  it.each(cases)('%s', async (_, onLost, outcome, expected) => {
     const gate = new Gate();
     @Injectable()
     class Jobs {
@@ -26,69 +34,31 @@ describe('a @LeaderOnly method whose leadership is lost', () => {
         await gate.pass();
         return outcome();
       }
-      @LeaderOnly({ election: 'job', onLost, otherwise: 'throw' })
+      @LeaderOnly({ election: 'job', otherwise: 'throw' })
       watch(): Observable<never> {
-        void gate.pass();
         return NEVER;
       }
     }
-    return { gate, Jobs };
-  };
-
-  async function started(
-    onLost: 'throw' | 'ignore' | undefined,
-    outcome = async () => 'done',
-    method: 'run' | 'watch' = 'run',
-  ) {
-    const { gate, Jobs } = jobs(onLost, outcome);
     const app = await apps.start({ providers: [Jobs] });
     await untilLeading(app.get(LeaderService), 'job');
     const job = app.get(Jobs);
-    const ended = method === 'run' ? job.run() : firstValueFrom(job.watch());
-    ended.catch(() => {});
+    const ended = job.run().catch((error: unknown) => error);
+    const streamed = expect(firstValueFrom(job.watch())).rejects.toThrow(NotLeaderError);
     await gate.reached;
-    return { app, job, gate, ended };
-  }
+    await loseSession(zk, app.client);
+    // A stream fails at once.
+    await streamed;
+    expect(job.signal!.reason).toBeInstanceOf(NotLeaderError);
+    gate.open();
+    expect(await ended).toBe(expected === NotLeaderError ? job.signal!.reason : expected);
 
-  it.each(['throw', undefined] as const)(
-    'rejects although it has succeeded (%s)',
-    async (onLost) => {
-      const { app, job, gate, ended } = await started(onLost);
-      await loseSession(zk, app.client);
-      expect(job.signal!.reason).toBeInstanceOf(NotLeaderError);
-      gate.open();
-      await expect(ended).rejects.toBe(job.signal!.reason);
-    },
-  );
-
-  it('has a signal that aborts when the leadership is resigned', async () => {
-    const { app, job, gate, ended } = await started('throw');
+    await untilLeading(app.get(LeaderService), 'job');
+    const next = job.run().catch((error: unknown) => error);
     const resigned = app.get(LeaderService).resign('job');
     expect(job.signal!.aborted).toBe(true);
     await resigned;
-    gate.open();
-    await expect(ended).rejects.toThrow(/"job" was given up/);
-  });
-
-  it("resolves with onLost: 'ignore'", async () => {
-    const { app, gate, ended } = await started('ignore');
-    await app.get(LeaderService).resign('job');
-    gate.open();
-    expect(await ended).toBe('done');
-  });
-
-  it('rejects with its own error if it has one', async () => {
-    const error = new Error('its own');
-    const { app, gate, ended } = await started('throw', () => Promise.reject(error));
-    await app.get(LeaderService).resign('job');
-    gate.open();
-    await expect(ended).rejects.toBe(error);
-  });
-
-  it('fails at once if it returns an Observable', async () => {
-    const { app, ended } = await started('throw', undefined, 'watch');
-    await app.get(LeaderService).resign('job');
-    await expect(ended).rejects.toThrow(NotLeaderError);
+    if (expected === NotLeaderError) expect(String(await next)).toMatch(/"job" was given up/);
+    else expect(await next).toBe(expected);
   });
 });
 

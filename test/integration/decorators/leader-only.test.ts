@@ -10,9 +10,10 @@ import {
   type Term,
   ZkModule,
 } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { Gate, type TestApp, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -65,7 +66,7 @@ describe('a @LeaderOnly method of a provider', () => {
     expect(currentTerm()).toBeUndefined();
   });
 
-  it('passes on its result and its error unchanged, and keeps this', async () => {
+  it("passes on its result and its error unchanged, keeps this, and rejects on the others with otherwise: 'throw'", async () => {
     const error = new Error('failed');
     const result = { done: true };
     @Injectable()
@@ -77,21 +78,13 @@ describe('a @LeaderOnly method of a provider', () => {
         return this.answer;
       }
     }
-    const { leader } = await two(Jobs);
+    const { leader, follower } = await two(Jobs);
     expect(await leader.run(false)).toBe(result);
     await expect(leader.run(true)).rejects.toBe(error);
-  });
-
-  it("rejects with otherwise: 'throw', and the error names the method and the election", async () => {
-    @Injectable()
-    class Jobs {
-      @LeaderOnly({ election: 'job', otherwise: 'throw' })
-      async run() {}
-    }
-    const { follower } = await two(Jobs);
-    await expect(follower.run()).rejects.toThrow(NotLeaderError);
-    await expect(follower.run()).rejects.toThrow(/Jobs\.run.*election "job"/);
-    await expect(follower.run()).rejects.toMatchObject({ key: 'job', code: 'NOT_LEADER' });
+    const rejected = follower.run(false);
+    await expect(rejected).rejects.toThrow(NotLeaderError);
+    await expect(rejected).rejects.toThrow(/Jobs\.run.*election "job"/);
+    await expect(rejected).rejects.toMatchObject({ key: 'job', code: 'NOT_LEADER' });
   });
 
   it('returns the result of the `otherwise` function, which receives the call', async () => {

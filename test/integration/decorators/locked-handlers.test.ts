@@ -1,6 +1,8 @@
 import {
+  type ArgumentsHost,
   Body,
   type CallHandler,
+  Catch,
   Controller,
   type ExecutionContext,
   Get,
@@ -8,6 +10,7 @@ import {
   HttpException,
   Inject,
   Injectable,
+  Logger,
   type NestInterceptor,
   Param,
   type PipeTransform,
@@ -17,23 +20,25 @@ import {
   UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
-import { APP_FILTER, REQUEST, Reflector } from '@nestjs/core';
+import { APP_FILTER, BaseExceptionFilter, REQUEST, Reflector } from '@nestjs/core';
 import {
   currentLease,
   DistributedLock,
   DistributedSemaphore,
   LockBusyError,
   LockService,
+  WaitCancelledError,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
 import { catchError, finalize, from, mergeMap, race, retry, throwError } from 'rxjs';
-import request from 'supertest';
-import { describe, expect, it } from 'vitest';
-import { call, Gate, untilQueued, useApps } from '../../support/nest-apps.js';
+import { describe, expect, vi } from 'vitest';
+import { call, get, post } from '../../support/http-calls.js';
+import { Gate, untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
-const zk = useServer();
-const apps = useApps(zk);
+const apps = useApps(useServer());
+afterEach(() => vi.restoreAllMocks());
 
 @Injectable()
 class Upper implements PipeTransform<string, string> {
@@ -42,130 +47,100 @@ class Upper implements PipeTransform<string, string> {
   }
 }
 
+const paramOf = (context: ExecutionContext) =>
+  context.switchToHttp().getRequest<{ params: { id: string } }>().params.id;
+
 describe('a locked HTTP handler', () => {
-  it('runs one request at a time on all instances together', async () => {
-    let running = 0;
-    let most = 0;
-    let sold = 0;
-    @Controller()
-    class Shop {
-      @Post('purchase/:goodsNo')
-      @DistributedLock((goodsNo) => `goods:${goodsNo}`)
-      async purchase(@Param('goodsNo') goodsNo: string) {
-        most = Math.max(most, ++running);
-        const before = sold;
-        await new Promise(setImmediate);
-        sold = before + 1;
-        running--;
-        return { goodsNo, held: currentLease(`goods:${goodsNo}`)?.held };
-      }
-    }
-    const instances = [
-      await apps.listen({ controllers: [Shop] }),
-      await apps.listen({ controllers: [Shop] }),
-    ];
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => request(instances[i % 2]!.url).post('/purchase/42')),
-    );
-    for (const { status, body } of answers) {
-      expect([status, body]).toEqual([201, { goodsNo: '42', held: true }]);
-    }
-    expect([most, sold]).toEqual([1, 20]);
-  });
-
-  it('makes its key from piped arguments', async () => {
-    @Controller()
-    class Shop {
-      @Post(':goodsNo')
-      @DistributedLock((goodsNo, body) => `${goodsNo}/${body.size}`)
-      async purchase(@Param('goodsNo', Upper) goodsNo: string, @Body() body: { size: number }) {
-        return [goodsNo, body.size, currentLease()?.key];
-      }
-    }
-    const app = await apps.listen({ controllers: [Shop] });
-    const { body } = await request(app.url).post('/abc').send({ size: 4 });
-    expect(body).toEqual(['ABC', 4, 'ABC/4']);
-  });
-
-  it('makes its key from the context, before the pipes', async () => {
-    @Controller()
-    class Shop {
-      @Get(':goodsNo')
-      @DistributedLock({
-        keyFromContext: (context) =>
-          context.switchToHttp().getRequest<{ params: { goodsNo: string } }>().params.goodsNo,
-      })
-      async find(@Param('goodsNo', Upper) goodsNo: string) {
-        return [goodsNo, currentLease()?.key];
-      }
-    }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/abc')).body).toEqual(['ABC', 'abc']);
-    await expect(app.get(Shop).find('abc')).rejects.toThrow(/Shop\.find.*ExecutionContext/s);
-  });
-
-  it('makes its key from its instance too', async () => {
+  it('makes its key from piped arguments and its instance, or from the context before the pipes', async () => {
     @Controller()
     class Shop {
       private readonly region = 'north';
-      @Post('lock/:goodsNo')
-      @DistributedLock(function (goodsNo) {
-        return `${this.region}:${goodsNo}`;
-      })
-      async lock(@Param('goodsNo', Upper) goodsNo: string) {
-        return [goodsNo, currentLease()?.key];
+
+      @Post('body/:id')
+      @DistributedLock((id, body) => `${id}/${body.size}`)
+      async fromBody(@Param('id', Upper) id: string, @Body() body: { size: number }) {
+        return [id, body.size, currentLease()?.key];
       }
-      @Post('permit/:goodsNo')
+
+      @Get('lock/:id')
+      @DistributedLock(function (id) {
+        return `${this.region}:${id}`;
+      })
+      async lock(@Param('id', Upper) id: string) {
+        return [id, currentLease()?.key];
+      }
+
+      @Get('permit/:id')
       @DistributedSemaphore(
-        function (goodsNo) {
-          return `${this.region}:${goodsNo}`;
+        function (id) {
+          return `${this.region}:${id}`;
         },
         { permits: 1 },
       )
-      async permit(@Param('goodsNo') goodsNo: string) {
-        return [goodsNo, currentLease()?.key];
+      async permit(@Param('id', Upper) id: string) {
+        return [id, currentLease()?.key];
+      }
+
+      @Get('lock-context/:id')
+      @DistributedLock({ keyFromContext: paramOf })
+      async lockFromContext(@Param('id', Upper) id: string) {
+        return [id, currentLease()?.key];
+      }
+
+      @Get('permit-context/:id')
+      @DistributedSemaphore({ keyFromContext: paramOf, permits: 1 })
+      async permitFromContext(@Param('id', Upper) id: string) {
+        return [id, currentLease()?.key];
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).post('/lock/a')).body).toEqual(['A', 'north:A']);
-    expect((await request(app.url).post('/permit/a')).body).toEqual(['a', 'north:a']);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await post(app, '/body/abc', { size: 4 })).body).toEqual(['ABC', 4, 'ABC/4']);
+    for (const path of ['/lock/a', '/permit/a']) {
+      expect((await get(app, path)).body).toEqual(['A', 'north:A']);
+    }
+    for (const path of ['/lock-context/a', '/permit-context/a']) {
+      expect((await get(app, path)).body).toEqual(['A', 'a']);
+    }
+    const shop = app.get(Shop);
+    await expect(shop.lockFromContext('a')).rejects.toThrow(
+      /@DistributedLock on Shop\.lockFromContext.*ExecutionContext/s,
+    );
+    await expect(shop.permitFromContext('a')).rejects.toThrow(
+      /@DistributedSemaphore on Shop\.permitFromContext.*ExecutionContext/,
+    );
   });
 
-  it.each(['""', '"a\\u0000"', JSON.stringify('a'.repeat(1025)), '["a","a"]', '[]'])(
-    'answers 400 if the key of a request is %.20s',
-    async (key) => {
-      @Controller()
-      class Shop {
-        constructor(@Inject(LockService) private readonly locks: LockService) {}
-        @Post('arguments')
-        @DistributedLock((body) => body.key)
-        async fromArguments(@Body() body: { key: string[] }) {
-          return body;
-        }
-        @Post('context')
-        @DistributedLock({
-          keyFromContext: (context) =>
-            context.switchToHttp().getRequest<{ body: { key: string[] } }>().body.key,
-        })
-        async fromContext() {}
-        @Post('service')
-        async fromService(@Body() { key }: { key: string[] }) {
-          return this.locks.withLock(key, () => 'locked');
-        }
+  it('answers 400 if the key of a request is invalid', async () => {
+    @Controller()
+    class Shop {
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+      @Post('arguments')
+      @DistributedLock((body) => body.key)
+      async fromArguments(@Body() body: { key: string[] }) {
+        return body;
       }
-      const app = await apps.listen({
-        controllers: [Shop],
-        providers: [{ provide: APP_FILTER, useClass: ZkExceptionFilter }],
-      });
+      @Post('context')
+      @DistributedLock({
+        keyFromContext: (context) =>
+          context.switchToHttp().getRequest<{ body: { key: string[] } }>().body.key,
+      })
+      async fromContext() {}
+      @Post('service')
+      async fromService(@Body() { key }: { key: string[] }) {
+        return this.locks.withLock(key, () => 'locked');
+      }
+    }
+    const app = await apps.start({
+      controllers: [Shop],
+      providers: [{ provide: APP_FILTER, useClass: ZkExceptionFilter }],
+    });
+    for (const key of ['', 'a\0', 'a'.repeat(1025), ['a', 'a'], []]) {
       for (const route of ['arguments', 'context', 'service']) {
-        const { status, body } = await request(app.url)
-          .post(`/${route}`)
-          .type('json')
-          .send(`{"key":${key}}`);
-        expect([route, status, (body as { code?: string }).code]).toEqual([route, 400, 'BAD_KEY']);
+        const { status, body } = await post(app, `/${route}`, { key });
+        expect([route, key, status, body]).toMatchObject([route, key, 400, { code: 'BAD_KEY' }]);
       }
-    },
-  );
+    }
+  });
 
   it.each([undefined, 42])('fails if its key function returns %j', async (key) => {
     @Controller()
@@ -174,8 +149,8 @@ describe('a locked HTTP handler', () => {
       @DistributedLock(() => key as never)
       async find() {}
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/')).status).toBe(500);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await get(app, '/')).status).toBe(500);
     await expect(app.get(Shop).find()).rejects.toThrow(/key.*Shop\.find.*non-empty string/);
   });
 
@@ -213,52 +188,49 @@ describe('a locked HTTP handler', () => {
       @UseGuards(RoleGuard)
       async refused() {}
     }
-    const app = await apps.listen({ controllers: [Shop] });
+    const app = await apps.start({ controllers: [Shop] });
     for (const path of ['/above', '/below']) {
-      const { status, body } = await request(app.url).get(path);
-      expect([status, body]).toEqual([202, ['goods', 'goods']]);
+      expect(await get(app, path)).toMatchObject({ status: 202, body: ['goods', 'goods'] });
     }
-    expect((await request(app.url).get('/refused')).status).toBe(403);
+    expect((await get(app, '/refused')).status).toBe(403);
   });
 
-  it.each(['/above/goods', '/below/goods', '/fixed/above', '/fixed/below'])(
-    'holds its lock until all interceptors of its method are done, above and below (%s)',
-    async (path) => {
-      const done: boolean[] = [];
-      @Injectable()
-      class Transaction implements NestInterceptor {
-        constructor(@Inject(LockService) private readonly locks: LockService) {}
-        intercept(_context: ExecutionContext, next: CallHandler) {
-          return next.handle().pipe(finalize(() => done.push(this.locks.held('goods'))));
-        }
+  it('holds its lock until all interceptors of its method are done, above and below', async () => {
+    const done: boolean[] = [];
+    @Injectable()
+    class Transaction implements NestInterceptor {
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+      intercept(_context: ExecutionContext, next: CallHandler) {
+        return next.handle().pipe(finalize(() => done.push(this.locks.held('goods'))));
       }
-      @Controller()
-      class Shop {
-        @Get('above/:id')
-        @DistributedLock((id) => id)
-        @UseInterceptors(Transaction)
-        async above(@Param('id') _id: string) {}
+    }
+    @Controller()
+    class Shop {
+      @Get('above/:id')
+      @DistributedLock((id) => id)
+      @UseInterceptors(Transaction)
+      async above(@Param('id') _id: string) {}
 
-        @Get('below/:id')
-        @UseInterceptors(Transaction)
-        @DistributedLock((id) => id)
-        async below(@Param('id') _id: string) {}
+      @Get('below/:id')
+      @UseInterceptors(Transaction)
+      @DistributedLock((id) => id)
+      async below(@Param('id') _id: string) {}
 
-        @Get('fixed/above')
-        @DistributedLock('goods')
-        @UseInterceptors(Transaction)
-        async fixedAbove() {}
+      @Get('fixed/above')
+      @DistributedLock('goods')
+      @UseInterceptors(Transaction)
+      async fixedAbove() {}
 
-        @Get('fixed/below')
-        @UseInterceptors(Transaction)
-        @DistributedLock('goods')
-        async fixedBelow() {}
-      }
-      const app = await apps.listen({ controllers: [Shop], providers: [Transaction] });
-      expect((await request(app.url).get(path)).status).toBe(200);
-      expect(done).toEqual([true]);
-    },
-  );
+      @Get('fixed/below')
+      @UseInterceptors(Transaction)
+      @DistributedLock('goods')
+      async fixedBelow() {}
+    }
+    const app = await apps.start({ controllers: [Shop], providers: [Transaction] });
+    const paths = ['/above/goods', '/below/goods', '/fixed/above', '/fixed/below'];
+    for (const path of paths) expect((await get(app, path)).status).toBe(200);
+    expect(done).toEqual([true, true, true, true]);
+  });
 
   it("passes on the method's own errors unchanged", async () => {
     @Controller()
@@ -275,9 +247,9 @@ describe('a locked HTTP handler', () => {
         throw new LockBusyError("somebody else's");
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/http')).status).toBe(410);
-    expect((await request(app.url).get('/busy')).status).toBe(500);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await get(app, '/http')).status).toBe(410);
+    expect((await get(app, '/busy')).status).toBe(500);
     const direct = app.get(Shop).http();
     await expect(direct).rejects.toMatchObject({ message: 'sold out', status: 410 });
   });
@@ -305,13 +277,13 @@ describe('a locked HTTP handler', () => {
         return { inStock, again, left: [this.locks.held('stock'), this.locks.held('goods')] };
       }
     }
-    const app = await apps.listen({ controllers: [Shop], providers: [Stock] });
-    const { body } = await request(app.url).get('/');
+    const app = await apps.start({ controllers: [Shop], providers: [Stock] });
+    const { body } = await get(app, '/');
     expect(body).toEqual({ inStock: ['stock', 'goods'], again: 'goods', left: [false, true] });
     expect(app.get(LockService).held('goods')).toBe(false);
   });
 
-  it('acquires several locks from the outermost to the innermost, whatever their keys are made from', async () => {
+  it('acquires several locks from the outermost to the innermost, and releases the outer ones if an inner one is busy', async () => {
     const taken: string[] = [];
     const named = (key: string) => (taken.push(key), key);
     @Controller()
@@ -319,29 +291,18 @@ describe('a locked HTTP handler', () => {
       @Get(':id')
       @DistributedLock({ keyFromContext: () => named('first') })
       @DistributedLock((id) => named(`second-${id}`))
-      @DistributedLock({ keyFromContext: () => named('third') })
+      @DistributedLock({ keyFromContext: () => named('third'), wait: 0 })
       async buy(@Param('id') _id: string) {
         return ['first', 'second-7', 'third'].map((key) => currentLease(key)?.held);
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/7')).body).toEqual([true, true, true]);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await get(app, '/7')).body).toEqual([true, true, true]);
     expect(taken).toEqual(['first', 'second-7', 'third']);
-  });
-
-  it('releases the outer lock if the inner one is busy', async () => {
-    @Controller()
-    class Shop {
-      @Get()
-      @DistributedLock('outer')
-      @DistributedLock('inner', { wait: 0 })
-      async buy() {}
-    }
-    const app = await apps.listen({ controllers: [Shop] });
-    const other = await apps.start({});
-    await using _inner = await other.get(LockService).acquire('inner');
-    expect((await request(app.url).get('/')).status).toBe(409);
-    await using _outer = await other.get(LockService).acquire('outer', { wait: 0 });
+    const other = (await apps.start({})).get(LockService);
+    await using _inner = await other.acquire('third');
+    expect((await get(app, '/7')).status).toBe(409);
+    await using _outer = await other.acquire(['first', 'second-7'], { wait: 0 });
   });
 
   it('acquires its lock once although an interceptor subscribes again', async () => {
@@ -359,9 +320,8 @@ describe('a locked HTTP handler', () => {
         return attempts;
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    const { status, text } = await request(app.url).get('/7');
-    expect([status, text]).toEqual([200, '3']);
+    const app = await apps.start({ controllers: [Shop] });
+    expect(await get(app, '/7')).toMatchObject({ status: 200, text: '3' });
     expect(app.get(LockService).held('7')).toBe(false);
   });
 
@@ -381,7 +341,7 @@ describe('a locked HTTP handler', () => {
             race(next.handle(), from(first.reached).pipe(mergeMap(() => throwError(Error)))).pipe(
               catchError(() => {
                 // Long enough for a second call that does not wait for the first to begin.
-                setTimeout(first.open, 100);
+                setTimeout(first.open, 10_000);
                 return next.handle();
               }),
             ),
@@ -402,8 +362,8 @@ describe('a locked HTTP handler', () => {
           await work();
         }
       }
-      const app = await apps.listen({ controllers: [Shop] });
-      expect((await request(app.url).get(path)).status).toBe(200);
+      const app = await apps.start({ controllers: [Shop] });
+      expect((await get(app, path)).status).toBe(200);
       expect({ calls, most }).toEqual({ calls: 2, most: 1 });
       expect(app.get(LockService).held('goods')).toBe(false);
     },
@@ -420,8 +380,8 @@ describe('a locked HTTP handler', () => {
         return [this.request.url, currentLease(id)?.held];
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/7')).body).toEqual(['/7', true]);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await get(app, '/7')).body).toEqual(['/7', true]);
   });
 
   it('acquires its lock in a subclass that inherits it, or that overrides and calls it', async () => {
@@ -451,10 +411,50 @@ describe('a locked HTTP handler', () => {
         return [currentLease()?.key, ...(await this.inherited('7'))];
       }
     }
-    const app = await apps.listen({ controllers: [Shop] });
-    expect((await request(app.url).get('/inherited/7')).body).toEqual(['7', '7']);
-    expect((await request(app.url).get('/overridden/7')).body).toEqual([null, '7', '7']);
-    expect((await request(app.url).get('/own')).body).toEqual(['own', '7', '7']);
+    const app = await apps.start({ controllers: [Shop] });
+    expect((await get(app, '/inherited/7')).body).toEqual(['7', '7']);
+    expect((await get(app, '/overridden/7')).body).toEqual([null, '7', '7']);
+    expect((await get(app, '/own')).body).toEqual(['own', '7', '7']);
+  });
+
+  it('answers 500 if it returns a generator, which would run after the release', async () => {
+    const ran: number[] = [];
+    @Controller()
+    class Prices {
+      @Get()
+      @DistributedLock('prices')
+      async all() {
+        return (async function* () {
+          ran.push(1);
+          yield 'price';
+        })();
+      }
+    }
+    const app = await apps.start({ controllers: [Prices] });
+    expect((await get(app, '/')).status).toBe(500);
+    expect(ran).toEqual([]);
+  });
+
+  it('keeps its lock until it is done, although its client disconnects', async () => {
+    const gate = new Gate();
+    @Controller()
+    class Shop {
+      @Get()
+      @DistributedLock('goods')
+      async buy() {
+        await gate.pass();
+      }
+    }
+    const app = await apps.start({ controllers: [Shop] });
+    const other = (await apps.start({})).get(LockService);
+    const caller = call(app, '/');
+    await gate.reached;
+    caller.leave();
+    const waiting = other.acquire('goods');
+    await untilQueued(app.client, 'goods', 2);
+    expect(app.get(LockService).held('goods')).toBe(true);
+    gate.open();
+    await (await waiting).release();
   });
 });
 
@@ -470,7 +470,7 @@ describe('a handler whose lock is held elsewhere', () => {
     async busyByArgument(@Param('id') _id: string) {}
 
     @Get('timeout')
-    @DistributedLock('goods', { wait: 20 })
+    @DistributedLock('goods', { wait: 20_000 })
     async timeout() {}
 
     @Get('own')
@@ -485,104 +485,79 @@ describe('a handler whose lock is held elsewhere', () => {
 
     @Get('wait/:id')
     @DistributedLock((id) => id)
-    async waitByArgument(@Param('id') _id: string) {
-      return 'done';
-    }
+    async waitByArgument(@Param('id') _id: string) {}
   }
 
-  async function contended() {
-    const [app, other] = await Promise.all([apps.listen({ controllers: [Shop] }), apps.start({})]);
-    const lease = await other.get(LockService).acquire('goods');
-    return { app, lease, [Symbol.asyncDispose]: () => lease.release() };
-  }
-
-  it.each(['/busy', '/busy/goods'])('answers 409 at once (%s)', async (path) => {
-    await using test = await contended();
-    const { app } = test;
-    const { status, body } = await request(app.url).get(path);
-    expect([status, body]).toMatchObject([409, { statusCode: 409, code: 'BUSY' }]);
-  });
-
-  it('answers 503 with Retry-After when its wait times out', async () => {
-    await using test = await contended();
-    const { app } = test;
-    const { status, headers, body } = await request(app.url).get('/timeout');
-    expect([status, headers['retry-after'], body]).toMatchObject([503, '1', { code: 'TIMEOUT' }]);
-  });
-
-  it('answers with the error that onBusy creates', async () => {
-    await using test = await contended();
-    const { app } = test;
-    const { status, body } = await request(app.url).get('/own');
-    expect([status, body]).toMatchObject([423, { message: 'goods locked' }]);
-  });
-
-  it("answers as the module's mapError says", async () => {
+  it('answers 409 at once, 503 with Retry-After when its wait times out, or as onBusy and mapError say', async () => {
     const mapError = ({ code, key }: { code: string; key?: string }) =>
       code === 'BUSY' ? new HttpException(`${key} is taken`, 423) : undefined;
-    const app = await apps.listen({ controllers: [Shop] }, { mapError });
-    await using _test = await contended();
-    expect((await request(app.url).get('/busy')).status).toBe(423);
-    expect((await request(app.url).get('/timeout')).status).toBe(503);
+    const app = await apps.start({ controllers: [Shop] });
+    const mapped = await apps.start({ controllers: [Shop] }, { mapError });
+    await using _lease = await (await apps.start({})).get(LockService).acquire('goods');
+    for (const path of ['/busy', '/busy/goods']) {
+      const busy = { statusCode: 409, code: 'BUSY' };
+      expect(await get(app, path)).toMatchObject({ status: 409, body: busy });
+    }
+    const own = { status: 423, body: { message: 'goods locked' } };
+    expect(await get(app, '/own')).toMatchObject(own);
+    expect(await get(mapped, '/busy')).toMatchObject({
+      status: 423,
+      body: { message: 'goods is taken' },
+    });
+    for (const timed of [app, mapped]) {
+      const headers = { 'retry-after': '1' };
+      const answer = { status: 503, headers, body: { code: 'TIMEOUT' } };
+      expect(await get(timed, '/timeout')).toMatchObject(answer);
+    }
   });
 
   it('waits until the lock is granted', async () => {
-    await using test = await contended();
-    const { app, lease } = test;
-    const answer = request(app.url)
-      .get('/wait')
-      .then((response) => response.text);
+    const app = await apps.start({ controllers: [Shop] });
+    const lease = await (await apps.start({})).get(LockService).acquire('goods');
+    const answer = get(app, '/wait');
     await untilQueued(app.client, 'goods', 2);
     await lease.release();
-    expect(await answer).toBe('done');
+    expect((await answer).text).toBe('done');
   });
 
   it.each(['/wait', '/wait/goods'])(
-    'leaves the queue when its client disconnects (%s)',
+    'leaves the queue when its client disconnects, which is status 499 in filters, and is not logged as an error (%s)',
     async (path) => {
-      await using test = await contended();
-      const { app } = test;
-      const caller = call(`${app.url}${path}`);
+      const caught: unknown[] = [];
+      @Catch()
+      class Seeing extends BaseExceptionFilter {
+        override catch(exception: unknown, host: ArgumentsHost) {
+          caught.push(exception);
+          super.catch(exception, host);
+        }
+      }
+      const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+      const app = await apps.start({
+        controllers: [Shop],
+        providers: [{ provide: APP_FILTER, useClass: Seeing }],
+      });
+      await using _lease = await (await apps.start({})).get(LockService).acquire('goods');
+      const caller = call(app, path);
       await untilQueued(app.client, 'goods', 2);
       caller.leave();
       await untilQueued(app.client, 'goods', 1);
+      await expect.poll(() => caught).toHaveLength(1);
+      const [exception] = caught as [HttpException];
+      expect(exception).toBeInstanceOf(HttpException);
+      expect(exception.getStatus()).toBe(499);
+      expect(exception.cause).toBeInstanceOf(WaitCancelledError);
+      expect(logged).not.toHaveBeenCalled();
     },
   );
-});
 
-describe('a handler that is running', () => {
-  it('keeps its lock until it is done, although its client disconnects', async () => {
-    const gate = new Gate();
-    @Controller()
-    class Shop {
-      @Get()
-      @DistributedLock('goods')
-      async buy() {
-        await gate.pass();
-      }
-    }
-    const app = await apps.listen({ controllers: [Shop] });
-    const other = (await apps.start({})).get(LockService);
-    const caller = call(app.url);
-    await gate.reached;
-    caller.leave();
-    const waiting = other.acquire('goods');
-    await untilQueued(app.client, 'goods', 2);
-    expect(app.get(LockService).held('goods')).toBe(true);
-    gate.open();
-    await (await waiting).release();
-  });
-});
-
-describe('ZkExceptionFilter', () => {
-  it('maps the errors of handlers that use LockService or locked providers', async () => {
+  it('answers through ZkExceptionFilter if a provider or the LockService acquires the lock', async () => {
     @Injectable()
     class Stock {
       @DistributedLock('goods', { wait: 0 })
       async deduct() {}
     }
     @Controller()
-    class Shop {
+    class Warehouse {
       constructor(
         private readonly stock: Stock,
         private readonly locks: LockService,
@@ -598,15 +573,15 @@ describe('ZkExceptionFilter', () => {
         await this.locks.withLock('goods', { wait: 20 }, () => {});
       }
     }
-    const app = await apps.listen({
-      controllers: [Shop],
+    const app = await apps.start({
+      controllers: [Warehouse],
       providers: [Stock, { provide: APP_FILTER, useClass: ZkExceptionFilter }],
     });
     await using _lease = await (await apps.start({})).get(LockService).acquire('goods');
-    const provider = await request(app.url).get('/provider');
-    expect([provider.status, provider.body]).toMatchObject([409, { code: 'BUSY' }]);
-    const service = await request(app.url).get('/service');
-    expect([service.status, service.headers['retry-after']]).toEqual([503, '1']);
-    await expect(app.get(Stock).deduct()).rejects.toThrow(LockBusyError);
+    expect(await get(app, '/provider')).toMatchObject({ status: 409, body: { code: 'BUSY' } });
+    expect(await get(app, '/service')).toMatchObject({
+      status: 503,
+      headers: { 'retry-after': '1' },
+    });
   });
 });

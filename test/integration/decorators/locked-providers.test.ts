@@ -11,35 +11,15 @@ import {
   MisuseError,
 } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { Gate, loseSession, untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
 
 describe('a locked method of a provider', () => {
-  it('runs one call at a time on all instances together', async () => {
-    let running = 0;
-    let most = 0;
-    @Injectable()
-    class Stock {
-      @DistributedLock((goodsNo) => `goods:${goodsNo}`)
-      async deduct(goodsNo: string) {
-        most = Math.max(most, ++running);
-        await new Promise(setImmediate);
-        running--;
-        return currentLease(`goods:${goodsNo}`)!.fencingToken;
-      }
-    }
-    const stocks = [await apps.provider(Stock), await apps.provider(Stock)];
-    const tokens = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => stocks[i % 2]!.deduct('42')),
-    );
-    expect(most).toBe(1);
-    expect(new Set(tokens).size).toBe(20);
-  });
-
   it('passes on its result and its error unchanged, and keeps this', async () => {
     const error = new Error('sold out');
     const result = { ordered: true };
@@ -155,50 +135,29 @@ describe('a locked method of a provider', () => {
     expect(await stock.own()).toEqual(['sub', 'base']);
   });
 
-  it('is locked in a request-scoped provider', async () => {
-    @Injectable({ scope: Scope.REQUEST })
-    class Stock {
-      @DistributedLock('goods')
-      async deduct() {
-        return currentLease()?.key;
-      }
-    }
-    const app = await apps.start({ providers: [Stock] });
-    const stock = await app.resolve(Stock, ContextIdFactory.create());
-    expect(await stock.deduct()).toBe('goods');
-  });
-
-  it('acquires its lock at an exact path', async () => {
+  it('is locked in a request-scoped provider, and at an exact path', async () => {
     const path = zk.path('curator');
-    @Injectable()
+    @Injectable({ scope: Scope.REQUEST })
     class Stock {
       @DistributedLock('goods', { path })
       async deduct() {
         return currentLease('goods')?.path;
       }
     }
-    expect(await (await apps.provider(Stock)).deduct()).toBe(path);
+    const app = await apps.start({ providers: [Stock] });
+    const stock = await app.resolve(Stock, ContextIdFactory.create());
+    expect(await stock.deduct()).toBe(path);
   });
 
-  it('is rejected if it returns an undeclared Observable, because the lock would not outlast it', async () => {
+  it('is rejected if it returns a generator or an undeclared Observable, because the lock would not outlast it', async () => {
+    const ran: string[] = [];
     @Injectable()
     class Stock {
       @DistributedLock('goods')
       async promised(): Promise<Observable<number>> {
         return of(1);
       }
-    }
-    const stock = await apps.provider(Stock);
-    await expect(stock.promised()).rejects.toThrow(MisuseError);
-    await expect(stock.promised()).rejects.toThrow(
-      /Stock\.promised.*promised\(…\): Observable.*import type/,
-    );
-  });
 
-  it('is rejected if it returns a generator, which would run after the release', async () => {
-    const ran: string[] = [];
-    @Injectable()
-    class Stock {
       @DistributedLock('goods')
       async all() {
         return this.pieces();
@@ -210,34 +169,43 @@ describe('a locked method of a provider', () => {
       }
     }
     const stock = await apps.provider(Stock);
+    await expect(stock.promised()).rejects.toThrow(MisuseError);
+    await expect(stock.promised()).rejects.toThrow(
+      /Stock\.promised.*promised\(…\): Observable.*import type/,
+    );
     await expect(stock.all()).rejects.toThrow(MisuseError);
     await expect(stock.all()).rejects.toThrow(/Stock\.all.*generator/);
     expect(ran).toEqual([]);
   });
 });
 
-describe('a locked method that returns an Observable', () => {
-  @Injectable()
-  class Prices {
-    calls = 0;
+@Injectable()
+class Prices {
+  calls = 0;
 
-    @DistributedLock('prices', { wait: 0 })
-    list(...prices: number[]): Observable<number> {
-      this.calls++;
-      return of(...prices);
-    }
-
-    @DistributedLock('prices', { wait: 0 })
-    watch(): Observable<string | undefined> {
-      return new Observable((subscriber) => subscriber.next(currentLease()?.key));
-    }
-
-    @DistributedLock('prices', { wait: 0, onBusy: 'skip' })
-    skipped(): Observable<number> {
-      return of(1);
-    }
+  @DistributedLock('prices', { wait: 0 })
+  list(...prices: number[]): Observable<number> {
+    this.calls++;
+    return of(...prices);
   }
 
+  @DistributedLock('prices', { wait: 0 })
+  watch(): Observable<string | undefined> {
+    return new Observable((subscriber) => subscriber.next(currentLease()?.key));
+  }
+
+  @DistributedLock('prices', { wait: 0, onBusy: 'skip' })
+  skipped(): Observable<number> {
+    return of(1);
+  }
+
+  @DistributedLock('prices')
+  endless(): Observable<never> {
+    return NEVER;
+  }
+}
+
+describe('a locked method that returns an Observable', () => {
   it('acquires the lock on subscription, once for each subscription', async () => {
     const prices = await apps.provider(Prices);
     const stream = prices.list(1, 2);
@@ -250,39 +218,26 @@ describe('a locked method that returns an Observable', () => {
   it('holds the lock until its subscriber unsubscribes', async () => {
     const app = await apps.start({ providers: [Prices] });
     const other = (await apps.start({})).get(LockService);
-    const key = await new Promise((resolve) => {
-      const subscription = app
-        .get(Prices)
-        .watch()
-        .subscribe((seen) => {
-          setImmediate(async () => {
-            expect(await other.tryAcquire('prices')).toBeUndefined();
-            subscription.unsubscribe();
-            resolve(seen);
-          });
-        });
-    });
-    expect(key).toBe('prices');
-    await using _lease = await other.acquire('prices', { wait: 5_000 });
+    const keys: (string | undefined)[] = [];
+    const subscription = app
+      .get(Prices)
+      .watch()
+      .subscribe((key) => keys.push(key));
+    await expect.poll(() => keys).toEqual(['prices']);
+    expect(await other.tryAcquire('prices')).toBeUndefined();
+    subscription.unsubscribe();
+    await using _lease = await other.acquire('prices', { wait: 100 });
   });
 
   it('leaves the queue if its subscriber unsubscribes while it waits', async () => {
-    const app = await apps.start({ providers: [Waiting] });
+    const app = await apps.start({ providers: [Prices] });
     const other = (await apps.start({})).get(LockService);
     await using _lease = await other.acquire('prices');
-    const subscription = app.get(Waiting).wait().subscribe();
+    const subscription = app.get(Prices).endless().subscribe();
     await untilQueued(app.client, 'prices', 2);
     subscription.unsubscribe();
     await untilQueued(app.client, 'prices', 1);
   });
-
-  @Injectable()
-  class Waiting {
-    @DistributedLock('prices')
-    wait(): Observable<never> {
-      return NEVER;
-    }
-  }
 
   it('fails, or is empty, if the lock is held elsewhere', async () => {
     const app = await apps.start({ providers: [Prices] });
@@ -330,7 +285,13 @@ describe('a locked job', () => {
 });
 
 describe('a locked method whose lease is lost', () => {
-  const run = async (onLost: 'throw' | 'ignore', outcome: () => Promise<unknown>) => {
+  const own = new Error('sold out');
+  const cases: [string, 'throw' | 'ignore', () => Promise<unknown>, unknown][] = [
+    ['rejects although it has succeeded', 'throw', async () => 'sold', LeaseLostError],
+    ["resolves with onLost: 'ignore'", 'ignore', async () => 'sold', 'sold'],
+    ['rejects with its own error if it has one', 'throw', () => Promise.reject(own), own],
+  ];
+  it.each(cases)('%s', async (_, onLost, outcome, expected) => {
     const gate = new Gate();
     @Injectable()
     class Stock {
@@ -339,45 +300,25 @@ describe('a locked method whose lease is lost', () => {
         await gate.pass();
         return outcome();
       }
-
-      @DistributedLock('goods', { onLost })
-      watch(): Observable<never> {
-        void gate.pass();
-        return NEVER;
-      }
     }
     const app = await apps.start({ providers: [Stock] });
-    return { app, gate, stock: app.get(Stock) };
-  };
-  const lose = async ({ app, gate }: Awaited<ReturnType<typeof run>>) => {
+    const sold = app
+      .get(Stock)
+      .deduct()
+      .catch((error: unknown) => error);
     await gate.reached;
     await loseSession(zk, app.client);
     gate.open();
-  };
-
-  it("rejects although it has succeeded, with onLost: 'throw'", async () => {
-    const test = await run('throw', async () => 'sold');
-    const sold = test.stock.deduct();
-    await Promise.all([lose(test), expect(sold).rejects.toThrow(LeaseLostError)]);
-  });
-
-  it("resolves with onLost: 'ignore'", async () => {
-    const test = await run('ignore', async () => 'sold');
-    const sold = test.stock.deduct();
-    await lose(test);
-    expect(await sold).toBe('sold');
-  });
-
-  it('rejects with its own error if it has one', async () => {
-    const error = new Error('sold out');
-    const test = await run('throw', () => Promise.reject(error));
-    const sold = test.stock.deduct();
-    await Promise.all([lose(test), expect(sold).rejects.toBe(error)]);
+    if (expected === LeaseLostError) expect(await sold).toBeInstanceOf(LeaseLostError);
+    else expect(await sold).toBe(expected);
   });
 
   it('fails at once if it returns an Observable', async () => {
-    const test = await run('throw', async () => undefined);
-    const watched = firstValueFrom(test.stock.watch());
-    await Promise.all([lose(test), expect(watched).rejects.toThrow(LeaseLostError)]);
+    const app = await apps.start({ providers: [Prices] });
+    const watched = expect(firstValueFrom(app.get(Prices).endless())).rejects.toThrow(
+      LeaseLostError,
+    );
+    await expect.poll(() => app.get(LockService).held('prices')).toBe(true);
+    await Promise.all([loseSession(zk, app.client), watched]);
   });
 });

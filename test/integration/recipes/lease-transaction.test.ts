@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   ConnectionError,
   LeaderLatch,
@@ -12,10 +12,10 @@ import {
   Semaphore,
   type ZkClient,
 } from '../../../lib/recipes/index.js';
-import { aborted, expire, useClients } from '../../support/clients.js';
-import { useLinks } from '../../support/link.js';
-import { failureOf, nodesUnder, observed, untilNodes } from '../../support/recipe-nodes.js';
+import { useClients, useLinks } from '../../support/clients.js';
+import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const newLink = useLinks(zk);
@@ -59,10 +59,11 @@ describe('a transaction of a lease', () => {
     ],
   ];
 
-  test.each(recipes)('of a %s is applied while it is held, and not afterwards', async (_, take) => {
-    const client = await connect();
+  it.each(recipes)('of a %s is applied while it is held, and not afterwards', async (_, take) => {
+    const [client, other] = await Promise.all([connect(), connect()]);
     const node = await target(client);
-    const lease = await take(client, zk.path('lock'));
+    const path = zk.path('lock');
+    const lease = await take(client, path);
     const [stat, created, nothing] = await lease.transaction([
       { set: node, data: 'new', version: 0 },
       { create: `${node}/child` },
@@ -75,32 +76,22 @@ describe('a transaction of a lease', () => {
     const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
     expect(error).toBeInstanceOf(LeaseLostError);
     expect(error).toMatchObject({ message: expect.stringContaining('released') });
+
+    const deleted = await take(client, path);
+    for (const parent of [path, `${path}/leases`, `${path}-b`]) {
+      const own = (await nodesUnder(other, parent)).filter((name) => name.startsWith('_c_'));
+      if (own.length > 0) await other.delete(`${parent}/${own.at(-1)}`);
+    }
+    // Sent at once: a watch has not reported the deletion.
+    const refused = await failureOf(deleted.transaction([{ set: node, data: 'late' }]));
+    expect(refused).toBeInstanceOf(LeaseLostError);
     expect(await read(client, node)).toBe('new');
+    expect(deleted.held).toBe(false);
+    expect(deleted.signal.reason).toBeInstanceOf(LeaseLostError);
+    await deleted.release();
   });
 
-  test.each(recipes)(
-    'of a %s is refused if another client has deleted a znode of it',
-    async (_, take) => {
-      const client = await connect();
-      const other = await connect();
-      const node = await target(client);
-      const path = zk.path('lock');
-      const lease = await take(client, path);
-      for (const parent of [path, `${path}/leases`, `${path}-b`]) {
-        const own = (await nodesUnder(other, parent)).filter((name) => name.startsWith('_c_'));
-        if (own.length > 0) await other.delete(`${parent}/${own.at(-1)}`);
-      }
-      // Sent at once: a watch has not reported the deletion.
-      const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
-      expect(error).toBeInstanceOf(LeaseLostError);
-      expect(await read(client, node)).toBe('old');
-      expect(lease.held).toBe(false);
-      expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
-      await lease.release();
-    },
-  );
-
-  test('that fails for another reason leaves the lease held, and has the index of the operation', async () => {
+  it('that fails for another reason leaves the lease held, and has the index of the operation', async () => {
     const client = await connect();
     const node = await target(client);
     const lease = await new Mutex(client, zk.path('lock')).acquire();
@@ -115,62 +106,7 @@ describe('a transaction of a lease', () => {
     await lease.transaction([{ set: node, data: 'new' }]);
   });
 
-  test('is refused after the session of the lease has ended', async () => {
-    const client = await connect();
-    const node = await target(client);
-    const lease = await new Mutex(client, zk.path('lock')).acquire();
-    await expire(client, zk);
-    // A transaction that is sent before the client notices the end may lose its reply.
-    await aborted(lease.signal);
-    const error = await failureOf(lease.transaction([{ set: node, data: 'late' }]));
-    expect(error).toBeInstanceOf(LeaseLostError);
-    expect(await read(client, node)).toBe('old');
-  });
-
-  test('is refused to the lease that was handed over, and allowed to the next one', async () => {
-    const client = await connect();
-    const node = await target(client);
-    const lock = new Mutex(client, zk.path('lock'));
-    const first = await lock.acquire();
-    const next = lock.acquire();
-    void first.release();
-    const refused = failureOf(first.transaction([{ set: node, data: 'late' }]));
-    const second = await next;
-    await second.transaction([{ set: node, data: 'second' }]);
-    expect(await refused).toBeInstanceOf(LeaseLostError);
-    expect(await read(client, node)).toBe('second');
-  });
-
-  test('that is pending at the release is applied before the next grant of this process, or not at all', async () => {
-    const [client, other] = [await connect(), await connect()];
-    const node = await target(client);
-    const path = zk.path('lock');
-    const lock = new Mutex(client, path);
-    // The native transport connects its second client.
-    await client.transaction([{ check: node }]);
-    for (let round = 0; round < 50; round++) {
-      const first = await lock.acquire();
-      const [znode] = await nodesUnder(client, path);
-      const next = lock.acquire();
-      const write = observed(first.transaction([{ set: node, data: `${round}` }]));
-      write.promise.catch(() => {});
-      void first.release();
-      const second = await next;
-      const seen = await read(other, node);
-      const outcome = await write.promise.then(
-        () => 'applied',
-        (error: unknown) => error,
-      );
-      if (outcome === 'applied') expect(seen).toBe(`${round}`);
-      else expect(outcome).toBeInstanceOf(LeaseLostError);
-      // Nothing is applied after the grant.
-      expect(await read(other, node)).toBe(seen);
-      expect(await nodesUnder(other, path)).not.toContain(znode);
-      await second.release();
-    }
-  });
-
-  test('whose reply is lost may be applied, and the znode of its lease is not handed over', async () => {
+  it('whose reply is lost may be applied, and the znode of its lease is not handed over', async () => {
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
     const other = await connect();
@@ -197,7 +133,7 @@ describe('a transaction of a lease', () => {
     expect(second.held).toBe(true);
   });
 
-  test.runIf(serverHas.sessionResume)(
+  it.runIf(serverHas.sessionResume)(
     'waits for the connection, and is refused if the lease is lost meanwhile',
     async () => {
       const link = await newLink();
@@ -226,7 +162,7 @@ describe('a transaction of a lease', () => {
     },
   );
 
-  test('during holdAtLeast, after the release, is refused', async () => {
+  it('during holdAtLeast, after the release, is refused', async () => {
     const client = await connect();
     const node = await target(client);
     const path = zk.path('lock');
@@ -238,7 +174,7 @@ describe('a transaction of a lease', () => {
     expect(await read(client, node)).toBe('old');
   });
 
-  test('of a multi-lock over two clients is an error', async () => {
+  it('of a multi-lock over two clients is an error', async () => {
     const [one, other] = [await connect(), await connect()];
     const path = zk.path('lock');
     const locks = [new Mutex(one, `${path}-a`), new Mutex(other, `${path}-b`)];
@@ -249,7 +185,7 @@ describe('a transaction of a lease', () => {
 });
 
 describe('a transaction of a term', () => {
-  test('is applied while it leads, and not afterwards', async () => {
+  it('is applied while it leads, and not afterwards', async () => {
     const client = await connect();
     const node = await target(client);
     const path = zk.path('election');

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { describe, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
 import {
-  BadOptionError,
   currentLease,
   type Lease,
   LeaseLostError,
@@ -15,25 +15,19 @@ import {
   revoke,
   SelfDeadlockError,
   Semaphore,
-  WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
-import {
-  failureOf,
-  nodesUnder,
-  untilNothingLeft,
-  observed,
-  untilNodes,
-} from '../../support/recipe-nodes.js';
+import { failureOf, nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
-function paths(name: string): string[] {
+function paths(name: string): [string, string, string] {
   const base = server.path(name);
-  return ['a', 'b', 'c'].map((part) => `${base}/${part}`);
+  return [`${base}/a`, `${base}/b`, `${base}/c`];
 }
 
 function mutexes(client: ZkClient, of: readonly string[]): Mutex[] {
@@ -46,8 +40,8 @@ function stub(path: string, acquire: () => Promise<Partial<Lease>>): Lock {
 }
 
 describe('MultiLock', () => {
-  it('holds all of its locks, and lists their tokens in the order in which they were named', async () => {
-    const [a, b, c] = paths('all') as [string, string, string];
+  it('holds all of its locks until it is released once, and lists their leases in the order in which they were named', async () => {
+    const [a, b, c] = paths('all');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new MultiLock(mutexes(client, [c, a, b])).acquire();
     expect(lease.held).toBe(true);
@@ -60,37 +54,17 @@ describe('MultiLock', () => {
     const released = lease.release();
     expect(lease.held).toBe(false);
     await released;
-    for (const path of [a, b, c]) {
-      await new Mutex(other, path).withLock(
-        ({ fencingToken }) => expect(fencingToken).toBeGreaterThan(lease.fencingToken),
-        { wait: 0 },
-      );
+    const next = await new MultiLock(mutexes(client, [a, b, c])).acquire({ wait: 0 });
+    for (const { fencingToken } of next.leases) {
+      expect(fencingToken).toBeGreaterThan(lease.fencingToken);
     }
+    await lease.release();
+    expect(next.held).toBe(true);
+    await next.release();
     await untilNothingLeft(server, client, a, b, c);
   });
 
-  it('acquires its locks in the byte order of their paths, so that opposite lists never deadlock', async () => {
-    const all = paths('order');
-    const clients = await Promise.all([connect(), connect(), connect()]);
-    let inside = 0;
-    let most = 0;
-    await Promise.all(
-      clients.flatMap((client, index) =>
-        Array.from({ length: 10 }, (_, round) => {
-          const list = (index + round) % 2 ? all.toReversed() : all;
-          return new MultiLock(mutexes(client, list)).withLock(async () => {
-            most = Math.max(most, ++inside);
-            await client.sync('/');
-            inside--;
-          });
-        }),
-      ),
-    );
-    expect(most).toBe(1);
-    await untilNothingLeft(server, clients[0]!, ...all);
-  });
-
-  it('orders by bytes, not by UTF-16 units or a locale', async () => {
+  it('acquires its locks in the order of the bytes of their paths, not of UTF-16 units or a locale', async () => {
     const base = server.path('bytes');
     const taken: string[] = [];
     const names = ['b', 'Z', 'é', 'a', '\uffee', '\u{1f600}', 'a/b'];
@@ -100,33 +74,13 @@ describe('MultiLock', () => {
         return { signal: new AbortController().signal, release: async () => undefined };
       }),
     );
-    await failureOf(new MultiLock([...locks, stub(`${base}/\u{1f601}`, fail)]).acquire());
+    const last = stub(`${base}/\u{1f601}`, () => Promise.reject(new Error('the last one fails')));
+    await failureOf(new MultiLock([...locks, last]).acquire());
     expect(taken).toEqual(['Z', 'a', 'a/b', 'b', 'é', '\uffee', '\u{1f600}']);
   });
 
-  it('starts again when it loses one lock while it waits for another', async () => {
-    const [a, b] = paths('lost-while-waiting') as [string, string];
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const blocking = await new Mutex(other, b).acquire();
-    const waiting = observed(new MultiLock(mutexes(client, [a, b])).acquire());
-    await untilNodes(other, b, 2);
-    await expire(client, server);
-    // Another client has the first lock while the second is waited for in a new session.
-    const between = await new Mutex(other, a).acquire();
-    await untilNodes(other, b, 2);
-    await blocking.release();
-    await untilNodes(other, a, 2);
-    expect(waiting.settled).toBe(false);
-    await between.release();
-    const lease = await waiting.promise;
-    expect(lease.leases.map(({ held }) => held)).toEqual([true, true]);
-    expect(lease.leases[0]!.fencingToken).toBeGreaterThan(between.fencingToken);
-    await lease.release();
-    await untilNothingLeft(server, other, a, b);
-  });
-
   it('stops at the first failure and releases the locks that it had acquired', async () => {
-    const [a, b, c] = paths('stop') as [string, string, string];
+    const [a, b, c] = paths('stop');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(other, b).acquire();
     const multi = new MultiLock(mutexes(client, [a, b, c]));
@@ -138,12 +92,11 @@ describe('MultiLock', () => {
   });
 
   it('names the locks in its timeout error when the first lock used up the wait', async () => {
-    const [a, b] = paths('no-time-left') as [string, string];
+    const [a, b] = paths('no-time-left');
     const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Semaphore(other, b, { permits: 1 }).acquire();
     const slow = stub(a, async () => {
-      const end = performance.now() + 20;
-      while (performance.now() < end) await client.sync('/');
+      await delay(20);
       return { signal: new AbortController().signal, release: async () => undefined };
     });
     const multi = new MultiLock([slow, new Semaphore(client, b, { permits: 1, key: 'beds' })]);
@@ -170,20 +123,6 @@ describe('MultiLock', () => {
     expect(warned.cause).toBe(why);
   });
 
-  it('rejects when its signal aborts, and leaves nothing behind', async () => {
-    const [a, b] = paths('cancel') as [string, string];
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const held = await new Mutex(other, b).acquire();
-    const controller = new AbortController();
-    const waiting = new MultiLock(mutexes(client, [b, a])).acquire({ signal: controller.signal });
-    await untilNodes(client, b, 2);
-    controller.abort();
-    await expect(waiting).rejects.toThrow(WaitCancelledError);
-    await untilNodes(client, a, 0);
-    await held.release();
-    await untilNothingLeft(server, client, a, b);
-  });
-
   it('accepts any mixture of locks', async () => {
     const base = server.path('mixture');
     const [client, other] = await Promise.all([connect(), connect()]);
@@ -202,38 +141,8 @@ describe('MultiLock', () => {
     }
     await lease.release();
     await (await new MultiLock(of(other)).acquire({ wait: 0 })).release();
-    await untilNothingLeft(
-      server,
-      client,
-      ...['mutex', 'shared', 'own', 'semaphore/locks', 'semaphore/leases', 'single/leases'].map(
-        (path) => `${base}/${path}`,
-      ),
-    );
-  });
-});
-
-describe('a list of locks', () => {
-  it('is rejected when it is empty', () => {
-    expect(() => new MultiLock([])).toThrow(BadOptionError);
-    expect(() => new MultiLock(undefined as unknown as Lock[])).toThrow(BadOptionError);
-  });
-
-  it('is rejected when it names one path twice, whatever the recipes', async () => {
-    const client = await connect();
-    const [a] = paths('twice') as [string];
-    const { read, write } = new ReadWriteLock(client, a);
-    for (const list of [mutexes(client, [a, a]), [read, write], [new Mutex(client, a), read]]) {
-      expect(() => new MultiLock(list)).toThrow(BadOptionError);
-      expect(() => new MultiLock(list)).toThrow(a);
-    }
-  });
-
-  it.each([-1, Number.NaN, '5'])('is rejected with a wait of %s', async (wait) => {
-    const all = paths('bad-wait');
-    const client = await connect();
-    const multi = new MultiLock(mutexes(client, all));
-    await expect(multi.acquire({ wait: wait as number })).rejects.toThrow(BadOptionError);
-    expect(await client.exists(all[0]!)).toBeUndefined();
+    const queues = ['mutex', 'shared', 'own', 'semaphore/locks', 'semaphore/leases'];
+    await untilNothingLeft(server, client, ...queues.map((path) => `${base}/${path}`));
   });
 });
 
@@ -251,39 +160,31 @@ describe('a call chain that holds a multi-lock', () => {
           expect(await nodesUnder(client, mutex.path)).toHaveLength(1);
         });
       }
-      expect(outer.held).toBe(true);
       await expect(multi.acquire()).rejects.toThrow(SelfDeadlockError);
       expect(outer.held).toBe(true);
     });
     await untilNothingLeft(server, client, ...all);
   });
 
-  it('gets an error when one of the locks is not reentrant, and keeps its leases', async () => {
-    const [a, b] = paths('strict') as [string, string];
+  it('gets an error when one of the locks is not reentrant, keeps its leases, and releases them when its callback throws', async () => {
+    const [a, b] = paths('strict');
     const client = await connect();
     const multi = new MultiLock([new Mutex(client, a), new NonReentrantMutex(client, b)]);
-    await multi.withLock(async (lease) => {
+    const failure = new Error('the order is wrong');
+    const visit = multi.withLock(async (lease) => {
       await expect(multi.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError);
       expect(lease.held).toBe(true);
       expect(await nodesUnder(client, a)).toHaveLength(1);
+      throw failure;
     });
+    await expect(visit).rejects.toBe(failure);
     await untilNothingLeft(server, client, a, `${b}/locks`, `${b}/leases`);
-  });
-
-  it('releases when its callback throws, and passes the error on', async () => {
-    const all = paths('throws');
-    const client = await connect();
-    const failure = new Error('the order is wrong');
-    await expect(
-      new MultiLock(mutexes(client, all)).withLock(() => Promise.reject(failure)),
-    ).rejects.toBe(failure);
-    await untilNothingLeft(server, client, ...all);
   });
 });
 
 describe('the lease of a multi-lock', () => {
   it('is lost with the first of its leases', async () => {
-    const [a, b] = paths('lost') as [string, string];
+    const [a, b] = paths('lost');
     const [one, two] = await Promise.all([connect(), connect()]);
     const lease = await new MultiLock([new Mutex(one, a), new Mutex(two, b)]).acquire();
     await expire(two, server);
@@ -295,7 +196,7 @@ describe('the lease of a multi-lock', () => {
   });
 
   it('receives a revocation request made for any of its locks', async () => {
-    const [a, b] = paths('revoked') as [string, string];
+    const [a, b] = paths('revoked');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new MultiLock(mutexes(client, [a, b])).acquire();
     const [holder] = await new Mutex(other, b).participants();
@@ -324,19 +225,4 @@ describe('the lease of a multi-lock', () => {
     expect(released).toEqual(['/c', '/b', '/a']);
     expect(error.errors.map(({ message }: Error) => message)).toEqual(['/c', '/a']);
   });
-
-  it('may be released again', async () => {
-    const all = paths('twice-released');
-    const client = await connect();
-    const lease = await new MultiLock(mutexes(client, all)).acquire();
-    await lease.release();
-    const next = await new MultiLock(mutexes(client, all)).acquire({ wait: 0 });
-    await lease.release();
-    expect(next.held).toBe(true);
-    await next.release();
-  });
 });
-
-function fail(): Promise<never> {
-  return Promise.reject(new Error('the last one fails'));
-}

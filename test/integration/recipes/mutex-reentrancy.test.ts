@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   LeaseLostError,
   currentLease,
@@ -12,27 +12,31 @@ import {
   SelfDeadlockError,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
+import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { it, testProcess } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
 describe('a call chain that holds the mutex', () => {
-  it('re-enters without a new node, and holds the lock until its outermost call ends', async () => {
+  it('re-enters by withLock() without a new node, and holds the lock until its outermost call ends', async () => {
     const path = server.path('again');
     const client = await connect();
     const mutex = new Mutex(client, path);
+    const strict = new Mutex(client, path, { reentrant: false });
     await mutex.withLock(async (outer) => {
       await mutex.withLock(async (inner) => {
         expect(inner.fencingToken).toBe(outer.fencingToken);
-        expect((await client.children(path)).children).toHaveLength(1);
+        expect(await nodesUnder(client, path)).toHaveLength(1);
       });
       expect(outer.held).toBe(true);
-      await expect(runDetached(() => new Mutex(client, path).acquire({ wait: 0 }))).rejects.toThrow(
-        LockBusyError,
-      );
+      await expect(runDetached(() => mutex.acquire({ wait: 0 }))).rejects.toThrow(LockBusyError);
+      // Both would wait for their own chain.
+      await expect(mutex.acquire()).rejects.toThrow(SelfDeadlockError);
+      await expect(strict.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError);
     });
-    await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
+    await mutex.withLock(() => undefined, { wait: 0 });
   });
 
   it('does not re-enter a lock that may have been lost during a pause', async () => {
@@ -40,7 +44,7 @@ describe('a call chain that holds the mutex', () => {
     const mutex = new Mutex(client, server.path('paused'));
     let entered = false;
     const outer = mutex.withLock(async () => {
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);
+      testProcess().block(800);
       // The first code after the pause: no event has reported the loss yet.
       await mutex.withLock(() => void (entered = true));
     });
@@ -48,56 +52,21 @@ describe('a call chain that holds the mutex', () => {
     expect(entered).toBe(false);
   });
 
-  it('gets an error from acquire(), which would wait for its own chain', async () => {
-    const path = server.path('acquire');
-    const mutex = new Mutex(await connect(), path);
-    await mutex.withLock(async () => {
-      await expect(mutex.acquire()).rejects.toThrow(SelfDeadlockError);
-    });
-  });
-
-  it('gets an error when the mutex is not reentrant', async () => {
-    const path = server.path('strict');
-    const mutex = new Mutex(await connect(), path, { reentrant: false });
-    await mutex.withLock(async () => {
-      await expect(mutex.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError);
-    });
-  });
-
-  it('excludes another call chain of the same process', async () => {
-    const path = server.path('chains');
-    const mutex = new Mutex(await connect(), path);
-    const order: string[] = [];
-    await Promise.all(
-      ['a', 'b'].map((name) =>
-        mutex.withLock(async () => {
-          order.push(`${name} in`);
-          await new Promise(setImmediate);
-          order.push(`${name} out`);
-        }),
-      ),
-    );
-    expect(order).toEqual(['a in', 'a out', 'b in', 'b out']);
-  });
-
   it('admits its own parallel branches together, and holds the lock until the last one ends', async () => {
-    const path = server.path('branches');
-    const client = await connect();
-    const mutex = new Mutex(client, path);
+    const mutex = new Mutex(await connect(), server.path('branches'));
     let finish!: () => void;
     let branch!: Promise<void>;
     await mutex.withLock(() => {
       branch = mutex.withLock(() => new Promise<void>((resolve) => (finish = resolve)));
     });
-    await expect(new Mutex(client, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    await expect(mutex.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     finish();
     await branch;
-    await new Mutex(client, path).withLock(() => undefined, { wait: 0 });
+    await mutex.withLock(() => undefined, { wait: 0 });
   });
 
   it('holds nothing after its lease is released, even if it continues to run', async () => {
-    const path = server.path('outlives');
-    const mutex = new Mutex(await connect(), path);
+    const mutex = new Mutex(await connect(), server.path('outlives'));
     let goOn!: () => void;
     const released = new Promise<void>((resolve) => (goOn = resolve));
     let later!: Promise<unknown>;
@@ -113,16 +82,12 @@ describe('a call chain that holds the mutex', () => {
 
   it('passes its lease to a pool that it starts, unless the pool is started with runDetached', async () => {
     const path = server.path('pool');
-    const mutex = new Mutex(await connect(), path);
-    let lazy!: AsyncResource;
-    let detached!: AsyncResource;
-    await mutex.withLock(async () => {
-      lazy = new AsyncResource('pool');
-      detached = runDetached(() => new AsyncResource('pool'));
-      expect(lazy.runInAsyncScope(() => currentLease()?.path)).toBe(path);
+    await new Mutex(await connect(), path).withLock(async () => {
+      const pool = new AsyncResource('pool');
+      const detached = runDetached(() => new AsyncResource('pool'));
+      expect(pool.runInAsyncScope(() => currentLease()?.path)).toBe(path);
       expect(detached.runInAsyncScope(() => currentLease())).toBeUndefined();
     });
-    expect(lazy.runInAsyncScope(() => currentLease())).toBeUndefined();
   });
 });
 
@@ -184,18 +149,16 @@ describe('an inner lease that was released while the outer lease is held', () =>
   });
 });
 
-describe('currentLease', () => {
-  it('returns the innermost lease, or the innermost lease of a key', async () => {
-    const client = await connect();
-    const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
-    const inner = new Mutex(client, server.path('inner'), { key: 'inner' });
-    expect(currentLease()).toBeUndefined();
-    await outer.withLock(() =>
-      inner.withLock(() => {
-        expect(currentLease()?.key).toBe('inner');
-        expect(currentLease('outer')?.key).toBe('outer');
-        expect(currentLease('other')).toBeUndefined();
-      }),
-    );
-  });
+it('currentLease() returns the innermost lease, or the innermost lease of a key', async () => {
+  const client = await connect();
+  const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
+  const inner = new Mutex(client, server.path('inner'), { key: 'inner' });
+  expect(currentLease()).toBeUndefined();
+  await outer.withLock(() =>
+    inner.withLock(() => {
+      expect(currentLease()?.key).toBe('inner');
+      expect(currentLease('outer')?.key).toBe('outer');
+      expect(currentLease('other')).toBeUndefined();
+    }),
+  );
 });

@@ -1,117 +1,148 @@
-import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, it } from 'vitest';
 import {
   LeaderLatch,
   LeaderSelector,
+  type Lease,
   MultiLock,
   Mutex,
   NonReentrantMutex,
   ReadWriteLock,
   Semaphore,
+  type Term,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { useClients } from '../../support/clients.js';
-import { Child } from '../../support/harness.js';
-import { useServer } from '../../support/servers.js';
+import { describe, expect } from 'vitest';
+import type { SimulatedProcess } from '../../../lib/testing/index.js';
+import { aborted } from '../../support/clients.js';
+import { currentWorld, it } from '../../support/virtual-time.js';
 
 // A process was paused for longer than its session timeout, so that other processes hold its locks.
 
-const server = useServer();
-const connect = useClients(server);
 const SESSION_TIMEOUT = 1_000;
-/** The timeout of a session that must survive the pause, on a busy machine too. */
-const LONG_TIMEOUT = 8_000;
-const PROGRAM = fileURLToPath(new URL('../../support/holder.mjs', import.meta.url));
 
-interface Look {
-  /** The signal as it was read before the pause. */
-  saved: boolean;
-  /** The signal as it is read now. */
-  aborted: boolean;
-  held: boolean;
-}
+type Right = Lease | Term;
 
-const children: Child[] = [];
-afterEach(() => Promise.all(children.splice(0).map((child) => child.kill())));
-
-async function holder(transport: string, root: string, sessionTimeout = SESSION_TIMEOUT) {
-  const { connectString } = server;
-  const child = new Child('holder', PROGRAM, [
-    JSON.stringify({ connectString, sessionTimeout, transport, root }),
-  ]);
-  children.push(child);
-  return { child, tokens: await child.ask<Record<string, bigint>>('hold') };
-}
-
-/** Acquires everything that the process held, and returns the fencing tokens. */
-async function takeAll(client: ZkClient, root: string): Promise<Record<string, bigint>> {
-  const path = (name: string) => `${root}/${name}`;
-  const locks = {
-    mutex: new Mutex(client, path('mutex')),
-    read: new ReadWriteLock(client, path('read')).write,
-    write: new ReadWriteLock(client, path('write')).write,
-    semaphore: new Semaphore(client, path('semaphore'), { permits: 1 }),
-    'non-reentrant': new NonReentrantMutex(client, path('non-reentrant')),
-    multi: new MultiLock([new Mutex(client, path('multi')), new Mutex(client, path('multi-2'))]),
-  };
-  const latch = new LeaderLatch(client, path('latch'));
+async function led(client: ZkClient): Promise<Term> {
+  const latch = new LeaderLatch(client, '/latch');
   latch.start();
-  const selected = new Promise<bigint>((resolve) => {
-    new LeaderSelector(client, path('selector'), (term) => resolve(term.fencingToken)).start();
+  return latch.await();
+}
+
+function selected(client: ZkClient): Promise<Term> {
+  return new Promise((resolve) => {
+    new LeaderSelector(client, '/selector', (term) => {
+      resolve(term);
+      return aborted(term.signal).then(() => {});
+    }).start();
   });
-  const granted = await Promise.all(
-    Object.entries(locks).map(async ([kind, lock]) => {
-      return [kind, (await lock.acquire()).fencingToken] as const;
+}
+
+/** How the holder and the next process acquire each lock. */
+const LOCKS: Record<string, (client: ZkClient, next: boolean) => Promise<Right>> = {
+  mutex: (client) => new Mutex(client, '/mutex').acquire(),
+  read: (client, next) => new ReadWriteLock(client, '/read')[next ? 'write' : 'read'].acquire(),
+  write: (client) => new ReadWriteLock(client, '/write').write.acquire(),
+  semaphore: (client) => new Semaphore(client, '/semaphore', { permits: 1 }).acquire(),
+  'non-reentrant': (client) => new NonReentrantMutex(client, '/non-reentrant').acquire(),
+  multi: (client) =>
+    new MultiLock([new Mutex(client, '/multi'), new Mutex(client, '/multi-2')]).acquire(),
+  latch: led,
+  selector: selected,
+};
+
+interface Held {
+  readonly process: SimulatedProcess;
+  readonly right: Right;
+  /** The signal as it was read at the grant. */
+  readonly signal: AbortSignal;
+}
+
+/** Starts a process for each lock, with a session of its own, so that reading one lease does not notify the others. */
+function holdAll(sessionTimeout: number): Promise<Held[]> {
+  return Promise.all(
+    Object.entries(LOCKS).map(async ([name, acquire]) => {
+      const process = currentWorld().process(name);
+      const client = await process.client({ sessionTimeout });
+      const right = await process.run(() => acquire(client, false));
+      return { process, right, signal: right.signal };
     }),
   );
-  return {
-    ...Object.fromEntries(granted),
-    latch: (await latch.await()).fencingToken,
-    selector: await selected,
-  };
 }
 
-/** Returns the same value for each kind of lease. */
-function all(look: Partial<Look>, seen: Record<string, Look>) {
-  return Object.fromEntries(Object.keys(seen).map((kind) => [kind, expect.objectContaining(look)]));
+/** Reads the saved signal, then the property, then `held`: the order in which a program may check. */
+function look({ right, signal }: Held) {
+  const saved = signal.aborted;
+  const aborted = right.signal.aborted;
+  return { saved, aborted, held: 'held' in right ? right.held : right.active };
 }
 
-describe.each(['native', 'wire'])('over %s', (transport) => {
-  it('a stopped process holds nothing in the first code that runs after it continues', async () => {
-    const root = server.path(`stopped-${transport}`);
-    const { child, tokens } = await holder(transport, root);
-    const other = await connect();
-    child.pause();
-    const next = await takeAll(other, root);
-    child.resume();
-    let seen: Record<string, Look> | undefined;
-    await expect.poll(async () => (seen = await child.ask('seen'))).toBeDefined();
-    expect(Object.keys(seen!)).toEqual(Object.keys(tokens));
-    expect(seen).toEqual(all({ held: false, aborted: true }, seen!));
+/** Acquires all locks in another process, and returns the tokens. */
+async function takeAll(): Promise<bigint[]> {
+  const next = currentWorld().process('next');
+  const client = await next.client({ sessionTimeout: 60_000 });
+  return next.run(async () => {
+    const rights = Object.values(LOCKS).map((acquire) => acquire(client, true));
+    return (await Promise.all(rights)).map(({ fencingToken }) => fencingToken);
+  });
+}
+
+describe.each([
+  [
+    'stopped',
+    async (held: Held[]) => {
+      const seen = held.map(
+        (each) =>
+          new Promise<ReturnType<typeof look>>((resolve) => {
+            void each.process.run(() => {
+              let last = performance.now();
+              setInterval(() => {
+                const now = performance.now();
+                if (now - last > SESSION_TIMEOUT) resolve(look(each));
+                last = now;
+              }, 1);
+            });
+          }),
+      );
+      await currentWorld().sleep(10);
+      for (const { process } of held) process.pause();
+      const next = await takeAll();
+      for (const { process } of held) process.resume();
+      return { seen: await Promise.all(seen), next };
+    },
+  ],
+  [
+    'blocked',
+    async (held: Held[]) => {
+      const seen = held.map((each) =>
+        each.process.run(() => {
+          each.process.block(3 * SESSION_TIMEOUT);
+          return look(each);
+        }),
+      );
+      const next = await takeAll();
+      return { seen: await Promise.all(seen), next };
+    },
+  ],
+])('a process that was %s for longer than its session', (_, pauseWhileOthersAcquire) => {
+  it('holds nothing in the first code that runs afterwards', async () => {
+    const held = await holdAll(SESSION_TIMEOUT);
+    const { seen, next } = await pauseWhileOthersAcquire(held);
+    for (const [index, name] of Object.keys(LOCKS).entries()) {
+      expect(seen[index], name).toMatchObject({ held: false, aborted: true });
+      expect(next[index], name).toBeGreaterThan(held[index]!.right.fencingToken);
+    }
     // A signal that was read before the pause may abort one turn later. Fencing covers this gap.
-    const later = await child.ask<Record<string, Look>>('later');
-    expect(later).toEqual(all({ saved: true }, later));
-    for (const [kind, token] of Object.entries(tokens)) expect(next[kind]).toBeGreaterThan(token);
+    await currentWorld().sleep(10);
+    for (const { signal, process } of held) expect(signal.aborted, process.name).toBe(true);
   });
+});
 
-  it('a process whose event loop was blocked holds nothing in the next statement', async () => {
-    const root = server.path(`blocked-${transport}`);
-    const { child, tokens } = await holder(transport, root);
-    const other = await connect();
-    const looking = child.ask<Record<string, Look>>('block', 3 * SESSION_TIMEOUT);
-    const next = await takeAll(other, root);
-    const seen = await looking;
-    expect(Object.keys(seen)).toEqual(Object.keys(tokens));
-    expect(seen).toEqual(all({ held: false, aborted: true }, seen));
-    const later = await child.ask<Record<string, Look>>('later');
-    expect(later).toEqual(all({ saved: true }, later));
-    for (const [kind, token] of Object.entries(tokens)) expect(next[kind]).toBeGreaterThan(token);
-  });
-
-  it('a pause shorter than the session loses nothing', async () => {
-    const root = server.path(`short-${transport}`);
-    const { child } = await holder(transport, root, LONG_TIMEOUT);
-    const seen = await child.ask<Record<string, Look>>('block', LONG_TIMEOUT / 4);
-    expect(seen).toEqual(all({ saved: false, aborted: false, held: true }, seen));
-  });
+it('a pause shorter than the session loses nothing', async () => {
+  const held = await holdAll(4 * SESSION_TIMEOUT);
+  for (const { process } of held) process.pause();
+  await currentWorld().sleep(SESSION_TIMEOUT);
+  for (const { process } of held) process.resume();
+  for (const each of held) {
+    const seen = await each.process.run(() => look(each));
+    expect(seen, each.process.name).toEqual({ saved: false, aborted: false, held: true });
+  }
 });

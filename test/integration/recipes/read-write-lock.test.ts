@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
   LeaseLostError,
@@ -19,49 +19,13 @@ import {
   untilNodes,
 } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
 describe('ReadWriteLock', () => {
-  it('admits readers together and a writer alone', async () => {
-    const path = server.path('exclusion');
-    const clients = await Promise.all([connect(), connect(), connect()]);
-    let readers = 0;
-    let writers = 0;
-    let mostReaders = 0;
-    const clashes: string[] = [];
-    const look = () => {
-      mostReaders = Math.max(mostReaders, readers);
-      if (writers > 1 || (writers === 1 && readers > 0)) clashes.push(`${writers}w ${readers}r`);
-    };
-    await Promise.all(
-      clients.flatMap((client) =>
-        Array.from({ length: 18 }, (_, index) => {
-          const { read, write } = new ReadWriteLock(client, path);
-          if (index % 6 === 0) {
-            return write.withLock(async () => {
-              writers++;
-              look();
-              await client.sync(path);
-              writers--;
-            });
-          }
-          return read.withLock(async () => {
-            readers++;
-            look();
-            await client.sync(path);
-            readers--;
-          });
-        }),
-      ),
-    );
-    expect(clashes).toEqual([]);
-    expect(mostReaders).toBeGreaterThan(1);
-    await untilNothingLeft(server, clients[0]!, path);
-  });
-
-  it('admits readers of several clients and several readers of one client at once', async () => {
+  it('admits readers of several clients and several readers of one client at once, and no writer', async () => {
     const path = server.path('shared');
     const [one, two] = await Promise.all([connect(), connect()]);
     const leases = [
@@ -70,82 +34,25 @@ describe('ReadWriteLock', () => {
       await new ReadWriteLock(two, path).read.acquire({ wait: 0 }),
     ];
     expect(leases.every(({ held }) => held)).toBe(true);
-    await expect(new ReadWriteLock(two, path).write.acquire({ wait: 0 })).rejects.toThrow(
-      LockBusyError,
-    );
+    const { write } = new ReadWriteLock(two, path);
+    await expect(write.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     await Promise.all(leases.map((lease) => lease.release()));
-    await (await new ReadWriteLock(two, path).write.acquire({ wait: 0 })).release();
+    const writing = await write.acquire({ wait: 0 });
+    for (const { fencingToken } of leases)
+      expect(writing.fencingToken).toBeGreaterThan(fencingToken);
+    await writing.release();
   });
 
-  it('grants in the order of arrival, also among waiters of one process', async () => {
-    const path = server.path('fair');
-    const [observer, a, b] = await Promise.all([connect(), connect(), connect()]);
-    const held = await new ReadWriteLock(observer, path).write.acquire();
-    const log: string[] = [];
-    const arrivals = [
-      ['r1', a, 'read'],
-      ['r2', a, 'read'],
-      ['w3', a, 'write'],
-      ['r4', b, 'read'],
-      ['w5', b, 'write'],
-      ['r6', a, 'read'],
-      ['r7', b, 'read'],
-      ['w8', a, 'write'],
-    ] as const;
-    const visits: Promise<void>[] = [];
-    for (const [index, [name, client, mode]] of arrivals.entries()) {
-      visits.push(
-        new ReadWriteLock(client, path)[mode].withLock(
-          async () => {
-            log.push(`${name} in`);
-            await client.sync(path);
-            log.push(`${name} out`);
-          },
-          { fairness: 'strict' },
-        ),
-      );
-      await untilNodes(observer, path, index + 2);
-    }
-    await held.release();
-    await Promise.all(visits);
-    const at = (event: string) => log.indexOf(event);
-    for (const [earlier, later] of [
-      ['r1', 'w3'],
-      ['r2', 'w3'],
-      ['w3', 'r4'],
-      ['r4', 'w5'],
-      ['w5', 'r6'],
-      ['w5', 'r7'],
-      ['r6', 'w8'],
-      ['r7', 'w8'],
-    ] as const) {
-      expect(at(`${earlier} out`), log.join()).toBeLessThan(at(`${later} in`));
-    }
-    await untilNothingLeft(server, observer, path);
-  });
-
-  it('lets no reader overtake a waiting writer, which would starve', async () => {
-    const path = server.path('starve');
-    const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
-    const reading = await new ReadWriteLock(reader, path).read.acquire();
-    const writing = new ReadWriteLock(writer, path).write.acquire();
-    await untilNodes(reader, path, 2);
-    await expect(new ReadWriteLock(late, path).read.acquire({ wait: 0 })).rejects.toThrow(
-      LockBusyError,
-    );
-    await reading.release();
-    await (await writing).release();
-    await (await new ReadWriteLock(late, path).read.acquire({ wait: 0 })).release();
-  });
-
-  it('admits readers when the writer ahead of them has given up', async () => {
+  it('lets no reader overtake a waiting writer, and admits readers when that writer has given up', async () => {
     const path = server.path('given-up');
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
     const controller = new AbortController();
     const writing = new ReadWriteLock(writer, path).write.acquire({ signal: controller.signal });
     await untilNodes(reader, path, 2);
-    const next = new ReadWriteLock(late, path).read.acquire();
+    const { read } = new ReadWriteLock(late, path);
+    await expect(read.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    const next = read.acquire();
     await untilNodes(reader, path, 3);
     controller.abort();
     await expect(writing).rejects.toThrow(WaitCancelledError);
@@ -170,87 +77,6 @@ describe('ReadWriteLock', () => {
     });
   });
 
-  it('gives each writer a higher fencing token than all grants before it', async () => {
-    const path = server.path('tokens');
-    const clients = await Promise.all([connect(), connect()]);
-    let highest = 0n;
-    for (let round = 0; round < 12; round++) {
-      const { read, write } = new ReadWriteLock(clients[round % 2]!, path);
-      if (round % 3 === 1) {
-        await read.withLock(({ fencingToken }) => {
-          if (fencingToken > highest) highest = fencingToken;
-        });
-      } else {
-        await write.withLock(({ fencingToken }) => {
-          expect(fencingToken).toBeGreaterThan(highest);
-          highest = fencingToken;
-        });
-      }
-    }
-  });
-});
-
-describe('many waiters', () => {
-  it.runIf(serverHas.tokensWithoutWrite)(
-    'set one watch each, and a release notifies one writer only',
-    async () => {
-      const path = server.path('herd');
-      const clients = await Promise.all(Array.from({ length: 8 }, () => connect()));
-      const [holder, ...others] = clients;
-      const held = await new ReadWriteLock(holder!, path).write.acquire();
-      // The watch of the holder on its own node.
-      await expect.poll(() => server.watchCount()).toBe(1);
-      const waiting: Promise<{ release(): Promise<void> }>[] = [];
-      for (const client of others) {
-        waiting.push(new ReadWriteLock(client, path).write.acquire());
-        await untilNodes(holder!, path, waiting.length + 1);
-      }
-      await expect.poll(() => server.watchCount()).toBe(1 + others.length);
-      const listings = vi.spyOn(LiveSession.prototype, 'children');
-      await held.release();
-      const next = await waiting.shift()!;
-      expect(listings).toHaveBeenCalledTimes(1);
-      listings.mockRestore();
-      let last = next;
-      for (const waiter of waiting) {
-        await last.release();
-        last = await waiter;
-      }
-      await last.release();
-      await untilNothingLeft(server, holder!, path);
-    },
-  );
-
-  it.runIf(serverHas.tokensWithoutWrite)(
-    'that read watch the last writer before them, and other readers do not notify them',
-    async () => {
-      const path = server.path('reader-watch');
-      const [writer, impatient, ...readers] = await Promise.all(
-        Array.from({ length: 6 }, () => connect()),
-      );
-      const held = await new ReadWriteLock(writer!, path).write.acquire();
-      const controller = new AbortController();
-      const leaving = new ReadWriteLock(impatient!, path).read.acquire({
-        signal: controller.signal,
-      });
-      await untilNodes(writer!, path, 2);
-      const waiting = readers.map((client) => new ReadWriteLock(client, path).read.acquire());
-      await untilNodes(writer!, path, 2 + readers.length);
-      await expect.poll(() => server.watchCount()).toBe(2 + readers.length);
-      const listings = vi.spyOn(LiveSession.prototype, 'children');
-      controller.abort();
-      await expect(leaving).rejects.toThrow(WaitCancelledError);
-      await Promise.all(readers.map((client) => client.sync(path)));
-      expect(listings).toHaveBeenCalledTimes(0);
-      listings.mockRestore();
-      await held.release();
-      await Promise.all((await Promise.all(waiting)).map((lease) => lease.release()));
-      await untilNothingLeft(server, writer!, path);
-    },
-  );
-});
-
-describe('ReadWriteLock: waiting', () => {
   it.each(['read', 'write'] as const)(
     'to %s times out at the deadline and leaves neither node nor watch',
     async (mode) => {
@@ -268,17 +94,55 @@ describe('ReadWriteLock: waiting', () => {
       await untilNothingLeft(server, holder, path);
     },
   );
+});
 
-  it('rejects at once when the signal has already aborted', async () => {
-    const path = server.path('cancelled');
-    const client = await connect();
-    const { read, write } = new ReadWriteLock(client, path);
-    for (const lock of [read, write]) {
-      await expect(lock.acquire({ signal: AbortSignal.abort() })).rejects.toThrow(
-        WaitCancelledError,
-      );
+describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
+  it('set one watch each, and a release notifies one writer only', async () => {
+    const path = server.path('herd');
+    const clients = await Promise.all(Array.from({ length: 5 }, () => connect()));
+    const [holder, ...others] = clients;
+    const held = await new ReadWriteLock(holder!, path).write.acquire();
+    // The watch of the holder on its own node.
+    await expect.poll(() => server.watchCount()).toBe(1);
+    const waiting: Promise<{ release(): Promise<void> }>[] = [];
+    for (const client of others) {
+      waiting.push(new ReadWriteLock(client, path).write.acquire());
+      await untilNodes(holder!, path, waiting.length + 1);
     }
-    expect(await client.exists(path)).toBeUndefined();
+    await expect.poll(() => server.watchCount()).toBe(1 + others.length);
+    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    await held.release();
+    const next = await waiting.shift()!;
+    expect(listings).toHaveBeenCalledTimes(1);
+    listings.mockRestore();
+    await next.release();
+    for (const waiter of waiting) await (await waiter).release();
+    await untilNothingLeft(server, holder!, path);
+  });
+
+  it('that read watch the last writer before them, and other readers do not notify them', async () => {
+    const path = server.path('reader-watch');
+    const [writer, impatient, ...readers] = await Promise.all(
+      Array.from({ length: 5 }, () => connect()),
+    );
+    const held = await new ReadWriteLock(writer!, path).write.acquire();
+    const controller = new AbortController();
+    const leaving = new ReadWriteLock(impatient!, path).read.acquire({
+      signal: controller.signal,
+    });
+    await untilNodes(writer!, path, 2);
+    const waiting = readers.map((client) => new ReadWriteLock(client, path).read.acquire());
+    await untilNodes(writer!, path, 2 + readers.length);
+    await expect.poll(() => server.watchCount()).toBe(2 + readers.length);
+    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    controller.abort();
+    await expect(leaving).rejects.toThrow(WaitCancelledError);
+    await Promise.all(readers.map((client) => client.sync(path)));
+    expect(listings).toHaveBeenCalledTimes(0);
+    listings.mockRestore();
+    await held.release();
+    await Promise.all((await Promise.all(waiting)).map((lease) => lease.release()));
+    await untilNothingLeft(server, writer!, path);
   });
 });
 
@@ -300,17 +164,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
     await writing;
   });
 
-  it('re-enters the write lock', async () => {
-    const path = server.path('write-again');
-    const client = await connect();
-    const { write } = new ReadWriteLock(client, path);
-    await write.withLock(() =>
-      write.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(1)),
-    );
-    await untilNothingLeft(server, client, path);
-  });
-
-  it('acquires the read lock inside the write lock, by a read node with the number of its write node', async () => {
+  it('re-enters the write lock, and acquires the read lock inside by a read node with the number of its write node', async () => {
     const path = server.path('read-in-write');
     const client = await connect();
     // Persistent, because a container may be reaped in between and would restart its counter.
@@ -324,7 +178,7 @@ describe('a call chain that holds a ReadWriteLock', () => {
         expect(numbers.sort()).toEqual(['READ 0000000001', 'WRIT 0000000001']);
         await read.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(2));
       });
-      expect(await nodesUnder(client, path)).toHaveLength(1);
+      await write.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(1));
     });
     await untilNothingLeft(server, client, path);
   });
@@ -350,20 +204,6 @@ describe('a call chain that holds a ReadWriteLock', () => {
     await untilNothingLeft(server, client, path);
   });
 
-  it('admits waiting readers once it holds only the read lock', async () => {
-    const path = server.path('downgrade-readers');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const lock = new ReadWriteLock(client, path);
-    const writing = await lock.write.acquire();
-    const waiting = new ReadWriteLock(other, path).read.acquire();
-    await untilNodes(client, path, 2);
-    const reading = await lock.downgrade(writing);
-    const beside = await waiting;
-    expect([reading.held, beside.held, writing.held]).toEqual([true, true, false]);
-    await Promise.all([reading.release(), beside.release()]);
-    await untilNothingLeft(server, client, path);
-  });
-
   it('gets an error that explains why a reader cannot acquire the write lock', async () => {
     const path = server.path('upgrade');
     const client = await connect();
@@ -379,7 +219,10 @@ describe('a call chain that holds a ReadWriteLock', () => {
       }
       expect(await nodesUnder(client, path)).toHaveLength(1);
     });
-    await write.withLock(() => undefined, { wait: 0 });
+    // The chain of a released reader counts as one that holds nothing.
+    const reading = await read.enter();
+    await reading.release();
+    await reading.run(() => write.withLock(() => undefined, { wait: 0 }));
   });
 
   it('gets an error from acquire(), which would wait for its own chain', async () => {
@@ -393,28 +236,23 @@ describe('a call chain that holds a ReadWriteLock', () => {
       expect(strict.read.withLock(() => 'never')).rejects.toThrow(SelfDeadlockError),
     );
   });
-
-  it('holds neither lock after both are released, even if it continues to run', async () => {
-    const path = server.path('outlives');
-    const client = await connect();
-    const { read, write } = new ReadWriteLock(client, path);
-    const reading = await read.enter();
-    await reading.release();
-    await reading.run(() => write.withLock(() => undefined, { wait: 0 }));
-  });
 });
 
 describe('downgrade()', () => {
-  it('turns a write lease into a read lease', async () => {
+  it('turns a write lease into a read lease, and admits waiting readers', async () => {
     const path = server.path('downgrade');
     const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new ReadWriteLock(client, path, { key: 'gold' });
-    const reading = await lock.downgrade(await lock.write.acquire());
+    const writing = await lock.write.acquire();
+    const waiting = new ReadWriteLock(other, path).read.acquire();
+    await untilNodes(client, path, 2);
+    const reading = await lock.downgrade(writing);
     expect(reading).toMatchObject({ key: 'gold', path, held: true });
-    expect(await nodesUnder(client, path)).toEqual([expect.stringContaining('__READ__')]);
-    const beside = await new ReadWriteLock(other, path).read.acquire({ wait: 0 });
-    await reading.release();
-    await beside.release();
+    const beside = await waiting;
+    expect([reading.held, beside.held, writing.held]).toEqual([true, true, false]);
+    const read = expect.stringContaining('__READ__');
+    expect(await nodesUnder(client, path)).toEqual([read, read]);
+    await Promise.all([reading.release(), beside.release()]);
     await untilNothingLeft(server, client, path);
   });
 
@@ -451,28 +289,12 @@ describe('downgrade()', () => {
 });
 
 describe('when a session ends', () => {
-  it('its read leases end and the waiting writer is admitted', async () => {
-    const path = server.path('reader-expired');
-    const [reader, writer] = await Promise.all([connect(), connect()]);
-    const reading = await new ReadWriteLock(reader, path).read.acquire();
-    const writing = new ReadWriteLock(writer, path).write.acquire();
-    await untilNodes(writer, path, 2);
-    await expire(reader, server);
-    await (await writing).release();
-    expect(await aborted(reading.signal)).toBeInstanceOf(LeaseLostError);
-    expect(reading.held).toBe(false);
-    await reading.release();
-  });
-
-  it('its waiters queue again', async () => {
-    const path = server.path('waiter-expired');
+  it('its lease ends, and its waiters of both kinds queue again', async () => {
+    const path = server.path('expired');
     const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const held = await new ReadWriteLock(holder, path).write.acquire();
+    const lease = await new ReadWriteLock(holder, path).write.acquire();
     const { read, write } = new ReadWriteLock(waiter, path);
-    const both = [
-      read.withLock(({ held: reading }) => reading),
-      write.withLock(({ held: writing }) => writing),
-    ];
+    const both = [read.withLock(({ held }) => held), write.withLock(({ held }) => held)];
     await untilNodes(holder, path, 3);
     const before = await nodesUnder(holder, path);
     await expire(waiter, server);
@@ -483,9 +305,12 @@ describe('when a session ends', () => {
       })
       .toHaveLength(2);
     await untilNodes(holder, path, 3);
-    await held.release();
+    await expire(holder, server);
     expect(await Promise.all(both)).toEqual([true, true]);
-    await untilNothingLeft(server, holder, path);
+    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
+    expect(lease.held).toBe(false);
+    await lease.release();
+    await untilNothingLeft(server, waiter, path);
   });
 
   it('no caller can acquire the read lock inside the lost write lock', async () => {

@@ -1,9 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   LockRevokedError,
   Mutex,
   NonReentrantMutex,
-  type Participant,
   ReadWriteLock,
   revoke,
   Semaphore,
@@ -11,6 +10,7 @@ import {
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -43,38 +43,20 @@ describe('a revocation request', () => {
     await lease.release();
   });
 
-  it('is reported once, however often it is made', async () => {
-    const path = server.path('often');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const lease = await new Mutex(client, path).acquire();
-    let aborts = 0;
-    lease.revocation.addEventListener('abort', () => aborts++);
-    for (let i = 0; i < 3; i++) await new Mutex(other, path).revoke();
-    await aborted(lease.revocation);
-    await client.sync(path);
-    expect(aborts).toBe(1);
-    await lease.release();
-  });
-
   it('of a waiter is reported when the waiter is granted the lock', async () => {
     const path = server.path('waiting');
     const [client, other] = await Promise.all([connect(), connect()]);
-    for (const lock of [new Mutex(client, path), new ReadWriteLock(client, `${path}-rw`).write]) {
-      const held = await lock.acquire();
-      const twin =
-        lock instanceof Mutex
-          ? new Mutex(other, lock.path)
-          : new ReadWriteLock(other, lock.path).write;
-      const waiting = twin.acquire();
-      await untilNodes(client, lock.path, 2);
-      const [, second] = await lock.participants();
-      await revoke(client, second!);
-      expect(held.revocation.aborted).toBe(false);
-      await held.release();
-      const lease = await waiting;
-      expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
-      await lease.release();
-    }
+    const lock = new Mutex(client, path);
+    const held = await lock.acquire();
+    const waiting = new Mutex(other, path).acquire();
+    await untilNodes(client, path, 2);
+    const [, second] = await lock.participants();
+    await revoke(client, second!);
+    expect(held.revocation.aborted).toBe(false);
+    await held.release();
+    const lease = await waiting;
+    expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
+    await lease.release();
   });
 
   it('of a node whose first waiter left is not overwritten by the next waiter', async () => {
@@ -189,22 +171,5 @@ describe('a revocation request', () => {
     await aborted(revocation);
     await lease.release();
     await untilNothingLeft(server, client, path);
-  });
-});
-
-describe('a holder that releases on request', () => {
-  it('hands the lock to the requester', async () => {
-    const path = server.path('give-way');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const job = new Mutex(client, path).withLock(async ({ revocation }) => {
-      await aborted(revocation);
-    });
-    await untilNodes(other, path, 1);
-    const urgent = new Mutex(other, path);
-    const [holder] = (await urgent.participants()) as [Participant];
-    const waiting = urgent.acquire();
-    await revoke(other, holder);
-    await (await waiting).release();
-    await job;
   });
 });

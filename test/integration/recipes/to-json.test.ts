@@ -1,10 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { LockService } from 'nestjs-zookeeper';
 import { currentLease, LeaderLatch, type Lease, MultiLock, Mutex } from 'nestjs-zookeeper/recipes';
 import { SingleNodeLock } from 'nestjs-zookeeper/teaching';
 import { useClients } from '../../support/clients.js';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);

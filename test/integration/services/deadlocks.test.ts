@@ -6,10 +6,12 @@ import {
   SelfDeadlockError,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { deferred } from '../../support/deadlocks.js';
+import { get } from '../../support/http-calls.js';
 import { untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);
@@ -57,7 +59,7 @@ describe('a deadlock of an application', () => {
 
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const details = { name: 'bank-1' };
-    const { url } = await apps.listen(
+    const app = await apps.start(
       {
         controllers: [Transfers],
         // The handler's own lock was granted: the rejected one was requested inside it.
@@ -65,11 +67,11 @@ describe('a deadlock of an application', () => {
       },
       { defaults: { onDeadlock: 'refuse', details } },
     );
-    const answers = await Promise.all(['gold', 'silver'].map((path) => fetch(`${url}/${path}`)));
+    const answers = await Promise.all(['gold', 'silver'].map((path) => get(app, `/${path}`)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 503]);
     const refused = answers.find(({ status }) => status === 503)!;
-    expect(refused.headers.get('Retry-After')).toBe('1');
-    expect(await refused.json()).toMatchObject({ code: 'DEADLOCK' });
+    expect(refused.headers['retry-after']).toBe('1');
+    expect(refused.body).toMatchObject({ code: 'DEADLOCK' });
     const lines = warn.mock.calls.map(([line]) => String(line));
     const reports = lines.filter((line) => line.startsWith('deadlock: '));
     expect(reports).toHaveLength(1);

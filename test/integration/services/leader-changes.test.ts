@@ -1,9 +1,9 @@
 import { LeaderService, type LeadershipChange } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { untilState } from '../../support/clients.js';
-import { Link } from '../../support/link.js';
 import { loseSession, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { currentWorld, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -107,23 +107,22 @@ describe('LeaderService.changes', () => {
   });
 });
 
-describe("under the policy 'standard'", () => {
-  it.each([
-    ['standard', false],
-    ['session', true],
-  ] as const)(
-    'the policy %j: a leader with a suspended connection keeps the leadership: %s',
-    async (policy, leadsOn) => {
-      await using link = await Link.to(zk.port);
-      const app = await apps.start({}, { policy, connectString: link.connectString });
-      const leaders = app.get(LeaderService);
-      const term = await untilLeading(leaders, 'job');
-      await link.down();
-      await untilState(app.client, 'SUSPENDED');
-      expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
-      await link.up();
-      await untilLeading(leaders, 'job');
-      expect(term.active).toBe(leadsOn);
-    },
-  );
-});
+it.each([
+  ['standard', false],
+  ['session', true],
+] as const)(
+  'with the policy %j a leader with a suspended connection keeps the leadership: %s',
+  async (policy, leadsOn) => {
+    const process = currentWorld().process('app');
+    const app = await apps.start({}, { policy }, process);
+    const leaders = app.get(LeaderService);
+    const term = await untilLeading(leaders, 'job');
+    const allow = process.link.refuseConnections();
+    process.link.reset();
+    await untilState(app.client, 'SUSPENDED');
+    expect([leaders.isLeader('job'), term.active]).toEqual([leadsOn, leadsOn]);
+    allow();
+    await untilLeading(leaders, 'job');
+    expect(term.active).toBe(leadsOn);
+  },
+);

@@ -1,12 +1,14 @@
 import { Controller, Get } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { BadOptionError } from 'nestjs-zookeeper';
+import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { ZkHealthIndicator } from 'nestjs-zookeeper/terminus';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Link } from '../../support/link.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+import { get } from '../../support/http-calls.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { recordStates } from '../../support/sessions.js';
+import { currentWorld, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -46,11 +48,11 @@ const metadata = {
   providers: [ZkHealthIndicator],
 };
 
-async function start(options?: AppOptions) {
-  const app = await apps.listen(metadata, options);
+async function start(options?: AppOptions, process?: SimulatedProcess) {
+  const app = await apps.start(metadata, options, process);
   const health = async (path = '') => {
-    const answer = await fetch(`${app.url}/health${path}`);
-    return { http: answer.status, ...((await answer.json()) as Report) };
+    const { status: http, body } = await get(app, `/health${path}`);
+    return { http, ...(body as Report) };
   };
   return Object.assign(app, { health });
 }
@@ -61,7 +63,7 @@ interface Report {
 }
 
 describe('the health of an application', () => {
-  it('is up while it is connected, with the state, transport and session as details', async () => {
+  it('is up while it is connected, with the state, transport, session and the details of the application', async () => {
     const app = await start();
     const { id } = await app.client.session();
     const zookeeper = {
@@ -76,12 +78,8 @@ describe('the health of an application', () => {
       status: 'ok',
       details: { zookeeper },
     });
-  });
-
-  it('has the details that the application adds', async () => {
-    const app = await start();
     const { details } = await app.health('/members');
-    expect(details.zookeeper).toMatchObject({ state: 'CONNECTED', members: ['a', 'b'] });
+    expect(details.zookeeper).toMatchObject({ ...zookeeper, members: ['a', 'b'] });
   });
 
   it.each([
@@ -108,13 +106,13 @@ describe('the health of an application', () => {
   });
 
   it('is degraded while suspended, down when lost, and up again with the next session', async () => {
-    const link = await Link.to(zk.port);
-    onTestFinished(() => link[Symbol.asyncDispose]());
-    const app = await start({ connectString: link.connectString, sessionTimeout: 3000 });
+    const process = currentWorld().process('app');
+    const app = await start({ sessionTimeout: 4000 }, process);
     const { id: session } = await app.client.session();
     const seen = recordStates(app.client);
 
-    await link.down();
+    const allow = process.link.refuseConnections();
+    process.link.reset();
     await seen.until('SUSPENDED');
     expect(await app.health()).toMatchObject({
       http: 200,
@@ -131,7 +129,7 @@ describe('the health of an application', () => {
     });
     expect(lost.details.zookeeper).not.toHaveProperty('session');
 
-    await link.up();
+    allow();
     await seen.until('LOST', 'CONNECTED');
     const back = await app.health();
     expect(back).toMatchObject({ http: 200, details: { zookeeper: { status: 'up' } } });
@@ -139,12 +137,11 @@ describe('the health of an application', () => {
   });
 
   it('is up again with the same session if the connection is restored in time', async () => {
-    const link = await Link.to(zk.port);
-    onTestFinished(() => link[Symbol.asyncDispose]());
-    const app = await start({ connectString: link.connectString });
+    const process = currentWorld().process('app');
+    const app = await start({}, process);
     const { id: session } = await app.client.session();
     const seen = recordStates(app.client);
-    await link.cut();
+    process.link.reset();
     await seen.until('SUSPENDED', 'RECONNECTED');
     expect(await app.health()).toMatchObject({
       http: 200,
@@ -153,7 +150,8 @@ describe('the health of an application', () => {
   });
 
   it('is down before the first connection of an application with lazyConnection', async () => {
-    const app = await start({ connectString: '127.0.0.1:1', lazyConnection: true });
+    await zk.stop();
+    const app = await start({ lazyConnection: true });
     expect(await app.health()).toMatchObject({
       http: 503,
       details: { zookeeper: { status: 'down', state: 'CONNECTING' } },

@@ -3,7 +3,7 @@ import { simulate, type SimulatedProcess, type World } from 'nestjs-zookeeper/te
 import { describe, expect, it } from 'vitest';
 import type { Connect } from '../../../lib/client/transport/transport.js';
 
-const SEEDS = 25;
+const SEEDS = process.env.NIGHTLY ? 25 : 5;
 
 describe('a client that knows three servers, of which one is frozen and one unreachable', () => {
   it.each([4000, 6000, 10_000, 30_000])(

@@ -3,7 +3,6 @@ import {
   ConnectionError,
   NodeError,
   type Session,
-  SessionExpiredError,
   type ZkClient,
 } from '../../../lib/client/index.js';
 import { ErrorReporter } from '../../../lib/coordination/recipes/internals/error-reporter.js';
@@ -63,32 +62,3 @@ test.each([true, false])(
     expect(deletes).toEqual([]);
   },
 );
-
-test('a member deletes the znode of its former session at once, without an error', async () => {
-  const errors: Error[] = [];
-  const requests: unknown[][] = [];
-  let owner: string | undefined;
-  const sessionOf = (id: string) =>
-    ({
-      id,
-      create: (path: string) => {
-        if (owner) return Promise.reject(new NodeError('NODE_EXISTS', path, -110, 'create'));
-        owner = id;
-        return Promise.resolve(path);
-      },
-      get: () => Promise.resolve({ stat: { ephemeralOwner: owner, version: 3 }, watch }),
-      sync: () => Promise.reject(new SessionExpiredError('expired')),
-      delete: (...request: unknown[]) => {
-        requests.push(request);
-        owner = undefined;
-        return Promise.resolve();
-      },
-    }) as unknown as Session;
-  const watch = { fired: new Promise(() => {}), remove: () => {} };
-  const node = new MemberNode({} as ZkClient, PATH, new ErrorReporter((e) => errors.push(e)));
-  const { signal } = new AbortController();
-  expect(await node.create(sessionOf('1'), DATA, signal)).toBe(true);
-  await node.delete();
-  expect(await node.create(sessionOf('2'), DATA, signal)).toBe(true);
-  expect([owner, requests, errors]).toEqual(['2', [[PATH, 3]], []]);
-});

@@ -42,7 +42,7 @@ describe('rebalance', () => {
           expect(previous).toEqual(next);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: process.env.NIGHTLY ? 500 : 50 },
     );
   });
 

@@ -1,4 +1,4 @@
-import { applyDecorators, Get, Injectable, Module, Post, SetMetadata } from '@nestjs/common';
+import { applyDecorators, Get, Injectable, Post, SetMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Interval } from '@nestjs/schedule';
 import {
@@ -8,6 +8,7 @@ import {
   LeaderOnly,
   MisuseError,
   OnElected,
+  OnResigned,
 } from 'nestjs-zookeeper';
 import { describe, expect, it } from 'vitest';
 import { silent, startUnconnected } from '../../support/nest-apps.js';
@@ -50,25 +51,23 @@ describe('a locked method', () => {
 
   it('rejects, without running, on an object that Nest did not create', async () => {
     let ran = false;
+    @Injectable()
     class Goods {
       @DistributedLock('goods')
       async deduct(): Promise<void> {
         ran = true;
       }
+      @DistributedSemaphore('goods', { permits: 1 })
+      async print() {}
     }
     await expect(new Goods().deduct()).rejects.toThrow(/Goods\.deduct.*Nest did not create/s);
+    await expect(new Goods().print()).rejects.toThrow(
+      /Goods\.print has a @DistributedSemaphore.*no injected SemaphoreService/,
+    );
     await expect(Goods.prototype.deduct.call(undefined as never)).rejects.toThrow(/Goods\.deduct/);
-    expect(ran).toBe(false);
-  });
-
-  it('rejects on an instance that was provided with useValue', async () => {
-    @Injectable()
-    class Goods {
-      @DistributedLock('goods')
-      async deduct(): Promise<void> {}
-    }
     const app = await startUnconnected({ providers: [{ provide: Goods, useValue: new Goods() }] });
     await expect(app.get(Goods).deduct()).rejects.toThrow(/Goods\.deduct.*useValue/s);
+    expect(ran).toBe(false);
     await app.close();
   });
 
@@ -102,9 +101,6 @@ describe('without ZkModule', () => {
     @DistributedSemaphore('reports', { permits: 1 })
     async print(): Promise<void> {}
   }
-  @Module({ controllers: [] })
-  class Empty {}
-
   it('@DistributedSemaphore fails at startup', async () => {
     await expect(
       Test.createTestingModule({ providers: [Reports] })
@@ -113,26 +109,14 @@ describe('without ZkModule', () => {
     ).rejects.toThrow(/SemaphoreService for @DistributedSemaphore: add ZkModule\.forRoot/);
   });
 
-  it('the application does not start, and the error says what to import', async () => {
-    await expect(
-      Test.createTestingModule({ imports: [Empty], providers: [Orders] })
-        .setLogger(silent)
-        .compile(),
-    ).rejects.toThrow(/Orders.*add ZkModule\.forRoot\(\{ connectString \}\) to the imports/s);
-  });
-
-  it('a controller fails at startup', async () => {
-    class Controller {
-      @Get()
-      @DistributedLock('orders')
-      async list(): Promise<void> {}
-    }
-    await expect(
-      Test.createTestingModule({ controllers: [Controller] })
-        .setLogger(silent)
-        .compile(),
-    ).rejects.toThrow(/Controller.*add ZkModule\.forRoot/s);
-  });
+  it.each([{ providers: [Orders] }, { controllers: [Orders] }])(
+    'the application does not start, and the error says what to import',
+    async (metadata) => {
+      await expect(Test.createTestingModule(metadata).setLogger(silent).compile()).rejects.toThrow(
+        /Orders.*add ZkModule\.forRoot\(\{ connectString \}\) to the imports/s,
+      );
+    },
+  );
 
   it('the error names the connection of the decorator', async () => {
     await expect(startUnconnected({ providers: [Goods] })).rejects.toThrow(
@@ -152,74 +136,48 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
   };
   const decorate = (...args: unknown[]) => decorateWith(DistributedLock, ...args);
 
-  it.each<[string, unknown[], RegExp]>([
-    ['an empty key', [''], /key.*Goods\.deduct.*""/],
-    ['a key with a NUL', ['a\0'], /key.*Goods\.deduct/],
-    ['no key', [], /key.*Goods\.deduct.*undefined/],
-    ['a key of another type', [42], /key.*Goods\.deduct.*42/],
-    ['a negative wait', ['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
-    ['a wait that is not a number', ['k', { wait: '5s' }], /wait.*Goods\.deduct.*"5s"/],
-    ['NaN as a wait', ['k', { wait: Number.NaN }], /wait.*Goods\.deduct.*NaN/],
-    ['an unknown option', ['k', { wiat: 5 }], /unknown option wiat in.*Goods\.deduct/],
-    ['an unknown onBusy', ['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
-    ['an unknown onLost', ['k', { onLost: 'retry' }], /onLost.*Goods\.deduct.*"retry"/],
-    ['an empty connection', ['k', { connection: '' }], /connection.*Goods\.deduct.*""/],
-    ['an unknown mode', ['k', { mode: 'shared' }], /mode.*Goods\.deduct.*"shared"/],
-    ['a holdAtMost of 0', ['k', { holdAtMost: 0 }], /holdAtMost.*Goods\.deduct.*0/],
-    [
-      'a holdAtLeast above holdAtMost',
-      ['k', { holdAtLeast: 2, holdAtMost: 1 }],
-      /holdAtLeast.*Goods\.deduct.*holdAtMost/,
-    ],
-    ['details that are not an object', ['k', { details: 5 }], /details.*Goods\.deduct.*5/],
-    [
-      'an onRevoke that is not a function',
-      ['k', { onRevoke: true }],
-      /onRevoke.*Goods\.deduct.*true/,
-    ],
-    ['a signal', ['k', { signal: AbortSignal.abort() }], /unknown option signal in.*Goods\.deduct/],
-    ['no keys', [[]], /key.*Goods\.deduct.*at least one/],
-    ['a key twice', [['a', 'a']], /key.*Goods\.deduct.*"a" appears twice/],
-    ['one path for several keys', [['a', 'b'], { path: '/x' }], /path.*Goods\.deduct.*list/],
-    [
-      "onBusy: 'skip' with an endless wait",
-      ['k', { wait: Infinity, onBusy: 'skip' }],
-      /wait.*Goods\.deduct.*finite/,
-    ],
-  ])('%s', (_, args, message) => {
+  it.each<[unknown[], RegExp]>([
+    [[''], /key.*Goods\.deduct.*""/],
+    [['a\0'], /key.*Goods\.deduct/],
+    [[], /key.*Goods\.deduct.*undefined/],
+    [[42], /key.*Goods\.deduct.*42/],
+    [[[]], /key.*Goods\.deduct.*at least one/],
+    [[['a', 'a']], /key.*Goods\.deduct.*"a" appears twice/],
+    [[['a', 'b'], { path: '/x' }], /path.*Goods\.deduct.*list/],
+    [['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
+    [['k', { wait: '5s' }], /wait.*Goods\.deduct.*"5s"/],
+    [['k', { wait: Number.NaN }], /wait.*Goods\.deduct.*NaN/],
+    [['k', { wiat: 5 }], /unknown option wiat in.*Goods\.deduct/],
+    [['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
+    [['k', { onLost: 'retry' }], /onLost.*Goods\.deduct.*"retry"/],
+    [['k', { connection: '' }], /connection.*Goods\.deduct.*""/],
+    [['k', { mode: 'shared' }], /mode.*Goods\.deduct.*"shared"/],
+    [['k', { holdAtMost: 0 }], /holdAtMost.*Goods\.deduct.*0/],
+    [['k', { holdAtLeast: 2, holdAtMost: 1 }], /holdAtLeast.*Goods\.deduct.*holdAtMost/],
+    [['k', { details: 5 }], /details.*Goods\.deduct.*5/],
+    [['k', { onRevoke: true }], /onRevoke.*Goods\.deduct.*true/],
+    [['k', { signal: AbortSignal.abort() }], /unknown option signal in.*Goods\.deduct/],
+    [['k', { wait: Infinity, onBusy: 'skip' }], /wait.*Goods\.deduct.*finite/],
+  ])('%j', (args, message) => {
     expect(() => decorate(...args)).toThrow(BadOptionError);
     expect(() => decorate(...args)).toThrow(message);
   });
 
-  it.each<[string, unknown[], RegExp]>([
-    ['no permits', ['k'], /permits of @DistributedSemaphore on Goods\.deduct.*undefined/],
-    ['0 permits', ['k', { permits: 0 }], /permits.*Goods\.deduct.*0/],
-    ['half a permit', ['k', { permits: 0.5 }], /permits.*Goods\.deduct.*0\.5/],
-    ['more than there are', ['k', { permits: 1, count: 2 }], /count.*Goods\.deduct.*2/],
-    ['a list of keys', [['a'], { permits: 1 }], /key.*Goods\.deduct.*array/],
+  it.each<[unknown[], RegExp]>([
+    [['k'], /permits of @DistributedSemaphore on Goods\.deduct.*undefined/],
+    [['k', { permits: 0 }], /permits.*Goods\.deduct.*0/],
+    [['k', { permits: 0.5 }], /permits.*Goods\.deduct.*0\.5/],
+    [['k', { permits: 1, count: 2 }], /count.*Goods\.deduct.*2/],
+    [[['a'], { permits: 1 }], /key.*Goods\.deduct.*array/],
+    [['k', { permits: 1, reentrant: true }], /unknown option reentrant in.*Goods\.deduct/],
     [
-      'reentrant',
-      ['k', { permits: 1, reentrant: true }],
-      /unknown option reentrant in.*Goods\.deduct/,
-    ],
-    [
-      "onBusy: 'skip' with an endless wait",
       ['k', { permits: 1, wait: Infinity, onBusy: 'skip' }],
       /wait of @DistributedSemaphore.*Goods\.deduct.*finite/,
     ],
-  ])('with @DistributedSemaphore, %s', (_, args, message) => {
+  ])('with @DistributedSemaphore, %j', (args, message) => {
     const semaphore = () => decorateWith(DistributedSemaphore, ...args);
     expect(semaphore).toThrow(BadOptionError);
     expect(semaphore).toThrow(message);
-  });
-
-  it('a static method', () => {
-    class Goods {
-      static async deduct(): Promise<void> {}
-    }
-    const descriptor = Object.getOwnPropertyDescriptor(Goods, 'deduct')!;
-    const decorator = DistributedLock('k') as MethodDecorator;
-    expect(() => decorator(Goods, 'deduct', descriptor)).toThrow(/static method Goods\.deduct/);
   });
 
   it.each<[string, unknown]>([
@@ -227,14 +185,28 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     ['@DistributedSemaphore', DistributedSemaphore('k', { permits: 1 })],
     ['@LeaderOnly', LeaderOnly('k')],
     ['@OnElected', OnElected('k')],
-  ])('%s on a class, or as a standard decorator', (name, decorator) => {
-    class Goods {}
-    const decorate = decorator as (...args: unknown[]) => void;
-    expect(() => decorate(Goods)).toThrow(`${name} is on the class Goods: write it on each method`);
-    expect(() => decorate(function deduct() {}, { kind: 'method' })).toThrow(
-      new RegExp(`${name} is on deduct as a standard decorator: set experimentalDecorators`),
-    );
-  });
+    ['@OnResigned', OnResigned('k')],
+  ])(
+    '%s on a class, on something that is not a method, or as a standard decorator',
+    (name, decorator) => {
+      class Goods {
+        static async deduct(): Promise<void> {}
+      }
+      const decorate = decorator as (...args: unknown[]) => void;
+      const descriptor = Object.getOwnPropertyDescriptor(Goods, 'deduct')!;
+      expect(() => decorate(Goods, 'deduct', descriptor)).toThrow(
+        new RegExp(`${name} (does not work on the static method|on) Goods\\.deduct`),
+      );
+      const getter = { get: () => 1, configurable: true };
+      expect(() => decorate({}, 'price', getter)).toThrow(`${name} on Object.price`);
+      expect(() => decorate(Goods)).toThrow(
+        `${name} is on the class Goods: write it on each method`,
+      );
+      expect(() => decorate(function deduct() {}, { kind: 'method' })).toThrow(
+        new RegExp(`${name} is on deduct as a standard decorator: set experimentalDecorators`),
+      );
+    },
+  );
 
   it.each<[string, unknown]>([
     ['@DistributedLock', DistributedLock],
@@ -261,12 +233,6 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     expect(() => decorator(Goods.prototype, 'pieces', descriptor)).toThrow(
       /Goods\.pieces.*generator/,
     );
-  });
-
-  it('something that is not a method', () => {
-    const decorator = DistributedLock('k') as MethodDecorator;
-    const getter = { get: () => 1, configurable: true };
-    expect(() => decorator({}, 'price', getter)).toThrow(/Object\.price/);
   });
 });
 

@@ -1,107 +1,112 @@
-import { describe, expect, it } from 'vitest';
-import { optionsWithoutTable } from '../../../scripts/docs/reference/options.js';
-import { referenceProblems } from '../../../scripts/docs/reference/pages.js';
-import { readSource } from '../../../scripts/docs/reference/source.js';
+import ts from 'typescript';
+import { expect, it } from 'vitest';
+import { errorTable } from '../../../scripts/docs/reference/errors.js';
+import { logLines, logPageProblems } from '../../../scripts/docs/reference/log.js';
+import { channelTable, metricTable } from '../../../scripts/docs/reference/metrics.js';
+import { optionsWithoutTable, optionTable } from '../../../scripts/docs/reference/options.js';
+import { original, type Source } from '../../../scripts/docs/reference/source.js';
 
-/** Returns the problems of docs/reference/ after a change of one file of lib/. */
-async function problemsAfter(changed: string, change: (text: string) => string): Promise<string[]> {
-  let isChanged = false;
-  const source = readSource((file, text) => {
-    if (file !== changed) return text;
-    isChanged = change(text) !== text;
-    return change(text);
-  });
-  expect(isChanged).toBe(true);
-  return referenceProblems(source);
+// npm run check:docs compares the pages with lib/.
+
+const FILES: Readonly<Record<string, string>> = {
+  '/lib/index.ts': `
+    /** Options of a try. */
+    export interface TryOptions extends NamedOptions {
+      /** The time, milliseconds; default 5,000. */
+      wait?: number;
+      /** The key. */
+      key: string;
+    }
+    export interface NamedOptions {
+      /** A name. Default: none. */
+      name?: string;
+    }
+    /** A try was refused. It is not repeated. */
+    export class BusyError extends Error { readonly code = 'BUSY'; }
+    declare class Logger { log(line: string): void; warn(line: string): void }
+    export function follow(logger: Logger, election: string, first: boolean) {
+      logger.log(\`leads \${election}\`);
+      logger.warn(first ? 'one' : 'two');
+    }
+    /** A message: the follower of an election. */
+    export interface FollowMessage { event: 'begin' | 'end' }
+    declare function typedChannel<T>(name: string): T;
+    typedChannel<FollowMessage>('nestjs-zookeeper:follow');`,
+  '/lib/zk-exception.filter.ts': `const ANSWERS = { BUSY: { status: 503 } };`,
+  '/lib/opentelemetry/metrics.ts': `
+    declare const meter: { createCounter(name: string, options: object): any };
+    const KEY = 'zookeeper.key';
+    export function metrics() {
+      const late = meter.createCounter('zookeeper.late', { description: 'Late calls.', unit: '1' });
+      late.add(1, { [KEY]: 'gold' });
+    }`,
+  '/lib.d.ts': `interface Array<T> {} interface Boolean {} interface Function {}
+    interface IArguments {} interface Number {} interface Object {} interface RegExp {} interface String {}
+    interface Error {} declare const Error: new (message?: string) => Error;`,
+};
+
+function madeUp(): Source {
+  const names = Object.keys(FILES);
+  const program = ts.createProgram(
+    names,
+    { noLib: true },
+    {
+      getSourceFile: (name, version) => ts.createSourceFile(name, FILES[name]!, version, true),
+      fileExists: (name) => name in FILES,
+      readFile: (name) => FILES[name],
+      writeFile: () => {},
+      getDefaultLibFileName: () => '/lib.d.ts',
+      getCurrentDirectory: () => '/',
+      getCanonicalFileName: (name) => name,
+      useCaseSensitiveFileNames: () => true,
+      getNewLine: () => '\n',
+    },
+  );
+  const checker = program.getTypeChecker();
+  const files = program.getSourceFiles().filter(({ fileName }) => fileName.startsWith('/lib/'));
+  const index = checker.getSymbolAtLocation(program.getSourceFile('/lib/index.ts')!)!;
+  const exported = checker.getExportsOfModule(index);
+  const exports = new Map(exported.map((symbol) => [symbol.name, original(checker, symbol)]));
+  return { checker, files, exports };
 }
 
-const OUT_OF_DATE = 'is out of date: run npm run docs:reference';
+const source = madeUp();
+const rowsOf = (table: string) => table.split('\n').slice(2);
 
-describe('docs/reference', () => {
-  it('has each option, error, metric, channel and log line of the source', async () => {
-    expect(await referenceProblems()).toEqual([]);
-  });
+it('the table of options has their types, units and defaults, without those of another type', () => {
+  expect(rowsOf(optionTable(source, 'TryOptions', ['NamedOptions']))).toEqual([
+    '| `wait` | `number`, milliseconds | 5,000 | The time. |',
+    '| `key` | `string` | required | The key. |',
+  ]);
+});
 
-  it('lacks an error class that is new', async () => {
-    const problems = await problemsAfter('lib/recipes/index.ts', (text) =>
-      text.concat("export class NewError extends Error { readonly code = 'NEW'; }\n"),
-    );
-    expect(problems).toEqual([`docs/reference/errors.md ${OUT_OF_DATE}`]);
-  });
+it('an option that no table has is reported', () => {
+  const page = '<!-- generated: options TryOptions except NamedOptions -->';
+  expect(optionsWithoutTable(source, page)).toEqual(['name of TryOptions', 'name of NamedOptions']);
+});
 
-  it('lacks an option that is new', async () => {
-    const problems = await problemsAfter('lib/recipes/lease.ts', (text) =>
-      text.replace(
-        'export interface AcquireOptions {',
-        '$&\n  /** The number of tries. Default 1. */\n  tries?: number;\n',
-      ),
-    );
-    expect(problems).toEqual([`docs/reference/options.md ${OUT_OF_DATE}`]);
-  });
+it('the table of errors has their codes and HTTP statuses', () => {
+  expect(rowsOf(errorTable(source))).toEqual([
+    '| [BusyError](#busyerror) | `BUSY` | 503 | A try was refused. |',
+  ]);
+});
 
-  it('lacks the options of a type that is new', async () => {
-    const problems = await problemsAfter('lib/recipes/index.ts', (text) =>
-      text.concat(
-        'export interface NewOptions {\n  /** A name. Default: none. */\n  name?: string;\n}\n',
-      ),
-    );
-    expect(problems).toEqual(['docs/reference/options.md has no table with name of NewOptions']);
-  });
+it('the tables of telemetry have the metrics with their attributes, and the channels', () => {
+  expect(rowsOf(metricTable(source))).toEqual([
+    '| `zookeeper.late` | counter | `1` | `zookeeper.key` | Late calls. |',
+  ]);
+  expect(rowsOf(channelTable(source))).toEqual([
+    '| `nestjs-zookeeper:follow` | `FollowMessage` | `begin`, `end` | The follower of an election. |',
+  ]);
+});
 
-  it('lacks options that a table leaves out and no other table has', () => {
-    const page = '<!-- generated: options LeaderLatchOptions except CandidateOptions -->';
-    const missing = optionsWithoutTable(readSource(), page);
-    expect(missing).toContain('priority of LeaderLatchOptions');
-    expect(missing).not.toContain('closeMode of LeaderLatchOptions');
-  });
-
-  it('reports an option without its default or its unit', async () => {
-    const problems = await problemsAfter('lib/client/options.ts', (text) =>
-      text.replace('one address, milliseconds; default 5,000.', 'one address.'),
-    );
-    expect(problems).toContain(
-      'the doc comment of ZkClientOptions.connectTimeout does not state its unit',
-    );
-    expect(problems).toContain(
-      'the doc comment of ZkClientOptions.connectTimeout does not state its default',
-    );
-  });
-
-  it('lacks a metric and an attribute that are new', async () => {
-    const problems = await problemsAfter('lib/opentelemetry/metrics.ts', (text) =>
-      text.replace("'zookeeper.lock.timeouts'", "'zookeeper.lock.late'"),
-    );
-    expect(problems).toEqual([
-      `docs/reference/metrics.md ${OUT_OF_DATE}`,
-      'docs/reference/metrics.md does not name zookeeper.lock.late',
-    ]);
-  });
-
-  it('lacks a channel that is new', async () => {
-    const problems = await problemsAfter('lib/recipes/diagnostics.ts', (text) =>
-      text.replace("'nestjs-zookeeper:follow'", "'nestjs-zookeeper:followed'"),
-    );
-    expect(problems).toEqual([`docs/reference/metrics.md ${OUT_OF_DATE}`]);
-  });
-
-  it('lacks a log line that is new, and has one that is gone', async () => {
-    const problems = await problemsAfter('lib/zk.log.ts', (text) =>
-      text.replace('`leads election ', '`is the leader of election '),
-    );
-    expect(problems).toEqual([
-      expect.stringMatching(
-        /has no row for "is the leader of election .* \(log\) of lib\/zk\.log\.ts:/,
-      ),
-      expect.stringContaining(
-        'the page has "leads election "{name}" as {id}, fencing token {token}" (log), which nothing writes',
-      ),
-    ]);
-  });
-
-  it('lacks a log line at another level', async () => {
-    const problems = await problemsAfter('lib/zk.connection.ts', (text) =>
-      text.replace('this.logger.log(`connecting', 'this.logger.warn(`connecting'),
-    );
-    expect(problems).toHaveLength(2);
-  });
+it('the page of log lines must have each line at its level, and no other line', () => {
+  const page = (...rows: string[]) => rows.map((row) => `| ${row} | x | y |`).join('\n');
+  const lines = logLines(source);
+  const all = ['log | `leads {name}`', 'warn | `one`', 'warn | `two`'];
+  expect(logPageProblems(lines, page(...all))).toEqual([]);
+  expect(logPageProblems(lines, page('warn | `leads {name}`', ...all.slice(1)))).toEqual([
+    expect.stringMatching(/^the page has no row for "leads …" \(log\) of .*lib\/index\.ts:\d+$/),
+    'the page has "leads {name}" (warn), which nothing writes',
+  ]);
 });

@@ -95,12 +95,10 @@ describe('Whatever a client sends, the embedded server', () => {
     const data = Buffer.alloc(1_000_000, 'x');
     await create(witness, '/big', CreateFlag.persistent, data);
     const client = await RawClient.connect({ port });
-    const all = Array.from({ length: 20_000 }, () => steps.get('/big'));
-    const before = process.memoryUsage().arrayBuffers;
+    const all = Array.from({ length: 200 }, () => steps.get('/big'));
     await expect(client.request(OpCode.multiRead, MultiRequest, all, Empty)).rejects.toThrow(
       'closed',
     );
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(500_000_000);
   });
 
   test('discards half a frame and a half-closed connection without leaving anything', async () => {
@@ -130,11 +128,11 @@ describe('Whatever a client sends, the embedded server', () => {
     const slow = await RawClient.connect({ port });
     slow.socket.pause();
     const before = process.memoryUsage().arrayBuffers;
-    const answers = Array.from({ length: 300 }, () =>
+    const answers = Array.from({ length: 80 }, () =>
       slow.request(OpCode.getData, ReadRequest, { path: '/big', watch: false }, GetDataResponse),
     );
     for (let i = 0; i < 100; i++) await witness.ping();
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(50_000_000);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(20_000_000);
     slow.socket.resume();
     for (const answer of answers) expect((await answer).body?.data).toHaveLength(500_000);
     await slow.drop();

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   DeadlockError,
   LockTimeoutError,
@@ -14,6 +14,7 @@ import { useClients } from '../../../support/clients.js';
 import { collectDeadlocks, edges, deferred, runNested } from '../../../support/deadlocks.js';
 import { nodesUnder, untilNothingLeft } from '../../../support/recipe-nodes.js';
 import { useServer } from '../../../support/servers.js';
+import { it } from '../../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
@@ -105,21 +106,6 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
 });
 
 describe('a deadlock', () => {
-  it('of three clients is reported with all of them', async () => {
-    const root = server.path('three');
-    const clients = await Promise.all([connect(), connect(), connect()]);
-    const [one, two, three] = clients.map((client) => locksOf(client, root));
-    const reports = collectDeadlocks();
-    const planted = runNested(
-      { locks: [one!.mutex('a'), one!.mutex('b')] },
-      { locks: [two!.mutex('b'), two!.mutex('c')] },
-      { locks: [three!.mutex('c'), three!.mutex('a')] },
-    );
-    await expect.poll(() => reports.length).toBeGreaterThan(0);
-    expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> c', 'c -> a']);
-    await broken(clients, planted);
-  });
-
   it('through a call chain that waits inside its process is reported with every step', async () => {
     const root = server.path('mixed');
     const clients = await Promise.all([connect(), connect()]);
@@ -230,9 +216,8 @@ describe('a deadlock', () => {
   });
 
   it('rejects a wait with onDeadlock: refuse, not one without it', async () => {
-    const root = server.path('one-of-two');
     const client = await connect();
-    const { mutex } = locksOf(client, root);
+    const { mutex } = locksOf(client, server.path('one-of-two'));
     const [patient, refused] = runNested(
       { locks: [mutex('a'), mutex('b')] },
       { locks: [mutex('b'), mutex('a')], options: refuse },

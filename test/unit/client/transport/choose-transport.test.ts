@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { useCompiledClient } from '../../../support/compiled-client.js';
+import { runProgram } from '../../../support/compiled-client.js';
 import { refusal } from '../../../support/refusal.js';
 import { ScriptedServer } from '../../../support/scripted-server.js';
 
@@ -40,7 +40,6 @@ describe('the options of the transport', () => {
 });
 
 describe('the choice of the transport', () => {
-  const compiled = useCompiledClient();
   let server: ScriptedServer;
   beforeAll(async () => {
     server = await ScriptedServer.start({ onRequest: (peer, { xid }) => peer.reply(xid) });
@@ -49,7 +48,7 @@ describe('the choice of the transport', () => {
 
   /** Runs a program in a process of its own, as if the native package could not be loaded. */
   async function run(body: string, variable = ''): Promise<string> {
-    const { code, stdout, stderr } = await compiled.run(
+    const { code, stdout, stderr } = await runProgram(
       `
       import Module from 'node:module';
       const load = Module._load;

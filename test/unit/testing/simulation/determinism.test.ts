@@ -44,7 +44,7 @@ async function compete(world: World): Promise<string[]> {
 
 describe('the seed of a simulation', () => {
   it('repeats a run with the same digest, trace and result', async () => {
-    for (let seed = 1; seed <= 5; seed++) {
+    for (let seed = 1; seed <= 2; seed++) {
       const first = await simulate({ seed, servers: 3 }, compete);
       const second = await simulate({ seed, servers: 3 }, compete);
       expect(second).toEqual(first);
@@ -56,12 +56,12 @@ describe('the seed of a simulation', () => {
   it('changes the interleaving', async () => {
     const digests = new Set<string>();
     const orders = new Set<string>();
-    for (let seed = 1; seed <= 10; seed++) {
+    for (let seed = 1; seed <= 5; seed++) {
       const { digest, value } = await simulate({ seed }, compete);
       digests.add(digest);
       orders.add(value.map((entry) => entry[0]).join(''));
     }
-    expect(digests.size).toBe(10);
+    expect(digests.size).toBe(5);
     expect(orders.size).toBeGreaterThan(2);
   });
 

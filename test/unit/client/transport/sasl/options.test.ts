@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { normalizeOptions } from '../../../../../lib/client/options.js';
-import { useCompiledClient } from '../../../../support/compiled-client.js';
+import { runProgram } from '../../../../support/compiled-client.js';
 import { refusal } from '../../../../support/refusal.js';
 
 const connectString = '127.0.0.1:2181';
@@ -53,10 +53,8 @@ describe('the option sasl', () => {
 });
 
 describe('sasl.mechanism GSSAPI', () => {
-  const compiled = useCompiledClient();
-
   test('fails at the start if the npm package cannot be loaded, and the error says what to do', async () => {
-    const { stdout } = await compiled.run(
+    const { stdout } = await runProgram(
       `
       import Module from 'node:module';
       import { createServer } from 'node:net';

@@ -1,0 +1,66 @@
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { startCommand } from '../support/command.js';
+import { childrenOf, running } from '../support/processes.js';
+import type { PartitionsResult } from '../../sample-app/partitions/run.js';
+
+const start = (...args: string[]) => startCommand('dist-sample/partitions.js', args);
+
+describe('npm run partitions', () => {
+  it('kills a process and starts it again, without two owners of a partition', async () => {
+    const args = ['--processes', '3', '--partitions', '7', '--rounds', '1', '--json'];
+    const { code, stdout, stderr } = await start(...args).ended;
+    expect(stderr).toBe('No partition had two owners at a time.\n');
+    expect(code).toBe(0);
+    const { rows, violations, balanced } = JSON.parse(stdout) as PartitionsResult;
+    expect({ violations, balanced }).toEqual({ violations: [], balanced: true });
+    const steps = rows.filter(({ event }) => event !== '');
+    expect(steps.map(({ event }) => event)).toEqual([
+      'start 3',
+      'balanced',
+      'kill -9 p2',
+      'balanced',
+      'start p2',
+      'balanced',
+    ]);
+    const owned = steps.map((row) => row.owned.filter((count) => count !== null).sort());
+    expect(owned[1]).toEqual([2, 2, 3]);
+    expect(owned[3]).toEqual([3, 4]);
+    expect(owned[5]).toEqual([2, 2, 3]);
+    // Only the partitions of the killed process moved, and only what it gets after its new start.
+    expect(steps[3]!.moved).toBe(steps[2]!.withoutOwner);
+    expect(steps[5]!.moved).toBe(2);
+  });
+
+  it('ends its processes when it is interrupted', async () => {
+    const { child, ended } = start('--rounds', '100');
+    await expect.poll(() => childrenOf(child.pid!).length).toBe(4);
+    const children = childrenOf(child.pid!);
+    await once(child.stdout, 'data');
+    child.kill('SIGINT');
+    const { code, stderr } = await ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain('interrupted, all processes have ended');
+    expect(running(children)).toEqual([]);
+  });
+
+  it('ends if a process cannot start', async () => {
+    const env = { ...process.env, NESTJS_ZOOKEEPER_TRANSPORT: 'none' };
+    const { code, stderr } = await startCommand('dist-sample/partitions.js', [], env).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^partitions: process p\d ended with 1$/m);
+  });
+
+  it('prints its usage, and refuses wrong options', async () => {
+    const help = await start('--help').ended;
+    expect(help).toMatchObject({ code: 0, stderr: '' });
+    for (const option of ['--processes', '--partitions', '--rounds', '--zookeeper', '--json']) {
+      expect(help.stdout).toContain(option);
+    }
+    for (const args of [['--processes', '1'], ['--zookeeper', 'nowhere'], ['--loud']]) {
+      const { code, stdout, stderr } = await start(...args).ended;
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain(args[0]);
+    }
+  });
+});

@@ -1,0 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GroupMember, PersistentNode, ZkCache } from 'nestjs-zookeeper/coordination/recipes';
+import { expect } from 'vitest';
+import { useClients, useLinks } from '../../../support/clients.js';
+import { useServer } from '../../../support/servers.js';
+import { it } from '../../../support/virtual-time.js';
+
+const server = useServer();
+const newLink = useLinks(server);
+const connect = useClients(server);
+
+const RECIPES = { GroupMember, PersistentNode, ZkCache };
+
+it.each([
+  ['GroupMember', 'joined', []],
+  ['GroupMember', 'did not join', []],
+  ['PersistentNode', 'has no reply to its create', ['its last request has no reply']],
+  ['ZkCache', 'has no reply to its first read', []],
+] as const)(
+  'close() of a %s that %s ends within 2 seconds while the server does not reply',
+  async (recipe, state, messages) => {
+    const link = await newLink();
+    const { connectString } = link;
+    const client = await connect({ connectString, sessionTimeout: 30_000 });
+    const errors: Error[] = [];
+    const onError = (error: Error) => void errors.push(error);
+    const opened = new RECIPES[recipe](client, '/path', { onError });
+    const hasJoined = state === 'joined';
+    if (hasJoined) opened.start();
+    await sleep(50);
+    await link.deafen();
+    if (!hasJoined) opened.start();
+    await sleep(50);
+    const before = performance.now();
+    await opened.close();
+    expect(performance.now() - before).toBeLessThan(2_010);
+    const code = 'CONNECTION';
+    const expected = messages.map((text) => ({ code, message: expect.stringContaining(text) }));
+    expect(errors).toMatchObject(expected);
+  },
+);

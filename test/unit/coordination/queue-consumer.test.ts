@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest';
+import type { Session } from '../../../lib/client/index.js';
+import { FreeItems } from '../../../lib/coordination/recipes/internals/free-items.js';
+import { backOff } from '../../../lib/coordination/recipes/internals/refused-requests.js';
+
+const QUEUE = {
+  path: '/queue',
+  lockPath: '/queue-locks',
+  prioritized: false,
+  ensurePaths: () => Promise.resolve(),
+};
+
+it('the watches of a consumer are removed if their replies come after its close', async () => {
+  let watches = 0;
+  const addWatch = () => {
+    watches++;
+    return { fired: new Promise<never>(() => {}), remove: () => void watches-- };
+  };
+  let reply!: () => void;
+  const replied = new Promise<void>((resolve) => (reply = resolve));
+  const session = {
+    // The lock of the item exists.
+    children: async (path: string) => ({
+      children: ['queue-0'],
+      watch: path === QUEUE.path ? addWatch() : undefined,
+    }),
+    exists: () => replied.then(() => ({ stat: {}, watch: addWatch() })),
+  };
+  const neverTaken = () => false;
+  const items = new FreeItems(QUEUE, neverTaken, () => {});
+  const taken = items.take(session as unknown as Session);
+  await new Promise(setImmediate);
+  expect(watches).toBe(1);
+  items.close();
+  reply();
+  expect(await taken).toBeUndefined();
+  expect(watches).toBe(0);
+});
+
+it('the delay of a consumer doubles up to a minute, or up to a longer retryDelay', () => {
+  const delays = (retryDelay: number) => [1, 2, 7, 50].map((failed) => backOff(retryDelay, failed));
+  expect(delays(1_000)).toEqual([1_000, 2_000, 60_000, 60_000]);
+  expect(delays(300_000)).toEqual([300_000, 300_000, 300_000, 300_000]);
+});
