@@ -22,7 +22,9 @@ const SLOWEST = 10;
 const java = () => missingProgram('java', '-version') ?? missingJar(ZOOKEEPER_JARS);
 const curator = () => missingProgram('javac', '-version') ?? missingJar(CURATOR_JARS);
 const kazoo = () =>
-  runs('python3', '-c', 'import kazoo') ? undefined : 'the Python package kazoo';
+  ['python3', '/usr/bin/python3'].some((python) => runs(python, '-c', 'import kazoo'))
+    ? undefined
+    : 'the Python package kazoo';
 const chromium = () =>
   CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
 const native = () =>
