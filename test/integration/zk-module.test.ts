@@ -85,7 +85,7 @@ describe('an application with ZkModule', () => {
     expect(await locks.withLock('first', () => 'locked')).toBe('locked');
   });
 
-  it('waits for a lazy connection until the signal aborts, and 2 seconds in a mere try', async () => {
+  it('waits for a lazy connection until the signal aborts, and a try waits 2 seconds', async () => {
     await zk.stop();
     const retry = { type: 'forever', delay: 3_600_000 } as const;
     const locks = (await apps.start({}, { lazyConnection: true, retry })).get(LockService);
