@@ -47,6 +47,10 @@ const over = (
     ...files,
     env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport },
     globalSetup: server === 'real' ? ['test/support/shared-servers.ts'] : [],
+    // A crash of the native client ends only the tests of one file.
+    isolate: transport === 'native',
+    // These tests wait for sockets and processes most of the time.
+    maxWorkers: 4,
     sequence: { groupOrder: 1 },
   },
 });
@@ -56,16 +60,21 @@ const dependOnServerKind = readdirSync('test/integration', { recursive: true, en
   .map((file) => `test/integration/${file}`)
   .filter((file) => file.endsWith('.test.ts') && readFileSync(file, 'utf8').includes('serverHas'));
 
+/** The unit tests that replace modules, or that depend on what other files have left in the process. */
+const isolated = [
+  'test/unit/embedded/{robustness,thread-death,worker-file}.test.ts',
+  'test/unit/recipes/diagnostics.test.ts',
+  'test/unit/testing/simulation/builtin-modules.test.ts',
+  'test/unit/zk-{shutdown,wire-fallback}.test.ts',
+];
+
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
 /** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
 const besideCurator = [
   'test/interop/curator.test.ts',
-  'test/interop/curator-cache.test.ts',
-  'test/interop/curator-counters-and-barriers.test.ts',
-  'test/interop/curator-persistent-nodes.test.ts',
+  'test/interop/curator-coordination.test.ts',
   'test/interop/curator-queues.test.ts',
-  'test/interop/group-members.test.ts',
   'test/interop/leader.test.ts',
 ];
 
@@ -89,14 +98,20 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 180_000,
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          exclude: isolated,
+          isolate: false,
+        },
+      },
+      { extends: true, test: { name: 'unit-isolated', include: isolated } },
       simulated('integration', ['test/integration/**/*.test.ts']),
       simulated('keeper', dependOnServerKind, { ZK_PROFILE: 'clickhouse-keeper' }),
       over('wire', 'sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
-      {
-        extends: true,
-        test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], sequence: { groupOrder: 2 } },
-      },
+      over('wire', 'e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
       over('wire', 'programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
       over('native', 'real', 'real', {

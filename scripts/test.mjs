@@ -16,6 +16,7 @@ const SLOWEST = 10;
  * @property {string} tests what the part tests
  * @property {readonly string[]} projects of vitest.config.ts
  * @property {readonly (() => string | undefined)[]} needs functions that return the name of a program that is missing
+ * @property {boolean} [startsSample] whether its tests start the built sample and scripts
  * @property {boolean} [slow] whether the part runs the files *.slow.test.ts instead of the others
  */
 
@@ -29,43 +30,53 @@ const chromium = () =>
   CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
 const native = () =>
   runs(process.execPath, '-e', "require('zookeeper')") ? undefined : 'the npm package zookeeper';
-const zsh = () => missingProgram('zsh', '--version');
-const bash = () => missingProgram('bash', '--version');
+const tls = () => missingProgram('openssl', 'version') ?? missingProgram('keytool', '-help');
+const zkCli = () => missingFile('/usr/share/zookeeper/bin/zkCli.sh');
+const shells = () =>
+  ['bash', 'zsh', 'script'].map((name) => missingProgram(name, '--version')).find(Boolean);
+/** Programs of the KDC, and what npm needs to compile the package kerberos. */
 const kerberos = () =>
-  [
+  missingFile(
     '/usr/sbin/krb5kdc',
     '/usr/sbin/kadmin.local',
     '/usr/bin/kinit',
     '/usr/include/gssapi/gssapi.h',
-  ].find((file) => !existsSync(file));
+  ) ?? ['python3', 'make', 'g++'].map((name) => missingProgram(name, '--version')).find(Boolean);
+const mariadb = () => missingFile('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
 
 /** @type {Readonly<Record<string, Part>>} */
 const PARTS = {
   usual: {
     tests: 'all of the library, without installed programs',
-    projects: ['unit', 'integration', 'keeper', 'sockets', 'e2e'],
+    projects: ['unit', 'unit-isolated', 'integration', 'keeper', 'sockets', 'e2e'],
     needs: [],
   },
   real: {
     tests: 'the client and the recipes on a real ZooKeeper and an ensemble, over both transports',
     projects: ['real', 'real-wire', 'faults', 'faults-wire'],
-    needs: [java, native],
+    needs: [java, native, tls],
   },
   interop: {
     tests: 'the recipes beside Curator and kazoo, and other clients on the embedded server',
     projects: ['interop', 'interop-wire', 'interop-embedded'],
-    needs: [java, curator, kazoo, native],
+    needs: [java, curator, kazoo, native, zkCli],
   },
-  browser: { tests: 'the live page in Chromium', projects: ['browser'], needs: [chromium] },
+  browser: {
+    tests: 'the live page in Chromium',
+    projects: ['browser'],
+    needs: [chromium, java],
+    startsSample: true,
+  },
   programs: {
     tests: 'Kerberos and the completion of shells',
     projects: ['programs'],
-    needs: [bash, zsh, kerberos],
+    needs: [shells, java, kerberos],
   },
   slow: {
     tests: 'chaos, failover, benchmark, sale under load: the files *.slow.test.ts',
     projects: ['e2e', 'sockets'],
-    needs: [java, curator, kazoo, native],
+    needs: [java, curator, kazoo, native, mariadb],
+    startsSample: true,
     slow: true,
   },
 };
@@ -99,8 +110,9 @@ for (const { name, needs } of parts) {
   if (missing.length > 0) fail(`The part ${name} needs ${missing.join(', ')}.`, 2);
 }
 
-// Tests start the embedded server's worker, the sample's instances and the scripts.
-build('lib', 'sample', 'page', 'scripts');
+// The embedded server's worker is a built file. Only some parts start the sample and the scripts.
+build('lib');
+if (parts.some(({ startsSample }) => startsSample)) build('sample', 'page', 'scripts');
 
 const vitest = await createVitest('test', {
   project: [...new Set(parts.flatMap(({ projects }) => projects))],
@@ -146,6 +158,11 @@ process.exitCode = passed ? 0 : 1;
 function fail(message, code) {
   console.error(message);
   process.exit(code);
+}
+
+/** @param {readonly string[]} files */
+function missingFile(...files) {
+  return files.find((file) => !existsSync(file));
 }
 
 /**

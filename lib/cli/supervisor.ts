@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import type { ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
-import { checkPath } from '../client/validation.js';
+import { checkBelowRoot } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { clientOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
@@ -52,7 +52,7 @@ export function checkArguments([file]: readonly string[], key: string, option: s
   // Without its value, an option takes the next argument as the value.
   if (key.startsWith('--')) throw new UsageError(`${option} is followed by ${key}, not by a value`);
   checkKey(key, option);
-  if (key.startsWith('/')) checkPath(key, option);
+  if (key.startsWith('/')) checkBelowRoot(key, option);
 }
 
 /** Calls `fn` with a connected client. Resolves to its result, or to the signal that has cancelled it. */

@@ -12,7 +12,7 @@ import {
   type SimulatedRun,
   simulateRun,
 } from '../../sample-app/demo/simulated-run.js';
-import { CHROMIUM, launchBrowser } from '../../scripts/browser.mjs';
+import { launchBrowser } from '../../scripts/browser.mjs';
 import {
   act,
   logOf,
@@ -63,7 +63,7 @@ async function serve(directory: string): Promise<Server> {
   return server;
 }
 
-describe.runIf(CHROMIUM || process.env.CI)('the page without a server', () => {
+describe('the page without a server', () => {
   let directory: string;
   /** Of the page, without a slash at the end. */
   let url: string;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { CHROMIUM, launchBrowser } from '../../scripts/browser.mjs';
+import { launchBrowser } from '../../scripts/browser.mjs';
 import { tracePage } from '../../scripts/simulation/trace-page.js';
 import type { Acquire, Report } from '../../scripts/simulation/types.js';
 
@@ -37,7 +37,7 @@ const REPORT: Report = {
   processes: ['p0', 'p1'],
 };
 
-describe.runIf(CHROMIUM || process.env.CI)('the trace of a simulation', () => {
+describe('the trace of a simulation', () => {
   let directory: string;
   let file: string;
   let browser: Browser;

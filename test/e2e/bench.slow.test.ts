@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startCommand } from '../support/command.js';
-import { hasReal } from '../../scripts/faults/real-server.mjs';
 import { childrenOf, running } from '../support/processes.js';
 
 interface Row {
@@ -78,7 +77,7 @@ describe('npm run bench', { timeout: 400_000 }, () => {
     expect(cases.uncontended!['ours (embedded)']).not.toHaveProperty('prober');
   });
 
-  it.runIf(hasReal())('fails if an installed system has no result in a case', async () => {
+  it('fails if an installed system has no result in a case', async () => {
     const directory = await brokenKazoo();
     try {
       const env = { ...process.env, PATH: `${directory}:${process.env.PATH}` };
@@ -96,22 +95,6 @@ describe('npm run bench', { timeout: 400_000 }, () => {
     } finally {
       await rm(directory, { recursive: true });
     }
-  });
-
-  it.each([
-    ['--cases', 'hot-65'],
-    ['--seconds', '0'],
-    ['--repetitions', '1.5'],
-    ['--write', '--cases=hot-64'],
-    ['--write', '--servers=3'],
-    ['--write', '--quick'],
-    ['--servers', '6'],
-    ['--loud'],
-    ['5'],
-  ])('rejects %s %s', async (...args) => {
-    const { code, stdout, stderr } = await start(...args).ended;
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(args[0]);
   });
 
   it.each(['SIGINT', 'SIGKILL'] as const)(

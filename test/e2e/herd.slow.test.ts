@@ -57,7 +57,7 @@ describe('npm run bench:herd', () => {
     for (const waiters of [1, 3, 7]) showsTheHerd(report, waiters);
   });
 
-  it.skipIf(!RealZooKeeper.isInstalled())('measures the same on a real ZooKeeper', async () => {
+  it('measures the same on a real ZooKeeper', async () => {
     const zookeeper = await RealZooKeeper.start();
     try {
       const at = `127.0.0.1:${zookeeper.port}`;
@@ -76,22 +76,6 @@ describe('npm run bench:herd', () => {
     expect(stdout).toMatch(/^ReadWriteLock, writers +2 +1 +1 +0 +2 +0$/m);
     expect(stdout).toMatch(/^child watch, writers \(teaching\) +#-+ 2$/m);
     expect(stdout).toMatch(/^Mutex +# 1$/m);
-  });
-
-  it.each([
-    ['--waiters', '0'],
-    ['--waiters', '1,,2'],
-    ['--waiters', '1.5'],
-    ['--waiters', '101'],
-    ['--zookeeper', 'localhost'],
-    ['--zookeeper', 'localhost:0'],
-    ['--zookeeper', 'localhost:65536'],
-    ['--loud'],
-    ['5'],
-  ])('rejects %s %s', async (...args) => {
-    const { code, stdout, stderr } = await herd(...args);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(args[0]);
   });
 
   it('exits with an error if no ZooKeeper is running', async () => {

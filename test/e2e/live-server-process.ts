@@ -18,6 +18,8 @@ process.stdin.on('end', () => process.exit()).resume();
 export class ListeningProcess implements AsyncDisposable {
   /** Where the program says that it listens. */
   address = '';
+  /** What the program has printed until it listened. */
+  output = '';
   /** What the program and its children have written to stderr. */
   errors = '';
   /** Resolves when the program and its children, which have its stderr, have ended. */
@@ -25,7 +27,8 @@ export class ListeningProcess implements AsyncDisposable {
 
   private constructor(
     private readonly child: ReturnType<typeof spawn>,
-    private readonly directory: string,
+    /** Its directory for temporary files. */
+    readonly directory: string,
   ) {
     child.stderr!.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
     this.ended = once(child, 'close');
@@ -52,16 +55,15 @@ export class ListeningProcess implements AsyncDisposable {
       stdio: 'pipe',
     });
     const listening = new ListeningProcess(child, directory);
-    let output = '';
     for await (const chunk of child.stdout!.iterator({ destroyOnReturn: false })) {
-      output += chunk;
-      const found = address.exec(output)?.[1];
+      listening.output += chunk;
+      const found = address.exec(listening.output)?.[1];
       if (!found) continue;
       child.stdout!.resume();
       listening.address = found;
       return listening;
     }
-    throw new Error(`${args.join(' ')} did not start: ${output}${listening.errors}`);
+    throw new Error(`${args.join(' ')} did not start: ${listening.output}${listening.errors}`);
   }
 
   kill(signal: NodeJS.Signals): void {

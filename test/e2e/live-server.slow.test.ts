@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Tally } from '../../sample-app/live/events.js';
-import { lives } from './seckill-process.js';
+import { running } from '../support/processes.js';
 import { ListeningProcess } from './live-server-process.js';
 import { Visitor } from './live-visitor.js';
 
@@ -189,7 +189,7 @@ describe('a server of the live page with a paused instance', () => {
       await visitor.next('fault');
       await server.stop(signal);
       const pids = instances.map(({ pid }) => pid!);
-      await expect.poll(() => pids.filter(lives)).toEqual([]);
+      await expect.poll(() => running(pids)).toEqual([]);
     },
   );
 });

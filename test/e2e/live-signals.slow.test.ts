@@ -3,7 +3,7 @@ import { fourLetterWord, RealZooKeeper } from '../support/real-zookeeper.js';
 import { ListeningProcess } from './live-server-process.js';
 import { Visitor } from './live-visitor.js';
 
-describe.runIf(RealZooKeeper.isInstalled())('a signal during two sales', () => {
+describe('a signal during two sales', () => {
   it.each([
     ['SIGTERM', 'to the server of the page'],
     ['SIGTERM', 'to the server and its instances'],

@@ -11,8 +11,6 @@ const INSTALL = '/usr/bin/mariadb-install-db';
 
 /** A MariaDB server on loopback with its own data directory. */
 export class PrivateMariaDb implements AsyncDisposable {
-  static readonly installed = SERVER !== undefined && existsSync(INSTALL);
-
   private constructor(
     readonly url: string,
     private readonly dispose: () => Promise<void>,

@@ -1,85 +1,46 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import type { SeckillResult } from '../../sample-app/seckill/result.js';
+import { startCommand } from '../support/command.js';
 
-const built = (file: string) =>
-  fileURLToPath(new URL(`../../dist-sample/${file}`, import.meta.url));
+export const INSTANCE = fileURLToPath(new URL('../../dist-sample/instance.js', import.meta.url));
 
-export const INSTANCE = built('instance.js');
-
-interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-  /** The temporary files that it left behind. */
-  left: string[];
-}
-
-/**
- * The built seckill command in a process of its own, with its own directory for temporary files.
- */
-export class SeckillProcess {
-  stdout = '';
-  stderr = '';
-  readonly ended: Promise<Ended>;
-
-  private constructor(
-    private readonly child: ReturnType<typeof spawn>,
-    temporary: string,
-  ) {
-    child.stdout!.on('data', (chunk: Buffer) => (this.stdout += chunk.toString()));
-    child.stderr!.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()));
-    this.ended = once(child, 'close').then(async ([code]) => {
+/** Starts the built seckill command with a directory of its own for temporary files. */
+export async function startSeckill(...args: string[]) {
+  const temporary = await mkdtemp(join(tmpdir(), 'seckill-test-'));
+  const env = { ...process.env, TMPDIR: temporary };
+  const { child, output, ended } = startCommand('dist-sample/seckill.js', args, env);
+  return {
+    child,
+    /** Resolves with the output and with the temporary files that the command left behind. */
+    ended: ended.then(async (end) => {
       const left = await readdir(temporary);
       await rm(temporary, { recursive: true });
-      return { code: code as number | null, stdout: this.stdout, stderr: this.stderr, left };
-    });
-  }
-
-  static async start(...args: string[]): Promise<SeckillProcess> {
-    const temporary = await mkdtemp(join(tmpdir(), 'seckill-test-'));
-    const child = spawn(process.execPath, [built('seckill.js'), ...args], {
-      env: { ...process.env, TMPDIR: temporary },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    return new SeckillProcess(child, temporary);
-  }
-
-  /** Resolves when stderr contains the text; rejects when the process exits without it. */
-  async says(text: RegExp): Promise<void> {
-    while (!text.test(this.stderr)) {
-      if (this.child.exitCode !== null || this.child.signalCode !== null) {
-        throw new Error(`exited without ${text}: ${this.stderr}`);
-      }
-      await Promise.race([once(this.child.stderr!, 'data'), this.ended]);
-    }
-  }
-
-  get instancePids(): number[] {
-    return [...this.stderr.matchAll(/^instance \d+: .* pid (\d+)$/gm)].map(([, pid]) =>
-      Number(pid),
-    );
-  }
-
-  kill(signal: NodeJS.Signals): void {
-    this.child.kill(signal);
-  }
+      return { ...end, left };
+    }),
+    /** Resolves when stderr contains the text. */
+    says: async (text: RegExp) => {
+      await expect.poll(() => output.stderr, { interval: 10 }).toMatch(text);
+    },
+    instancePids: () =>
+      [...output.stderr.matchAll(/^instance \d+: .* pid (\d+)$/gm)].map(([, pid]) => Number(pid)),
+  };
 }
 
-export async function seckill(...args: string[]): Promise<Ended & { result: SeckillResult }> {
-  const ended = await (await SeckillProcess.start('--json', ...args)).ended;
+export async function seckill(...args: string[]) {
+  const ended = await (await startSeckill('--json', ...args)).ended;
   if (!ended.stdout) throw new Error(ended.stderr);
   return { ...ended, result: JSON.parse(ended.stdout) as SeckillResult };
 }
 
-export function lives(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
+/** Checks that a sale oversells without the lock, and sells exactly the stock with it. */
+export async function expectExactSale(...args: string[]): Promise<void> {
+  const { code, result } = await seckill('--buyers', '300', '--items', '30', ...args);
+  const exactly = { requests: 300, orders: 30, stockLeft: 0, oversold: 0, errors: 0 };
+  expect(result.locked).toMatchObject(exactly);
+  expect(result.unlocked.oversold).toBeGreaterThan(0);
+  expect(code).toBe(0);
 }

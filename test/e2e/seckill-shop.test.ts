@@ -1,44 +1,24 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import sqlite from 'libsql';
 import request from 'supertest';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-const MAIN = fileURLToPath(new URL('../../dist-sample/main.js', import.meta.url));
+import { ListeningProcess } from './live-server-process.js';
 
 describe('the shop of npm start', () => {
-  let temporary: string;
-  let shop: ChildProcess;
+  let shop: ListeningProcess;
   let http: ReturnType<typeof request>;
 
   beforeAll(async () => {
-    temporary = await mkdtemp(join(tmpdir(), 'shop-test-'));
-    shop = spawn(process.execPath, [MAIN], {
-      env: { ...process.env, PORT: '0', TMPDIR: temporary },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    let log = '';
-    for await (const chunk of shop.stdout!.iterator({ destroyOnReturn: false })) {
-      log += chunk;
-      const url =
-        /The shop is open at (\S+)\. Try:[^]*ZooKeeper listens on (127\.0\.0\.1:\d+)[^]* watch --zookeeper \2\n[^]*npm run seckill/.exec(
-          log,
-        )?.[1];
-      if (url) {
-        http = request(url);
-        break;
-      }
-    }
-    if (!http) throw new Error(`the shop did not open: ${log}`);
+    shop = await ListeningProcess.liveServer();
+    http = request(shop.address);
   });
+  afterAll(() => shop?.[Symbol.asyncDispose]());
 
-  afterAll(async () => {
-    shop.kill('SIGKILL');
-    await rm(temporary, { recursive: true });
+  it('prints commands to try', () => {
+    expect(shop.output).toMatch(
+      /Try:[^]*ZooKeeper listens on (127\.0\.0\.1:\d+)[^]* watch --zookeeper \1\n[^]*npm run seckill/,
+    );
   });
 
   const reset = (stock: unknown) => http.post('/goods-stock/phone/reset').send({ stock });
@@ -91,8 +71,8 @@ describe('the shop of npm start', () => {
     'answers 503 to %s while another process keeps the write lock of the database',
     async (path) => {
       await reset(1).expect(200);
-      const [directory] = await readdir(temporary);
-      const other = new sqlite(join(temporary, directory!, 'shop.sqlite'));
+      const [directory] = await readdir(shop.directory);
+      const other = new sqlite(join(shop.directory, directory!, 'shop.sqlite'));
       try {
         other.exec('BEGIN IMMEDIATE');
         const { body } = await http.post(path).expect(503);
@@ -127,9 +107,7 @@ describe('the shop of npm start', () => {
   });
 
   it('deletes its database when it is stopped', async () => {
-    const exited = once(shop, 'exit');
-    shop.kill('SIGTERM');
-    await exited;
-    expect(await readdir(temporary)).toEqual([]);
+    await shop.stop();
+    expect(await readdir(shop.directory)).toEqual([]);
   });
 });

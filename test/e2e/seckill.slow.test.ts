@@ -1,11 +1,13 @@
 import { expect, describe, it } from 'vitest';
-import { lives, seckill, SeckillProcess } from './seckill-process.js';
+import { RealZooKeeper } from '../support/real-zookeeper.js';
+import { running } from '../support/processes.js';
+import { expectExactSale, seckill, startSeckill } from './seckill-process.js';
 
 const SMALL = ['--buyers', '200', '--items', '20'];
 /** Options of a run that is slow enough to be interrupted. */
 const SLOW = ['--buyers', '200', '--items', '150', '--delay', '50'];
 
-describe('the seckill', { retry: 0 }, () => {
+describe('the seckill', () => {
   it('oversells without a lock and sells exactly the stock with it', async () => {
     const { code, result, stdout, left } = await seckill(...SMALL);
     expect(result.unlocked).toMatchObject({ requests: 200, errors: 0 });
@@ -25,8 +27,17 @@ describe('the seckill', { retry: 0 }, () => {
     expect(left).toEqual([]);
   });
 
+  it('sells exactly the stock with the lock of a real ZooKeeper', async () => {
+    const zookeeper = await RealZooKeeper.start();
+    try {
+      await expectExactSale('--zookeeper', `127.0.0.1:${zookeeper.port}`);
+    } finally {
+      await zookeeper.dispose();
+    }
+  });
+
   it('prints a table and a sentence on stdout, and its progress on stderr', async () => {
-    const { stdout, stderr } = await (await SeckillProcess.start(...SMALL)).ended;
+    const { stdout, stderr } = await (await startSeckill(...SMALL)).ended;
     expect(stdout).toMatch(
       /^ +requests +orders +stock left +oversold +throughput +p50 +p99 +errors$/m,
     );
@@ -39,18 +50,18 @@ describe('the seckill', { retry: 0 }, () => {
     ['--nonsense', "seckill: Unknown option '--nonsense'\n"],
     ['--buyers=none', "seckill: --buyers must be a whole number from 1 to 20000, but is 'none'\n"],
   ])('rejects %s with one line', async (flag, line) => {
-    const { code, stdout, stderr } = await (await SeckillProcess.start(flag)).ended;
+    const { code, stdout, stderr } = await (await startSeckill(flag)).ended;
     expect({ code, stdout, stderr }).toEqual({ code: 2, stdout: '', stderr: line });
   });
 
   it('explains itself', async () => {
-    const { code, stdout } = await (await SeckillProcess.start('--help')).ended;
+    const { code, stdout } = await (await startSeckill('--help')).ended;
     expect(stdout).toMatch(/^npm run seckill -- \[options\]/);
     expect(code).toBe(0);
   });
 
   it('names in one line the database that it cannot reach, without its password', async () => {
-    const run = await SeckillProcess.start('--database', 'mysql://me:secret@127.0.0.1:1/shop');
+    const run = await startSeckill('--database', 'mysql://me:secret@127.0.0.1:1/shop');
     const { code, stderr, left } = await run.ended;
     expect(stderr).toMatch(/^seckill: .*127\.0\.0\.1:1.*\n$/);
     expect(stderr).not.toContain('secret');
@@ -63,29 +74,29 @@ describe('the seckill', { retry: 0 }, () => {
   ] as const)(
     'leaves no process behind after %s in the middle of a run',
     async (signal, expected) => {
-      const run = await SeckillProcess.start(...SLOW);
+      const run = await startSeckill(...SLOW);
       await run.says(/^locked: /m);
-      run.kill(signal);
+      run.child.kill(signal);
       const { code, stdout, left } = await run.ended;
       expect({ code, stdout, left }).toEqual({ code: expected, stdout: '', left: [] });
-      expect(run.instancePids).toHaveLength(3);
-      expect(run.instancePids.filter(lives)).toEqual([]);
+      expect(run.instancePids()).toHaveLength(3);
+      expect(running(run.instancePids())).toEqual([]);
     },
   );
 
   it('stops its instances when it is killed itself', async () => {
-    const run = await SeckillProcess.start(...SLOW);
+    const run = await startSeckill(...SLOW);
     await run.says(/^locked: /m);
-    run.kill('SIGKILL');
+    run.child.kill('SIGKILL');
     // The instances share its stderr, so the stream closes when the last one has exited.
     await run.ended;
-    await expect.poll(() => run.instancePids.filter(lives)).toEqual([]);
+    await expect.poll(() => running(run.instancePids())).toEqual([]);
   });
 
   it('continues when an instance is killed in the locked run, and reports it', async () => {
-    const run = await SeckillProcess.start('--json', ...SLOW, '--items', '100');
+    const run = await startSeckill('--json', ...SLOW, '--items', '100');
     await run.says(/^locked: [1-9]/m);
-    process.kill(run.instancePids[1], 'SIGKILL');
+    process.kill(run.instancePids()[1], 'SIGKILL');
     const { code, stdout, stderr } = await run.ended;
     const { locked } = JSON.parse(stdout);
     expect(stderr).toMatch(

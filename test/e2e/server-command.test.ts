@@ -15,12 +15,12 @@ const start = useServerCommand();
 describe('nestjs-zookeeper server', () => {
   it('prints how to connect, and that it is not for production', async () => {
     const server = start('--port', '0');
-    await expect.poll(() => server.output.stderr).toBe(WARNING);
+    await expect.poll(() => server.output.err).toBe(WARNING);
     server.child.kill('SIGTERM');
-    const { code, stdout, stderr } = await server.ended;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: WARNING });
-    const [, port] = /^ZooKeeper protocol on 127\.0\.0\.1:(\d+) — /.exec(stdout)!;
-    expect(stdout.split('\n')).toEqual([
+    const { code, out, err } = await server.ended;
+    expect({ code, err }).toEqual({ code: 0, err: WARNING });
+    const [, port] = /^ZooKeeper protocol on 127\.0\.0\.1:(\d+) — /.exec(out)!;
+    expect(out.split('\n')).toEqual([
       `ZooKeeper protocol on 127.0.0.1:${port} — connectString: '127.0.0.1:${port}'`,
       `To list the locks: npx nestjs-zookeeper locks --zookeeper 127.0.0.1:${port}`,
       '',
@@ -42,7 +42,7 @@ describe('nestjs-zookeeper server', () => {
     await lease.release();
     await client.close();
     server.child.kill('SIGINT');
-    expect(await server.ended).toMatchObject({ code: 0, stderr: WARNING });
+    expect(await server.ended).toMatchObject({ code: 0, err: WARNING });
   });
 
   it('has ticks of 2 seconds, or of --tick-time', async () => {
@@ -59,13 +59,13 @@ describe('nestjs-zookeeper server', () => {
 
   it('copies another server with --server, and names a command that connects to it', async () => {
     const server = start('--port', '0', '--server', 'raftkeeper');
-    await expect.poll(() => server.output.stderr).toBe(WARNING);
-    const { stdout } = server.output;
+    await expect.poll(() => server.output.err).toBe(WARNING);
+    const { out } = server.output;
     const [, port] =
       /^To see what is unsafe there: npx nestjs-zookeeper doctor --zookeeper 127\.0\.0\.1:(\d+)$/m.exec(
-        stdout,
+        out,
       )!;
-    expect(stdout).not.toContain('nestjs-zookeeper locks');
+    expect(out).not.toContain('nestjs-zookeeper locks');
     expect(await fourLetterWord(Number(port), 'srvr')).toMatch(/^RaftKeeper version: /);
   });
 
@@ -73,7 +73,7 @@ describe('nestjs-zookeeper server', () => {
     const server = start('--port', '0', '--json');
     const client = await RawClient.connect({ port: (await server.started).port });
     server.child.kill('SIGHUP');
-    expect(await server.ended).toMatchObject({ code: 0, signal: null, stderr: WARNING });
+    expect(await server.ended).toMatchObject({ code: 0, err: WARNING });
     await client.closed;
   });
 
@@ -83,17 +83,15 @@ describe('nestjs-zookeeper server', () => {
     const { port } = other.address() as net.AddressInfo;
     expect(await start('--port', String(port)).ended).toMatchObject({
       code: 1,
-      stdout: '',
-      stderr: `nestjs-zookeeper: port ${port} of 127.0.0.1 is in use: choose another one with --port; 0 chooses a free one\n`,
+      out: '',
+      err: `nestjs-zookeeper: port ${port} of 127.0.0.1 is in use: choose another one with --port; 0 chooses a free one\n`,
     });
     other.close();
   });
 
   it('reports an address on which it cannot listen', async () => {
-    const { code, stderr } = await start('--host', '192.0.2.1').ended;
+    const { code, err } = await start('--host', '192.0.2.1').ended;
     expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^nestjs-zookeeper: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL.*\n$/,
-    );
+    expect(err).toMatch(/^nestjs-zookeeper: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL.*\n$/);
   });
 });

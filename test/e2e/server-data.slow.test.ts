@@ -55,9 +55,9 @@ describe('nestjs-zookeeper server --data', () => {
     expect(await first.started).toMatchObject({ data });
     await stop(first, 'SIGTERM');
     const { child, output, ended } = start('--port', '0', '--data', data);
-    await expect.poll(() => output.stderr).toContain('Not for production');
+    await expect.poll(() => output.err).toContain('Not for production');
     child.kill('SIGTERM');
-    expect((await ended).stderr).toContain(`Confirmed writes in ${data} survive kill -9`);
+    expect((await ended).err).toContain(`Confirmed writes in ${data} survive kill -9`);
     expect(readdirSync(data).sort()).toEqual(['log', 'snapshot']);
   });
 
@@ -138,9 +138,9 @@ describe('nestjs-zookeeper server --data', () => {
     const client = await RawClient.connect({ port: (await server.started).port });
     const confirmed: string[] = [];
     for await (const { path } of writes(client)) confirmed.push(path);
-    const { code, stderr } = await server.ended;
+    const { code, err } = await server.ended;
     expect(code).toBe(1);
-    expect(stderr).toContain(
+    expect(err).toContain(
       `\nnestjs-zookeeper: cannot write to the data directory ${data}: EFBIG: file too large, write\n`,
     );
     expect(confirmed.length).toBeGreaterThan(100);
@@ -154,8 +154,8 @@ describe('nestjs-zookeeper server --data', () => {
     const server = serve();
     await server.started;
     expect(await serve().ended).toMatchObject({
-      ...{ code: 1, stdout: '' },
-      stderr: `nestjs-zookeeper: cannot use the data directory ${data}: the server with process id ${server.child.pid} uses it\n`,
+      ...{ code: 1, out: '' },
+      err: `nestjs-zookeeper: cannot use the data directory ${data}: the server with process id ${server.child.pid} uses it\n`,
     });
   });
 
@@ -170,7 +170,7 @@ describe('nestjs-zookeeper server --data', () => {
 
   it('unlocks the directory when its port is in use', async () => {
     const other = await start('--port', '0', '--json').started;
-    expect((await serve('--port', String(other.port)).ended).stderr).toContain('is in use');
+    expect((await serve('--port', String(other.port)).ended).err).toContain('is in use');
     await serve().started;
   });
 
@@ -178,9 +178,9 @@ describe('nestjs-zookeeper server --data', () => {
     const file = join(root, 'file');
     writeFileSync(file, '');
     for (const path of [file, join(file, 'below'), '/sys/zookeeper']) {
-      const { code, stdout, stderr } = await start('--port', '0', '--data', path).ended;
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toMatch(
+      const { code, out, err } = await start('--port', '0', '--data', path).ended;
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toMatch(
         new RegExp(`^nestjs-zookeeper: cannot use the data directory ${path}: E[A-Z]+: .*\n$`),
       );
     }
@@ -190,14 +190,14 @@ describe('nestjs-zookeeper server --data', () => {
     await stop(await startedServer(), 'SIGKILL');
     appendFileSync(join(data, 'log'), 'torn');
     const server = await startedServer();
-    expect((await stop(server, 'SIGTERM')).stderr).toContain(
+    expect((await stop(server, 'SIGTERM')).err).toContain(
       `nestjs-zookeeper: ignored the last 4 bytes of ${data}/log, an incomplete record: they are in ${data}/log.damaged-`,
     );
     const snapshot = readFileSync(join(data, 'snapshot'));
     writeFileSync(join(data, 'snapshot'), snapshot.subarray(0, -1));
     expect(await serve().ended).toMatchObject({
-      ...{ code: 1, stdout: '' },
-      stderr: `nestjs-zookeeper: cannot use the data directory ${data}: ${data}/snapshot is corrupt\n`,
+      ...{ code: 1, out: '' },
+      err: `nestjs-zookeeper: cannot use the data directory ${data}: ${data}/snapshot is corrupt\n`,
     });
   });
 

@@ -68,12 +68,6 @@ describe('npm run simulate', () => {
     expect(readFileSync(trace, 'utf8')).toContain(digest);
   });
 
-  // The other options are tested in test/unit/scripts/simulate-command.test.ts.
-  it('rejects a fault that the seed does not have', async () => {
-    const { code, stderr } = await simulate('--seed', '1', '--faults', '999');
-    expect({ code, stderr }).toEqual({ code: 2, stderr: '--faults: seed 1 has no fault 999\n' });
-  });
-
   it('prints the figures and kills its workers when it is interrupted', async () => {
     const { child, ended } = start('--minutes', '10', '--workers', '2', '--json');
     await expect.poll(() => childrenOf(child.pid!)).toHaveLength(2);

@@ -4,9 +4,13 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { CoordinationError, MisuseError } from 'nestjs-zookeeper';
 import { useClients } from '../support/clients.js';
-import { clientOn, recipesOn } from '../support/fuzz-calls.js';
-import { servicesOn } from '../support/fuzz-service-calls.js';
-import type { Call, FuzzTarget } from '../support/fuzz-values.js';
+import {
+  type Call,
+  clientOn,
+  type FuzzTarget,
+  recipesOn,
+  servicesOn,
+} from '../support/fuzz-calls.js';
 import { useServer } from '../support/servers.js';
 import { beforeEach, it } from '../support/virtual-time.js';
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import {
   DistributedPriorityQueue,
   DistributedQueue,
@@ -12,7 +12,7 @@ import { useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { untilNodes } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
-import { Curator } from './curator.js';
+import { Curator, useCurator } from './curator.js';
 
 /** The number of items that each side puts. */
 const ITEMS = 100;
@@ -26,36 +26,36 @@ const WORDS: QueueSerializer<string> = {
   deserialize: (bytes) => bytes.toString(),
 };
 
-const missing = Curator.missing();
-if (missing) console.log(`Left out: the interop tests with Apache Curator (${missing}).`);
-
-describe.skipIf(missing)('a queue beside Apache Curator', () => {
+describe('a queue beside Apache Curator', () => {
   const server = useServer();
   const connect = useClients(server);
-  let curator: Curator;
+  const curator = useCurator(server);
   let client: ZkClient;
   let path: string;
 
-  beforeAll(async () => {
-    curator = await Curator.start(server.connectString);
-  });
   beforeEach(async () => {
     client = await connect();
     path = server.path('queue');
   });
-  afterAll(async () => {
-    await curator?.[Symbol.asyncDispose]();
-  });
 
+  /** Puts words into the queue at `path` with the lock path `<path>-locks`. */
+  const put = (method: 'put' | 'put-multi' | 'put-priority', ...words: (string | number)[]) =>
+    curator.ask('queue', method, path, ...words);
+  /** Starts a consumer whose handler takes `delay` ms. For the item `last` it sends an event and never ends. */
+  const consume = (kind: 'plain' | 'priority' = 'plain', delay = 0, last = 'none', by = curator) =>
+    by.ask('queue', 'consume', path, kind, delay, last);
+  /** Returns the items that the consumer has handled, or has begun to handle. */
+  const theirs = () => curator.ask('queue', 'handled', path);
+  const closeTheirs = () => curator.ask('queue', 'close', path);
   const open = (with_ = client) => new DistributedQueue(with_, path, { serializer: WORDS });
   const words = (of: string) => Array.from({ length: ITEMS }, (_, index) => `${of}-${index}`);
   const isEmpty = () => eventually(async () => expect(await open().size()).toBe(0));
 
   it('passes the items of Curator to our consumer in order, and ours to that of Curator', async () => {
     const queue = open();
-    await curator.putItems(path, 'one', 'two');
+    await put('put', 'one', 'two');
     await queue.put('three');
-    await curator.putMulti(path, 'four', 'five');
+    await put('put-multi', 'four', 'five');
     await queue.putMulti(['six', 'seven']);
     const handled: string[] = [];
     const consumer = queue.consume((item) => void handled.push(item));
@@ -64,36 +64,36 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
     await consumer.close();
     await queue.put('eight');
     await queue.putMulti(['nine', 'ten']);
-    await curator.putItems(path, 'eleven');
-    await curator.consume(path);
+    await put('put', 'eleven');
+    await consume();
     await eventually(async () =>
-      expect(await curator.handledItems(path)).toEqual(['eight', 'nine', 'ten', 'eleven']),
+      expect(await theirs()).toEqual(['eight', 'nine', 'ten', 'eleven']),
     );
-    await curator.closeQueue(path);
+    await closeTheirs();
   });
 
   it('has the same priorities on both sides', async () => {
     const queue = new DistributedPriorityQueue(client, path, { serializer: WORDS });
-    const put = async () => {
-      await curator.putWithPriority(path, 5, 'java-5');
+    const putAll = async () => {
+      await put('put-priority', 5, 'java-5');
       await queue.put('ours-5', 5);
       await queue.put('ours-2', 2);
-      await curator.putWithPriority(path, -1, 'java--1');
+      await put('put-priority', -1, 'java--1');
       await queue.put('ours--7', -7);
-      await curator.putWithPriority(path, 2 ** 31 - 1, 'java-max');
+      await put('put-priority', 2 ** 31 - 1, 'java-max');
       await queue.put('ours-min', -(2 ** 31));
     };
     const order = ['ours-min', 'ours--7', 'java--1', 'ours-2', 'java-5', 'ours-5', 'java-max'];
-    await put();
+    await putAll();
     const handled: string[] = [];
     const consumer = queue.consume((item) => void handled.push(item));
     await isEmpty();
     expect(handled).toEqual(order);
     await consumer.close();
-    await put();
-    await curator.consume(path, { kind: 'priority' });
-    await eventually(async () => expect(await curator.handledItems(path)).toEqual(order));
-    await curator.closeQueue(path);
+    await putAll();
+    await consume('priority');
+    await eventually(async () => expect(await theirs()).toEqual(order));
+    await closeTheirs();
   });
 
   it.each(['plain', 'priority'] as const)(
@@ -103,7 +103,7 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
       const byPriority = new DistributedPriorityQueue(client, path, { serializer: WORDS });
       const handled: string[] = [];
       const errors: Error[] = [];
-      await curator.consume(path, { kind, delay: 2 });
+      await consume(kind, 2);
       const consumer = (kind === 'plain' ? queue : byPriority).consume(
         async (item) => {
           handled.push(item);
@@ -116,28 +116,27 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
         kind === 'plain' ? queue.put(item) : byPriority.put(item, index % 3);
       await Promise.all([
         ...words('ours').map(putOurs),
-        kind === 'plain'
-          ? curator.putItems(path, ...words('java'))
-          : curator.putWithPriority(path, 1, ...words('java')),
+        kind === 'plain' ? put('put', ...words('java')) : put('put-priority', 1, ...words('java')),
       ]);
       await isEmpty();
       await consumer.close();
       // closeQueue() interrupts the thread of Curator, which may then leave its lock until its session ends.
       await untilNodes(client, `${path}-locks`, 0);
-      await curator.closeQueue(path);
-      const theirs = await curator.handledItems(path);
-      expect([...handled, ...theirs].toSorted()).toEqual(
+      await closeTheirs();
+      const byCurator = await theirs();
+      expect([...handled, ...byCurator].toSorted()).toEqual(
         [...words('ours'), ...words('java')].toSorted(),
       );
       expect(handled.length).toBeGreaterThan(0);
-      expect(theirs.length).toBeGreaterThan(0);
+      expect(byCurator.length).toBeGreaterThan(0);
       expect(errors).toEqual([]);
     },
   );
 
   it('gives the item of a Curator process that was killed to our consumer', async () => {
-    const other = await Curator.start(server.connectString, SESSION_TIMEOUT);
-    await other.consume(path, { last: 'item' });
+    const other = new Curator();
+    await other.start(server.connectString, SESSION_TIMEOUT);
+    await consume('plain', 0, 'item', other);
     const queue = open();
     await queue.put('item');
     await other.event('handling item');
@@ -163,13 +162,13 @@ describe.skipIf(missing)('a queue beside Apache Curator', () => {
     const exited = once(child, 'exit');
     child.kill('SIGKILL');
     await exited;
-    await curator.consume(path);
+    await consume();
     const locks = async () => (await client.children(`${path}-locks`)).children;
     await eventually(async () => expect(await locks()).toEqual([]));
     // Curator lists a queue only when it changes.
     await queue.put('later');
     await isEmpty();
-    expect(await curator.handledItems(path)).toEqual(expect.arrayContaining(['item', 'later']));
-    await curator.closeQueue(path);
+    expect(await theirs()).toEqual(expect.arrayContaining(['item', 'later']));
+    await closeTheirs();
   });
 });

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type AcquireOptions,
   LockRevokedError,
-  LockTimeoutError,
   type Lock,
   MultiLock,
   Mutex,
@@ -19,7 +18,7 @@ import {
 import { aborted, useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { useServer } from '../support/servers.js';
-import { Curator } from './curator.js';
+import { useCurator } from './curator.js';
 import { Referee } from './referee.js';
 
 /** A lock as both sides create it. */
@@ -73,20 +72,14 @@ const LONG = 60_000;
 const SHORT = 100;
 const FINITE = 4_000;
 
-const missing = Curator.missing();
-if (missing) console.log(`Left out: the interop tests with Apache Curator (${missing}).`);
-
-describe.skipIf(missing)('beside Apache Curator', () => {
+describe('beside Apache Curator', () => {
   const server = useServer();
   const connect = useClients(server);
+  const curator = useCurator(server);
   const paths: string[] = [];
   let cleared = 0;
-  let curator: Curator;
   let client: ZkClient;
 
-  beforeAll(async () => {
-    curator = await Curator.start(server.connectString);
-  });
   beforeEach(async () => {
     client = await connect();
   });
@@ -94,9 +87,6 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     const left = await remains(client, paths.slice(cleared));
     cleared = paths.length;
     if (left.length > 0) throw new Error(`nodes are left: ${left.join(' ')}`);
-  });
-  afterAll(async () => {
-    await curator?.[Symbol.asyncDispose]();
   });
 
   /** Returns a path of the test's own, under which nothing may be left. */
@@ -112,6 +102,12 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     );
   }
 
+  function expectTurns({ violations, grants, handovers }: Referee, contenders: number): void {
+    expect(violations).toEqual([]);
+    expect(grants).toEqual({ ours: contenders * ROUNDS, Curator: contenders * ROUNDS });
+    expect(handovers).toBeGreaterThanOrEqual(HANDOVERS);
+  }
+
   describe.each(named(MUTEX, WRITE, NON_REENTRANT, SEMAPHORE))('%s', (_, { ours, theirs }) => {
     it('never grants it to both sides at a time, and grants it to each side repeatedly', async () => {
       const path = place('contended');
@@ -123,9 +119,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
           curator.contend(theirs(path), ROUNDS, () => referee.visit('Curator')),
         ]),
       );
-      expect(referee.violations).toEqual([]);
-      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
-      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+      expectTurns(referee, 4);
     });
 
     it('refuses tryAcquire() while the other side holds it', async () => {
@@ -140,16 +134,6 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await curator.release('holder');
       await (await lock.acquire({ wait: LONG })).release();
     });
-  });
-
-  it('is granted to both sides on different paths, and the referee notices', async () => {
-    const referee = new Referee();
-    await new Mutex(client, place('one')).withLock(() =>
-      referee.visit('ours', 1, () =>
-        curator.contend(`mutex:${place('another')}`, 1, () => referee.visit('Curator')),
-      ),
-    );
-    expect(referee.violations).toEqual(["ours 1, Curator's 1 inside"]);
   });
 
   it.each(named(MUTEX, WRITE))(
@@ -194,9 +178,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
           ];
         }),
       );
-      expect(referee.violations).toEqual([]);
-      expect(referee.grants).toEqual({ ours: 6 * ROUNDS, Curator: 6 * ROUNDS });
-      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+      expectTurns(referee, 6);
     });
 
     it('makes a writer of either side wait for the readers of both sides', async () => {
@@ -256,9 +238,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         theirs(1),
         theirs(2),
       ]);
-      expect(referee.violations).toEqual([]);
-      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
-      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+      expectTurns(referee, 4);
     });
 
     it('counts the permits of both sides, which are released one by one', async () => {
@@ -346,7 +326,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
           (isSemaphore ? SEMAPHORE.theirs : theirs)(path),
         );
         expect(theirView).toContain(holder!.path);
-        await curator.revoke(holder!.path);
+        await curator.ask('revoke', holder!.path);
         expect(await aborted(lease.revocation)).toBeInstanceOf(LockRevokedError);
         expect(lease.held).toBe(true);
         await lease.release();
@@ -360,28 +340,6 @@ describe.skipIf(missing)('beside Apache Curator', () => {
     const details = { name: 'till', text: 'counts', data: { shop: 7 } };
     const mine = { host: expect.any(String), pid: process.pid, details, revoked: false };
     const foreign = { text: expect.stringMatching(/^[\d.:a-f]+$/), revoked: false };
-
-    it('of a mutex are equal on both sides', async () => {
-      const path = place('participants');
-      const lock = new Mutex(client, path);
-      const lease = await lock.acquire({ details });
-      const theirs = curator.acquire('next', `mutex:${path}`);
-      await queued(path, 2);
-      const waiting = new Mutex(await connect(), path).acquire({ details });
-      await queued(path, 3);
-      const seen = await lock.participants();
-      expect(seen).toMatchObject([
-        { state: 'holding', mode: 'exclusive', ...mine },
-        { state: 'waiting', mode: 'exclusive', ...foreign },
-        { state: 'waiting', mode: 'exclusive', ...mine },
-      ]);
-      expect(await curator.participants(`mutex:${path}`)).toEqual(seen.map(({ path }) => path));
-      expect(new Set(seen.map(({ session }) => session)).size).toBe(3);
-      await lease.release();
-      expect(await theirs).toBe(true);
-      await curator.release('next');
-      await (await waiting).release();
-    });
 
     it('of a read/write lock are equal on both sides', async () => {
       const path = place('participants');
@@ -444,53 +402,51 @@ describe.skipIf(missing)('beside Apache Curator', () => {
   });
 
   describe('a shared count', () => {
+    const theirs = (method: string, path: string, ...values: number[]) =>
+      curator.ask('count', method, path, ...values);
     /** Not a container: each test deletes it. */
     const shared = () => new SharedCount(client, server.path('count'));
 
     it('has the same value on both sides, whichever side sets it', async () => {
+      const byCurator = shared();
+      expect(await byCurator.get()).toBeUndefined();
+      await theirs('start', byCurator.path, 4);
+      expect(await byCurator.get()).toMatchObject({ value: 4 });
+      await theirs('close', byCurator.path);
+      await client.delete(byCurator.path);
+
       const count = shared();
       await count.set(7);
-      await curator.startCount(count.path, 1);
-      expect(await curator.getCount(count.path)).toBe(7);
+      await theirs('start', count.path, 1);
+      expect(await theirs('get', count.path)).toEqual(['7']);
       const before = await count.get();
-      await curator.setCount(count.path, -9);
+      await theirs('set', count.path, -9);
       expect(await count.trySet(8, before!.version)).toBe(false);
       const { value, version } = (await count.get())!;
       expect(value).toBe(-9);
       expect(await count.trySet(2 ** 31 - 1, version)).toBe(true);
       await curator.event(`count ${count.path} ${2 ** 31 - 1}`);
-      expect(await curator.trySetCount(count.path, 5)).toBe(true);
+      expect(await theirs('try-set', count.path, 5)).toEqual(['true']);
       expect((await count.get())!.value).toBe(5);
-      await curator.closeCount(count.path);
-      await client.delete(count.path);
-    });
-
-    it('that Curator created can be used by this library', async () => {
-      const count = shared();
-      expect(await count.get()).toBeUndefined();
-      await curator.startCount(count.path, 4);
-      expect(await count.get()).toMatchObject({ value: 4 });
-      await count.set(3);
-      await curator.event(`count ${count.path} 3`);
-      await curator.closeCount(count.path);
+      await theirs('close', count.path);
       await client.delete(count.path);
     });
 
     it('wakes the waiters of one side when the other side raises the permits', async () => {
       const path = place('shared-permits');
       const count = shared();
-      const theirs = `semaphore:${path}:${count.path}:1`;
+      const permit = `semaphore:${path}:${count.path}:1`;
       const semaphore = new Semaphore(client, path, { permits: count });
       await count.set(1);
-      await curator.startCount(count.path, 1);
-      expect(await curator.acquire('first', theirs)).toBe(true);
+      await theirs('start', count.path, 1);
+      expect(await curator.acquire('first', permit)).toBe(true);
 
       const waiting = semaphore.acquire({ wait: LONG });
       await queued(`${path}/leases`, 2);
-      await curator.setCount(count.path, 2);
+      await theirs('set', count.path, 2);
       const lease = await waiting;
 
-      const third = curator.acquire('third', theirs);
+      const third = curator.acquire('third', permit);
       await queued(`${path}/leases`, 3);
       await count.set(3);
       expect(await third).toBe(true);
@@ -500,11 +456,11 @@ describe.skipIf(missing)('beside Apache Curator', () => {
       await lease.release();
       await curator.release('first');
       expect(await semaphore.tryAcquire({ wait: SHORT })).toBeUndefined();
-      expect(await curator.acquire('fourth', theirs, SHORT)).toBe(false);
+      expect(await curator.acquire('fourth', permit, SHORT)).toBe(false);
       await curator.release('third');
       await (await semaphore.acquire({ wait: LONG })).release();
 
-      await curator.closeCount(count.path);
+      await theirs('close', count.path);
       await client.delete(count.path);
     });
   });
@@ -540,27 +496,7 @@ describe.skipIf(missing)('beside Apache Curator', () => {
         theirs(a, c),
         theirs(a, b, c),
       ]);
-      for (const { referee } of places) {
-        expect(referee.violations).toEqual([]);
-        expect(referee.grants).toEqual({ ours: 3 * ROUNDS, Curator: 3 * ROUNDS });
-        expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
-      }
-    });
-
-    it('that cannot get one lock leaves the others to the other side', async () => {
-      const parent = place('all');
-      const [one, two] = [`${parent}/1`, `${parent}/2`];
-      const both = new MultiLock([new Mutex(client, one), new Mutex(client, two)]);
-      expect(await curator.acquire('second', `mutex:${two}`)).toBe(true);
-      await expect(both.acquire({ wait: SHORT })).rejects.toThrow(LockTimeoutError);
-      expect(await curator.acquire('first', `mutex:${one}`, LONG)).toBe(true);
-      await curator.release('second');
-      await curator.release('first');
-      await both.withLock(async () => {
-        expect(await curator.acquire('both', `mutex:${one},mutex:${two}`, SHORT)).toBe(false);
-      });
-      expect(await curator.acquire('both', `mutex:${one},mutex:${two}`, LONG)).toBe(true);
-      await curator.release('both');
+      for (const { referee } of places) expectTurns(referee, 3);
     });
   });
 

@@ -4,28 +4,25 @@ import { describe, expect, test } from 'vitest';
 import { useServer } from '../support/servers.js';
 import { KAZOO_SCENARIOS, PYTHON } from './programs.js';
 
-describe.skipIf(!PYTHON)('Python’s kazoo uses a ZooKeeper server that provides', () => {
+describe('Python’s kazoo uses a ZooKeeper server that provides', () => {
   const server = useServer();
 
   test.each([
     'nodes',
     'acls',
-    'creator_acl',
     'transaction',
     'watchers',
+    'recipes',
     'lock',
     'read_write_lock',
-    'semaphore',
-    'election',
     'barrier',
-    'double_barrier',
     'queue',
     'counter',
     'party',
     'lost_session',
   ])('its %s', async (scenario) => {
     const args = [KAZOO_SCENARIOS, server.connectString, scenario];
-    const run = promisify(execFile)(PYTHON!, args, { timeout: 100_000 });
+    const run = promisify(execFile)(PYTHON, args, { timeout: 100_000 });
     expect((await run).stdout).toBe('done\n');
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   LeaderLatch,
   LeaderSelector,
@@ -9,7 +9,7 @@ import { aborted, expire, useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { nodesUnder } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
-import { Curator } from './curator.js';
+import { Curator, useCurator } from './curator.js';
 import { Referee } from './referee.js';
 
 /** Terms for each contender, all of which it must get. */
@@ -23,19 +23,14 @@ const HANDOVERS = 10;
 const LONG = 60_000;
 const SHORT = 100;
 
-const missing = Curator.missing();
-
-describe.skipIf(missing)('an election beside Apache Curator', () => {
+describe('an election beside Apache Curator', () => {
   const server = useServer();
   const connect = useClients(server);
+  const curator = useCurator(server);
   const started: (LeaderLatch | LeaderSelector)[] = [];
-  let curator: Curator;
   let client: ZkClient;
   let path: string;
 
-  beforeAll(async () => {
-    curator = await Curator.start(server.connectString);
-  });
   beforeEach(async () => {
     client = await connect();
     path = server.path('election');
@@ -44,9 +39,6 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     await Promise.all(started.splice(0).map((candidate) => candidate.close()));
     // Curator deletes its nodes in the background.
     await queued(0);
-  });
-  afterAll(async () => {
-    await curator?.[Symbol.asyncDispose]();
   });
 
   function start<T extends LeaderLatch | LeaderSelector>(candidate: T): T {
@@ -59,6 +51,38 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     await eventually(async () => expect(await nodesUnder(client, path)).toHaveLength(count));
   }
 
+  /** Starts a candidate of Curator behind this library's. Returns a promise of its leadership. */
+  async function follow(theirs: string): Promise<{ leads: Promise<boolean> }> {
+    const leads = curator.acquire('theirs', theirs);
+    await queued(2);
+    return { leads };
+  }
+
+  /** Kills a process whose candidate leads, behind which `ours` starts one. */
+  async function killLeader(theirs: string, ours: () => Promise<unknown>): Promise<void> {
+    const killed = new Curator();
+    await killed.start(server.connectString, 6_000);
+    expect(await killed.acquire('theirs', theirs)).toBe(true);
+    await ours();
+    await queued(2);
+    await killed[Symbol.asyncDispose]();
+  }
+
+  /** Checks that four contenders of each side lead in turns. */
+  async function contend(theirs: string, lead: typeof leadByLatch): Promise<void> {
+    const referee = new Referee();
+    const other = await connect();
+    await Promise.all(
+      [client, client, other, other].flatMap((from) => [
+        referee.begun.then(() => lead(from, path, () => referee.visit('ours'))),
+        curator.contend(theirs, ROUNDS, () => referee.visit('Curator')),
+      ]),
+    );
+    expect(referee.violations).toEqual([]);
+    expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
+    expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
+  }
+
   describe('of latches', () => {
     const ours = (from = client, id = 'ours') => start(new LeaderLatch(from, path, { id }));
     const theirs = () => `latch:${path}:theirs`;
@@ -66,10 +90,9 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     it('moves to the other side with close(), in both directions', async () => {
       const first = ours();
       await first.await({ wait: LONG });
-      const waiting = curator.acquire('theirs', theirs());
-      await queued(2);
+      const { leads } = await follow(theirs());
       await first.close();
-      expect(await waiting).toBe(true);
+      expect(await leads).toBe(true);
       const second = ours();
       await queued(2);
       await expect(second.await({ wait: SHORT })).rejects.toThrow(LockTimeoutError);
@@ -77,13 +100,20 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       expect(await second.await({ wait: LONG })).toMatchObject({ participantId: 'ours' });
     });
 
-    it('moves to the other side with resign(), and comes back', async () => {
+    it.each<[string, (latch: LeaderLatch) => Promise<unknown>]>([
+      ['this library resigns', (latch) => latch.resign()],
+      ["this library's session ends", () => expire(client, server)],
+      [
+        "this library's node is deleted",
+        async (latch) => client.delete((await latch.leader())!.path),
+      ],
+    ])('moves to Curator when %s, and this library queues again', async (_, end) => {
       const latch = ours();
-      const { fencingToken } = await latch.await({ wait: LONG });
-      const waiting = curator.acquire('theirs', theirs());
-      await queued(2);
-      await latch.resign();
-      expect(await waiting).toBe(true);
+      const { signal, fencingToken } = await latch.await({ wait: LONG });
+      const { leads } = await follow(theirs());
+      await end(latch);
+      expect(await leads).toBe(true);
+      await aborted(signal);
       await queued(2);
       expect(latch.hasLeadership).toBe(false);
       await curator.release('theirs');
@@ -91,47 +121,16 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     });
 
     it('moves to this library after the Java process was killed', async () => {
-      const killed = await Curator.start(server.connectString, 6_000);
-      expect(await killed.acquire('theirs', theirs())).toBe(true);
-      const latch = ours();
-      await queued(2);
-      await killed[Symbol.asyncDispose]();
+      const latch = new LeaderLatch(client, path);
+      await killLeader(theirs(), async () => start(latch));
       expect(latch.hasLeadership).toBe(false);
-      await latch.await({ wait: LONG });
-    });
-
-    it("moves to Curator when this library's session ends, and this library queues again", async () => {
-      const latch = ours();
-      const { signal } = await latch.await({ wait: LONG });
-      const waiting = curator.acquire('theirs', theirs());
-      await queued(2);
-      await expire(client, server);
-      expect(await waiting).toBe(true);
-      await aborted(signal);
-      await queued(2);
-      expect(latch.hasLeadership).toBe(false);
-      await curator.release('theirs');
-      await latch.await({ wait: LONG });
-    });
-
-    it("moves to Curator when this library's node is deleted, and this library queues again", async () => {
-      const latch = ours();
-      const { signal } = await latch.await({ wait: LONG });
-      const waiting = curator.acquire('theirs', theirs());
-      await queued(2);
-      await client.delete((await latch.leader())!.path);
-      expect(await waiting).toBe(true);
-      await aborted(signal);
-      await queued(2);
-      await curator.release('theirs');
       await latch.await({ wait: LONG });
     });
 
     it('has the same participants and the same leader on both sides', async () => {
       const latch = ours();
       await latch.await({ wait: LONG });
-      const waiting = curator.acquire('theirs', theirs());
-      await queued(2);
+      const { leads } = await follow(theirs());
       ours(await connect(), 'straße-7');
       await queued(3);
       expect(await latch.participants()).toMatchObject([
@@ -141,25 +140,14 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       ]);
       expect(await curator.participants(theirs())).toEqual(['ours:leader', 'theirs', 'straße-7']);
       await latch.close();
-      expect(await waiting).toBe(true);
+      expect(await leads).toBe(true);
       expect(await latch.leader()).toMatchObject({ id: 'theirs' });
       expect(await curator.participants(theirs())).toEqual(['theirs:leader', 'straße-7']);
       await curator.release('theirs');
     });
 
-    it('never has two leaders, and every contender leads repeatedly', async () => {
-      const referee = new Referee();
-      const other = await connect();
-      await Promise.all(
-        [client, client, other, other].flatMap((from) => [
-          referee.begun.then(() => leadByLatch(from, path, () => referee.visit('ours'))),
-          curator.contend(theirs(), ROUNDS, () => referee.visit('Curator')),
-        ]),
-      );
-      expect(referee.violations).toEqual([]);
-      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
-      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
-    });
+    it('never has two leaders, and every contender leads repeatedly', () =>
+      contend(theirs(), leadByLatch));
   });
 
   describe('of selectors', () => {
@@ -187,10 +175,9 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       const { terms } = ours();
       for (let round = 1; round <= 5; round++) {
         await expect.poll(() => terms.length).toBe(round);
-        const waiting = curator.acquire('theirs', theirs());
-        await queued(2);
+        const { leads } = await follow(theirs());
         terms.at(-1)!.end();
-        expect(await waiting).toBe(true);
+        expect(await leads).toBe(true);
         await queued(2);
         expect(terms).toHaveLength(round);
         await curator.release('theirs');
@@ -201,10 +188,9 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       const { selector, terms } = ours();
       const takeOver = async (round: number, end: () => unknown) => {
         await expect.poll(() => terms.length).toBe(round);
-        const waiting = curator.acquire('theirs', theirs());
-        await queued(2);
+        const { leads } = await follow(theirs());
         await end();
-        expect(await waiting).toBe(true);
+        expect(await leads).toBe(true);
         // The client whose session was expired notices a moment later.
         await expect.poll(() => selector.hasLeadership).toBe(false);
         await curator.release('theirs');
@@ -215,11 +201,8 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
     });
 
     it('moves to this library after the Java process was killed', async () => {
-      const killed = await Curator.start(server.connectString, 6_000);
-      expect(await killed.acquire('theirs', theirs())).toBe(true);
-      const { terms } = ours();
-      await queued(2);
-      await killed[Symbol.asyncDispose]();
+      let terms: unknown[] = [];
+      await killLeader(theirs(), async () => ({ terms } = ours()));
       expect(terms).toHaveLength(0);
       await expect.poll(() => terms.length).toBe(1);
     });
@@ -239,19 +222,8 @@ describe.skipIf(missing)('an election beside Apache Curator', () => {
       expect(await curator.participants(theirs())).toEqual(['ours:leader']);
     });
 
-    it('never has two leaders, and every contender leads repeatedly', async () => {
-      const referee = new Referee();
-      const other = await connect();
-      await Promise.all(
-        [client, client, other, other].flatMap((from) => [
-          referee.begun.then(() => leadBySelector(from, path, () => referee.visit('ours'))),
-          curator.contend(theirs(), ROUNDS, () => referee.visit('Curator')),
-        ]),
-      );
-      expect(referee.violations).toEqual([]);
-      expect(referee.grants).toEqual({ ours: 4 * ROUNDS, Curator: 4 * ROUNDS });
-      expect(referee.handovers).toBeGreaterThanOrEqual(HANDOVERS);
-    });
+    it('never has two leaders, and every contender leads repeatedly', () =>
+      contend(theirs(), leadBySelector));
   });
 });
 

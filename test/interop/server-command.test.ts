@@ -17,11 +17,11 @@ afterEach(() => rmSync(data, { recursive: true, force: true }));
 
 // The server does not depend on the project.
 describe.skipIf(process.env.ZK_SERVER === 'real')('nestjs-zookeeper server --data serves', () => {
-  test.skipIf(!PYTHON)('kazoo, which keeps its session over kill -9 and a restart', async () => {
+  test('kazoo, which keeps its session over kill -9 and a restart', async () => {
     const args = ['--port', String(await freePort()), '--data', data, '--json'];
     const killed = start(...args);
     const { connectString } = await killed.started;
-    const kazoo = spawn(PYTHON!, [KAZOO_SCENARIOS, connectString, 'restart'], { timeout: 100_000 });
+    const kazoo = spawn(PYTHON, [KAZOO_SCENARIOS, connectString, 'restart'], { timeout: 100_000 });
     const [output, errors] = [text(kazoo.stdout), text(kazoo.stderr)];
     await once(kazoo.stdout, 'data');
     killed.child.kill('SIGKILL');
@@ -32,13 +32,13 @@ describe.skipIf(process.env.ZK_SERVER === 'real')('nestjs-zookeeper server --dat
     expect(await output).toBe('ready\ndone\n');
   });
 
-  test.skipIf(!ZK_CLI)("ZooKeeper's own command line, which finds its znodes again", async () => {
+  test("ZooKeeper's own command line, which finds its znodes again", async () => {
     const args = ['--port', '0', '--data', data, '--json'];
     const zkCli = async (command: string) => {
       const server = start(...args);
       const { connectString } = await server.started;
       const { stdout, stderr } = await promisify(execFile)(
-        ZK_CLI!,
+        ZK_CLI,
         ['-server', connectString, ...command.split(' ')],
         { timeout: 100_000 },
       );

@@ -40,8 +40,7 @@ describe('a connection with GSSAPI', () => {
   const keyTables: Record<string, string> = {};
 
   beforeAll(async () => {
-    const missing = Kdc.missing() ?? (await installKerberos());
-    if (missing) throw new Error(`the tests of Kerberos lack ${missing}`);
+    await installKerberos();
     resolveKerberos();
     kdc = await Kdc.start();
     serverKeys = await kdc.keyTable(SERVER);

@@ -13,5 +13,5 @@ export function startCommand(script: string, args: readonly string[], env = proc
   child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
   const ended = once(child, 'close').then(([code]) => ({ code: code as number, ...output }));
-  return { child, ended };
+  return { child, output, ended };
 }

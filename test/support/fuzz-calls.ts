@@ -1,36 +1,135 @@
+import fc from 'fast-check';
 import {
   currentLease,
   currentTerm,
+  DistributedLock,
+  DistributedSemaphore,
   LeaderLatch,
+  LeaderOnly,
   LeaderSelector,
+  LeaderService,
+  LockService,
   MultiLock,
   Mutex,
   NonReentrantMutex,
+  OnElected,
+  OnResigned,
   ReadWriteLock,
   revoke,
   Semaphore,
+  SemaphoreService,
   SharedCount,
   ZkClient,
+  ZkModule,
 } from 'nestjs-zookeeper';
-import {
-  acl,
-  acquiring,
-  candidate,
-  data,
-  type Entry,
-  type FuzzTarget,
-  junk,
-  key,
-  maybe,
-  methods,
-  optional,
-  pathBelowRoot,
-  permits,
-  somePath,
-  version,
-  watch,
-  work,
-} from './fuzz-values.js';
+
+// Random arguments for calls of the public API.
+
+const throwing = {
+  toString(): string {
+    throw new Error('toString');
+  },
+  valueOf(): number {
+    throw new Error('valueOf');
+  },
+};
+const junk = fc.oneof(
+  fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true }),
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    '',
+    '/',
+    'x',
+    '/x/',
+    '/../x',
+    '/nul\0',
+    '/\u{1f600}',
+    Number.NaN,
+    -1,
+    -0,
+    0.5,
+    2 ** 31,
+    Number.MAX_VALUE,
+    Infinity,
+    -Infinity,
+    1n,
+    Symbol('junk'),
+    throwing,
+    new Proxy({}, {}),
+    Object.create(null),
+    () => undefined,
+    async () => undefined,
+    new Uint16Array(2),
+    new AbortController().signal,
+    AbortSignal.abort(),
+    'x'.repeat(1_100_000),
+  ),
+);
+
+/** A valid value or a value of any kind. */
+const maybe = (...right: unknown[]) =>
+  fc.oneof({ arbitrary: fc.constantFrom(...right), weight: 3 }, { arbitrary: junk, weight: 2 });
+const optional = (fields: Record<string, fc.Arbitrary<unknown>>) =>
+  fc.oneof(
+    { arbitrary: fc.record(fields, { requiredKeys: [] }), weight: 4 },
+    { arbitrary: junk, weight: 1 },
+  );
+
+/** A path that only the fuzz test uses. Its contents are deleted after the test. */
+const somePath = fc.oneof(
+  { arbitrary: fc.constantFrom('a', 'b', 'c').map((name) => ({ below: name })), weight: 3 },
+  { arbitrary: junk, weight: 1 },
+);
+const waiting = {
+  wait: maybe(0, 1, 20, undefined),
+  signal: maybe(undefined),
+  holdAtLeast: maybe(0, 1),
+  holdAtMost: maybe(1, 50, Infinity),
+  details: optional({ name: maybe('n'), text: maybe('t'), data: junk }),
+};
+const acquiring = optional(waiting);
+const work = maybe(() => 1);
+
+export type Call = (...args: never[]) => unknown;
+type Entry = readonly [name: string, call: Call, ...args: fc.Arbitrary<unknown>[]];
+
+const data = maybe('x', new Uint8Array(2), undefined);
+const version = maybe(-1, 0);
+const acl = maybe([{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }]);
+const watch = optional({ watch: maybe(true, false) });
+const permits = optional({ ...waiting, permits: maybe(2), count: maybe(1, 2), path: junk });
+const key = maybe('k', 'l');
+const candidate = optional({ id: maybe('me'), key: maybe('e'), onError: maybe(() => {}) });
+
+/** The services or clients under test; they exist once the tests run. */
+export interface FuzzTarget {
+  client: ZkClient;
+  /** An arbitrary valid path. */
+  root: string;
+}
+
+/** Moves a valid path below the root of the fuzz test. */
+function pathBelowRoot({ root }: FuzzTarget, recipe: string, path: unknown): string {
+  const below = (path as { below?: string } | null | undefined)?.below;
+  return typeof below === 'string' ? `${root}/${recipe}/${below}` : (path as string);
+}
+
+/** Returns an entry for each method of an object, with the arguments of the method. */
+const methods = (
+  name: string,
+  object: (path: unknown) => object | Promise<object>,
+  argumentsOf: Record<string, fc.Arbitrary<unknown>[]>,
+): Entry[] =>
+  Object.entries(argumentsOf).map(([method, args]) => [
+    `${name}.${method}`,
+    async (path: unknown, ...rest: unknown[]) => {
+      const called = (await object(path)) as Record<string, (...args: unknown[]) => unknown>;
+      return called[method]!(...rest);
+    },
+    somePath,
+    ...args,
+  ]);
 
 const lockOptions = optional({ key: maybe('k'), reentrant: maybe(true, false) });
 
@@ -137,5 +236,101 @@ export function clientOn(on: FuzzTarget): Entry[] {
     ...atPath('client', () => on.client, ofClient),
     ...atPath('session', () => on.client.session(), ofSession),
     ...methods('session', () => on.client.session(), { onLost: [work] }),
+  ];
+}
+
+const lockCall = optional({
+  ...waiting,
+  mode: maybe('exclusive', 'read', 'write'),
+  reentrant: maybe(true, false),
+  path: junk,
+});
+const keys = maybe('k', ['k', 'l']);
+
+export function servicesOn(on: FuzzTarget): Entry[] {
+  const locks = () => new LockService(on.client);
+  const semaphores = () => new SemaphoreService(on.client);
+  const leaders = () => new LeaderService(on.client);
+
+  return [
+    ['new LockService', (defaults) => new LockService(on.client, defaults), acquiring],
+    ...methods('lockService', locks, {
+      acquire: [keys, lockCall],
+      tryAcquire: [keys, lockCall],
+      enter: [keys, lockCall],
+      held: [keys, lockCall],
+      participants: [key, lockCall],
+      revoke: [key, lockCall],
+    }),
+    [
+      'lockService.withLock',
+      (name, args, fn) => locks().withLock(name, args, fn),
+      keys,
+      lockCall,
+      work,
+    ],
+    ['lockService.withLock', (name, fn) => locks().withLock(name, fn), keys, work],
+    ...methods('semaphoreService', semaphores, {
+      acquire: [key, permits],
+      tryAcquire: [key, permits],
+      acquireEach: [key, permits],
+      withPermit: [key, permits, work],
+      setPermits: [key, maybe(2), permits],
+      available: [key, permits],
+      participants: [key, permits],
+    }),
+    ['leaderService.latch', (name, args) => leaders().latch(name, args).close(), key, candidate],
+    [
+      'leaderService.select',
+      (name, fn, args) => leaders().select(name, fn, args).close(),
+      key,
+      work,
+      candidate,
+    ],
+    ...methods('leaderService', leaders, {
+      isLeader: [key],
+      term: [key],
+      leader: [key, candidate],
+      participants: [key, candidate],
+      changes: [key],
+      resign: [key],
+    }),
+    [
+      'ZkModule.forRoot',
+      (options) => ZkModule.forRoot(options),
+      optional({
+        connectString: maybe('localhost:2181'),
+        name: maybe('other'),
+        isGlobal: maybe(true),
+        defaults: acquiring,
+        elections: maybe([]),
+        lazyConnection: maybe(true),
+      }),
+    ],
+    [
+      'ZkModule.forRootAsync',
+      (options) => ZkModule.forRootAsync(options),
+      optional({
+        useFactory: maybe(() => ({ connectString: 'localhost' })),
+        inject: maybe([]),
+        name: maybe('other'),
+      }),
+    ],
+    ...[DistributedLock, DistributedSemaphore, LeaderOnly, OnElected, OnResigned].map(
+      (decorator): Entry => [
+        `@${decorator.name}`,
+        (first, second) => {
+          const target = { async method() {} };
+          const descriptor = Object.getOwnPropertyDescriptor(target, 'method')!;
+          const decorate = (decorator as unknown as (...args: unknown[]) => MethodDecorator)(
+            first,
+            second,
+          );
+          decorate(target, 'method', descriptor);
+        },
+        keys,
+        lockCall,
+      ],
+    ),
   ];
 }

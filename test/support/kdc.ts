@@ -1,6 +1,5 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,18 +19,6 @@ export class Kdc implements AsyncDisposable {
   #process: ChildProcess | undefined;
 
   private constructor(private readonly directory: string) {}
-
-  /** Returns the first program that this machine lacks. */
-  static missing(): string | undefined {
-    const missing = [KDC, KDB5_UTIL, KADMIN].find((file) => !existsSync(file));
-    if (missing) return `${missing} (krb5-kdc)`;
-    try {
-      execFileSync('kinit', ['-V', '-h'], { stdio: 'ignore' });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'kinit (krb5-user)';
-    }
-    return undefined;
-  }
 
   static async start(): Promise<Kdc> {
     const directory = await mkdtemp(join(tmpdir(), 'kdc-'));

@@ -16,26 +16,18 @@ const FOLDER = fileURLToPath(
 
 /**
  * Installs the npm package `kerberos` into the cache of this repository, unless it is there. It is no development
- * dependency, because `npm ci` would then fail on a machine without the headers of Kerberos. Returns why it is impossible.
+ * dependency, because `npm ci` would then fail on a machine without the headers of Kerberos.
  */
-export async function installKerberos(): Promise<string | undefined> {
-  if (loads()) return undefined;
+export async function installKerberos(): Promise<void> {
+  if (loads()) return;
   await mkdir(FOLDER, { recursive: true });
   await writeFile(
     join(FOLDER, 'package.json'),
     // Since version 11 npm runs an install script only if it is allowed.
     JSON.stringify({ private: true, allowScripts: { kerberos: true } }),
   );
-  try {
-    await run('npm', ['install', '--no-audit', '--no-fund', `kerberos@${VERSION}`], {
-      cwd: FOLDER,
-      timeout: LIMIT,
-    });
-    createRequire(join(FOLDER, 'package.json'))('kerberos');
-    return undefined;
-  } catch (error) {
-    return `npm cannot install kerberos@${VERSION}, which needs libkrb5-dev, python3, make and g++: ${(error as Error).message}`;
-  }
+  const install = ['install', '--no-audit', '--no-fund', `kerberos@${VERSION}`];
+  await run('npm', install, { cwd: FOLDER, timeout: LIMIT });
 }
 
 /** Makes `require('kerberos')` load the installed package in this process, as if the repository depended on it. */

@@ -200,8 +200,4 @@ for (const [name, entries] of Object.entries(identities)) {
     create('/acl', entries),
     request(OpCode.getACL, '/acl'),
   ];
-  rawCases[`sets an ACL with ${name}`] = [
-    create('/acl'),
-    request(OpCode.setACL, '/acl', entries, -1),
-  ];
 }

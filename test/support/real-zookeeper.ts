@@ -4,7 +4,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from './eventually.js';
-import { freePorts, missingJar, type Node, RealServer, ZOOKEEPER_JARS } from './harness.js';
+import { freePorts, type Node, RealServer } from './harness.js';
 
 interface RealZooKeeperOptions {
   tickTime?: number;
@@ -25,10 +25,6 @@ export class RealZooKeeper {
     private readonly server: Node,
     private readonly directory: string,
   ) {}
-
-  static isInstalled(): boolean {
-    return missingJar(ZOOKEEPER_JARS) === undefined;
-  }
 
   static async start(options: RealZooKeeperOptions = {}): Promise<RealZooKeeper> {
     const directory = await mkdtemp(join(tmpdir(), 'zookeeper-'));
@@ -78,9 +74,10 @@ export class RealZooKeeper {
   }
 }
 
-export async function fourLetterWord(port: number, word: string): Promise<string> {
+/** Sends a word, which may have an argument, and returns the answer. */
+export async function fourLetterWord(port: number, word: string | Buffer): Promise<string> {
   const socket = net.connect(port, '127.0.0.1');
-  socket.setTimeout(20_000, () => socket.destroy(new Error(`no answer to ${word}`)));
+  socket.setTimeout(20_000, () => socket.destroy(new Error(`no answer to ${String(word)}`)));
   let answer = '';
   socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
   await once(socket, 'connect');

@@ -1,13 +1,7 @@
-import type {
-  InstanceStatus,
-  LockMode,
-  RunEvent,
-  SaleStatus,
-  Status,
-  Tally,
-} from '../../sample-app/live/events.js';
+import type { LockMode, RunEvent } from '../../sample-app/live/events.js';
+import { randomFrom } from './server-script-random.js';
 
-export const INSTANCES = 3;
+const INSTANCES = 3;
 
 export type NewEvent = RunEvent extends infer E
   ? E extends unknown
@@ -19,7 +13,7 @@ export type NewEvent = RunEvent extends infer E
 export const numbered = (events: readonly NewEvent[], first = 1) =>
   events.map((event, index) => ({ ...event, id: first + index }) as RunEvent);
 
-export interface SaleOptions {
+interface SaleOptions {
   readonly sale: number;
   readonly mode: LockMode;
   readonly at: number;
@@ -29,7 +23,7 @@ export interface SaleOptions {
 
 /** The events of an undisturbed sale, with times that look like those of real sales. */
 export function saleEvents({ sale, mode, at, buyers, items }: SaleOptions): NewEvent[] {
-  const random = randomOf(sale);
+  const random = randomFrom(sale);
   const delay = [20, 60] as const;
   const wait = () => delay[0] + random() * (delay[1] - delay[0]);
   const shares = Array.from({ length: INSTANCES }, (_, i) => Math.floor((buyers + i) / INSTANCES));
@@ -100,49 +94,4 @@ export function saleEvents({ sale, mode, at, buyers, items }: SaleOptions): NewE
     time += n % 7 === 6 ? 4 : 0.4;
   }
   return end(time, items - stock, items - stock, stock);
-}
-
-export const instance = (number: number, more: Partial<InstanceStatus> = {}): InstanceStatus => ({
-  number,
-  pid: 4000 + number,
-  life: 'alive',
-  faults: [],
-  connection: 'CONNECTED',
-  session: `0x1000${number}`,
-  leads: number === 1,
-  holds: false,
-  ...more,
-});
-
-/** The state at a time, in which everything was confirmed just now. */
-export const statusAt = (
-  at: number,
-  sales: readonly SaleStatus[] = [],
-  more: Partial<Status> = {},
-): Status => ({
-  at,
-  ensemble: { answers: true, confirmedAt: at },
-  instances: [1, 2, 3].map((number) => instance(number, { confirmedAt: at })),
-  sales,
-  ...more,
-});
-
-export const tallyOf = (
-  sold: number,
-  soldOut: number,
-  refused: number,
-  unanswered: number,
-): Tally => ({
-  ...{ sold, soldOut, refused, unanswered },
-});
-
-/** The pseudorandom numbers of a seed, from 0 to 1: mulberry32. */
-function randomOf(seed: number): () => number {
-  let state = seed * 0x9e3779b9;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let value = Math.imul(state ^ (state >>> 15), 1 | state);
-    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value;
-    return ((value ^ (value >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

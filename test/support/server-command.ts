@@ -1,28 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { afterEach } from 'vitest';
-
-const PROGRAM = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+import { PROGRAM, type CliProcess, useCli } from './cli.js';
 
 /** The process of a `nestjs-zookeeper server`. */
-export interface ServerProcess {
-  readonly child: ChildProcess;
-  /** What the process has written so far. */
-  readonly output: { readonly stdout: string; readonly stderr: string };
+export interface ServerProcess extends CliProcess {
   /** The line that `--json` prints, once clients can connect. Rejects with the standard error if the server does not start. */
   readonly started: Promise<{
     host: string;
     port: number;
     connectString: string;
     data: string | null;
-  }>;
-  /** Resolves when the process has ended. */
-  readonly ended: Promise<{
-    code: number | null;
-    signal: NodeJS.Signals | null;
-    stdout: string;
-    stderr: string;
   }>;
 }
 
@@ -32,38 +17,19 @@ export interface ServerProcess {
  * @param limit a command of the shell before the server's, such as `ulimit -f 1`
  */
 export function useServerCommand(limit = ''): (...args: string[]) => ServerProcess {
-  const running = new Set<ChildProcess>();
-  afterEach(async () => {
-    await Promise.all([...running].map((child) => kill(child)));
-    running.clear();
-  });
+  const cli = useCli({ connectString: '' });
   return (...args) => {
     const command = [process.execPath, PROGRAM, 'server', ...args];
-    const script = `${limit}\nexec "$@"`;
-    const child = spawn('sh', ['-c', script, 'sh', ...command], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    running.add(child);
-    const output = { stdout: '', stderr: '' };
-    child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));
-    const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, ...output }));
+    const server = cli.program('sh', ['-c', `${limit}\nexec "$@"`, 'sh', ...command]);
+    const { child, output, ended } = server;
     const started = new Promise<Awaited<ServerProcess['started']>>((resolve, reject) => {
-      child.stdout.on('data', (chunk: Buffer) => {
-        output.stdout += chunk.toString();
-        if (output.stdout.startsWith('{') && output.stdout.endsWith('\n')) {
-          resolve(JSON.parse(output.stdout));
-        }
+      child.stdout!.on('data', () => {
+        if (/^\{.*\n$/.test(output.out)) resolve(JSON.parse(output.out));
       });
-      void ended.then(({ stderr }) => reject(new Error(stderr)));
+      void ended.then(({ err }) => reject(new Error(err)));
     });
     // A test that expects the end does not look at the start.
     started.catch(() => {});
-    return { child, output, started, ended };
+    return { ...server, started };
   };
-}
-
-async function kill(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill('SIGKILL');
-  await once(child, 'exit');
 }

@@ -1,5 +1,5 @@
 import { setSafeTimers } from '@vitest/utils/timers';
-import type { SimulatedProcess, SimulationOptions, World } from 'nestjs-zookeeper/testing';
+import type { SimulatedProcess, World } from 'nestjs-zookeeper/testing';
 import { simulate } from 'nestjs-zookeeper/testing';
 import * as vitest from 'vitest';
 import { copiedServer, isSimulated } from './environment.js';
@@ -20,11 +20,11 @@ interface Test {
 }
 
 let running: { readonly world: World; readonly process: SimulatedProcess } | undefined;
-/** The hooks and options of the next test, which Vitest's own hooks collect: test files share this module. */
+/** The hooks of the next test, which Vitest's own hooks collect: test files share this module. */
 let next = nothing();
 
 function nothing() {
-  return { before: [] as Body[], after: [] as Body[], options: {} as SimulationOptions };
+  return { before: [] as Body[], after: [] as Body[] };
 }
 
 /** Returns the simulation of the running test. */
@@ -42,13 +42,8 @@ function current() {
   return running;
 }
 
-/** Sets options of the simulations of the tests in this file or `describe` block. */
-export function useSimulation(options: SimulationOptions): void {
-  vitest.beforeEach(() => void Object.assign(next.options, options));
-}
-
 async function inSimulation(body: Body): Promise<void> {
-  const { before, after, options } = next;
+  const { before, after } = next;
   next = nothing();
   const withHooks = async () => {
     const errors: unknown[] = [];
@@ -68,7 +63,7 @@ async function inSimulation(body: Body): Promise<void> {
     if (errors.length > 0) throw errors[0];
   };
   try {
-    await simulate({ seed: 1, server: copiedServer, ...options }, async (world) => {
+    await simulate({ seed: 1, server: copiedServer }, async (world) => {
       running = { world, process: world.process('test') };
       // expect.poll() and vi.waitFor() use the timers that Vitest stores here.
       setSafeTimers();

@@ -33,7 +33,11 @@ function logged(start: (client: ZkClient, logger: Logger) => () => void) {
 }
 
 beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+afterEach(() => {
+  // First, because a spy restores the fake function that it replaced.
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
 
 describe('while the connection is lost, the log', () => {
   it('has a line with the state and the latest failure every 5 seconds, until there is a connection', () => {

@@ -81,7 +81,6 @@ describe('ZkModule rejects at startup, and the error names the option and its va
       /unknown option ids in elections\[0\]: did you mean id/,
     ],
     [withServer({ participantId: '' }), /participantId.*""/],
-    [withServer({ participantId: 7 }), /participantId.*7/],
     [withServer({ name: '' }), /name.*""/],
   ])('%j', async (options, message) => {
     const error = await errorOf(options).catch((thrown: unknown) => thrown);
@@ -89,22 +88,18 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     expect((error as Error).message).toMatch(message);
   });
 
-  it('an unknown option, and the error names the known ones', async () => {
+  it('an unknown option, and the error names the known ones, or suggests the right one', async () => {
     const message = (await errorOf({ connectString, servers: 'zk1' })) as Error;
     expect(String(message)).toMatch(
       /unknown option servers in.*connectString.*retry.*defaults.*lazyConnection.*shutdownTimeout.*mapError.*embedded.*name.*isGlobal/,
     );
+    expect(String(await errorOf({ conectString: 'zk1' }))).toContain('did you mean connectString?');
     const imports = [
       ZkModule.forRootAsync({ useFactory: () => ({ connectString, name: 'x' }) as never }),
     ];
     await expect(Test.createTestingModule({ imports }).setLogger(silent).compile()).rejects.toThrow(
       /unknown option name in.*defaults/,
     );
-  });
-
-  it('a misspelt option, and the error suggests the right one', async () => {
-    expect(String(await errorOf({ conectString: 'zk1' }))).toContain('did you mean connectString?');
-    expect(String(await errorOf({ connectString, isGlobl: true }))).toContain('mean isGlobal?');
   });
 
   it('options that are not an object', async () => {
@@ -156,6 +151,8 @@ describe('ZkModule', () => {
     expect(module.get(LockService)).toBe(module.get(getLockServiceToken('default')));
     expect(module.get(LeaderService)).toBe(module.get(getLeaderServiceToken()));
     expect(module.get(SemaphoreService)).toBe(module.get(getSemaphoreServiceToken()));
+    await module.close();
+    // It can be closed again, and without having been started.
     await module.close();
   });
 
@@ -216,11 +213,5 @@ describe('ZkModule', () => {
     expect(module.get(Orders).locks).toBeInstanceOf(LockService);
     await module.close();
     await expect(compile(false)).rejects.toThrow(/LockService/);
-  });
-
-  it('can be closed without having been started', async () => {
-    const module = await Test.createTestingModule({ imports: [ZkModule.forRoot(lazy)] }).compile();
-    await module.close();
-    await module.close();
   });
 });

@@ -1,16 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { NodeError, NotAuthorizedError, ShuttingDownError } from '../../../lib/client/index.js';
+import {
+  BadOptionError,
+  NodeError,
+  NotAuthorizedError,
+  ShuttingDownError,
+  type ZkClient,
+} from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const connect = useClients(zk);
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = zk.path('operations');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+
 describe('operations', () => {
   it('create, get, set, exists, children, sync and delete work as documented', async () => {
-    const client = await connect();
     const root = zk.path('crud');
     expect(await client.create(root, 'one')).toBe(root);
     const first = await client.get(root);
@@ -31,19 +44,16 @@ describe('operations', () => {
   });
 
   it('data that is omitted is empty, and is read as an empty buffer', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('empty'));
     expect((await client.get(path)).data).toEqual(Buffer.alloc(0));
   });
 
   it('names may contain every character that ZooKeeper allows', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('é 日本 %2F'), 'ü');
     expect((await client.children('/')).children).toContain(path.slice(1));
   });
 
   it('sequential nodes get increasing numbers, and ephemeral nodes have the id of the session', async () => {
-    const client = await connect();
     const session = await client.session();
     const root = await client.create(zk.path('modes'));
     const first = await client.create(`${root}/n-`, '', { mode: 'ephemeral-sequential' });
@@ -52,19 +62,16 @@ describe('operations', () => {
     expect(await client.exists(first)).toMatchObject({ ephemeralOwner: session.id });
     await client.create(`${root}/e`, '', { mode: 'ephemeral' });
     await client.close();
-    const other = await connect();
     expect((await other.children(root)).children).toEqual(['n-0000000001']);
   });
 
   it('a container is deleted some time after its last child', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('container'), '', { mode: 'container' });
     await client.delete(await client.create(`${path}/child`));
     await expect.poll(() => client.exists(path)).toBeUndefined();
   });
 
   it('a megabyte of data is transferred correctly, repeatedly', async () => {
-    const client = await connect();
     const data = Buffer.alloc(1_000_000, 7);
     const path = await client.create(zk.path('large'), data);
     for (let i = 0; i < 3; i++) expect((await client.get(path)).data.equals(data)).toBe(true);
@@ -72,7 +79,6 @@ describe('operations', () => {
   });
 
   it('each error of the server has its own code', async () => {
-    const client = await connect();
     const root = await client.create(zk.path('codes'));
     const ephemeral = await client.create(`${root}/e`, '', { mode: 'ephemeral' });
     const refusals = await Promise.allSettled([
@@ -148,7 +154,6 @@ describe('a chroot', () => {
 
 describe('ensureContainers', () => {
   it('creates missing directories as containers, and accepts existing ones', async () => {
-    const client = await connect();
     const root = await client.create(zk.path('mkdir'));
     await client.ensureContainers(`${root}/a/b/c`);
     await client.ensureContainers(`${root}/a/b/c`);
@@ -215,7 +220,6 @@ describe('ensureContainers', () => {
   it('rejects if the client is closed meanwhile, and creates nothing', async () => {
     const acl = [{ scheme: 'world' as const, id: 'anyone', permissions: 'cdrwa' }];
     const client = await connect({ acl });
-    const path = zk.path('closed-meanwhile');
     const created = client.ensureContainers(path);
     const closed = client.close();
     await expect(created).rejects.toBeInstanceOf(ShuttingDownError);
@@ -237,7 +241,6 @@ describe('ensureContainers', () => {
   });
 
   it('rejects with a clear error if a parent cannot have children', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('ephemeral'), '', { mode: 'ephemeral' });
     await expect(client.ensureContainers(`${path}/a`)).rejects.toMatchObject({
       code: 'NO_CHILDREN_FOR_EPHEMERALS',
@@ -262,9 +265,6 @@ describe('access', () => {
 
 describe('watches', () => {
   it('fire once for creation, change, deletion and children', async () => {
-    const client = await connect();
-    const other = await connect();
-    const path = zk.path('watched');
     const existence = await client.watchExists(path);
     expect(existence.stat).toBeUndefined();
     await other.create(path);
@@ -282,7 +282,6 @@ describe('watches', () => {
   });
 
   it('on one path fire for each caller', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('shared'));
     const watches = await Promise.all(Array.from({ length: 50 }, () => client.watch(path)));
     const before = await zk.watchCount();
@@ -293,7 +292,6 @@ describe('watches', () => {
   });
 
   it('that were removed do not fire, and the others do', async () => {
-    const client = await connect();
     const path = await client.create(zk.path('removed'));
     const { watch } = await client.watch(path);
     const { watch: kept } = await client.watch(path);
@@ -308,7 +306,6 @@ describe('watches', () => {
   });
 
   it('are not set by get() on a missing node', async () => {
-    const client = await connect();
     const before = await zk.watchCount();
     await expect(client.watch(zk.path('missing'))).rejects.toMatchObject({ code: 'NO_NODE' });
     await expect(client.watchChildren(zk.path('missing'))).rejects.toMatchObject({
@@ -332,5 +329,41 @@ describe('watches', () => {
       );
     }
     expect(await zk.watchCount()).toBe(before);
+  });
+});
+
+describe('a znode with a TTL', () => {
+  it('is deleted after its TTL, unless it is written before', async () => {
+    const root = await client.create(path);
+    const idle = await client.create(`${root}/idle`, 'data', { ttl: 1 });
+    const mode = 'persistent-sequential';
+    const written = await client.create(`${root}/n-`, 'data', { mode, ttl: 600_000 });
+    expect(written).toBe(`${root}/n-0000000001`);
+    await expect.poll(() => client.exists(idle)).toBeUndefined();
+    expect((await client.get(written)).data.toString()).toBe('data');
+  });
+
+  it('can be created by a transaction', async () => {
+    const root = await client.create(path);
+    const results = await client.transaction([
+      { create: `${root}/a`, ttl: 1 },
+      { create: `${root}/b`, data: 'b' },
+    ]);
+    expect(results).toEqual([`${root}/a`, `${root}/b`]);
+    await expect.poll(() => client.exists(`${root}/a`)).toBeUndefined();
+    expect((await client.children(root)).children).toEqual(['b']);
+  });
+
+  it.each([
+    [{ ttl: 0 }, 'ttl'],
+    [{ ttl: 1.5 }, 'ttl'],
+    [{ ttl: 2 ** 31 }, 'ttl'],
+    [{ ttl: '1' }, 'ttl'],
+    [{ ttl: 1, mode: 'ephemeral' }, 'ttl'],
+    [{ ttl: 1, mode: 'container' }, 'ttl'],
+  ])('is refused with %j', async (options, option) => {
+    const error = await client.create(path, '', options as object).catch((e) => e);
+    expect(error).toBeInstanceOf(BadOptionError);
+    expect(error).toMatchObject({ option });
   });
 });

@@ -253,17 +253,6 @@ describe('an item whose handler throws', () => {
     expect(handled.slice(1).toSorted()).toEqual(numbers(3).map((item) => [item, 2]));
   });
 
-  it('is handled by the consumer whose handler does not throw, although the other one fails at once', async () => {
-    const queue = open();
-    const { handled: failed } = collect(queue, { retryDelay: 100 }, () => {
-      throw new Error('the database is down');
-    });
-    await queue.put('an item');
-    await eventually(() => expect(failed).toHaveLength(1));
-    const { handled } = collect(open({}, await connect()), { retryDelay: 100 });
-    await eventually(() => expect(handled).toEqual(['an item']));
-  });
-
   it('makes all consumers together wait for the delay, which doubles', async () => {
     const clients = [client, await connect(), await connect()];
     const times: number[] = [];

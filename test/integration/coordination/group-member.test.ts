@@ -16,11 +16,18 @@ import { expire, untilState, useClients, useLinks } from '../../support/clients.
 import { isSimulated } from '../../support/environment.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 const linkTo = useLinks(server);
+
+let path: string;
+let client: ZkClient;
+beforeEach(async () => {
+  path = server.path('group-member');
+  client = await connect();
+});
 
 function join(client: ZkClient, path: string, options: GroupMemberOptions = {}) {
   const errors: unknown[] = [];
@@ -35,7 +42,6 @@ const seenBy = ({ members }: GroupMember) =>
 
 describe('GroupMember', () => {
   it('sees the members with their data, and who joins and leaves', async () => {
-    const path = server.path('members');
     const a = join(await connect(), path, { id: 'a', data: '10.0.0.1' });
     await expect.poll(() => seenBy(a)).toEqual({ a: '10.0.0.1' });
     const b = join(await connect(), path, { id: 'b', data: Buffer.from('10.0.0.2') });
@@ -53,7 +59,6 @@ describe('GroupMember', () => {
   });
 
   it('calls its listeners once for each change', async () => {
-    const path = server.path('listeners');
     const a = new GroupMember(await connect(), path, { id: 'a' });
     const seen: string[][] = [];
     const remove = a.onChange((members) => seen.push([...members.keys()]));
@@ -69,7 +74,6 @@ describe('GroupMember', () => {
   });
 
   it('writes new data, also data that was set while the connection was lost', async () => {
-    const path = server.path('data');
     const link = await linkTo();
     const a = join(await connect({ connectString: link.connectString }), path, { id: 'a' });
     const b = join(await connect(), path, { id: 'b' });
@@ -88,7 +92,6 @@ describe('GroupMember', () => {
   });
 
   it('joins again with a new session', async () => {
-    const path = server.path('expired');
     const a = join(await connect(), path, { id: 'a', data: 'x' });
     const b = join(await connect(), path, { id: 'b' });
     await expect.poll(() => a.members.size).toBe(2);
@@ -104,7 +107,6 @@ describe('GroupMember', () => {
   });
 
   it('joins again at once in a new session while the server still has the znode of the former one', async () => {
-    const path = server.path('former');
     const link = await linkTo();
     const { connectString } = link;
     const a = join(await connect({ connectString, sessionTimeout: 1000 }), path, { id: 'a' });
@@ -122,7 +124,6 @@ describe('GroupMember', () => {
   });
 
   it('joins again after another client has deleted its znode', async () => {
-    const path = server.path('deleted');
     const a = join(await connect(), path, { id: 'a' });
     await expect.poll(() => a.members.size).toBe(1);
     const { czxid } = (await a.client.get(`${path}/a`)).stat;
@@ -134,7 +135,6 @@ describe('GroupMember', () => {
   });
 
   it('waits until the znode of another session with its id is gone, and leaves that one alone', async () => {
-    const path = server.path('taken');
     const former = await connect();
     const old = join(former, path, { id: 'a', data: 'old' });
     await expect.poll(() => old.joined).toBe(true);
@@ -156,7 +156,6 @@ describe('GroupMember', () => {
   });
 
   it('lists a member that it may not read without data, reports it once, and reads it every 30 seconds', async () => {
-    const path = server.path('unreadable');
     const a = join(await connect(), path, { id: 'a', data: 'x' });
     await expect.poll(() => a.joined).toBe(true);
     const allow = (permissions: string) =>
@@ -183,7 +182,6 @@ describe('GroupMember', () => {
   });
 
   it('aborts its signal when it is closed, and when its client is closed', async () => {
-    const path = server.path('signal');
     const [a, b] = [join(await connect(), path), join(await connect(), path)];
     expect(a.signal.aborted).toBe(false);
     await a.close();
@@ -205,8 +203,6 @@ describe('GroupMember', () => {
   });
 
   it('refuses wrong options, and a second start', async () => {
-    const client = await connect();
-    const path = server.path('wrong');
     const make = (options: object) => () => new GroupMember(client, path, options);
     expect(make({ id: '..' })).toThrow(`id must be a name other than '.' and '..', but is ".."`);
     for (const options of [{ id: 'a/b' }, { id: 5 }, { data: 5 }, { onError: 1 }, { name: 'x' }]) {

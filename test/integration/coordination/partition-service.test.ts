@@ -9,15 +9,13 @@ import {
   Partitioned,
   PartitionService,
 } from 'nestjs-zookeeper/coordination';
-import { aborted, useClients } from '../../support/clients.js';
+import { aborted } from '../../support/clients.js';
 import { useApps } from '../../support/nest-apps.js';
-import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);
-const connect = useClients(server);
 const imports = [CoordinationModule.forRoot()];
 afterEach(() => vi.restoreAllMocks());
 const quick = { partitions: 4, rebalanceDelay: 20 };
@@ -140,28 +138,6 @@ describe('PartitionService', () => {
     expect(() => partitions.join('jobs', quick, () => {})).toThrow(BadOptionError);
     await first.close();
     expect(partitions.join('jobs', quick, () => {})).not.toBe(first);
-  });
-
-  it('leaves no znode and no watch behind when the applications of a process close', async () => {
-    const { namespace } = apps.options();
-    const observer = await connect({ namespace });
-    const [one, two] = await Promise.all([
-      apps.start({ imports, providers: [Orders] }),
-      apps.start({ imports, providers: [Orders] }),
-    ]);
-    const counts = () => [one, two].map((app) => app.get(Orders).running.size);
-    await expect.poll(counts).toEqual([2, 2]);
-    const group = `${namespace}/partitions/orders`;
-    expect(await nodesUnder(observer, `${group}/members`)).toHaveLength(2);
-    await Promise.all([one, two].map((app) => app.get(PartitionService).closeAll()));
-    const paths = [0, 1, 2, 3].map((index) => `${group}/partitions/${index}`);
-    for (const path of [`${group}/members`, ...paths]) {
-      expect(await nodesUnder(observer, path)).toEqual([]);
-    }
-    // The native transport cannot remove watches. They end with the session.
-    if (observer.transport === 'wire') await untilNothingLeft(server, observer);
-    await Promise.all([one.close(), two.close()]);
-    await untilNothingLeft(server, observer);
   });
 });
 

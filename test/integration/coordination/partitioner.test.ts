@@ -1,7 +1,6 @@
 import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
-  MemberIdTakenError,
   type Partition,
   PartitionCountError,
   Partitioner,
@@ -18,11 +17,18 @@ import {
 import { aborted, expire, useClients, useLinks } from '../../support/clients.js';
 import { nodesUnder, observed, untilNodes, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { afterEach, it } from '../../support/virtual-time.js';
+import { beforeEach, afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const newLink = useLinks(server);
 const connect = useClients(server);
+
+let path: string;
+let client: ZkClient;
+beforeEach(async () => {
+  path = server.path('partitioner');
+  client = await connect();
+});
 
 const open: Partitioner[] = [];
 afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
@@ -137,7 +143,6 @@ describe('Partitioner', () => {
   });
 
   it('gives a partition away only when its handler has settled, and reports one that does not stop', async () => {
-    const path = server.path('slow');
     let release = () => {};
     const reasons: unknown[] = [];
     const errors: unknown[] = [];
@@ -164,7 +169,6 @@ describe('Partitioner', () => {
   });
 
   it('waits for its handlers when it is closed, also if its znode cannot be deleted', async () => {
-    const client = await connect();
     const errors: unknown[] = [];
     let release = () => {};
     const handler = () => new Promise<void>((resolve) => (release = resolve));
@@ -181,7 +185,6 @@ describe('Partitioner', () => {
   });
 
   it('is closed while its first read of the group has no reply', async () => {
-    const client = await connect();
     const get = vi.spyOn(client, 'get').mockReturnValue(new Promise(() => {}));
     const partitioner = single(client, server.path('no-reply'), untilAborted);
     await expect.poll(() => get).toHaveBeenCalled();
@@ -189,8 +192,6 @@ describe('Partitioner', () => {
   });
 
   it('aborts the signals of its partitions at once when it is closed without a connection', async () => {
-    const client = await connect();
-    const path = server.path('no-count');
     const reasons: unknown[] = [];
     const handler = async ({ signal }: Partition) => reasons.push(await aborted(signal));
     const only = single(client, path, handler, { id: 'a' });
@@ -206,8 +207,6 @@ describe('Partitioner', () => {
   });
 
   it.each(['aaa', 'zzz'])('ignores and reports a znode %s that is no member', async (name) => {
-    const path = server.path('foreign');
-    const client = await connect();
     await client.ensureContainers(`${path}/members`);
     await client.create(`${path}/members/${name}`, '2');
     await client.create(`${path}/members/${name}-ephemeral`, 'x', { mode: 'ephemeral' });
@@ -234,7 +233,6 @@ describe('Partitioner', () => {
     const link = await newLink();
     const { connectString } = link;
     const client = await connect({ connectString, sessionTimeout: 30_000 });
-    const path = server.path('silent');
     const partitioner = single(client, path, untilAborted, { stopTimeout: 100 });
     await expect.poll(() => partitioner.owned()).toHaveLength(1);
     const [partition] = partitioner.owned();
@@ -259,8 +257,6 @@ describe('Partitioner', () => {
   });
 
   it('acquires a partition again whose znode was deleted', async () => {
-    const path = server.path('deleted');
-    const client = await connect();
     const tokens: bigint[] = [];
     const only = single(client, path, async (partition) => {
       tokens.push(partition.fencingToken);
@@ -283,20 +279,6 @@ describe('Partitioner', () => {
     await b.client.delete(`${path}/members/a`);
     await expect.poll(() => nodesUnder(b.client, `${path}/members`)).toEqual(['a', 'b']);
     await untilOwned([a, b], 4, 4);
-  });
-
-  it('waits while another process has its id, and reports it', async () => {
-    const { path, join, untilOwned } = group('taken');
-    const a = await join('same');
-    await untilOwned([a], 8);
-    const b = await join('same');
-    await expect.poll(() => b.errors).toEqual([expect.any(MemberIdTakenError)]);
-    await b.partitioner.close();
-    expect(await nodesUnder(a.client, `${path}/members`)).toEqual(['same']);
-    const c = await join('same');
-    await expect.poll(() => c.errors).toHaveLength(1);
-    await a.partitioner.close();
-    await untilOwned([c], 8);
   });
 
   it('does not join members with another number of partitions, until they are gone', async () => {
@@ -323,7 +305,6 @@ describe('Partitioner', () => {
       partitions: 4,
       rebalanceDelay: 1000,
     });
-    const client = await connect();
     await client.ensureContainers(`${path}/members`);
     const stale = { members: ['a', 'b'], owners: [1, 1, 1, 1, 0, 0, 0, 0] };
     await client.set(`${path}/members`, JSON.stringify(stale));
@@ -338,7 +319,6 @@ describe('Partitioner', () => {
   });
 
   it('calls a handler again that has failed, and not one that has returned', async () => {
-    const path = server.path('failed');
     const errors: unknown[] = [];
     const calls: number[] = [];
     const only = single(
@@ -355,7 +335,6 @@ describe('Partitioner', () => {
   });
 
   it('runs its handler as the holder of the lock, outside of the call chain that started it', async () => {
-    const path = server.path('chain');
     const key = new Promise((resolve) => {
       void connect().then((client) => single(client, path, () => resolve(currentLease()?.key)));
     });
@@ -363,8 +342,6 @@ describe('Partitioner', () => {
   });
 
   it('writes in a transaction while it holds the lock, also after the release has begun', async () => {
-    const path = server.path('transaction');
-    const client = await connect();
     const saved = `${path}-saved`;
     await client.create(saved, '0');
     const write = ({ transaction }: Partition, data: string) => transaction([{ set: saved, data }]);
@@ -387,7 +364,6 @@ describe('Partitioner', () => {
   });
 
   it('calls its listeners with the partitions that it owns', async () => {
-    const path = server.path('listeners');
     const counts: number[] = [];
     const only = opened(
       new Partitioner(await connect(), path, untilAborted, { partitions: 2, rebalanceDelay: 0 }),
@@ -400,7 +376,6 @@ describe('Partitioner', () => {
   });
 
   it('refuses wrong options, and a second start', async () => {
-    const client = await connect();
     const make = (options: object) => () =>
       new Partitioner(client, '/p', () => {}, options as PartitionerOptions);
     for (const options of [

@@ -9,7 +9,7 @@ import {
 import { concat, map, NEVER, Observable, of } from 'rxjs';
 import { describe, expect } from 'vitest';
 import { call, get, post } from '../../support/http-calls.js';
-import { Gate, untilLeading, useApps } from '../../support/nest-apps.js';
+import { untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 
@@ -117,24 +117,6 @@ describe('a @LeaderOnly HTTP handler', () => {
       status: 421,
       body: { message: 'not the leader of job' },
     });
-  });
-
-  it('answers 503 if the leadership was lost while it ran', async () => {
-    const gate = new Gate();
-    @Controller()
-    class Slow {
-      @Get()
-      @LeaderOnly('job')
-      async run() {
-        await gate.pass();
-      }
-    }
-    const { one } = await apps.leaderAndFollower({ controllers: [Slow] });
-    const answer = get(one, '/');
-    await gate.reached;
-    await one.get(LeaderService).resign('job');
-    gate.open();
-    expect(await answer).toMatchObject({ status: 503, body: { code: 'NOT_LEADER' } });
   });
 
   it('ends server-sent events with an error event when the leadership ends', async () => {

@@ -13,7 +13,7 @@ import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
 import { describe, expect } from 'vitest';
 import { call, get } from '../../support/http-calls.js';
 import { Meter } from '../../support/meter.js';
-import { Gate, untilQueued, useApps } from '../../support/nest-apps.js';
+import { Gate, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 
@@ -122,23 +122,6 @@ describe('@DistributedLock with several keys', () => {
     await expect(stock.move('a', 'b')).rejects.toThrow(new TypeError('b is busy'));
     await expect(stock.move('a', 'a')).rejects.toThrow(/key.*Stock\.move.*"a" appears twice/);
     await expect(stock.move('a', '')).rejects.toThrow(/key.*Stock\.move.*non-empty/);
-  });
-
-  it('leaves all queues when the client of a handler that waits disconnects', async () => {
-    @Controller()
-    class Prices {
-      @Get()
-      @DistributedLock(['prices', 'stock'], { mode: 'write' })
-      async write() {}
-    }
-    const app = await apps.start({ controllers: [Prices] });
-    const other = (await apps.start({})).get(LockService);
-    await using _reader = await other.acquire('prices', { mode: 'read' });
-    const caller = call(app, '/');
-    await untilQueued(app.client, 'prices', 2);
-    caller.leave();
-    await untilQueued(app.client, 'prices', 1);
-    await using _stock = await other.acquire('stock', { mode: 'read', wait: 0 });
   });
 });
 

@@ -6,7 +6,6 @@ import {
   Controller,
   type ExecutionContext,
   Get,
-  HttpCode,
   HttpException,
   Inject,
   Injectable,
@@ -15,17 +14,13 @@ import {
   Param,
   type PipeTransform,
   Post,
-  Scope,
-  SetMetadata,
-  UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
-import { APP_FILTER, BaseExceptionFilter, REQUEST, Reflector } from '@nestjs/core';
+import { APP_FILTER, BaseExceptionFilter } from '@nestjs/core';
 import {
   currentLease,
   DistributedLock,
   DistributedSemaphore,
-  LockBusyError,
   LockService,
   WaitCancelledError,
   ZkExceptionFilter,
@@ -142,59 +137,6 @@ describe('a locked HTTP handler', () => {
     }
   });
 
-  it.each([undefined, 42])('fails if its key function returns %j', async (key) => {
-    @Controller()
-    class Shop {
-      @Get()
-      @DistributedLock(() => key as never)
-      async find() {}
-    }
-    const app = await apps.start({ controllers: [Shop] });
-    expect((await get(app, '/')).status).toBe(500);
-    await expect(app.get(Shop).find()).rejects.toThrow(/key.*Shop\.find.*non-empty string/);
-  });
-
-  it('keeps the effect of other decorators above and below it', async () => {
-    const Role = (role: string) => SetMetadata('role', role);
-    @Injectable()
-    class RoleGuard {
-      constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
-      canActivate(context: { getHandler(): () => unknown }): boolean {
-        return this.reflector.get('role', context.getHandler()) === 'buyer';
-      }
-    }
-    @Controller()
-    class Shop {
-      @Get('above')
-      @HttpCode(202)
-      @UseGuards(RoleGuard)
-      @Role('buyer')
-      @DistributedLock((id) => id)
-      async above(@Param('id', { transform: () => 'goods' }) id: string) {
-        return [id, currentLease()?.key];
-      }
-
-      @DistributedLock((id) => id)
-      @Get('below')
-      @HttpCode(202)
-      @UseGuards(RoleGuard)
-      @Role('buyer')
-      async below(@Param('id', { transform: () => 'goods' }) id: string) {
-        return [id, currentLease()?.key];
-      }
-
-      @Get('refused')
-      @DistributedLock('goods')
-      @UseGuards(RoleGuard)
-      async refused() {}
-    }
-    const app = await apps.start({ controllers: [Shop] });
-    for (const path of ['/above', '/below']) {
-      expect(await get(app, path)).toMatchObject({ status: 202, body: ['goods', 'goods'] });
-    }
-    expect((await get(app, '/refused')).status).toBe(403);
-  });
-
   it('holds its lock until all interceptors of its method are done, above and below', async () => {
     const done: boolean[] = [];
     @Injectable()
@@ -230,57 +172,6 @@ describe('a locked HTTP handler', () => {
     const paths = ['/above/goods', '/below/goods', '/fixed/above', '/fixed/below'];
     for (const path of paths) expect((await get(app, path)).status).toBe(200);
     expect(done).toEqual([true, true, true, true]);
-  });
-
-  it("passes on the method's own errors unchanged", async () => {
-    @Controller()
-    class Shop {
-      @Get('http')
-      @DistributedLock('goods')
-      async http(): Promise<void> {
-        throw new HttpException('sold out', 410);
-      }
-
-      @Get('busy')
-      @DistributedLock('goods')
-      async busy(): Promise<void> {
-        throw new LockBusyError("somebody else's");
-      }
-    }
-    const app = await apps.start({ controllers: [Shop] });
-    expect((await get(app, '/http')).status).toBe(410);
-    expect((await get(app, '/busy')).status).toBe(500);
-    const direct = app.get(Shop).http();
-    await expect(direct).rejects.toMatchObject({ message: 'sold out', status: 410 });
-  });
-
-  it('acquires its own lock and the lock of a locked provider that it calls, once each', async () => {
-    @Injectable()
-    class Stock {
-      @DistributedLock('stock', { wait: 0 })
-      async deduct(): Promise<(string | undefined)[]> {
-        return [currentLease()?.key, currentLease('goods')?.key];
-      }
-    }
-    @Controller()
-    class Shop {
-      constructor(
-        private readonly stock: Stock,
-        private readonly locks: LockService,
-      ) {}
-
-      @Get()
-      @DistributedLock('goods', { wait: 0 })
-      async buy(depth?: number): Promise<unknown> {
-        if (depth) return currentLease()?.key;
-        const [inStock, again] = [await this.stock.deduct(), await this.buy(1)];
-        return { inStock, again, left: [this.locks.held('stock'), this.locks.held('goods')] };
-      }
-    }
-    const app = await apps.start({ controllers: [Shop], providers: [Stock] });
-    const { body } = await get(app, '/');
-    expect(body).toEqual({ inStock: ['stock', 'goods'], again: 'goods', left: [false, true] });
-    expect(app.get(LockService).held('goods')).toBe(false);
   });
 
   it('acquires several locks from the outermost to the innermost, and releases the outer ones if an inner one is busy', async () => {
@@ -369,21 +260,6 @@ describe('a locked HTTP handler', () => {
     },
   );
 
-  it('acquires its lock in a request-scoped controller', async () => {
-    @Controller({ scope: Scope.REQUEST })
-    class Shop {
-      constructor(@Inject(REQUEST) private readonly request: { url: string }) {}
-
-      @Get(':id')
-      @DistributedLock((id) => id)
-      async buy(@Param('id') id: string) {
-        return [this.request.url, currentLease(id)?.held];
-      }
-    }
-    const app = await apps.start({ controllers: [Shop] });
-    expect((await get(app, '/7')).body).toEqual(['/7', true]);
-  });
-
   it('acquires its lock in a subclass that inherits it, or that overrides and calls it', async () => {
     class Base {
       @Get('inherited/:id')
@@ -433,28 +309,6 @@ describe('a locked HTTP handler', () => {
     const app = await apps.start({ controllers: [Prices] });
     expect((await get(app, '/')).status).toBe(500);
     expect(ran).toEqual([]);
-  });
-
-  it('keeps its lock until it is done, although its client disconnects', async () => {
-    const gate = new Gate();
-    @Controller()
-    class Shop {
-      @Get()
-      @DistributedLock('goods')
-      async buy() {
-        await gate.pass();
-      }
-    }
-    const app = await apps.start({ controllers: [Shop] });
-    const other = (await apps.start({})).get(LockService);
-    const caller = call(app, '/');
-    await gate.reached;
-    caller.leave();
-    const waiting = other.acquire('goods');
-    await untilQueued(app.client, 'goods', 2);
-    expect(app.get(LockService).held('goods')).toBe(true);
-    gate.open();
-    await (await waiting).release();
   });
 });
 
@@ -511,15 +365,6 @@ describe('a handler whose lock is held elsewhere', () => {
     }
   });
 
-  it('waits until the lock is granted', async () => {
-    const app = await apps.start({ controllers: [Shop] });
-    const lease = await (await apps.start({})).get(LockService).acquire('goods');
-    const answer = get(app, '/wait');
-    await untilQueued(app.client, 'goods', 2);
-    await lease.release();
-    expect((await answer).text).toBe('done');
-  });
-
   it.each(['/wait', '/wait/goods'])(
     'leaves the queue when its client disconnects, which is status 499 in filters, and is not logged as an error (%s)',
     async (path) => {
@@ -549,39 +394,4 @@ describe('a handler whose lock is held elsewhere', () => {
       expect(logged).not.toHaveBeenCalled();
     },
   );
-
-  it('answers through ZkExceptionFilter if a provider or the LockService acquires the lock', async () => {
-    @Injectable()
-    class Stock {
-      @DistributedLock('goods', { wait: 0 })
-      async deduct() {}
-    }
-    @Controller()
-    class Warehouse {
-      constructor(
-        private readonly stock: Stock,
-        private readonly locks: LockService,
-      ) {}
-
-      @Get('provider')
-      async provider() {
-        await this.stock.deduct();
-      }
-
-      @Get('service')
-      async service() {
-        await this.locks.withLock('goods', { wait: 20 }, () => {});
-      }
-    }
-    const app = await apps.start({
-      controllers: [Warehouse],
-      providers: [Stock, { provide: APP_FILTER, useClass: ZkExceptionFilter }],
-    });
-    await using _lease = await (await apps.start({})).get(LockService).acquire('goods');
-    expect(await get(app, '/provider')).toMatchObject({ status: 409, body: { code: 'BUSY' } });
-    expect(await get(app, '/service')).toMatchObject({
-      status: 503,
-      headers: { 'retry-after': '1' },
-    });
-  });
 });

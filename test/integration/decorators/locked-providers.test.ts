@@ -1,6 +1,5 @@
 import { Inject, Injectable, Scope } from '@nestjs/common';
 import { ContextIdFactory } from '@nestjs/core';
-import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import {
   currentLease,
   DistributedLock,
@@ -98,41 +97,6 @@ describe('a locked method of a provider', () => {
     expect([await jobs.once(), await jobs.later(), runs]).toEqual([undefined, undefined, 0]);
     await lease.release();
     expect([await jobs.once(), await jobs.patient()]).toEqual([1, 2]);
-  });
-
-  it('acquires several locks from the outermost to the innermost, and releases them all', async () => {
-    @Injectable()
-    class Stock {
-      @DistributedLock((id) => `outer-${id}`)
-      @DistributedLock('inner')
-      async deduct(_id: string) {
-        return [currentLease()?.key, currentLease('outer-7')?.held];
-      }
-    }
-    const app = await apps.start({ providers: [Stock] });
-    const locks = app.get(LockService);
-    expect(await app.get(Stock).deduct('7')).toEqual(['inner', true]);
-    expect([locks.held('inner'), locks.held('outer-7')]).toEqual([false, false]);
-  });
-
-  it('is locked in a subclass, which may add locks of its own', async () => {
-    @Injectable()
-    class Base {
-      @DistributedLock('base')
-      async inherited() {
-        return currentLease()?.key;
-      }
-    }
-    @Injectable()
-    class Sub extends Base {
-      @DistributedLock('sub')
-      async own() {
-        return [currentLease()?.key, await this.inherited()];
-      }
-    }
-    const stock = await apps.provider(Sub);
-    expect(await stock.inherited()).toBe('base');
-    expect(await stock.own()).toEqual(['sub', 'base']);
   });
 
   it('is locked in a request-scoped provider, and at an exact path', async () => {
@@ -246,41 +210,6 @@ describe('a locked method that returns an Observable', () => {
     const prices = app.get(Prices);
     await expect(firstValueFrom(prices.list(1))).rejects.toThrow(LockBusyError);
     expect(await firstValueFrom(prices.skipped().pipe(toArray()))).toEqual([]);
-  });
-});
-
-describe('a locked job', () => {
-  it('runs below and above @Interval and @Cron', async () => {
-    const gates = { above: new Gate(), below: new Gate(), cron: new Gate() };
-    const keys: Record<string, string | undefined> = {};
-    const visit = (gate: keyof typeof gates) => {
-      keys[gate] = currentLease()?.key;
-      gates[gate].open();
-      return gates[gate].pass();
-    };
-    @Injectable()
-    class Jobs {
-      @Interval(10)
-      @DistributedLock('above', { wait: 0, onBusy: 'skip' })
-      async above(): Promise<void> {
-        await visit('above');
-      }
-
-      @DistributedLock('below', { wait: 0, onBusy: 'skip' })
-      @Interval(10)
-      async below(): Promise<void> {
-        await visit('below');
-      }
-
-      @Cron('* * * * * *')
-      @DistributedLock('cron', { wait: 0, onBusy: 'skip' })
-      async cron(): Promise<void> {
-        await visit('cron');
-      }
-    }
-    await apps.start({ imports: [ScheduleModule.forRoot()], providers: [Jobs] });
-    await Promise.all(Object.values(gates).map((gate) => gate.reached));
-    expect(keys).toEqual({ above: 'above', below: 'below', cron: 'cron' });
   });
 });
 

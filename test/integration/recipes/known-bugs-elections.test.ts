@@ -5,13 +5,23 @@ import { aborted, expire, untilState, useClients, useLinks } from '../../support
 import { latchesIn, Leader, selectorsIn } from '../../support/leaders.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 // Bugs of Curator's leader recipes, each with the number of its issue.
 
 const server = useServer();
 const newLink = useLinks(server);
 const connect = useClients(server);
+
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('known-bugs-elections');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+/** Every test leaves neither znodes nor watches. */
+afterEach(async () => untilNothingLeft(server, await connect(), path));
 
 /** Deletes a path and everything below it. */
 async function vanish(client: ZkClient, path: string): Promise<void> {
@@ -28,8 +38,6 @@ async function closeAll(...latches: LeaderLatch[]): Promise<void> {
 
 describe('leader latch', () => {
   it('CURATOR-604, 696: does not lead by a node of the previous session', async () => {
-    const path = server.path('curator-604');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await latchesIn(path, other, client);
     await a!.await();
     const before = (await client.session()).id;
@@ -41,14 +49,11 @@ describe('leader latch', () => {
     expect(leader!.session).toBe((await client.session()).id);
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await b!.close();
-    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-696: does not lead by its own old node that still exists', async () => {
-    const path = server.path('curator-696');
     const link = await newLink();
     const client = await connect({ connectString: link.connectString, sessionTimeout: 6000 });
-    const other = await connect();
     const [latch] = await latchesIn(path, client);
     const term = await latch!.await();
     const [old] = await nodesUnder(other, path);
@@ -68,7 +73,6 @@ describe('leader latch', () => {
   });
 
   it('CURATOR-653: interleaved resignations cause neither two leaders nor a wrong state', async () => {
-    const path = server.path('curator-653');
     const clients = await Promise.all([connect(), connect()]);
     const latches = await latchesIn(path, ...clients, ...clients);
     let most = 0;
@@ -88,18 +92,18 @@ describe('leader latch', () => {
     const leading = latches.filter(({ hasLeadership }) => hasLeadership);
     expect(leading.map(({ id }) => id)).toEqual([(await latches[0]!.leader())!.id]);
     await closeAll(...latches);
-    await untilNothingLeft(server, clients[0]!, path);
   });
 
   it('CURATOR-645: deleted nodes are created once more, not repeatedly', async () => {
-    const path = server.path('curator-645');
     const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
     // Not a container, because it may be empty for a moment and its sequence numbers must continue.
     await operator!.create(path);
     const latches = await latchesIn(path, ...clients, ...clients);
-    await latches[0]!.await();
+    const { signal } = await latches[0]!.await();
     const before = await nodesUnder(operator!, path);
     await Promise.all(before.map((node) => operator!.delete(`${path}/${node}`)));
+    const message = expect.stringContaining('deleted');
+    expect(await aborted(signal)).toMatchObject({ message });
     await untilNodes(operator!, path, 4);
     await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
     const after = await nodesUnder(operator!, path);
@@ -108,16 +112,13 @@ describe('leader latch', () => {
     const leading = latches.find(({ hasLeadership }) => hasLeadership);
     expect((await latches[0]!.leader())!.id).toBe(leading!.id);
     await closeAll(...latches);
-    await untilNothingLeft(server, operator!, path);
   });
 
   it.runIf(serverHas.sessionResume).each(['leads', 'waits'])(
     'CURATOR-724: recovers if its path is deleted while it %s',
     async (role) => {
-      const path = server.path('curator-724');
       const link = await newLink();
       const client = await connect({ connectString: link.connectString, sessionTimeout: 10_000 });
-      const other = await connect();
       const latches = await latchesIn(path, ...(role === 'leads' ? [client] : [other, client]));
       const latch = latches.at(-1)!;
       const first = await latches[0]!.await();
@@ -132,31 +133,14 @@ describe('leader latch', () => {
       expect(term.fencingToken).toBeGreaterThan(first.fencingToken);
       expect((await latch.leader())!.id).toBe(latch.id);
       await latch.close();
-      await untilNothingLeft(server, other, path);
     },
   );
-
-  it('CURATOR-724: continues when its path is deleted concurrently', async () => {
-    const path = server.path('curator-724-connected');
-    const [operator, ...clients] = await Promise.all([connect(), connect(), connect()]);
-    const latches = await latchesIn(path, ...clients);
-    const term = await latches[0]!.await();
-    // Candidates may have queued again before the path is deleted.
-    await vanish(operator!, path).catch(() => undefined);
-    await aborted(term.signal);
-    await untilNodes(operator!, path, 2);
-    await expect.poll(() => latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
-    await closeAll(...latches);
-    await untilNothingLeft(server, operator!, path);
-  });
 
   it.each(serverHas.sessionResume ? ['leads', 'is closed'] : ['is closed'])(
     'CURATOR-45, 79, 18: leaves no second node if the reply to its create is lost and it then %s',
     async (then) => {
-      const path = server.path('curator-45');
       const link = await newLink();
       const client = await connect({ connectString: link.connectString });
-      const other = await connect();
       await client.ensureContainers(path);
       await link.deafen();
       const latch = new LeaderLatch(client, path);
@@ -170,15 +154,12 @@ describe('leader latch', () => {
         expect(await nodesUnder(other, path)).toEqual(nodes);
       }
       await (closed ?? latch.close());
-      await untilNothingLeft(server, other, path);
     },
   );
 });
 
 describe('leader selector', () => {
   it('CURATOR-518: queues again by itself, however often it is interrupted', async () => {
-    const path = server.path('curator-518');
-    const client = await connect();
     const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
     for (let term = 1; term <= 8; term++) {
       await leader!.leads(term);
@@ -189,12 +170,9 @@ describe('leader selector', () => {
     }
     await leader!.leads(9);
     await leader!.selector.close();
-    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-671: accepts a requeue as soon as it no longer leads', async () => {
-    const path = server.path('curator-671');
-    const client = await connect();
     const leader = new Leader(client, path, { obeys: false });
     const accepted: boolean[] = [];
     const remove = leader.selector.onChange((term) => {
@@ -217,6 +195,5 @@ describe('leader selector', () => {
     const closed = leader.selector.close();
     leader.end();
     await closed;
-    await untilNothingLeft(server, client, path);
   });
 });

@@ -20,7 +20,7 @@ import {
   untilNodes,
 } from '../../support/recipe-nodes.js';
 import { serverHas, type TestLink, useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 // Bugs of other lock libraries, each with the number of its issue, tested on each algorithm that could have the bug.
 // Bugs that only a rare order of events shows are mutants of the simulator (scripts/simulation/mutants).
@@ -28,6 +28,14 @@ import { it } from '../../support/virtual-time.js';
 const server = useServer();
 const newLink = useLinks(server);
 const connect = useClients(server);
+
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('known-bugs-locks');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
 
 interface Algorithm {
   name: string;
@@ -49,41 +57,35 @@ const algorithms: Algorithm[] = [
 
 describe.each(algorithms)('$name', ({ make, queue, held }) => {
   it('CURATOR-604, 696: is not granted by a node of the previous session', async () => {
-    const path = server.path('curator-604');
-    const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const first = await make(holder, path).acquire();
-    const waiting = make(waiter, path).acquire();
-    await untilNodes(holder, path + held, 2);
-    const before = (await waiter.session()).id;
-    await expire(waiter, server);
-    await expect.poll(async () => (await waiter.session()).id).not.toBe(before);
+    const first = await make(client, path).acquire();
+    const waiting = make(other, path).acquire();
+    await untilNodes(client, path + held, 2);
+    const before = (await other.session()).id;
+    await expire(other, server);
+    await expect.poll(async () => (await other.session()).id).not.toBe(before);
     await first.release();
     const lease = await waiting;
-    const [node, ...others] = await nodesUnder(holder, path + held);
+    const [node, ...others] = await nodesUnder(client, path + held);
     expect(others).toEqual([]);
-    const { ephemeralOwner } = (await holder.exists(`${path}${held}/${node}`))!;
-    expect(ephemeralOwner).toBe((await waiter.session()).id);
+    const { ephemeralOwner } = (await client.exists(`${path}${held}/${node}`))!;
+    expect(ephemeralOwner).toBe((await other.session()).id);
     await lease.release();
-    await untilNothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, client, path + held, path + queue);
   });
 
   it('ShedLock: a late holder does not release the lock of the next holder', async () => {
-    const path = server.path('shedlock');
-    const [slow, other] = await Promise.all([connect(), connect()]);
-    const late = await make(slow, path).acquire({ holdAtMost: 30 });
+    const late = await make(client, path).acquire({ holdAtMost: 30 });
     const next = await make(other, path).acquire();
     expect(late.held).toBe(false);
     await late.release();
     expect(next.held).toBe(true);
-    await expect(make(slow, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
+    await expect(make(client, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
     await next.release();
   });
 
   it('CURATOR-18, 462: a wait that is cancelled at any moment leaves no node', async () => {
-    const path = server.path('curator-462');
-    const [holder, other] = await Promise.all([connect(), connect()]);
     for (const taken of [false, true]) {
-      const lease = taken ? await make(holder, path).acquire() : undefined;
+      const lease = taken ? await make(client, path).acquire() : undefined;
       for (let turns = 0; turns < 12; turns++) {
         const controller = new AbortController();
         const waiting = make(other, path).acquire({ signal: controller.signal });
@@ -95,22 +97,20 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
         controller.abort();
         await ended;
       }
-      await untilNodes(holder, path + held, taken ? 1 : 0);
+      await untilNodes(client, path + held, taken ? 1 : 0);
       await lease?.release();
     }
-    await untilNothingLeft(server, holder, path + held, path + queue);
+    await untilNothingLeft(server, client, path + held, path + queue);
   });
 
   it.runIf(serverHas.sessionResume)(
     'CURATOR-678, 486, kazoo 732: a release or a try without a connection leaves no node',
     async () => {
-      const path = server.path('curator-678');
       const link = await newLink();
       const client = await connect({
         connectString: link.connectString,
         retry: { type: 'fixed', delay: 20, maxRetries: 3 },
       });
-      const other = await connect();
       const lease = await make(client, path).acquire();
       await link.down();
       await untilState(client, 'SUSPENDED');
@@ -125,11 +125,9 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
   );
 
   it('kazoo 563: creates its directories again each time they are deleted', async () => {
-    const path = server.path('kazoo-563');
-    const [client, reaper] = await Promise.all([connect(), connect()]);
     const vanish = async () => {
       for (const directory of [`${path}/locks`, `${path}/leases`, path]) {
-        await reaper.delete(directory).catch(() => undefined);
+        await other.delete(directory).catch(() => undefined);
       }
     };
     for (let round = 0; round < 10; round++) {
@@ -140,7 +138,6 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
   });
 
   it('a wait that timed out leaves no watch, on the server or in the client', async () => {
-    const path = server.path('watch-left');
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await make(holder, path).acquire();
     await Promise.all([20, 25, 30].map((wait) => failureOf(make(other, path).acquire({ wait }))));
@@ -154,7 +151,6 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
 
 describe('mutex', () => {
   it('go-zookeeper: does not treat the absence of its own node as a grant', async () => {
-    const path = server.path('own-node-gone');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [holder, waiter, behind] = clients.map((client) => new Mutex(client, path));
     const lease = await holder!.acquire();
@@ -174,8 +170,6 @@ describe('mutex', () => {
   });
 
   it('deletes its own node before it queues again, if a listing is too old to contain the node', async () => {
-    const path = server.path('old-listing');
-    const client = await connect();
     const session = (await client.session()) as LiveSession;
     const createAndList = session.createAndList.bind(session);
     await client.ensureContainers(path);
@@ -195,10 +189,8 @@ describe('mutex', () => {
   });
 
   it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
-    const path = server.path('curator-107');
-    const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const lease = await new Mutex(holder, path).acquire();
-    const session = (await waiter.session()) as LiveSession;
+    const lease = await new Mutex(client, path).acquire();
+    const session = (await other.session()) as LiveSession;
     const get = session.get.bind(session);
     const watching = vi.spyOn(session, 'get').mockImplementation((async (
       ...args: Parameters<typeof get>
@@ -206,15 +198,14 @@ describe('mutex', () => {
       await lease.release();
       return get(...args);
     }) as typeof get);
-    const next = await new Mutex(waiter, path).acquire();
+    const next = await new Mutex(other, path).acquire();
     expect(watching).toHaveBeenCalled();
     // The holder watches its own node a little later, until its lease ends.
     await next.release();
-    await untilNothingLeft(server, holder, path);
+    await untilNothingLeft(server, client, path);
   });
 
   it('CURATOR-206: rejects re-entry on a lost lock', async () => {
-    const client = await connect();
     const lock = new Mutex(client, server.path('curator-206'));
     await lock.withLock(async (lease) => {
       await expire(client, server);
@@ -277,10 +268,8 @@ describe.each([
   }
 
   it('CURATOR-45, 79: leaves no second node when the reply to a create is lost', async () => {
-    const path = server.path('curator-45');
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
-    const other = await connect();
     const { acquiring } = await acquireUnanswered(link, client, other, path);
     await link.cut();
     const lease = await acquiring;
@@ -293,13 +282,11 @@ describe.each([
     ['CURATOR-190: when the wait ends before a lost create is found', 'CANCELLED'],
     ['when the retries end after a lost reply', 'CONNECTION'],
   ])('leaves no node: %s', async (_when, code) => {
-    const path = server.path('curator-190');
     const link = await newLink();
     const client = await connect({
       connectString: link.connectString,
       retry: { type: 'fixed', delay: 20, maxRetries: 3 },
     });
-    const other = await connect();
     const { acquiring, controller } = await acquireUnanswered(link, client, other, path);
     await link.down();
     if (code === 'CANCELLED') controller.abort();
@@ -314,7 +301,6 @@ describe('multi-lock', () => {
   it('all locks share one timeout', async () => {
     const base = server.path('full-timeout');
     const all = ['a', 'b', 'c'].map((name) => `${base}/${name}`);
-    const [client, other] = await Promise.all([connect(), connect()]);
     const [first, second] = await Promise.all(all.map((path) => new Mutex(other, path).acquire()));
     const start = performance.now();
     const multi = new MultiLock(all.map((path) => new Mutex(client, path)));
@@ -334,8 +320,6 @@ describe('kazoo 730: exhausted sequence numbers', () => {
   it.each(algorithms)(
     'are an error for a $name that gets the last number',
     async ({ make, queue }) => {
-      const path = server.path('kazoo-730');
-      const client = await connect();
       const { create } = LiveSession.prototype;
       // Creates the node that the server would create after 2,147,483,647 creates.
       const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(function (
@@ -360,8 +344,6 @@ describe('kazoo 730: exhausted sequence numbers', () => {
   );
 
   it('keep the order when only another node has the last number', async () => {
-    const path = server.path('kazoo-730-other');
-    const client = await connect();
     await client.ensureContainers(path);
     const theirs = `${path}/_c_6f9619ff-8b86-4011-b42d-00cf4fc964ff-lock-${LAST}`;
     await client.create(theirs, '', { mode: 'ephemeral' });

@@ -9,11 +9,11 @@ import {
   LockTimeoutError,
   NotLeaderError,
   ShuttingDownError,
-  type Term,
   WaitCancelledError,
+  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { LiveSession } from '../../../lib/client/live-session.js';
-import { aborted, expire, untilState, useClients, useLinks } from '../../support/clients.js';
+import { untilState, useClients, useLinks } from '../../support/clients.js';
 import { latchesIn } from '../../support/leaders.js';
 import {
   failureOf,
@@ -23,11 +23,19 @@ import {
   untilNodes,
 } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const newLink = useLinks(server);
 const connect = useClients(server);
+
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('leader-latch');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
 
 /** Records the calls of a latch's listeners as `leads` or `not`. */
 function recordCalls(latch: LeaderLatch): string[] {
@@ -40,8 +48,6 @@ describe('LeaderLatch', () => {
   it.runIf(serverHas.containers)(
     'names its node as Curator does, with its id as the data, under a container',
     async () => {
-      const path = server.path('layout');
-      const client = await connect();
       const latch = new LeaderLatch(client, path, { id: 'ärger ✓ 日本' });
       latch.start();
       await latch.await();
@@ -56,26 +62,7 @@ describe('LeaderLatch', () => {
     },
   );
 
-  it('grants the leadership in the order of arrival, to one candidate at a time', async () => {
-    const path = server.path('order');
-    const clients = await Promise.all(Array.from({ length: 3 }, () => connect()));
-    const latches = await latchesIn(path, ...clients);
-    const terms: Term[] = [];
-    for (const [index, latch] of latches.entries()) {
-      terms.push(await latch.await());
-      expect(latches.map(({ hasLeadership }) => hasLeadership).indexOf(true)).toBe(index);
-      expect(latches.filter(({ hasLeadership }) => hasLeadership)).toHaveLength(1);
-      await latch.close();
-      expect(terms.at(-1)!.active).toBe(false);
-    }
-    const tokens = terms.map(({ fencingToken }) => fencingToken);
-    expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => (a < b ? -1 : 1)));
-    await untilNothingLeft(server, clients[0]!, path);
-  });
-
   it('gives the term its participant id, election and start time', async () => {
-    const path = server.path('term');
-    const client = await connect();
     const latch = new LeaderLatch(client, path, { id: 'me', key: 'billing' });
     expect(latch).toMatchObject({ id: 'me', key: 'billing', path, state: 'latent' });
     const before = Date.now();
@@ -95,12 +82,13 @@ describe('LeaderLatch', () => {
   });
 
   it('queues again behind the others after it resigns', async () => {
-    const path = server.path('resign');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const first = await a!.await();
+    const [node] = await nodesUnder(b!.client, path);
     const resigned = a!.resign();
     expect(a!.hasLeadership).toBe(false);
     await resigned;
+    expect(await nodesUnder(a!.client, path)).not.toContain(node);
     const second = await b!.await();
     await untilNodes(a!.client, path, 2);
     await b!.resign();
@@ -113,7 +101,6 @@ describe('LeaderLatch', () => {
   });
 
   it('ignores resign() while it does not lead, and rejects it and await() before start()', async () => {
-    const path = server.path('resign-nothing');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const term = await a!.await();
     const [, before] = await b!.participants();
@@ -129,7 +116,6 @@ describe('LeaderLatch', () => {
   });
 
   it('may be started before the client has connected', async () => {
-    const path = server.path('early');
     const client = server.newClient({ sessionTimeout: 4000 });
     const errors: unknown[] = [];
     const latch = new LeaderLatch(client, path, { onError: (error) => void errors.push(error) });
@@ -143,7 +129,6 @@ describe('LeaderLatch', () => {
 
 describe('the participants of an election', () => {
   it('are listed in the order in which they will lead, with their ids', async () => {
-    const path = server.path('participants');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const latches = await latchesIn(path, ...clients);
     await latches[0]!.await();
@@ -160,8 +145,6 @@ describe('the participants of an election', () => {
   });
 
   it('are an empty list when there are no candidates, and there is no leader', async () => {
-    const client = await connect();
-    const path = server.path('nobody');
     const latch = new LeaderLatch(client, path);
     expect(await latch.participants()).toEqual([]);
     expect(await latch.leader()).toBeUndefined();
@@ -171,8 +154,6 @@ describe('the participants of an election', () => {
   });
 
   it('may be nodes of Curator: the sequence number decides, not the name before it', async () => {
-    const path = server.path('curator-like');
-    const client = await connect();
     await client.ensureContainers(path);
     const zoë = '_c_ffffffff-8b86-4011-b42d-00cf4fc964ff-latch-0000000007';
     const late = '_c_00000000-8b86-4011-b42d-00cf4fc964ff-latch-0000000008';
@@ -184,22 +165,19 @@ describe('the participants of an election', () => {
   });
 
   it('skip one that leaves while the list is read', async () => {
-    const path = server.path('goes');
-    const [reader, other] = await Promise.all([connect(), connect()]);
     const [first, second] = await latchesIn(path, other, other);
     const [node] = (await first!.participants()).map(({ path: at }) => at);
-    const { get } = reader;
-    reader.get = async (at) => {
+    const { get } = client;
+    client.get = async (at) => {
       if (at === node) await other.delete(at).catch(() => undefined);
-      return get.call(reader, at);
+      return get.call(client, at);
     };
-    expect(await new LeaderLatch(reader, path).leader()).toMatchObject({ id: second!.id });
+    expect(await new LeaderLatch(client, path).leader()).toMatchObject({ id: second!.id });
   });
 });
 
 describe('LeaderLatch: await()', () => {
   it('times out at its deadline, and the candidate stays in the queue', async () => {
-    const path = server.path('deadline');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const start = performance.now();
     const error = await failureOf(b!.await({ wait: 100 }));
@@ -212,7 +190,6 @@ describe('LeaderLatch: await()', () => {
   });
 
   it('rejects when its signal aborts, with the reason as the cause, and when the latch is closed', async () => {
-    const path = server.path('cancel');
     const [, b] = await latchesIn(path, await connect(), await connect());
     const controller = new AbortController();
     const { signal } = controller;
@@ -228,7 +205,6 @@ describe('LeaderLatch: await()', () => {
   });
 
   it('may be called several times at once', async () => {
-    const path = server.path('many');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const warnings: Error[] = [];
     const warn = (warning: Error) => void warnings.push(warning);
@@ -242,7 +218,6 @@ describe('LeaderLatch: await()', () => {
   });
 
   it('rejects with the error that blocks the latch, which still retries', async () => {
-    const path = server.path('no-connection');
     const link = await newLink();
     const client = await connect({
       connectString: link.connectString,
@@ -261,8 +236,6 @@ describe('LeaderLatch: await()', () => {
   });
 
   it('rejects on a path with nodes of another recipe, leaves nothing there, and ignores an onError that throws', async () => {
-    const path = server.path('foreign');
-    const client = await connect();
     await client.ensureContainers(path);
     const theirs = await client.create(`${path}/_c_x-lock-`, '', { mode: 'ephemeral-sequential' });
     const warning = once(process, 'warning');
@@ -282,37 +255,7 @@ describe('LeaderLatch: await()', () => {
 });
 
 describe('a listener of a LeaderLatch', () => {
-  it('is called for each change in order, until it is removed', async () => {
-    const [latch] = [new LeaderLatch(await connect(), server.path('listener'))];
-    const words = recordCalls(latch);
-    let calls = 0;
-    const remove = latch.onChange(() => void calls++);
-    latch.start();
-    await latch.await();
-    remove();
-    await latch.resign();
-    await latch.await();
-    await latch.close('notify');
-    expect(words).toEqual(['leads', 'not', 'leads', 'not']);
-    expect(calls).toBe(1);
-  });
-
-  it('that throws affects neither the other listeners nor the latch', async () => {
-    const latch = new LeaderLatch(await connect(), server.path('throws'));
-    const warning = once(process, 'warning');
-    latch.onChange(() => {
-      throw new Error('listener failed');
-    });
-    const words = recordCalls(latch);
-    latch.start();
-    const term = await latch.await();
-    expect((await warning)[0]).toMatchObject({ message: 'listener failed' });
-    await expect.poll(() => words).toEqual(['leads']);
-    expect(term.active).toBe(true);
-  });
-
   it('that resigns hides the whole term from the listeners behind it', async () => {
-    const path = server.path('listener-resigns');
     const [a, b] = await latchesIn(path, await connect(), await connect());
     b!.onChange((term) => void (term && b!.resign()));
     const words = recordCalls(b!);
@@ -326,7 +269,6 @@ describe('a listener of a LeaderLatch', () => {
     ['notify', ['not']],
   ] as const)('is called for a close with the mode %s as %j', async (mode, expected) => {
     const path = server.path(mode);
-    const client = await connect();
     for (const given of ['option', 'argument']) {
       const latch = new LeaderLatch(client, path, given === 'option' ? { closeMode: mode } : {});
       latch.start();
@@ -345,8 +287,6 @@ describe('a listener of a LeaderLatch', () => {
 
 describe('LeaderLatch: close()', () => {
   it('leaves no term at any moment between the reply that it leads and the term', async () => {
-    const path = server.path('close-elected');
-    const client = await connect();
     await client.ensureContainers(path);
     const { children } = LiveSession.prototype;
     for (let turns = 0; turns < 12; turns++) {
@@ -379,10 +319,8 @@ describe('LeaderLatch: close()', () => {
     ['leads', 0],
     ['waits', 1],
   ])('of a latch that %s resolves when its node is deleted', async (_state, which) => {
-    const path = server.path('close-gone');
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
-    const other = await connect();
     const latches = await latchesIn(path, ...(which === 0 ? [client, other] : [other, client]));
     await latches[0]!.await();
     await link.silence();
@@ -397,8 +335,6 @@ describe('LeaderLatch: close()', () => {
   });
 
   it('may be called twice or before start(), and is final', async () => {
-    const path = server.path('close-twice');
-    const client = await connect();
     const [latch] = await latchesIn(path, client);
     expect(() => latch!.start()).toThrow(/was started/);
     await latch!.await();
@@ -417,13 +353,11 @@ describe('LeaderLatch: close()', () => {
   });
 
   it.runIf(serverHas.sessionResume)('does not wait for an unreachable server', async () => {
-    const path = server.path('close-away');
     const link = await newLink();
     const client = await connect({
       connectString: link.connectString,
       retry: { type: 'forever', delay: 20 },
     });
-    const other = await connect();
     await client.ensureContainers(path);
     await link.deafen();
     const latch = new LeaderLatch(client, path);
@@ -441,8 +375,6 @@ describe('LeaderLatch: close()', () => {
   });
 
   it('follows from the close of its client, whether it leads or waits', async () => {
-    const path = server.path('client-close');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await latchesIn(path, client, client);
     const term = await a!.await();
     const words = recordCalls(a!);
@@ -467,14 +399,12 @@ describe('the options of a LeaderLatch', () => {
     ['closemode', { closemode: 'notify' }],
     ['autoRequeue', { autoRequeue: true }],
   ])('is refused where its %s is wrong', async (option, options) => {
-    const client = await connect();
     const make = () => new LeaderLatch(client, '/election', options as object);
     expect(make).toThrow(BadOptionError);
     expect(make).toThrow(expect.objectContaining({ option }));
   });
 
   it.each(['orders', 7])('is refused where the path is %j', async (path) => {
-    const client = await connect();
     expect(() => new LeaderLatch(client, path as string)).toThrow(BadOptionError);
   });
 
@@ -486,8 +416,6 @@ describe('the options of a LeaderLatch', () => {
   });
 
   it('accept an id of 4,096 bytes and an empty id, and default to the host and process', async () => {
-    const path = server.path('longest');
-    const client = await connect();
     expect(new LeaderLatch(client, path).id).toMatch(new RegExp(`:${process.pid}$`));
     for (const id of ['ä'.repeat(2048), '']) {
       const latch = new LeaderLatch(client, path, { id });
@@ -500,25 +428,7 @@ describe('the options of a LeaderLatch', () => {
 });
 
 describe('a LeaderLatch whose connection breaks', () => {
-  it.runIf(serverHas.sessionResume)('keeps the leadership under the policy "session"', async () => {
-    const path = server.path('session-policy');
-    const link = await newLink();
-    const client = await connect({ connectString: link.connectString });
-    const [latch] = await latchesIn(path, client);
-    const term = await latch!.await();
-    const words = recordCalls(latch!);
-    await link.down();
-    await untilState(client, 'SUSPENDED');
-    expect(latch!.hasLeadership).toBe(true);
-    await link.up();
-    await untilState(client, 'RECONNECTED');
-    expect(latch!.term).toBe(term);
-    expect(words).toEqual([]);
-    await latch!.close();
-  });
-
   it('loses the leadership at once under the policy "standard" and queues again', async () => {
-    const path = server.path('standard-policy');
     const link = await newLink();
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
     const [a, b] = await latchesIn(path, client, await connect());
@@ -540,7 +450,6 @@ describe('a LeaderLatch whose connection breaks', () => {
   });
 
   it.runIf(serverHas.sessionResume)('keeps its place in the queue while it waits', async () => {
-    const path = server.path('place');
     const link = await newLink();
     const client = await connect({ connectString: link.connectString, policy: 'standard' });
     const [a, b] = await latchesIn(path, await connect(), client);
@@ -551,46 +460,5 @@ describe('a LeaderLatch whose connection breaks', () => {
     await b!.await();
     expect((await b!.leader())!.path).toBe(before!.path);
     await b!.close();
-  });
-});
-
-describe('a LeaderLatch whose session expires', () => {
-  it('ends its term, and leads next in a new session', async () => {
-    const path = server.path('expired');
-    const client = await connect();
-    const [latch] = await latchesIn(path, client);
-    const term = await latch!.await();
-    const words = recordCalls(latch!);
-    const before = (await client.session()).id;
-    await expire(client, server);
-    expect(await aborted(term.signal)).toBeInstanceOf(NotLeaderError);
-    await expect.poll(() => latch!.hasLeadership).toBe(true);
-    expect(latch!.term!.fencingToken).toBeGreaterThan(term.fencingToken);
-    expect(words).toEqual(['not', 'leads']);
-    const { session } = (await latch!.leader())!;
-    expect(session).toBe((await client.session()).id);
-    expect(session).not.toBe(before);
-    expect(term.active).toBe(false);
-    await latch!.close();
-    await untilNothingLeft(server, client, path);
-  });
-});
-
-describe('when an operator deletes', () => {
-  it('the node of a leader or of a waiting latch, the latch queues again', async () => {
-    const path = server.path('node-by-hand');
-    const [a, b] = await latchesIn(path, await connect(), await connect());
-    const term = await a!.await();
-    await b!.client.delete((await b!.leader())!.path);
-    expect(await aborted(term.signal)).toMatchObject({
-      message: expect.stringContaining('deleted'),
-    });
-    await b!.await();
-    await untilNodes(b!.client, path, 2);
-    const [, waiting] = await a!.participants();
-    await b!.client.delete(waiting!.path);
-    await b!.close();
-    await a!.await();
-    expect((await a!.leader())!.path).not.toBe(waiting!.path);
   });
 });

@@ -7,7 +7,6 @@ import {
   CancelLeadershipError,
   currentLease,
   currentTerm,
-  RecipeConflictError,
   IllegalStateError,
   LeaderSelector,
   Mutex,
@@ -20,29 +19,21 @@ import { aborted, expire, useClients } from '../../support/clients.js';
 import { Leader, selectorsIn } from '../../support/leaders.js';
 import { nodesUnder, untilNothingLeft, observed, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
-describe('LeaderSelector', () => {
-  it('names its node as Curator does, a mutex with its id as the data', async () => {
-    const path = server.path('layout');
-    const client = await connect();
-    const [leader] = await selectorsIn(path, [client], { id: 'ärger ✓ 日本' });
-    await leader!.leads();
-    const [node] = await nodesUnder(client, path);
-    expect(node).toMatch(/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-0000000000$/);
-    const { data, stat } = await client.get(`${path}/${node}`);
-    expect(data).toEqual(Buffer.from('ärger ✓ 日本'));
-    expect(stat.ephemeralOwner).toBe((await client.session()).id);
-    expect(await leader!.selector.leader()).toMatchObject({ id: 'ärger ✓ 日本', isLeader: true });
-    await leader!.selector.close();
-    await untilNothingLeft(server, client, path);
-  });
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('leader-selector');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
 
+describe('LeaderSelector', () => {
   it('leads in the order of arrival, one at a time, until takeLeadership returns', async () => {
-    const path = server.path('order');
     const clients = await Promise.all(Array.from({ length: 3 }, () => connect()));
     const leaders = await selectorsIn(path, clients);
     const tokens: bigint[] = [];
@@ -62,24 +53,7 @@ describe('LeaderSelector', () => {
     expect(leaders.map(({ terms }) => terms.length)).toEqual([1, 1, 1]);
   });
 
-  it('queues again behind the others after each term with autoRequeue', async () => {
-    const path = server.path('auto');
-    const clients = [await connect(), await connect()];
-    const [a, b] = await selectorsIn(path, clients, { autoRequeue: true });
-    for (const times of [1, 2, 3]) {
-      for (const leader of [a!, b!]) {
-        await leader.leads(times);
-        await untilNodes(clients[0]!, path, 2);
-        leader.end();
-      }
-    }
-    await Promise.all([a!.selector.close(), b!.selector.close()]);
-    await untilNothingLeft(server, clients[0]!, path);
-  });
-
   it('excludes a mutex on its path, as in Curator', async () => {
-    const path = server.path('mutex');
-    const client = await connect();
     const lease = await new Mutex(client, path).acquire();
     const leader = new Leader(client, path, {});
     leader.selector.start();
@@ -90,26 +64,10 @@ describe('LeaderSelector', () => {
     expect(term.fencingToken).toBeGreaterThan(lease.fencingToken);
     expect(await new Mutex(client, path).tryAcquire()).toBeUndefined();
   });
-
-  it('calls its listeners', async () => {
-    const leader = new Leader(await connect(), server.path('listeners'), {});
-    const words: string[] = [];
-    leader.selector.onChange((term) => void words.push(term ? 'leads' : 'not'));
-    leader.selector.start();
-    await leader.leads();
-    expect(words).toEqual(['leads']);
-    leader.end();
-    await expect.poll(() => words).toEqual(['leads', 'not']);
-    leader.selector.requeue();
-    await leader.leads(2);
-    await leader.selector.close();
-    expect(words).toEqual(['leads', 'not', 'leads', 'not']);
-  });
 });
 
 describe('the term of a takeLeadership', () => {
   it('is the current term of its own call chain only', async () => {
-    const client = await connect();
     const seen: (Term | undefined)[] = [];
     const done = new Promise<Term>((resolve) => {
       const selector = new LeaderSelector(
@@ -137,7 +95,6 @@ describe('the term of a takeLeadership', () => {
   });
 
   it('is still returned by currentTerm() when it is over', async () => {
-    const client = await connect();
     const late = new Promise<Term | undefined>((resolve) => {
       const selector = new LeaderSelector(client, server.path('late'), (term) => {
         void aborted(term.signal).then(() => resolve(currentTerm()));
@@ -148,8 +105,6 @@ describe('the term of a takeLeadership', () => {
   });
 
   it('inherits neither the leases nor the term of the caller that started the selector', async () => {
-    const client = await connect();
-    const path = server.path('detached');
     const seen = new Promise<unknown[]>((resolve) => {
       const take = async (outer: Term) => {
         const selector = new LeaderSelector(client, `${path}/inner`, (inner) => {
@@ -168,8 +123,6 @@ describe('the term of a takeLeadership', () => {
 
 describe('requeue', () => {
   it('requests one more term while leading or done, not while queued', async () => {
-    const path = server.path('requeue');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const [a, b] = await selectorsIn(path, [client, other]);
     await a!.leads();
     expect(b!.selector.requeue()).toBe(false);
@@ -189,23 +142,7 @@ describe('requeue', () => {
     expect([a!.terms.length, b!.terms.length]).toEqual([2, 2]);
   });
 
-  it('may be called by takeLeadership itself', async () => {
-    const path = server.path('requeue-inside');
-    const client = await connect();
-    let terms = 0;
-    const selector = new LeaderSelector(
-      client,
-      path,
-      () => void (++terms < 5 && selector.requeue()),
-    );
-    selector.start();
-    await expect.poll(() => terms).toBe(5);
-    await untilNothingLeft(server, client, path);
-    expect(terms).toBe(5);
-  });
-
   it('is rejected with autoRequeue, before start() and after close()', async () => {
-    const path = server.path('requeue-refused');
     const leader = new Leader(await connect(), path, { autoRequeue: true, key: 'jobs' });
     expect(() => leader.selector.requeue()).toThrow(IllegalStateError);
     leader.selector.start();
@@ -218,41 +155,20 @@ describe('requeue', () => {
   });
 });
 
-describe('interruptLeadership', () => {
-  it('aborts the signal, and the next leads when takeLeadership has returned', async () => {
-    const path = server.path('interrupt');
-    const clients = [await connect(), await connect()];
-    const [a, b] = await selectorsIn(path, clients, { obeys: false });
-    const term = await a!.leads();
-    expect(b!.selector.interruptLeadership()).toBe(false);
-    expect(a!.selector.interruptLeadership()).toBe(true);
-    expect(term.signal.reason).toBeInstanceOf(NotLeaderError);
-    expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
-    expect(a!.selector).toMatchObject({ hasLeadership: false, term: undefined });
-    expect(a!.selector.interruptLeadership()).toBe(false);
-    // takeLeadership has not returned yet, so its node remains.
-    await clients[1]!.sync(path);
-    expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
-    expect(b!.terms).toEqual([]);
-    a!.end();
-    await b!.leads();
-    b!.end();
-    await untilNothingLeft(server, clients[0]!, path);
-    expect(a!.terms).toHaveLength(1);
-  });
-});
-
 describe('LeaderSelector: resign()', () => {
   it('resolves when takeLeadership has settled and the node is deleted, and the selector may queue again', async () => {
-    const path = server.path('resign');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { obeys: false });
     const term = await a!.leads();
     await b!.selector.resign();
     expect(await nodesUnder(clients[1]!, path)).toHaveLength(2);
+    expect(b!.selector.interruptLeadership()).toBe(false);
+    expect(a!.selector.interruptLeadership()).toBe(true);
+    expect(a!.selector.interruptLeadership()).toBe(false);
     const resigning = observed(a!.selector.resign());
+    expect(term.signal.reason).toBeInstanceOf(NotLeaderError);
     expect(term.signal.reason).toMatchObject({ message: expect.stringContaining('interrupted') });
-    expect(a!.selector.hasLeadership).toBe(false);
+    expect(a!.selector).toMatchObject({ hasLeadership: false, term: undefined });
     await clients[1]!.sync(path);
     expect(resigning.settled).toBe(false);
     a!.end();
@@ -293,8 +209,6 @@ describe('a takeLeadership that fails', () => {
   ] as [string, () => void, unknown[]][])(
     '(%s) is reported unless it cancels, ends the term, and leads again with autoRequeue',
     async (_how, fail, reported) => {
-      const path = server.path('fails');
-      const client = await connect();
       for (const autoRequeue of [false, true]) {
         const errors: unknown[] = [];
         let terms = 0;
@@ -334,8 +248,6 @@ describe('a takeLeadership that fails', () => {
       },
     ],
   ])('caused by the abort of its signal (%s) is not reported', async (how, stop) => {
-    const path = server.path('told');
-    const client = await connect();
     const errors: unknown[] = [];
     let inside!: (term: Term) => void;
     const leading = new Promise<Term>((resolve) => (inside = resolve));
@@ -355,14 +267,12 @@ describe('a takeLeadership that fails', () => {
   });
 
   it('with an unrelated error while its signal is aborted is reported', async () => {
-    const path = server.path('told-not');
     const errors: unknown[] = [];
     const take = async (term: Term) => {
       await aborted(term.signal);
       throw boom;
     };
     const onError = (error: unknown) => void errors.push(error);
-    const client = await connect();
     const selector = new LeaderSelector(client, path, take, { onError });
     selector.start();
     await expect.poll(() => selector.hasLeadership).toBe(true);
@@ -371,8 +281,6 @@ describe('a takeLeadership that fails', () => {
   });
 
   it('ends the leadership even when onError throws too, and is a process warning without onError', async () => {
-    const path = server.path('on-error');
-    const client = await connect();
     const onError = () => {
       throw new Error('onError failed');
     };
@@ -388,25 +296,8 @@ describe('a takeLeadership that fails', () => {
   });
 });
 
-describe('an error that keeps a selector from leading', () => {
-  it('is reported, and the selector retries, even without autoRequeue', async () => {
-    const path = server.path('foreign');
-    const client = await connect();
-    await client.ensureContainers(path);
-    const theirs = await client.create(`${path}/latch-`, '', { mode: 'ephemeral-sequential' });
-    const errors: unknown[] = [];
-    const leader = new Leader(client, path, { onError: (error) => void errors.push(error) });
-    leader.selector.start();
-    await expect.poll(() => errors).toEqual([expect.any(RecipeConflictError)]);
-    await untilNodes(client, path, 1);
-    await client.delete(theirs);
-    await leader.leads();
-  });
-});
-
 describe('a session that is lost', () => {
   it('aborts the signal first; takeLeadership may still run when the next selector leads', async () => {
-    const path = server.path('lost');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { obeys: false, autoRequeue: true });
     const term = await a!.leads();
@@ -434,7 +325,6 @@ describe('a session that is lost', () => {
 
 describe('LeaderSelector: close()', () => {
   it('aborts the signal, and waits for takeLeadership to return', async () => {
-    const path = server.path('close');
     const clients = [await connect(), await connect()];
     const [a, b] = await selectorsIn(path, clients, { obeys: false });
     const term = await a!.leads();
@@ -456,8 +346,6 @@ describe('LeaderSelector: close()', () => {
   });
 
   it('called by takeLeadership itself does not wait for itself', async () => {
-    const path = server.path('close-inside');
-    const client = await connect();
     let through = false;
     const selector = new LeaderSelector(
       client,
@@ -474,21 +362,7 @@ describe('LeaderSelector: close()', () => {
     await untilNothingLeft(server, client, path);
   });
 
-  it('leaves no node and takes no leadership while the selector waits or starts', async () => {
-    const path = server.path('close-waiting');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const [a, b] = await selectorsIn(path, [client, other]);
-    await a!.leads();
-    const starting = new Leader(client, path, {});
-    starting.selector.start();
-    await Promise.all([b!.selector.close(), starting.selector.close()]);
-    a!.end();
-    await untilNothingLeft(server, client, path);
-    expect([b!.terms, starting.terms]).toEqual([[], []]);
-  });
-
   it('may be called twice or before start(), and is final', async () => {
-    const client = await connect();
     const leader = new Leader(client, server.path('close-twice'), {});
     leader.selector.start();
     expect(() => leader.selector.start()).toThrow(IllegalStateError);
@@ -503,8 +377,6 @@ describe('LeaderSelector: close()', () => {
   });
 
   it.each(['leads', 'waits'])('follows from the close of its client while it %s', async (when) => {
-    const path = server.path('client-close');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const [first] = await selectorsIn(path, [other]);
     await first!.leads();
     const leader = new Leader(client, path, {});
@@ -521,8 +393,6 @@ describe('LeaderSelector: close()', () => {
   });
 
   it('follows from the next requeue when its client was closed meanwhile', async () => {
-    const path = server.path('client-closed');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const leader = new Leader(client, path, {});
     leader.selector.start();
     await leader.leads();
@@ -545,7 +415,6 @@ describe('the options of a LeaderSelector', () => {
     ['autorequeue', () => {}, { autorequeue: true }],
     ['closeMode', () => {}, { closeMode: 'notify' }],
   ])('is refused where its %s is wrong', async (option, take, options) => {
-    const client = await connect();
     const make = () =>
       new LeaderSelector(client, '/election', take as () => void, options as object);
     expect(make).toThrow(BadOptionError);

@@ -11,7 +11,6 @@ import {
   MultiLock,
   Mutex,
   NonReentrantMutex,
-  ReadWriteLock,
   revoke,
   SelfDeadlockError,
   Semaphore,
@@ -122,28 +121,6 @@ describe('MultiLock', () => {
     expect(warned.errors).toEqual([stays]);
     expect(warned.cause).toBe(why);
   });
-
-  it('accepts any mixture of locks', async () => {
-    const base = server.path('mixture');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const of = (zk: ZkClient) => [
-      new Semaphore(zk, `${base}/semaphore`, { permits: 2 }),
-      new ReadWriteLock(zk, `${base}/shared`).read,
-      new Mutex(zk, `${base}/mutex`),
-      new ReadWriteLock(zk, `${base}/own`).write,
-      new NonReentrantMutex(zk, `${base}/single`),
-    ];
-    const lease = await new MultiLock(of(client)).acquire();
-    const [semaphore, shared, ...exclusive] = of(other);
-    await (await new MultiLock([shared!, semaphore!]).acquire({ wait: 0 })).release();
-    for (const lock of exclusive) {
-      await expect(lock.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    }
-    await lease.release();
-    await (await new MultiLock(of(other)).acquire({ wait: 0 })).release();
-    const queues = ['mutex', 'shared', 'own', 'semaphore/locks', 'semaphore/leases'];
-    await untilNothingLeft(server, client, ...queues.map((path) => `${base}/${path}`));
-  });
 });
 
 describe('a call chain that holds a multi-lock', () => {
@@ -193,6 +170,21 @@ describe('the lease of a multi-lock', () => {
     expect(lease.leases.map(({ held }) => held)).toEqual([true, false]);
     await lease.release();
     await untilNothingLeft(server, one, a, b);
+  });
+
+  it('is granted only while all of its leases are held', async () => {
+    const [a, b] = paths('lost-meanwhile');
+    const [one, two] = await Promise.all([connect(), connect()]);
+    const held = await new Mutex(two, b).acquire();
+    const acquiring = new MultiLock([new Mutex(one, a), new Mutex(two, b)]).acquire();
+    await untilNodes(two, a, 1);
+    const session = await one.session();
+    await expire(one, server);
+    await expect.poll(() => session.alive).toBe(false);
+    await held.release();
+    const lease = await acquiring;
+    expect(lease.held).toBe(true);
+    await lease.release();
   });
 
   it('receives a revocation request made for any of its locks', async () => {

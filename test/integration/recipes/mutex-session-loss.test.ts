@@ -68,19 +68,3 @@ describe.runIf(serverHas.sessionResume)('when the connection of a holder breaks'
     },
   );
 });
-
-it.runIf(serverHas.sessionResume)(
-  'after a restart of the server, the holder keeps its lease and the waiter keeps waiting',
-  async () => {
-    const path = server.path('restart');
-    const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const lease = await new Mutex(holder, path).acquire();
-    const waiting = new Mutex(waiter, path).acquire();
-    await untilNodes(holder, path, 2);
-    await server.restart();
-    await holder.sync(path);
-    expect(lease.held).toBe(true);
-    await lease.release();
-    await (await waiting).release();
-  },
-);

@@ -60,21 +60,6 @@ describe('Mutex', () => {
     await new Mutex(client, path).withLock(() => undefined);
   });
 
-  it('makes a single attempt with wait: 0 and leaves nothing behind', async () => {
-    const path = server.path('try');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const lease = await new Mutex(holder, path).acquire();
-    await expect(new Mutex(other, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    await expect(new Mutex(holder, path).acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    expect(await new Mutex(other, path).tryAcquire()).toBeUndefined();
-    await untilNodes(holder, path, 1);
-    await lease.release();
-    const taken = await new Mutex(other, path).tryAcquire();
-    expect(taken?.held).toBe(true);
-    await taken!.release();
-    expect(await nodesUnder(holder, path)).toEqual([]);
-  });
-
   it('times out after the given milliseconds and leaves neither node nor watch', async () => {
     const path = server.path('timeout');
     const [holder, other] = await Promise.all([connect(), connect()]);

@@ -8,18 +8,26 @@ import {
   ReadWriteLock,
   Semaphore,
   SharedCount,
+  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('participants');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+
 describe('the participants of a mutex', () => {
   it('are an empty list without the path or nodes, and have only a host and pid without details', async () => {
-    const path = server.path('nobody');
     const mutex = new Mutex(await connect(), path);
     expect(await mutex.participants()).toEqual([]);
     await mutex.withLock(async () => {
@@ -32,7 +40,6 @@ describe('the participants of a mutex', () => {
   });
 
   it('are the holder and the waiters in order, with their details', async () => {
-    const path = server.path('order');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const details: HolderDetails[] = [
       {
@@ -72,8 +79,6 @@ describe('the participants of a mutex', () => {
   });
 
   it('have one entry for a process whose callers queue locally', async () => {
-    const path = server.path('local');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire({ details: { name: 'first' } });
     const waiting = ['second', 'third'].map((name) =>
       new Mutex(client, path).acquire({ details: { name } }),
@@ -95,8 +100,6 @@ describe('the participants of a mutex', () => {
   });
 
   it('show the present holder when the caller that created the node has left', async () => {
-    const path = server.path('left');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(client, path).acquire();
     const controller = new AbortController();
     const mutex = new Mutex(other, path);
@@ -111,8 +114,6 @@ describe('the participants of a mutex', () => {
   });
 
   it('are exact in the process of the holder: who holds since when, or that the lock lingers', async () => {
-    const path = server.path('exact');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const mutex = new Mutex(client, path);
     const seen = async () => (await new Mutex(other, path).participants())[0]!;
     const holding = async (name: string) => {
@@ -142,8 +143,6 @@ describe('the participants of a mutex', () => {
   });
 
   it('include nodes of other clients, with their data as text', async () => {
-    const path = server.path('curator');
-    const client = await connect();
     await client.ensureContainers(path);
     const foreign = [
       // The address of a host, as Curator writes it.
@@ -178,7 +177,6 @@ describe('the participants of a mutex', () => {
 
 describe('the participants of a read/write lock', () => {
   it('are those of both locks, with the readers up to the first writer as holders', async () => {
-    const path = server.path('rw');
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const locks = clients.map((client) => new ReadWriteLock(client, path));
     const visits = [];
@@ -203,8 +201,6 @@ describe('the participants of a read/write lock', () => {
   });
 
   it('are the readers of one znode with the one that has held it longest', async () => {
-    const path = server.path('readers');
-    const client = await connect();
     const { read } = new ReadWriteLock(client, path);
     const leases = await Promise.all(
       ['one', 'two'].map((name) => read.acquire({ details: { name }, linger: 60_000 })),
@@ -219,8 +215,6 @@ describe('the participants of a read/write lock', () => {
   });
 
   it('show a writer that also reads as both', async () => {
-    const path = server.path('beside');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new ReadWriteLock(client, path);
     const waiting = await lock.write.withLock((writing) =>
       lock.read.withLock(async () => {
@@ -242,7 +236,6 @@ describe('the participants of a read/write lock', () => {
 
 describe('the participants of a semaphore', () => {
   it('are a holder for each permit, the caller at the head, and the waiters behind it', async () => {
-    const path = server.path('semaphore');
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const of = (index: number) => new Semaphore(clients[index]!, path, { permits: 3 });
     const held = await of(0).acquire({ count: 2, details: { name: 'pair' } });
@@ -268,8 +261,6 @@ describe('the participants of a semaphore', () => {
   });
 
   it('keep their permits when the shared number of permits is lowered', async () => {
-    const path = server.path('lowered');
-    const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
     await permits.set(2);
     const semaphore = new Semaphore(client, path, { permits });
@@ -285,8 +276,6 @@ describe('the participants of a semaphore', () => {
   });
 
   it('wait for all of their permits, even when some are free', async () => {
-    const path = server.path('all-or-nothing');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(client, path, { permits: 3 });
     const theirs = await new Semaphore(other, path, { permits: 3 }).acquire();
     const ours = await semaphore.acquire();
@@ -304,8 +293,6 @@ describe('the participants of a semaphore', () => {
   });
 
   it('are holders as soon as they are granted, even before they leave the head of the queue', async () => {
-    const path = server.path('door-open');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(other, path, { permits: 1 });
     await client.ensureContainers(`${path}/locks`);
     await client.ensureContainers(`${path}/leases`);
@@ -324,8 +311,6 @@ describe('the participants of a semaphore', () => {
 });
 
 it('details that are no details are rejected before any request is sent', async () => {
-  const path = server.path('bad-details');
-  const client = await connect();
   const circle: { self?: unknown } = {};
   circle.self = circle;
   for (const bad of [

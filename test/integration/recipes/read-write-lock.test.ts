@@ -3,11 +3,11 @@ import {
   BadOptionError,
   LeaseLostError,
   LockBusyError,
-  LockTimeoutError,
   Mutex,
   ReadWriteLock,
   SelfDeadlockError,
   WaitCancelledError,
+  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { LiveSession } from '../../../lib/client/live-session.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
@@ -19,14 +19,23 @@ import {
   untilNodes,
 } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('read-write-lock');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+/** Every test leaves neither znodes nor watches. */
+afterEach(async () => untilNothingLeft(server, await connect(), path));
+
 describe('ReadWriteLock', () => {
   it('admits readers of several clients and several readers of one client at once, and no writer', async () => {
-    const path = server.path('shared');
     const [one, two] = await Promise.all([connect(), connect()]);
     const leases = [
       await new ReadWriteLock(one, path).read.acquire({ wait: 0 }),
@@ -44,7 +53,6 @@ describe('ReadWriteLock', () => {
   });
 
   it('lets no reader overtake a waiting writer, and admits readers when that writer has given up', async () => {
-    const path = server.path('given-up');
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
     const controller = new AbortController();
@@ -57,12 +65,9 @@ describe('ReadWriteLock', () => {
     controller.abort();
     await expect(writing).rejects.toThrow(WaitCancelledError);
     await Promise.all([(await next).release(), reading.release()]);
-    await untilNothingLeft(server, reader, path);
   });
 
   it('names its nodes as Curator does', async () => {
-    const path = server.path('layout');
-    const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
     const uuid = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
     await write.withLock(async () => {
@@ -76,29 +81,10 @@ describe('ReadWriteLock', () => {
       ]);
     });
   });
-
-  it.each(['read', 'write'] as const)(
-    'to %s times out at the deadline and leaves neither node nor watch',
-    async (mode) => {
-      const path = server.path('timeout');
-      const [holder, other] = await Promise.all([connect(), connect()]);
-      const held = await new ReadWriteLock(holder, path).write.acquire();
-      const lock = new ReadWriteLock(other, path, { key: 'gold' })[mode];
-      const error = await failureOf(lock.acquire({ wait: 60 }));
-      expect(error).toBeInstanceOf(LockTimeoutError);
-      expect(error).toMatchObject({ code: 'TIMEOUT', key: 'gold' });
-      expect(await lock.tryAcquire()).toBeUndefined();
-      expect(await lock.tryAcquire({ wait: 10 })).toBeUndefined();
-      await untilNodes(holder, path, 1);
-      await held.release();
-      await untilNothingLeft(server, holder, path);
-    },
-  );
 });
 
 describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
   it('set one watch each, and a release notifies one writer only', async () => {
-    const path = server.path('herd');
     const clients = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const [holder, ...others] = clients;
     const held = await new ReadWriteLock(holder!, path).write.acquire();
@@ -117,11 +103,9 @@ describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
     listings.mockRestore();
     await next.release();
     for (const waiter of waiting) await (await waiter).release();
-    await untilNothingLeft(server, holder!, path);
   });
 
   it('that read watch the last writer before them, and other readers do not notify them', async () => {
-    const path = server.path('reader-watch');
     const [writer, impatient, ...readers] = await Promise.all(
       Array.from({ length: 5 }, () => connect()),
     );
@@ -142,14 +126,11 @@ describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
     listings.mockRestore();
     await held.release();
     await Promise.all((await Promise.all(waiting)).map((lease) => lease.release()));
-    await untilNothingLeft(server, writer!, path);
   });
 });
 
 describe('a call chain that holds a ReadWriteLock', () => {
   it('re-enters the read lock, even while a writer waits', async () => {
-    const path = server.path('read-again');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const { read } = new ReadWriteLock(client, path);
     let writing!: Promise<void>;
     await read.withLock(async (outer) => {
@@ -165,8 +146,6 @@ describe('a call chain that holds a ReadWriteLock', () => {
   });
 
   it('re-enters the write lock, and acquires the read lock inside by a read node with the number of its write node', async () => {
-    const path = server.path('read-in-write');
-    const client = await connect();
     // Persistent, because a container may be reaped in between and would restart its counter.
     await client.create(path);
     const { read, write } = new ReadWriteLock(client, path);
@@ -180,11 +159,9 @@ describe('a call chain that holds a ReadWriteLock', () => {
       });
       await write.withLock(async () => expect(await nodesUnder(client, path)).toHaveLength(1));
     });
-    await untilNothingLeft(server, client, path);
   });
 
   it('keeps the read lock after it releases the write lock, with no writer in between', async () => {
-    const path = server.path('downgrade-chain');
     const [client, other, third] = await Promise.all([connect(), connect(), connect()]);
     const { read, write } = new ReadWriteLock(client, path);
     const writing = await write.enter();
@@ -201,12 +178,9 @@ describe('a call chain that holds a ReadWriteLock', () => {
     );
     await reading.release();
     await (await next.promise).release();
-    await untilNothingLeft(server, client, path);
   });
 
   it('gets an error that explains why a reader cannot acquire the write lock', async () => {
-    const path = server.path('upgrade');
-    const client = await connect();
     const { read, write } = new ReadWriteLock(client, path, { key: 'gold' });
     await read.withLock(async () => {
       for (const attempt of [write.acquire(), write.withLock(() => 'never'), write.tryAcquire()]) {
@@ -226,8 +200,6 @@ describe('a call chain that holds a ReadWriteLock', () => {
   });
 
   it('gets an error from acquire(), which would wait for its own chain', async () => {
-    const path = server.path('acquire');
-    const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
     await write.withLock(() => expect(write.acquire()).rejects.toThrow(SelfDeadlockError));
     await read.withLock(() => expect(read.acquire()).rejects.toThrow(SelfDeadlockError));
@@ -240,8 +212,6 @@ describe('a call chain that holds a ReadWriteLock', () => {
 
 describe('downgrade()', () => {
   it('turns a write lease into a read lease, and admits waiting readers', async () => {
-    const path = server.path('downgrade');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new ReadWriteLock(client, path, { key: 'gold' });
     const writing = await lock.write.acquire();
     const waiting = new ReadWriteLock(other, path).read.acquire();
@@ -253,12 +223,10 @@ describe('downgrade()', () => {
     const read = expect.stringContaining('__READ__');
     expect(await nodesUnder(client, path)).toEqual([read, read]);
     await Promise.all([reading.release(), beside.release()]);
-    await untilNothingLeft(server, client, path);
   });
 
   it('rejects a lease that is not a write lease on its path', async () => {
     const [path, elsewhere] = [server.path('not-a-write'), server.path('elsewhere')];
-    const client = await connect();
     const lock = new ReadWriteLock(client, path);
     const leases = [
       await lock.read.acquire(),
@@ -274,8 +242,6 @@ describe('downgrade()', () => {
   });
 
   it('rejects a lease that was released or lost, and leaves nothing behind', async () => {
-    const path = server.path('too-late');
-    const client = await connect();
     const lock = new ReadWriteLock(client, path);
     const released = await lock.write.acquire();
     await released.release();
@@ -284,38 +250,11 @@ describe('downgrade()', () => {
     await expire(client, server);
     await aborted(lost.signal);
     await expect(lock.downgrade(lost)).rejects.toThrow(LeaseLostError);
-    await untilNothingLeft(server, client, path);
   });
 });
 
 describe('when a session ends', () => {
-  it('its lease ends, and its waiters of both kinds queue again', async () => {
-    const path = server.path('expired');
-    const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const lease = await new ReadWriteLock(holder, path).write.acquire();
-    const { read, write } = new ReadWriteLock(waiter, path);
-    const both = [read.withLock(({ held }) => held), write.withLock(({ held }) => held)];
-    await untilNodes(holder, path, 3);
-    const before = await nodesUnder(holder, path);
-    await expire(waiter, server);
-    // The holder's node remains, and the waiters' nodes are new.
-    await expect
-      .poll(async () => (await nodesUnder(holder, path)).filter((node) => !before.includes(node)), {
-        interval: 5,
-      })
-      .toHaveLength(2);
-    await untilNodes(holder, path, 3);
-    await expire(holder, server);
-    expect(await Promise.all(both)).toEqual([true, true]);
-    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    expect(lease.held).toBe(false);
-    await lease.release();
-    await untilNothingLeft(server, waiter, path);
-  });
-
   it('no caller can acquire the read lock inside the lost write lock', async () => {
-    const path = server.path('lost-inside');
-    const client = await connect();
     const { read, write } = new ReadWriteLock(client, path);
     await write.withLock(async (lease) => {
       await expire(client, server);

@@ -6,19 +6,26 @@ import {
   ReadWriteLock,
   revoke,
   Semaphore,
+  type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('revocation');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+
 describe('a revocation request', () => {
   it('aborts the revocation signal of the holder, which keeps the lock', async () => {
-    const path = server.path('told');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
     const { revocation } = lease;
     expect(revocation.aborted).toBe(false);
@@ -34,18 +41,7 @@ describe('a revocation request', () => {
     await untilNothingLeft(server, client, path);
   });
 
-  it('reaches a holder that reads its revocation signal later', async () => {
-    const path = server.path('before');
-    const [client, other] = await Promise.all([connect(), connect()]);
-    const lease = await new Mutex(client, path).acquire();
-    await new Mutex(other, path).revoke();
-    await aborted(lease.revocation);
-    await lease.release();
-  });
-
   it('of a waiter is reported when the waiter is granted the lock', async () => {
-    const path = server.path('waiting');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lock = new Mutex(client, path);
     const held = await lock.acquire();
     const waiting = new Mutex(other, path).acquire();
@@ -60,8 +56,6 @@ describe('a revocation request', () => {
   });
 
   it('of a node whose first waiter left is not overwritten by the next waiter', async () => {
-    const path = server.path('inherited');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const held = await new Mutex(client, path).acquire();
     const controller = new AbortController();
     const mutex = new Mutex(other, path);
@@ -78,8 +72,6 @@ describe('a revocation request', () => {
   });
 
   it('of a participant that has left is not an error', async () => {
-    const path = server.path('gone');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
     const [holder] = await new Mutex(other, path).participants();
     await lease.release();
@@ -91,7 +83,6 @@ describe('a revocation request', () => {
   });
 
   it('reaches one participant, or all holders, and no waiters', async () => {
-    const path = server.path('readers');
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, writer] = clients.map((client) => new ReadWriteLock(client, path));
     const leases = [await one!.read.acquire(), await two!.read.acquire()];
@@ -112,8 +103,6 @@ describe('a revocation request', () => {
   });
 
   it('reaches the holders of permits and of a non-reentrant mutex', async () => {
-    const path = server.path('permits');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(client, path, { permits: 3 });
     const leases = [await semaphore.acquire({ count: 2 }), await semaphore.acquire()];
     const single = await new NonReentrantMutex(client, `${path}-single`).acquire();
@@ -127,8 +116,6 @@ describe('a revocation request', () => {
   });
 
   it('is visible in participants() and to a re-entered call', async () => {
-    const path = server.path('seen');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const mutex = new Mutex(client, path);
     await mutex.withLock(
       (outer) =>
@@ -146,8 +133,6 @@ describe('a revocation request', () => {
   });
 
   it('does not reach a lease that was released or lost before', async () => {
-    const path = server.path('late');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const released = await new Mutex(client, path).acquire();
     const { revocation } = released;
     await released.release();
@@ -161,8 +146,6 @@ describe('a revocation request', () => {
   });
 
   it('may be made by any client that writes Curator\u2019s __REVOKE__ into the node', async () => {
-    const path = server.path('word');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const lease = await new Mutex(client, path).acquire();
     const { revocation } = lease;
     const [node] = await nodesUnder(other, path);

@@ -28,13 +28,23 @@ import {
   untilNodes,
 } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const newLink = useLinks(server);
 const connect = useClients(server);
 
+let path: string;
+let client: ZkClient;
+let other: ZkClient;
+beforeEach(async () => {
+  path = server.path('semaphore');
+  [client, other] = await Promise.all([connect(), connect()]);
+});
+
 const queues = (path: string) => [`${path}/locks`, `${path}/leases`];
+/** Every test leaves neither znodes nor watches. */
+afterEach(async () => untilNothingLeft(server, await connect(), ...queues(path)));
 const releaseAll = (leases: readonly Lease[]) =>
   Promise.all(leases.map((lease) => lease.release()));
 
@@ -49,27 +59,7 @@ const nodeUnder = (client: ZkClient, parent: string, name: string, data = '') =>
   client.create(`${parent}/${name}`, data, { mode: 'ephemeral-sequential' });
 
 describe('Semaphore', () => {
-  it('grants all of its permits at the same time, and no more', async () => {
-    const path = server.path('all');
-    const [one, two] = await Promise.all([connect(), connect()]);
-    const first = new Semaphore(one, path, { permits: 3 });
-    const second = new Semaphore(two, path, { permits: 3 });
-    const leases = [
-      await first.acquire({ wait: 0 }),
-      await second.acquire({ wait: 0 }),
-      await first.acquire({ wait: 0 }),
-    ];
-    expect(leases.map(({ held }) => held)).toEqual([true, true, true]);
-    expect(await second.available()).toBe(0);
-    await expect(second.acquire({ wait: 0 })).rejects.toThrow(LockBusyError);
-    await leases[1]!.release();
-    expect(await first.available()).toBe(1);
-    await releaseAll(leases);
-  });
-
   it('names its nodes as Curator does', async () => {
-    const path = server.path('layout');
-    const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
     const lease = await semaphore.acquire({ count: 2 });
     await untilNodes(client, `${path}/locks`, 0);
@@ -86,7 +76,6 @@ describe('Semaphore', () => {
   });
 
   it('grants in the order of arrival, with one watch for each waiter behind the first, which new waiters do not trigger', async () => {
-    const path = server.path('herd');
     const [holder, ...clients] = await Promise.all(Array.from({ length: 5 }, () => connect()));
     const held = await new Semaphore(holder!, path, { permits: 1 }).acquire();
     await expect.poll(() => server.watchCount()).toBeGreaterThan(0);
@@ -103,12 +92,9 @@ describe('Semaphore', () => {
     await held.release();
     await Promise.all(visits);
     expect(order).toEqual([0, 1, 2, 3]);
-    await untilNothingLeft(server, holder!, ...queues(path));
   });
 
   it('gives a call chain that holds a permit another permit when it acquires again', async () => {
-    const path = server.path('again');
-    const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
     await semaphore.withLock(async (outer) => {
       await semaphore.withLock(async (inner) => {
@@ -118,13 +104,11 @@ describe('Semaphore', () => {
       });
       expect(outer.held).toBe(true);
     });
-    await untilNothingLeft(server, client, ...queues(path));
   });
 });
 
 describe('several permits', () => {
   it('are granted all together or not at all, no smaller request overtakes, and are returned together', async () => {
-    const path = server.path('together');
     const [one, two, three] = await Promise.all([connect(), connect(), connect()]);
     const semaphores = [one, two, three].map(
       (client) => new Semaphore(client, path, { permits: 3 }),
@@ -140,12 +124,9 @@ describe('several permits', () => {
     await held.release();
     await releaseAll([await large.promise, await small.promise]);
     expect(await semaphores[0]!.available()).toBe(3);
-    await untilNothingLeft(server, one, ...queues(path));
   });
 
   it('cost one listing with their creates and one with a watch, however many they are', async () => {
-    const path = server.path('many');
-    const client = await connect();
     const listed = vi.spyOn(LiveSession.prototype, 'children');
     const lease = await new Semaphore(client, path, { permits: 50 }).acquire({ count: 50 });
     const listings = listed.mock.calls.filter(([parent]) => parent === `${path}/leases`);
@@ -154,12 +135,9 @@ describe('several permits', () => {
     expect(listings.length).toBeLessThanOrEqual(3);
     expect(await nodesUnder(client, `${path}/leases`)).toHaveLength(50);
     await lease.release();
-    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('leave no node when one of their creates fails, another is not answered and a third is', async () => {
-    const path = server.path('one-fails');
-    const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 3 });
     await (await semaphore.acquire()).release();
     const { create } = LiveSession.prototype;
@@ -179,11 +157,9 @@ describe('several permits', () => {
     await expect(semaphore.acquire({ count: 3 })).rejects.toMatchObject({ code: 'INVALID_ACL' });
     creating.mockRestore();
     expect(nth).toBe(3);
-    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('from acquireEach() are returned one by one', async () => {
-    const path = server.path('each');
     const [one, two] = await Promise.all([connect(), connect()]);
     const semaphore = new Semaphore(one, path, { permits: 3, key: 'beds' });
     const other = new Semaphore(two, path, { permits: 3 });
@@ -198,12 +174,9 @@ describe('several permits', () => {
     await (await waiting).release();
     expect(leases[0]!.held).toBe(true);
     await leases[0]!.release();
-    await untilNothingLeft(server, one, ...queues(path));
   });
 
   it('from acquireEach() are granted all or none, and bad options are rejected', async () => {
-    const path = server.path('each-none');
-    const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 2 });
     const held = await semaphore.acquire();
     await expect(semaphore.acquireEach({ count: 2, wait: 30 })).rejects.toThrow(LockTimeoutError);
@@ -213,20 +186,15 @@ describe('several permits', () => {
   });
 
   it('are lost together when one of their nodes is deleted', async () => {
-    const path = server.path('one-deleted');
-    const client = await connect();
     const lease = await new Semaphore(client, path, { permits: 3 }).acquire({ count: 2 });
     const [node] = await nodesUnder(client, `${path}/leases`);
     await client.delete(`${path}/leases/${node}`);
     expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await untilNothingLeft(server, client, ...queues(path));
   });
 });
 
 describe('the number of permits', () => {
   it('of an acquire must be a whole number up to the total, or it is rejected before any request is sent', async () => {
-    const path = server.path('bad-count');
-    const client = await connect();
     const semaphore = new Semaphore(client, path, { permits: 3 });
     for (const bad of [0, -1, 1.5, Number.NaN, Infinity, 4, 2 ** 53, '2', null]) {
       const count = bad as number;
@@ -239,8 +207,6 @@ describe('the number of permits', () => {
   });
 
   it('is rejected when this process already uses another number', async () => {
-    const path = server.path('disagree');
-    const client = await connect();
     const lease = await new Semaphore(client, path, { permits: 3 }).acquire();
     const error = await failureOf(new Semaphore(client, path, { permits: 4 }).acquire());
     expect(error).toBeInstanceOf(BadOptionError);
@@ -252,11 +218,9 @@ describe('the number of permits', () => {
     await lease.release();
     // The number is no longer used, so it may change now.
     await (await new Semaphore(client, path, { permits: 4 }).acquire({ wait: 0 })).release();
-    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('is rejected when another process uses another number, and is not read from nodes of other clients', async () => {
-    const path = server.path('disagree-elsewhere');
     const [one, two] = await Promise.all([connect(), connect()]);
     await one.ensureContainers(`${path}/leases`);
     // Servers list children in no order: with several of them, one comes before our lease.
@@ -275,14 +239,11 @@ describe('the number of permits', () => {
     await untilNodes(one, `${path}/leases`, foreign.length + 1);
     await Promise.all(theirs.map((node) => one.delete(node)));
     await lease.release();
-    await untilNothingLeft(server, one, ...queues(path));
   });
 });
 
 describe('permits whose number is shared in a znode', () => {
   it('are as many as the znode contains, a lower number revokes none, and 0 blocks every caller until it is raised', async () => {
-    const path = server.path('shared');
-    const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
     await permits.set(2);
     const semaphore = new Semaphore(client, path, { permits });
@@ -305,8 +266,6 @@ describe('permits whose number is shared in a znode', () => {
   });
 
   it('are an error when the znode is missing or has another format', async () => {
-    const path = server.path('unset');
-    const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
     const semaphore = new Semaphore(client, path, { permits });
     await expect(semaphore.acquire()).rejects.toThrow(BadOptionError);
@@ -315,12 +274,9 @@ describe('permits whose number is shared in a znode', () => {
     await client.create(`${path}-count`, 'seven');
     await expect(semaphore.acquire()).rejects.toThrow(RecipeConflictError);
     await client.delete(`${path}-count`);
-    await untilNothingLeft(server, client, ...queues(path));
   });
 
   it('end a wait when their znode is deleted, and leave no watch', async () => {
-    const path = server.path('vanished');
-    const client = await connect();
     const permits = new SharedCount(client, `${path}-count`);
     await permits.set(1);
     const semaphore = new Semaphore(client, path, { permits });
@@ -330,14 +286,11 @@ describe('permits whose number is shared in a znode', () => {
     await client.delete(`${path}-count`);
     expect(await waiting).toBeInstanceOf(BadOptionError);
     await held.release();
-    await untilNothingLeft(server, client, ...queues(path));
   });
 });
 
 describe('SharedCount', () => {
   it('stores four bytes, big-endian, as Curator does, and reads them without a watch', async () => {
-    const path = server.path('count');
-    const client = await connect();
     const count = new SharedCount(client, `${path}/deep`);
     expect(await count.get()).toBeUndefined();
     await count.set(258);
@@ -349,8 +302,6 @@ describe('SharedCount', () => {
   });
 
   it('lets one of two writers that read the same version set it', async () => {
-    const path = server.path('versioned');
-    const client = await connect();
     const count = new SharedCount(client, path);
     await count.set(1);
     const { version } = (await count.get())!;
@@ -360,7 +311,6 @@ describe('SharedCount', () => {
   });
 
   it('is created once when two clients set it first', async () => {
-    const path = server.path('first');
     const counts = (await Promise.all([connect(), connect()])).map(
       (client) => new SharedCount(client, `${path}/count`),
     );
@@ -382,7 +332,6 @@ describe('tryAcquire() of a permit', () => {
     ['fewer', 12],
     ['more', 5],
   ])('called %s often than there are permits succeeds once for each permit', async (_, permits) => {
-    const path = server.path('try');
     const clients = await Promise.all(Array.from({ length: 4 }, () => connect()));
     const tries = clients.flatMap((client) =>
       Array.from({ length: 3 }, () => new Semaphore(client, path, { permits }).tryAcquire()),
@@ -391,14 +340,12 @@ describe('tryAcquire() of a permit', () => {
     expect(leases).toHaveLength(permits);
     expect(leases.every(({ held }) => held)).toBe(true);
     await releaseAll(leases);
-    await untilNothingLeft(server, clients[0]!, ...queues(path));
   });
 
   it.runIf(isSimulated).each<[string, (client: ZkClient, path: string) => Lock]>([
     ['semaphore', (client, path) => new Semaphore(client, path, { permits: 2 })],
     ['non-reentrant mutex', (client, path) => new NonReentrantMutex(client, path)],
   ])('of a %s succeeds over a slow network, also behind another one', async (_name, make) => {
-    const path = server.path('try-slow');
     const link = await newLink({ latency: 20 });
     const [client, near] = await Promise.all([
       connect({ connectString: link.connectString }),
@@ -417,12 +364,9 @@ describe('tryAcquire() of a permit', () => {
     expect((await nodesUnder(near, `${path}/locks`)).at(-1)).toBe(own);
     await door.release();
     await (await waiting.promise)!.release();
-    await untilNothingLeft(server, near, ...queues(path));
   });
 
   it('fails as soon as no permit is left, even after it entered the queue', async () => {
-    const path = server.path('try-gone');
-    const [client, other] = await Promise.all([connect(), connect()]);
     const door = await new Mutex(other, `${path}/locks`).acquire();
     await other.create(`${path}/leases`);
     const waiting = new Semaphore(client, path, { permits: 1 }).tryAcquire();
@@ -432,13 +376,10 @@ describe('tryAcquire() of a permit', () => {
     await untilNodes(other, `${path}/locks`, 1);
     await other.delete(lease);
     await door.release();
-    await untilNothingLeft(server, other, ...queues(path));
   });
 
   it('fails at once when no permit is left, and leaves nothing behind', async () => {
-    const path = server.path('try-none');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const held = await new Semaphore(holder, path, { permits: 2 }).acquire({ count: 2 });
+    const held = await new Semaphore(client, path, { permits: 2 }).acquire({ count: 2 });
     const semaphore = new Semaphore(other, path, { permits: 2, key: 'beds' });
     expect(await semaphore.tryAcquire()).toBeUndefined();
     expect(await failureOf(semaphore.acquire({ wait: 0 }))).toMatchObject({
@@ -446,17 +387,14 @@ describe('tryAcquire() of a permit', () => {
       key: 'beds',
       message: 'too few permits of semaphore "beds" are free; set wait above 0 to queue for them',
     });
-    await untilNodes(holder, `${path}/leases`, 2);
+    await untilNodes(client, `${path}/leases`, 2);
     await held.release();
-    await untilNothingLeft(server, holder, ...queues(path));
   });
 });
 
 describe('waiting for a permit', () => {
   it('times out at the deadline and leaves neither node nor watch', async () => {
-    const path = server.path('timeout');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
+    const held = await new Semaphore(client, path, { permits: 1 }).acquire();
     const semaphore = new Semaphore(other, path, { permits: 1, key: 'beds' });
     const [first, behind] = await Promise.all([
       failureOf(semaphore.acquire({ wait: 60 })),
@@ -470,28 +408,25 @@ describe('waiting for a permit', () => {
       message:
         'no permit of semaphore "beds" was granted within 60 ms; participants() lists the holders',
     });
-    await untilNodes(holder, `${path}/leases`, 1);
+    await untilNodes(client, `${path}/leases`, 1);
     await held.release();
-    await untilNothingLeft(server, holder, ...queues(path));
   });
 
   it('rejects when the signal aborts and leaves neither node nor watch', async () => {
-    const path = server.path('cancel');
-    const [holder, other] = await Promise.all([connect(), connect()]);
-    const held = await new Semaphore(holder, path, { permits: 2 }).acquire();
+    const held = await new Semaphore(client, path, { permits: 2 }).acquire();
     const controller = new AbortController();
     const { signal } = controller;
     const semaphore = new Semaphore(other, path, { permits: 2 });
     const waiting = semaphore.acquire({ count: 2, signal });
     const next = semaphore.acquire();
-    await asking(holder, path, 3);
+    await asking(client, path, 3);
     controller.abort();
     const error = await failureOf(waiting);
     expect(error).toBeInstanceOf(WaitCancelledError);
     expect((error as Error).message).toContain(`wait for semaphore "${path}"`);
     await (await next).release();
     await held.release();
-    await untilNothingLeft(server, holder, ...queues(path));
+    await untilNothingLeft(server, client, ...queues(path));
     const fresh = new Semaphore(other, `${path}-2`, { permits: 1 });
     await expect(fresh.acquire({ signal })).rejects.toThrow(WaitCancelledError);
     await expect(fresh.acquireEach({ signal })).rejects.toThrow(WaitCancelledError);
@@ -499,31 +434,26 @@ describe('waiting for a permit', () => {
   });
 
   it.each(['locks', 'leases'])('queues again when its node under %s is deleted', async (queue) => {
-    const path = server.path('deleted');
-    const [holder, waiter] = await Promise.all([connect(), connect()]);
-    const held = await new Semaphore(holder, path, { permits: 1 }).acquire();
-    const before = await nodesUnder(holder, `${path}/${queue}`);
-    const waiting = new Semaphore(waiter, path, { permits: 1 }).acquire();
-    await asking(holder, path, 2);
-    const after = await nodesUnder(holder, `${path}/${queue}`);
+    const held = await new Semaphore(client, path, { permits: 1 }).acquire();
+    const before = await nodesUnder(client, `${path}/${queue}`);
+    const waiting = new Semaphore(other, path, { permits: 1 }).acquire();
+    await asking(client, path, 2);
+    const after = await nodesUnder(client, `${path}/${queue}`);
     const made = after.find((name) => !before.includes(name))!;
-    await holder.delete(`${path}/${queue}/${made}`);
+    await client.delete(`${path}/${queue}/${made}`);
     await expect
       .poll(async () => {
-        const now = await nodesUnder(holder, `${path}/${queue}`);
+        const now = await nodesUnder(client, `${path}/${queue}`);
         return now.length === after.length && !now.includes(made);
       })
       .toBe(true);
     await held.release();
     await (await waiting).release();
-    await untilNothingLeft(server, holder, ...queues(path));
   });
 });
 
 describe('a session that ends', () => {
   it('is granted nothing, even between the last two replies', async () => {
-    const path = server.path('last-answers');
-    const client = await connect();
     const before = await client.session();
     const { children } = client;
     let looks = 0;
@@ -544,6 +474,5 @@ describe('a session that ends', () => {
     expect(stat?.ephemeralOwner).toBe(after.id);
     expect(lease.held).toBe(true);
     await lease.release();
-    await untilNothingLeft(server, client, ...queues(path));
   });
 });

@@ -1,15 +1,10 @@
 import { Controller, Get, Injectable, Logger } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import {
-  DistributedLock,
-  LockService,
-  SelfDeadlockError,
-  ZkExceptionFilter,
-} from 'nestjs-zookeeper';
+import { DistributedLock, LockService, ZkExceptionFilter } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
 import { deferred } from '../../support/deadlocks.js';
 import { get } from '../../support/http-calls.js';
-import { untilQueued, useApps } from '../../support/nest-apps.js';
+import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 
@@ -77,37 +72,6 @@ describe('a deadlock of an application', () => {
     expect(reports).toHaveLength(1);
     expect(reports[0]).toMatch(/"gold" is held by this process \(\d+\) \(bank-1\)/);
     expect(reports[0]).toMatch(/"silver" is held by this process/);
-  });
-
-  it('between two applications is logged by at least one of them', async () => {
-    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-    const [one, two] = [
-      await apps.start({}, { name: 'one' }),
-      await apps.start({}, { name: 'two' }),
-    ];
-    const bothHold = meeting(2);
-    const cross = (locks: LockService, outer: string, inner: string) =>
-      locks.withLock(outer, async () => {
-        await bothHold();
-        return locks.withLock(inner, { onDeadlock: 'refuse' }, () => 'done');
-      });
-    const services = [one, two].map(({ client }) => new LockService(client));
-    const results = await Promise.allSettled([
-      cross(services[0]!, 'a', 'b'),
-      cross(services[1]!, 'b', 'a'),
-    ]);
-    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    expect(warn.mock.calls.filter(([line]) => String(line).startsWith('deadlock: '))).not.toEqual(
-      [],
-    );
-  });
-
-  it('of a call chain with itself is still rejected at once', async () => {
-    const { client } = await apps.start({});
-    const locks = new LockService(client);
-    const asking = locks.withLock('a', () => locks.acquire('a', { onDeadlock: 'refuse' }));
-    await expect(asking).rejects.toBeInstanceOf(SelfDeadlockError);
-    await untilQueued(client, 'a', 0);
   });
 });
 

@@ -5,20 +5,15 @@ import {
   getSemaphoreServiceToken,
   InjectSemaphoreService,
   type Lease,
-  LeaseLostError,
   LockBusyError,
   LockService,
-  LockTimeoutError,
   Semaphore,
   SemaphoreService,
   ShuttingDownError,
-  WaitCancelledError,
 } from 'nestjs-zookeeper';
 import { of } from 'rxjs';
 import { describe, expect } from 'vitest';
-import { aborted } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
-import { Meter } from '../../support/meter.js';
 import { Gate, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
@@ -47,19 +42,6 @@ async function untilWaiting(service: SemaphoreService, key: string, count = 1): 
 const twoPermits = { permits: 2 };
 
 describe('SemaphoreService', () => {
-  it('grants as many permits as there are in all applications together', async () => {
-    const { one, other } = await two();
-    const meter = new Meter(2);
-    await Promise.all(
-      Array.from({ length: 20 }, (_, i) =>
-        (i % 2 ? one : other).withPermit('reports', twoPermits, () => meter.pass()),
-      ),
-    );
-    expect(meter.most).toBe(2);
-    // The request for the last permits may still be on its way back from the head of the queue.
-    await expect.poll(() => one.available('reports', twoPermits)).toBe(2);
-  });
-
   it('passes the lease to the function, its result to the caller, and its error unchanged', async () => {
     const { one } = await two();
     const result = await one.withPermit('reports', twoPermits, (lease) => {
@@ -78,21 +60,6 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', twoPermits)).toBe(2);
   });
 
-  it('rejects as busy, timed out or cancelled, as a lock does', async () => {
-    const { one, other } = await two();
-    await using _lease = await one.acquire('reports', { permits: 2, count: 2 });
-    const attempt = (options: object) => other.acquire('reports', { permits: 2, ...options });
-    await expect(attempt({ wait: 0 })).rejects.toThrow(LockBusyError);
-    await expect(attempt({ wait: 20 })).rejects.toThrow(LockTimeoutError);
-    expect(await other.tryAcquire('reports', twoPermits)).toBeUndefined();
-    const controller = new AbortController();
-    const waiting = attempt({ signal: controller.signal });
-    await untilWaiting(one, 'reports');
-    controller.abort();
-    await expect(waiting).rejects.toThrow(WaitCancelledError);
-    await untilWaiting(one, 'reports', 0);
-  });
-
   it('acquires several permits or none, and releases them together or one by one', async () => {
     const { one, other } = await two();
     const leases = await one.acquireEach('reports', { permits: 3, count: 2 });
@@ -104,15 +71,6 @@ describe('SemaphoreService', () => {
     expect(await one.available('reports', { permits: 3 })).toBe(0);
     await Promise.all([both.release(), leases[1]!.release()]);
     expect(await one.available('reports', { permits: 3 })).toBe(3);
-  });
-
-  it('acquires another permit inside a permit', async () => {
-    const { one } = await two();
-    await one.withPermit('reports', twoPermits, async () => {
-      await one.withPermit('reports', { ...twoPermits, wait: 0 }, async () => {
-        expect(await one.available('reports', twoPermits)).toBe(0);
-      });
-    });
   });
 
   it('shares the number of permits in a znode, and a higher number wakes waiters', async () => {
@@ -133,13 +91,6 @@ describe('SemaphoreService', () => {
     expect(await other.available('reports', shared)).toBe(0);
     await other.setPermits('reports', 5);
     expect(await one.available('reports', shared)).toBe(3);
-  });
-
-  it('rejects a number of permits that differs from that of the other users', async () => {
-    const { one, other } = await two();
-    await using _lease = await one.acquire('reports', twoPermits);
-    await expect(one.acquire('reports', { permits: 3 })).rejects.toThrow(BadOptionError);
-    await expect(other.acquire('reports', { permits: 3 })).rejects.toThrow(/permits.*2/);
   });
 
   it('uses <namespace>/semaphores/<key>, or an exact path, and is independent of the lock with the same key', async () => {
@@ -178,19 +129,6 @@ describe('SemaphoreService', () => {
     await other.revoke(first!);
     await using _next = await waiting;
     expect(asked).toEqual([lease]);
-  });
-
-  it('loses its lease after holdAtMost, and keeps its permit for holdAtLeast', async () => {
-    const { one, other } = await two();
-    await using lease = await one.acquire('reports', { permits: 1, holdAtMost: 50 });
-    await using _next = await other.acquire('reports', {
-      permits: 1,
-      wait: 30_000,
-    });
-    expect(await aborted(lease.signal)).toBeInstanceOf(LeaseLostError);
-    await one.withPermit('job', { permits: 1, holdAtLeast: 1_500 }, () => {});
-    expect(await other.tryAcquire('job', { permits: 1 })).toBeUndefined();
-    await using _later = await other.acquire('job', { permits: 1, wait: 30_000 });
   });
 
   it('takes options that a call leaves out from the module', async () => {
@@ -266,15 +204,5 @@ describe('SemaphoreService', () => {
     for (const permits of [0, 1.5, 2 ** 31, Number.NaN]) {
       await expect(one.setPermits('k', permits)).rejects.toThrow(BadOptionError);
     }
-  });
-
-  it('keeps no memory of released permits', async () => {
-    const { one } = await two();
-    for (let i = 0; i < 5; i++) await one.withPermit('reports', twoPermits, () => {});
-    for (const lease of await one.acquireEach('reports', { permits: 2, count: 2 })) {
-      await lease.release();
-    }
-    const { leases } = (one as unknown as { tracker: { leases: Set<unknown> } }).tracker;
-    expect(leases.size).toBe(0);
   });
 });

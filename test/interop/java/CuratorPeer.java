@@ -27,13 +27,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 public final class CuratorPeer {
     private final CuratorFramework client;
     private final Locks locks;
-    private final Counts counts;
-    private final Counters counters;
-    private final Barriers barriers;
-    private final Caches caches;
+    private final Coordination coordination;
     private final Queues queues;
-    private final Members members;
-    private final Nodes nodes;
     private final ExecutorService requests = Executors.newCachedThreadPool();
     private final Map<String, Holder> holders = new ConcurrentHashMap<>();
     private final Map<String, CompletableFuture<Void>> visits = new ConcurrentHashMap<>();
@@ -45,14 +40,9 @@ public final class CuratorPeer {
             .connectionTimeoutMs(10_000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
-        counts = new Counts(client);
-        counters = new Counters(client);
-        barriers = new Barriers(client);
-        caches = new Caches(client);
+        coordination = new Coordination(client);
         queues = new Queues(client);
-        members = new Members(client);
-        nodes = new Nodes(client);
-        locks = new Locks(client, counts);
+        locks = new Locks(client, coordination);
     }
 
     public static void main(String[] args) throws Exception {
@@ -115,22 +105,10 @@ public final class CuratorPeer {
             case "revoke":
                 Revoker.attemptRevoke(client, words.get(0));
                 return "";
-            case "count":
-                return counts.handle(words);
-            case "counter":
-                return counters.handle(words);
-            case "barrier":
-                return barriers.handle(words);
-            case "cache":
-                return caches.handle(words);
             case "queue":
                 return queues.handle(words);
-            case "member":
-                return members.handle(words);
-            case "node":
-                return nodes.handle(words);
             default:
-                throw new IllegalArgumentException(request);
+                return coordination.handle(request, words);
         }
     }
 

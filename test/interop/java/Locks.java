@@ -21,11 +21,11 @@ import org.apache.curator.utils.ZKPaths;
  */
 final class Locks {
     private final CuratorFramework client;
-    private final Counts counts;
+    private final Coordination coordination;
 
-    Locks(CuratorFramework client, Counts counts) {
+    Locks(CuratorFramework client, Coordination coordination) {
         this.client = client;
-        this.counts = counts;
+        this.coordination = coordination;
     }
 
     InterProcessLock make(String text) throws Exception {
@@ -86,7 +86,7 @@ final class Locks {
 
     private InterProcessSemaphoreV2 semaphore(String[] words) throws Exception {
         return words[2].startsWith("/")
-            ? new InterProcessSemaphoreV2(client, words[1], counts.at(words[2]))
+            ? new InterProcessSemaphoreV2(client, words[1], coordination.count(words[2]))
             : new InterProcessSemaphoreV2(client, words[1], Integer.parseInt(words[2]));
     }
 

@@ -44,13 +44,9 @@ final class Queues {
         List<String> rest = words.subList(2, words.size());
         switch (words.get(0)) {
             case "put":
-                put(path, rest);
-                return "";
             case "put-multi":
-                putMulti(path, rest);
-                return "";
             case "put-priority":
-                putPriority(path, Integer.parseInt(rest.get(0)), rest.subList(1, rest.size()));
+                put(words.get(0), path, rest);
                 return "";
             case "consume":
                 consume(path, rest.get(0).equals("priority"), Long.parseLong(rest.get(1)), rest.get(2));
@@ -69,37 +65,31 @@ final class Queues {
         return QueueBuilder.builder(client, consumer, WORDS, path).lockPath(path + "-locks");
     }
 
-    private void put(String path, List<String> items) throws Exception {
-        try (DistributedQueue<String> queue = builder(path, null).buildQueue()) {
+    /** The first of the items to put with a priority is the priority. */
+    private void put(String method, String path, List<String> items) throws Exception {
+        try (DistributedQueue<String> queue = builder(path, null).buildQueue();
+            DistributedPriorityQueue<String> byPriority = builder(path, null).buildPriorityQueue(0)) {
             queue.start();
-            for (String item : items) {
-                queue.put(item);
-            }
-            queue.flushPuts(10, TimeUnit.SECONDS);
-        }
-    }
-
-    private void putMulti(String path, List<String> items) throws Exception {
-        try (DistributedQueue<String> queue = builder(path, null).buildQueue()) {
-            queue.start();
-            Iterator<String> next = items.iterator();
-            queue.putMulti(new MultiItem<String>() {
-                @Override
-                public String nextItem() {
-                    return next.hasNext() ? next.next() : null;
+            byPriority.start();
+            if (method.equals("put-multi")) {
+                Iterator<String> next = items.iterator();
+                queue.putMulti(new MultiItem<String>() {
+                    @Override
+                    public String nextItem() {
+                        return next.hasNext() ? next.next() : null;
+                    }
+                });
+            } else if (method.equals("put-priority")) {
+                for (String item : items.subList(1, items.size())) {
+                    byPriority.put(item, Integer.parseInt(items.get(0)));
                 }
-            });
-            queue.flushPuts(10, TimeUnit.SECONDS);
-        }
-    }
-
-    private void putPriority(String path, int priority, List<String> items) throws Exception {
-        try (DistributedPriorityQueue<String> queue = builder(path, null).buildPriorityQueue(0)) {
-            queue.start();
-            for (String item : items) {
-                queue.put(item, priority);
+            } else {
+                for (String item : items) {
+                    queue.put(item);
+                }
             }
             queue.flushPuts(10, TimeUnit.SECONDS);
+            byPriority.flushPuts(10, TimeUnit.SECONDS);
         }
     }
 

@@ -53,17 +53,14 @@ test('no argument that crashes the native client ever reaches it', async () => {
     const client = await open();
     const session = await client.session();
     await client.create(ROOT);
-    const throwing = { valueOf() { throw new Error('valueOf'); }, toString() { throw new Error('toString'); } };
     const detached = new Uint8Array(8);
     structuredClone(detached.buffer, { transfer: [detached.buffer] });
-    const paths = [undefined, null, 123, 1n, Symbol('p'), throwing, '', 'abc', '/abc/', '/a//b', '/a/./b', '/a/../b',
-      '/.', '/..', '/nul\\0tail', '/c\\x01', '/c\\x1f', '/c\\x7f', '/c\\uE000', '/c\\ud800', '/\\u{1F600}', '/' + 'a'.repeat(1200000)];
-    const datas = [null, 5, 1n, Symbol('d'), throwing, { a: 1 }, new Uint16Array(2), new ArrayBuffer(4), detached,
-      Buffer.alloc(1100000), Buffer.alloc(4e6), 'x'.repeat(1100000)];
-    const versions = [null, '1', 1n, Symbol('v'), throwing, NaN, 1.5, -2, 2 ** 31];
-    const modes = [null, 1, 1n, NaN, 999, '1', Symbol('m'), throwing, 'EPHEMERAL'];
-    const acls = [undefined, null, {}, [], [1], [null], [{}], [{ scheme: Symbol('s'), id: 'x', permissions: 'r' }],
-      [{ scheme: 'world', id: 'anyone', permissions: Symbol('p') }], [{ scheme: 'world', id: 'anyone', permissions: 31 }]];
+    // The values of each kind that are refused are tested in test/unit/client/validation.test.ts.
+    const paths = [undefined, Symbol('p'), 'abc', '/nul\\0tail', '/\\u{1F600}', '/' + 'a'.repeat(1200000)];
+    const datas = [null, 1n, { a: 1 }, new Uint16Array(2), detached, Buffer.alloc(4e6), 'x'.repeat(1100000)];
+    const versions = [null, 1n, Symbol('v'), 1.5, 2 ** 31];
+    const modes = [null, 1n, Symbol('m'), 'EPHEMERAL'];
+    const acls = [null, [], [null], [{ scheme: 'world', id: 'anyone', permissions: Symbol('p') }]];
     const calls = [];
     for (const target of [client, session]) {
       for (const path of paths) {
@@ -94,16 +91,6 @@ test('no argument that crashes the native client ever reaches it', async () => {
       const outcome = await call().then(() => 'accepted', (error) => error);
       if (outcome instanceof BadOptionError) refused++;
       else console.log(call.toString(), outcome);
-    }
-    for (const name of ['sessionTimeout', 'connectTimeout', 'connectString', 'namespace', 'auth', 'acl', 'retry', 'policy']) {
-      for (const value of [null, -5, 1n, Symbol('o'), throwing, Infinity]) {
-        try {
-          new ZkClient({ connectString: ZK, [name]: value });
-          console.log(name, String(value), 'accepted');
-        } catch (error) {
-          if (!(error instanceof BadOptionError)) console.log(name, error);
-        }
-      }
     }
     const alive = await client.exists(ROOT);
     console.log(refused === calls.length, alive.numChildren);

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex } from 'nestjs-zookeeper/recipes';
+import { supervise } from '../../../lib/cli/supervisor.js';
 import { pidsIn, untilGone, useCli } from '../../support/cli.js';
 import { useClients, useLinks } from '../../support/clients.js';
-import { Link } from '../../support/link.js';
 import { running } from '../../support/processes.js';
 import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
@@ -121,6 +120,17 @@ describe('a kill -9', () => {
 });
 
 describe('a lost session', () => {
+  it('leaves a command a sixth of the session timeout, so that it ends before another process gets the lock', async () => {
+    let grace: number | undefined;
+    const options = { zookeeper: server.connectString, sessionTimeout: 12_000 };
+    await supervise(options, async (client, supervisor) => {
+      expect((await client.session()).timeout).toBe(12_000);
+      ({ grace } = supervisor);
+      return 0;
+    });
+    expect(grace).toBe(2000);
+  });
+
   it('stops the command with SIGTERM', async () => {
     const lock = server.path('lost');
     const network = await link();
@@ -136,26 +146,6 @@ describe('a lost session', () => {
       /^nestjs-zookeeper: the lease on \/test-.* was lost: .*; the command is stopped$/m,
     );
     await untilNodes(await connect(), lock, 0);
-  });
-
-  it('ends the command before another process gets the lock, also if the server granted a shorter session timeout', async () => {
-    // The command ends a twelfth of the timeout before the session. A busy machine needs that time.
-    await using strict = await EmbeddedZooKeeper.start({ maxSessionTimeout: 8000 });
-    await using network = await Link.to(strict.port);
-    const client = await connect({ connectString: strict.connectString });
-    const script = `trap '' TERM; sleep 1000 & echo pids $$ $!; wait`;
-    const options = ['--zookeeper', network.connectString, '--session-timeout', '30s'];
-    const { until, output, ended } = run('/a', script, ...options);
-    await until('\n');
-    await network.down();
-    await new Mutex(client, '/a').acquire();
-    expect(running(pidsIn(output.out))).toEqual([]);
-    const { code, err } = await ended;
-    expect(code).toBe(123);
-    expect(err).toContain(
-      'nestjs-zookeeper: the session timeout that the server granted, 8s, is shorter than --session-timeout\n',
-    );
-    await client.close();
   });
 
   it('is the reason for a note about a grace that is too long', async () => {

@@ -7,9 +7,9 @@ const zk = useServer();
 const link = useLinks(zk);
 
 describe('a process', () => {
-  const program = (body: string) => `
+  const program = (body: string, options = '') => `
     import { ZkClient } from './index.js';
-    const client = new ZkClient({ connectString: process.env.ZK, sessionTimeout: 10_000 });
+    const client = new ZkClient({ connectString: process.env.ZK, sessionTimeout: 10_000, ${options} });
     ${body}`;
 
   test('exits by itself after close(), and the client has printed nothing', async () => {
@@ -38,13 +38,17 @@ describe('a process', () => {
     const way = await link();
     await way.down();
     const running = runProgram(
-      program(`
-        const connecting = client.connect();
-        // Nothing but the client keeps the process alive while it waits.
-        setTimeout(() => console.log('waiting'), 300).unref();
-        await connecting;
+      // Nothing but the client keeps the process alive while it waits for its next attempt.
+      program(
+        `
+        await client.connect();
         console.log(await client.exists('/') ? 'there' : 'not there');
-        await client.close();`),
+        await client.close();`,
+        `retry: (attempt) => {
+          if (attempt === 2) console.log('waiting');
+          return 20;
+        }`,
+      ),
       { ZK: way.connectString },
       (line) => void (line === 'waiting' && way.up()),
     );
@@ -66,7 +70,9 @@ describe('a process', () => {
         await client.connect();
         await client.exists('/');
         await client.close();
-        if (i === 4) await pause().then(() => (before = descriptors()));
+        if (i !== 4) continue;
+        while (handles().length > 0) await pause();
+        before = descriptors();
       }
       for (let i = 0; i < 200 && left() !== '0'; i++) await pause();
       console.log(left());`,

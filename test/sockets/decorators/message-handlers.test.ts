@@ -1,5 +1,13 @@
-import { Controller, Logger, UseFilters } from '@nestjs/common';
-import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
+import { Controller, type INestApplication, Logger, UseFilters } from '@nestjs/common';
+import {
+  type ClientProxy,
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  type MicroserviceOptions,
+  Payload,
+  Transport,
+} from '@nestjs/microservices';
 import {
   currentLease,
   currentTerm,
@@ -11,13 +19,30 @@ import {
 import { firstValueFrom, NEVER, type Observable } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { eventually } from '../../support/eventually.js';
-import { useTcpClients } from '../../support/messages.js';
 import { type AppOptions, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 
 const zk = useServer();
 const apps = useApps(zk);
-const clientOf = useTcpClients();
+const open: ClientProxy[] = [];
+afterEach(() => Promise.all(open.splice(0).map((client) => client.close())));
+
+/** Starts the TCP microservice of an application, and returns a client of it. */
+async function clientOf(app: INestApplication): Promise<ClientProxy> {
+  const options = { host: '127.0.0.1', port: 0 };
+  const service = app.connectMicroservice<MicroserviceOptions>({
+    transport: Transport.TCP,
+    options,
+  });
+  await app.startAllMicroservices();
+  const { port } = service.unwrap<{ address(): { port: number } }>().address();
+  const client = ClientProxyFactory.create({
+    transport: Transport.TCP,
+    options: { ...options, port },
+  });
+  open.push(client);
+  return client;
+}
 
 describe('a locked message handler', () => {
   @Controller()

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import {
@@ -26,16 +24,6 @@ interface Server {
 }
 
 const isRealAvailable = process.env.ZK_SERVER === 'real';
-
-/** Sends a word with an argument. */
-async function ask(port: number, word: string, argument: Buffer): Promise<string> {
-  const socket = net.connect(port, '127.0.0.1');
-  let answer = '';
-  socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
-  socket.write(Buffer.concat([Buffer.from(word), argument]));
-  await once(socket, 'close');
-  return answer;
-}
 
 /** @throws if the server has not counted all replies. It has not counted the reply to this request. */
 async function assertRepliesAreCounted(port: number): Promise<void> {
@@ -144,7 +132,8 @@ describe('The embedded server answers four-letter words as ZooKeeper does:', () 
   });
 
   test('stmk sets what gtmk reads, and needs an argument', async () => {
-    await same((port) => ask(port, 'stmk', Buffer.from('0000000000000102', 'hex')));
+    const argument = Buffer.from('0000000000000102', 'hex');
+    await same((port) => fourLetterWord(port, Buffer.concat([Buffer.from('stmk'), argument])));
     await same((port) => fourLetterWord(port, 'gtmk'));
     await same((port) => fourLetterWord(port, 'stmk'));
   });

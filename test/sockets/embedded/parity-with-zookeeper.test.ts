@@ -3,10 +3,8 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { RealZooKeeper, untilServing } from '../../support/real-zookeeper.js';
 import { Recorder } from '../../support/server-recorder.js';
 import { randomOperations } from '../../support/server-script-random.js';
-import { multiScenarios } from '../../support/server-script-multi.js';
-import { sessionScenarios } from '../../support/server-script-sessions.js';
-import { watchScenarios } from '../../support/server-script-watches.js';
-import { type Scenario, scenarios } from '../../support/server-script.js';
+import { sessionScenarios, watchScenarios } from '../../support/server-script-sessions.js';
+import { multiScenarios, type Scenario, scenarios } from '../../support/server-script.js';
 
 const limits = { tickTime: 500, minSessionTimeout: 1000, maxSessionTimeout: 60_000 };
 const isRealAvailable = process.env.ZK_SERVER === 'real';

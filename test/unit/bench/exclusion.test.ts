@@ -10,7 +10,7 @@ interface Visit {
   token: bigint;
   entered: number;
   left: number;
-  key?: number;
+  key: number;
 }
 
 let directory: string;
@@ -26,55 +26,50 @@ async function check(logs: Record<string, Visit[]>): Promise<string[]> {
   for (const [name, visits] of Object.entries(logs)) {
     files[name] = join(directory, name);
     const noted = new Visits();
-    for (const { token, entered, left, key = 0 } of visits) noted.add(token, entered, left, key);
+    for (const { token, entered, left, key } of visits) noted.add(token, entered, left, key);
     await noted.save(files[name]);
   }
   return checkExclusion(files);
 }
 
+const visit = (token: bigint, entered: number, left: number, key = 0): Visit => {
+  return { token, entered, left, key };
+};
+
 describe('the exclusion check of the benchmark', () => {
-  it('accepts holds one after the other with increasing tokens', async () => {
-    const a = [
-      { token: 1n, entered: 1, left: 2 },
-      { token: 2n ** 62n, entered: 6, left: 7 },
-    ];
-    const b = [{ token: 2n, entered: 2, left: 5 }];
-    expect(await check({ a, b })).toEqual([]);
-  });
-
-  it('reports two holds at the same time', async () => {
-    const a = [{ token: 1n, entered: 1, left: 3 }];
-    const b = [{ token: 2n, entered: 2.5, left: 5 }];
-    expect(await check({ a, b })).toEqual(['b entered 0.500 ms before a had left']);
-  });
-
-  it('reports tokens that increase in another order than the holds', async () => {
-    const a = [{ token: 3n, entered: 1, left: 2 }];
-    const b = [{ token: 2n, entered: 3, left: 4 }];
-    expect(await check({ a, b })).toEqual(['a entered 3.000 ms before b had left']);
-  });
-
-  it('reports a token that was given twice', async () => {
-    const a = [{ token: 1n, entered: 1, left: 2 }];
-    const b = [{ token: 1n, entered: 3, left: 4 }];
-    expect(await check({ a, b })).toEqual(['token 1 was given to a and to b']);
-  });
-
-  it('reports a token that did not increase within a process', async () => {
-    const a = [
-      { token: 2n, entered: 1, left: 2 },
-      { token: 2n, entered: 3, left: 4 },
-    ];
-    expect(await check({ a })).toEqual(['a: token 2 came after 2']);
-  });
-
-  it('does not compare different keys', async () => {
-    const a = [
-      { token: 5n, entered: 1, left: 4, key: 1 },
-      { token: 1n, entered: 2, left: 3, key: 2 },
-    ];
-    const b = [{ token: 2n, entered: 3, left: 4, key: 2 }];
-    expect(await check({ a, b })).toEqual([]);
+  it.each<[string, Record<string, Visit[]>, string[]]>([
+    [
+      'accepts holds one after the other with increasing tokens',
+      { a: [visit(1n, 1, 2), visit(2n ** 62n, 6, 7)], b: [visit(2n, 2, 5)] },
+      [],
+    ],
+    [
+      'reports two holds at the same time',
+      { a: [visit(1n, 1, 3)], b: [visit(2n, 2.5, 5)] },
+      ['b entered 0.500 ms before a had left'],
+    ],
+    [
+      'reports tokens that increase in another order than the holds',
+      { a: [visit(3n, 1, 2)], b: [visit(2n, 3, 4)] },
+      ['a entered 3.000 ms before b had left'],
+    ],
+    [
+      'reports a token that was given twice',
+      { a: [visit(1n, 1, 2)], b: [visit(1n, 3, 4)] },
+      ['token 1 was given to a and to b'],
+    ],
+    [
+      'reports a token that did not increase within a process',
+      { a: [visit(2n, 1, 2), visit(2n, 3, 4)] },
+      ['a: token 2 came after 2'],
+    ],
+    [
+      'does not compare different keys',
+      { a: [visit(5n, 1, 4, 1), visit(1n, 2, 3, 2)], b: [visit(2n, 3, 4, 2)] },
+      [],
+    ],
+  ])('%s', async (_, logs, found) => {
+    expect(await check(logs)).toEqual(found);
   });
 
   it('counts the holders in one process, and reads what the counter noted', async () => {

@@ -35,7 +35,6 @@ describe('the command line', () => {
   it.each([
     ['servr', "unknown command 'servr'\n(Did you mean server?)"],
     ['server --prot 0', "unknown option '--prot'\n(Did you mean --port?)"],
-    ['--versoin', "unknown option '--versoin'\n(Did you mean --version?)"],
     ['server --port', "option '--port <number>' argument missing"],
     ['server --port 70000', "argument '70000' is invalid. It must be a port, from 0 to 65535"],
     ['server --port 2181x', "argument '2181x' is invalid. It must be a port, from 0 to 65535"],
@@ -44,7 +43,6 @@ describe('the command line', () => {
     ['server --tick-time 9ms', 'from 10ms to 1m'],
     ['server --tick-time 20', 'a duration such as'],
     ['server --server etcd', 'Allowed choices are zookeeper, clickhouse-keeper, raftkeeper.'],
-    ['completion', "missing required argument 'shell'"],
     ['completion fish', 'Allowed choices are bash, zsh.'],
     ['revoke', "missing required argument 'key|path'"],
     ['revoke /', 'It must be the path of a znode below the root.'],
@@ -53,7 +51,6 @@ describe('the command line', () => {
     ['watch --every 500', 'It must be a duration such as 500ms'],
     ['watch --every 50ms', 'It must be at least 100ms.'],
     ['locks --path x', "argument 'x' is invalid. It must be the path of a znode"],
-    ['locks --path /a//b', "argument '/a//b' is invalid"],
     ['locks --path /x --namespace y', 'cannot be used with option'],
     ['locks --auth digest:secret', 'the credentials must be digest:user:password'],
     ['locks --ca /nowhere.pem', '--ca: ENOENT'],
@@ -73,6 +70,8 @@ describe('the command line', () => {
     ],
     ['run --lock -- true', '--lock is followed by --, not by a value'],
     ['run --lock a ', 'the command is an empty string'],
+    ['run --lock / true', '--lock must be a znode below the root'],
+    ['elect --election / true', '--election must be a znode below the root'],
     ['elect true', "required option '--election <name>' not specified"],
   ])('rejects %j', async (line, message) => {
     const { code, out, err } = await cli(...line.split(' '));

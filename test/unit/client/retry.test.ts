@@ -11,30 +11,12 @@ const delays = (policy: unknown, random = () => 1) => {
 
 describe('a retry policy', () => {
   test('grows exponentially up to its maximum, and gives up', () => {
-    expect(delays({ type: 'exponential', baseDelay: 10, maxDelay: 50, maxRetries: 4 })).toEqual([
-      10,
-      20,
-      40,
-      50,
-      ...Array<undefined>(8).fill(undefined),
-    ]);
+    const limited = { type: 'exponential', baseDelay: 10, maxDelay: 50, maxRetries: 4 };
+    expect(delays(limited).join()).toBe('10,20,40,50,,,,,,,,');
   });
 
   test('is exponential by default, with ten retries', () => {
-    expect(delays(undefined)).toEqual([
-      100,
-      200,
-      400,
-      800,
-      1600,
-      3000,
-      3000,
-      3000,
-      3000,
-      3000,
-      undefined,
-      undefined,
-    ]);
+    expect(delays(undefined).join()).toBe('100,200,400,800,1600,3000,3000,3000,3000,3000,,');
   });
 
   test('spreads its delays from 0 to the full delay', () => {
@@ -43,11 +25,7 @@ describe('a retry policy', () => {
   });
 
   test('can be fixed, endless or none', () => {
-    expect(delays({ type: 'fixed', delay: 7, maxRetries: 2 }).slice(0, 3)).toEqual([
-      7,
-      7,
-      undefined,
-    ]);
+    expect(delays({ type: 'fixed', delay: 7, maxRetries: 2 }).join()).toBe('7,7,,,,,,,,,,');
     expect(delays({ type: 'forever', delay: 7 })[11]).toBe(7);
     expect(delays({ type: 'none' })[0]).toBeUndefined();
   });

@@ -48,36 +48,27 @@ async function connected(client: ZkClient): Promise<Session> {
 
 const requestsOf = ({ asked }: Peer) => asked.map(({ type }: Asked) => type);
 
-test('Apache ZooKeeper is recognized by the password of the session, without a request', async () => {
-  await using server = await ScriptedServer.start({
-    onRequest: (peer, { xid }) => peer.reply(xid),
-  });
+test.each<[string, Script, number[]]>([
+  // By the password of the session, without a request.
+  ['zookeeper', { onRequest: (peer, { xid }) => peer.reply(xid) }, [OpCode.sync]],
+  [
+    'unknown',
+    {
+      onConnect: (peer) => peer.greet({ password: Buffer.alloc(16, 1) }),
+      onRequest: (peer, { xid }) => peer.reply(xid),
+    },
+    [OpCode.sync],
+  ],
+  ['clickhouse-keeper', keeper(true), [OpCode.exists, OpCode.sync]],
+])('a server is recognized as %s', async (kind, script, requests) => {
+  await using server = await ScriptedServer.start(script);
   const client = clientOf(server);
-  expect((await connected(client)).serverKind).toBe('zookeeper');
-  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
+  expect((await connected(client)).serverKind).toBe(kind);
+  expect(requestsOf(server.peers[0]!)).toEqual(requests);
   await client.close();
 });
 
-test('another password makes an unknown server, also without a request', async () => {
-  await using server = await ScriptedServer.start({
-    onConnect: (peer) => peer.greet({ password: Buffer.alloc(16, 1) }),
-    onRequest: (peer, { xid }) => peer.reply(xid),
-  });
-  const client = clientOf(server);
-  expect((await connected(client)).serverKind).toBe('unknown');
-  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.sync]);
-  await client.close();
-});
-
-test('ClickHouse Keeper is recognized by a znode', async () => {
-  await using server = await ScriptedServer.start(keeper(true));
-  const client = clientOf(server);
-  expect((await connected(client)).serverKind).toBe('clickhouse-keeper');
-  expect(requestsOf(server.peers[0]!)).toEqual([OpCode.exists, OpCode.sync]);
-  await client.close();
-});
-
-test('RaftKeeper is refused, and the session on it is closed', async () => {
+test('RaftKeeper is refused, and the session on it is closed, without allowUnsafeFencing', async () => {
   await using server = await ScriptedServer.start(keeper(false));
   const client = clientOf(server);
   const refused = await client.connect().catch((error: unknown) => error);
@@ -92,13 +83,9 @@ test('RaftKeeper is refused, and the session on it is closed', async () => {
     .poll(() => requestsOf(server.peers[0]!))
     .toEqual([OpCode.exists, OpCode.closeSession]);
   await client.close();
-});
-
-test('RaftKeeper is used with allowUnsafeFencing', async () => {
-  await using server = await ScriptedServer.start(keeper(false));
-  const client = clientOf(server, { allowUnsafeFencing: true });
-  expect((await connected(client)).serverKind).toBe('raftkeeper');
-  await client.close();
+  const unsafe = clientOf(server, { allowUnsafeFencing: true });
+  expect((await connected(unsafe)).serverKind).toBe('raftkeeper');
+  await unsafe.close();
 });
 
 test('a connection is closed if the server does not reply to the request that identifies it', async () => {
@@ -118,12 +105,13 @@ test('ClickHouse Keeper gets no request that it may not know', async () => {
     expect(error).toMatchObject({ code: 'UNIMPLEMENTED' });
     return error as NodeError;
   };
-  const ttl = await unimplemented(client.create('/a', '', { ttl: 1000 }));
-  expect(ttl.message).toContain('TTLs need Apache ZooKeeper');
-  const container = await unimplemented(client.create('/a', '', { mode: 'container' }));
-  expect(container.message).toContain('containers need Apache ZooKeeper');
-  const watch = await unimplemented(client.addWatch('/a', () => {}));
-  expect(watch.message).toContain('persistent watches need Apache ZooKeeper');
+  for (const [what, request] of [
+    ['TTLs', client.create('/a', '', { ttl: 1000 })],
+    ['containers', client.create('/a', '', { mode: 'container' })],
+    ['persistent watches', client.addWatch('/a', () => {})],
+  ] as const) {
+    expect((await unimplemented(request)).message).toContain(`${what} need Apache ZooKeeper`);
+  }
   const inTransaction = client.transaction([{ check: '/b' }, { create: '/a', ttl: 1000 }]);
   expect(await unimplemented(inTransaction)).toMatchObject({ index: 1, path: '/a' });
   const { peers } = server;

@@ -87,27 +87,22 @@ describe('over HTTP', () => {
     expect(exception.cause).toBe(error);
   });
 
-  it('an error that has no status is an internal server error, and is logged', () => {
-    const log = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+  it('an error without a status, or one after the answer has begun, is logged', () => {
+    const log = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
+    const filter = new ZkExceptionFilter();
     const response = responseOf();
     const error = new BadOptionError('wait', -1, 'positive');
-    new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
+    filter.catch(error, hostOf('http', {}, response));
     expect(response.statusCode).toBe(500);
     expect(response.body).toEqual({ statusCode: 500, message: 'Internal server error' });
     expect(log).toHaveBeenCalledWith(error);
-    log.mockRestore();
-  });
-
-  it('an answer that has begun is only ended, and the error is logged', () => {
-    const log = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
-    const response = { ...responseOf(), headersSent: true };
-    let ended = false;
-    response.end = () => void (ended = true);
-    const error = new LeaseLostError('lost');
-    new ZkExceptionFilter().catch(error, hostOf('http', {}, response));
-    expect(response.body).toBeUndefined();
-    expect(ended).toBe(true);
-    expect(log).toHaveBeenCalledWith(expect.objectContaining({ cause: error }));
+    const begun = responseOf();
+    begun.headersSent = true;
+    const lost = new LeaseLostError('lost');
+    filter.catch(lost, hostOf('http', {}, begun));
+    // It is only ended.
+    expect(begun).toMatchObject({ body: undefined, ended: true });
+    expect(log).toHaveBeenCalledWith(expect.objectContaining({ cause: lost }));
     log.mockRestore();
   });
 
@@ -133,24 +128,18 @@ describe('over another transport', () => {
     retryAfter: 1,
   };
 
-  it('RPC gets an RpcException', async () => {
+  it('RPC gets an RpcException, or a failing stream from the filter', async () => {
     const exception = await transportException(error, hostOf('rpc', {}, {}));
     expect(exception).toBeInstanceOf(RpcException);
     expect((exception as RpcException).getError()).toEqual(payload);
-  });
-
-  it('RPC gets a failing stream from the filter', async () => {
     const answer = new ZkExceptionFilter().catch(error, hostOf('rpc', {}, {}));
     await expect(firstValueFrom(answer as Observable<unknown>)).rejects.toEqual(payload);
   });
 
-  it('WebSocket gets a WsException', async () => {
+  it('WebSocket gets a WsException, or an exception event from the filter', async () => {
     const exception = await transportException(error, hostOf('ws', {}, {}));
     expect(exception).toBeInstanceOf(WsException);
     expect((exception as WsException).getError()).toEqual(payload);
-  });
-
-  it('WebSocket gets an exception event from the filter', async () => {
     const emitted = new Promise((resolve) => {
       const client = { emit: (...args: unknown[]) => resolve(args) };
       new ZkExceptionFilter().catch(error, hostOf('ws', client, {}, 'pattern'));

@@ -2,7 +2,7 @@
  * What the types of the decorators accept and reject. Nothing here runs: `npm run typecheck` is the
  * test. An @ts-expect-error without an error fails it.
  */
-import { applyDecorators, type ExecutionContext, Get, Injectable, Param } from '@nestjs/common';
+import { applyDecorators, Get, Injectable, Param } from '@nestjs/common';
 import {
   DistributedLock,
   DistributedSemaphore,
@@ -15,27 +15,15 @@ import {
   type LockService,
   type MultiLease,
   OnElected,
-  OnResigned,
   type SemaphoreService,
-  type Term,
 } from 'nestjs-zookeeper';
-import { type Observable, of } from 'rxjs';
 
+/** Forms that no other test uses. */
 @Injectable()
 export class Accepted {
-  @DistributedLock('stock')
-  async fixedKey(goodsNo: string): Promise<string> {
-    return goodsNo;
-  }
-
   @Get(':goodsNo')
   @DistributedLock((goodsNo) => goodsNo.toUpperCase())
   async keyWithInferredArguments(@Param('goodsNo') goodsNo: string, count: number) {
-    return goodsNo.repeat(count);
-  }
-
-  @DistributedLock((goodsNo: string, count: number) => goodsNo + count.toFixed())
-  async keyWithDeclaredArguments(goodsNo: string, count: number) {
     return goodsNo.repeat(count);
   }
 
@@ -70,87 +58,19 @@ export class Accepted {
     return others.length > 0 ? first : first;
   }
 
-  @DistributedLock({ keyFromContext: (context: ExecutionContext) => context.getClass().name })
-  async keyFromContext(): Promise<void> {}
-
-  @DistributedLock('stream', { wait: 0, onLost: 'ignore', connection: 'orders', reentrant: false })
-  observable(): Observable<number> {
-    return of(1);
-  }
-
   @DistributedLock((key) => key, { onBusy: (key) => new Error(key.toUpperCase()) })
   async ownError(key: string) {
     return key;
   }
-
-  @DistributedLock('job', { wait: 0, onBusy: 'skip' })
-  async skippedJob(): Promise<void> {}
-
-  @DistributedLock('job', { wait: 0, onBusy: 'skip' })
-  async skippedWithUndefined(): Promise<number | undefined> {
-    return 1;
-  }
-
-  @DistributedLock('job', { wait: 0, onBusy: 'skip' })
-  skippedStream(): Observable<number> {
-    return of(1);
-  }
-
-  @DistributedLock(['from', 'to'], { mode: 'write', holdAtMost: 5_000, details: { text: 'move' } })
-  async fixedKeys(): Promise<void> {}
 
   @DistributedLock((from, to) => [from.toUpperCase(), to], { mode: 'read', holdAtLeast: 5 })
   async keysOfArguments(from: string, to: string) {
     return from + to;
   }
 
-  @DistributedLock((from: string, to: string) => [from, to] as const, {
-    onRevoke: (lease) => void lease.release(),
-  })
-  async constantKeys(from: string, to: string) {
-    return from + to;
-  }
-
-  @DistributedLock({ keyFromContext: ({ getClass }) => [getClass().name] })
-  async keysFromContext(): Promise<void> {}
-
-  @DistributedSemaphore('reports', { permits: 3 })
-  async permits(): Promise<void> {}
-
   @DistributedSemaphore((year) => year.toUpperCase(), { permits: 'shared', count: 2, wait: 5 })
   async sharedPermits(year: string) {
     return year;
-  }
-
-  @DistributedSemaphore({ keyFromContext: ({ getClass }) => getClass().name, permits: 1 })
-  permitsOfStream(): Observable<number> {
-    return of(1);
-  }
-
-  @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
-  async skippedWithoutPermit(): Promise<void> {}
-
-  @LeaderOnly('job')
-  async leaderOnly(): Promise<void> {}
-
-  @LeaderOnly('job')
-  async leaderOnlyWithArguments(goodsNo: string, count: number) {
-    return goodsNo.repeat(count);
-  }
-
-  @LeaderOnly({ election: 'job', otherwise: 'throw', onLost: 'ignore', connection: 'orders' })
-  leaderOnlyStream(): Observable<number> {
-    return of(1);
-  }
-
-  @LeaderOnly({ election: 'job', otherwise: 'skip' })
-  async skippedUnlessLeader(): Promise<number | undefined> {
-    return 1;
-  }
-
-  @LeaderOnly({ election: 'job', otherwise: 'skip' })
-  skippedStreamUnlessLeader(): Observable<number> {
-    return of(1);
   }
 
   @LeaderOnly({
@@ -160,12 +80,6 @@ export class Accepted {
   })
   async routed(goodsNo: string) {
     return goodsNo;
-  }
-
-  @OnElected('job')
-  @OnResigned('job', { connection: 'orders' })
-  listener(term: Term): void {
-    term.signal.throwIfAborted();
   }
 }
 
@@ -188,12 +102,6 @@ export class Refused {
     return 'stock';
   })
   async keyOfAnotherClass(): Promise<void> {}
-
-  // @ts-expect-error the method has no number argument for the key function
-  @DistributedLock((goodsNo: number) => goodsNo.toFixed())
-  async wrongArgument(goodsNo: string): Promise<string> {
-    return goodsNo;
-  }
 
   // @ts-expect-error the method has one argument only
   @DistributedLock((goodsNo: string, count: number) => goodsNo + count)
@@ -225,12 +133,6 @@ export class Refused {
   @DistributedLock('stock', { mode: 'shared' })
   async unknownMode(): Promise<void> {}
 
-  // @ts-expect-error a key must be a string
-  @DistributedLock((from) => [from, 5])
-  async keysOfAnotherType(from: string): Promise<string> {
-    return from;
-  }
-
   // @ts-expect-error the number of permits is required
   @DistributedSemaphore('reports')
   async noPermits(): Promise<void> {}
@@ -243,19 +145,9 @@ export class Refused {
   @DistributedSemaphore(['a', 'b'], { permits: 1 })
   async permitsOfSeveral(): Promise<void> {}
 
-  // @ts-expect-error a semaphore has one key
-  @DistributedSemaphore((a: string) => [a], { permits: 1 })
-  async permitsOfSeveralArguments(_a: string): Promise<void> {}
-
   // @ts-expect-error a semaphore has no mode
   @DistributedSemaphore('reports', { permits: 1, mode: 'read' })
   async permitsWithMode(): Promise<void> {}
-
-  // @ts-expect-error a synchronous method ends before a permit can be acquired
-  @DistributedSemaphore('reports', { permits: 1 })
-  synchronousWithPermit(): string {
-    return '';
-  }
 
   // @ts-expect-error a call that is skipped resolves to undefined, not to a string
   @DistributedSemaphore('reports', { permits: 1, wait: 0, onBusy: 'skip' })
@@ -291,14 +183,6 @@ export class Refused {
   @LeaderOnly({ election: 'job', otherwize: 'skip' })
   async unknownLeaderOption(): Promise<void> {}
 
-  // @ts-expect-error the decorator cannot be applied to a class
-  @LeaderOnly('job')
-  static async leaderOnTheClass(): Promise<void> {}
-
-  // @ts-expect-error not a method
-  @LeaderOnly('job')
-  leaderProperty = 1;
-
   // @ts-expect-error a misspelt option
   @OnElected('job', { conection: 'orders' })
   unknownListenerOption(): void {}
@@ -329,54 +213,30 @@ export async function leaseTypes(
   semaphores: SemaphoreService,
   keys: string | string[],
 ): Promise<void> {
-  const one: Lease = await locks.acquire('stock', { mode: 'read' });
-  const several: MultiLease = await locks.acquire(['a', 'b']);
   const either: Lease | MultiLease = await locks.acquire(keys);
   const constant = await locks.tryAcquire(['a', 'b'] as const, { mode: 'write' });
-  const count: number = await locks.withLock(['a', 'b'], ({ leases }) => leases.length);
+  await Promise.all([either, ...(constant?.leases ?? [])].map((lease) => lease.release()));
   await locks.withLock<void>('stock', ({ key }) => void key);
   // @ts-expect-error one key gives one lease
   await locks.withLock('stock', ({ leases }) => leases.length);
   // @ts-expect-error an unknown mode
   await locks.acquire('stock', { mode: 'shared' });
-  for (const participant of await locks.participants('stock')) await locks.revoke(participant);
-  await locks.revoke(one.key, { mode: 'read' });
-  const text: string = await semaphores.withPermit('reports', { permits: count }, () => '');
-  const leases: Lease[] = await semaphores.acquireEach(text, { permits: 'shared', count: 2 });
-  await Promise.all(
-    [...leases, ...(constant?.leases ?? []), either, several].map((lease) => lease.release()),
-  );
+  const attempt = await locks.tryAcquire('stock');
+  // @ts-expect-error undefined if the lock is held elsewhere
+  await attempt.release();
+  // @ts-expect-error a misspelt option
+  await locks.acquire('stock', { wiat: 5 });
   // @ts-expect-error the number of permits is required
   await semaphores.acquire('reports', { wait: 5 });
   // @ts-expect-error a semaphore has one key
   await semaphores.acquire(['a', 'b'], { permits: 1 });
 }
 
-export async function leaderTypes(leaders: LeaderService): Promise<void> {
-  const term: Term = await leaders.latch('job', { id: 'me' }).await({ wait: 5 });
-  const selector = leaders.select('job', ({ fencingToken }) => void fencingToken.toString(), {
-    autoRequeue: true,
-  });
-  const leads: boolean = leaders.isLeader(term.election) && selector.interruptLeadership();
-  const id: string | undefined = leads ? (await leaders.leader('job'))?.id : undefined;
-  leaders.changes('job').subscribe((change) => change.isLeader || id || change.term?.signal);
+export function leaderTypes(leaders: LeaderService): void {
   // @ts-expect-error undefined if another instance leads
   leaders.term('job').signal.throwIfAborted();
   // @ts-expect-error a latch takes no function
   leaders.latch('job', { autoRequeue: true });
   // @ts-expect-error a selector requires a function
   leaders.select('job');
-}
-
-export async function serviceTypes(locks: LockService): Promise<void> {
-  const sum: number = await locks.withLock('stock', async ({ fencingToken }) =>
-    Number(fencingToken),
-  );
-  const text: string = await locks.withLock('stock', { wait: sum }, () => '');
-  await using lease = await locks.acquire(text, { signal: AbortSignal.timeout(5) });
-  const attempt = await locks.tryAcquire(lease.key);
-  // @ts-expect-error undefined if the lock is held elsewhere
-  await attempt.release();
-  // @ts-expect-error a misspelt option
-  await locks.acquire('stock', { wiat: 5 });
 }

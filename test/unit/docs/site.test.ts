@@ -19,14 +19,9 @@ function problemsWith(html: string): string[] {
 }
 
 describe('the check of the documentation site', () => {
-  it.each([
-    '/guides/locks',
-    './guides/locks#several-keys',
-    '/guides/locks.html',
-    '/',
-    'https://x.org/',
-  ])('accepts a link to %s', (target) =>
-    expect(problemsWith(`<a class="link" href="${target}">x</a>`)).toEqual([]),
+  it.each(['/guides/locks', './guides/locks#several-keys', '/', 'https://x.org/'])(
+    'accepts a link to %s',
+    (target) => expect(problemsWith(`<a class="link" href="${target}">x</a>`)).toEqual([]),
   );
 
   it.each(['/guides/lock', '/guides/locks#keys', '#keys'])('reports a link to %s', (target) =>

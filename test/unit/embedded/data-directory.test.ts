@@ -8,7 +8,6 @@ import fs, {
   readFileSync,
   rmSync,
   statSync,
-  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -53,6 +52,14 @@ async function open(
   return data;
 }
 
+/** Opens and closes the data directory. */
+async function reopen(path?: string): Promise<DataDirectory> {
+  const data = await open(path);
+  await data.close();
+  closing.pop();
+  return data;
+}
+
 async function serve(data: DataDirectory): Promise<ZooKeeperServer> {
   const options = resolveOptions({ tickTime: 100, containerCheckInterval: 0x7fff_ffff });
   const server = new ZooKeeperServer(options, data.saved, data);
@@ -93,11 +100,9 @@ async function expectRecovery(server: ZooKeeperServer): Promise<void> {
   const path = copy();
   // The first start reads the log. It leaves a snapshot, which the second start reads.
   for (let start = 1; start <= 2; start++) {
-    const data = await open(path);
-    expect({ nodes: data.saved.nodes, sessions: data.saved.sessions }).toEqual({ nodes, sessions });
-    expect(data.saved.lastZxid).toBeGreaterThan(lastZxid);
-    await data.close();
-    closing.pop();
+    const { saved } = await reopen(path);
+    expect({ nodes: saved.nodes, sessions: saved.sessions }).toEqual({ nodes, sessions });
+    expect(saved.lastZxid).toBeGreaterThan(lastZxid);
   }
 }
 
@@ -174,8 +179,7 @@ describe('The data directory of a server', () => {
     await create(client, '/a-', CreateFlag.sequential);
     const before = copy();
     const after = copy();
-    await (await open(after)).close();
-    closing.pop();
+    await reopen(after);
     cpSync(join(before, 'log'), join(after, 'log'));
     expect(statSync(join(after, 'log')).size).toBeGreaterThan(0);
     expect((await open(after)).saved.nodes).toEqual(server.store.tree.nodes);
@@ -196,61 +200,44 @@ describe('The data directory of a server', () => {
       path = copy();
     });
 
+    /** Expects that a start with this log has the first node only, and keeps the rest of the log in another file. */
+    async function expectIgnored(log: Buffer): Promise<void> {
+      const torn = join(root, 'torn');
+      cpSync(path, torn, { recursive: true });
+      writeFileSync(join(torn, 'log'), log);
+      const data = await reopen(torn);
+      expect([...data.saved.nodes.keys()]).toContain('/a');
+      expect([...data.saved.nodes.keys()]).not.toContain('/b');
+      const ignored = log.subarray(sizes[1]);
+      expect(ignoredBytes(data)).toBe(ignored.length);
+      const damaged = readdirSync(torn).filter((name) => name.startsWith('log.damaged-'));
+      expect(damaged.map((name) => readFileSync(join(torn, name)))).toEqual([ignored]);
+      rmSync(torn, { recursive: true });
+    }
+
     it('ignores a record at the end whose write was interrupted, wherever it was', async () => {
-      const [, oneCreate, bothCreates] = sizes;
-      const whole = readFileSync(join(path, 'log'));
+      const [, start, end] = sizes;
+      const log = readFileSync(join(path, 'log'));
+      expect(log.length).toBe(end);
       // Within the length, after the header, and within the content.
-      for (const length of [oneCreate! + 3, oneCreate! + 8, oneCreate! + 50, bothCreates! - 1]) {
-        const cut = join(root, 'cut');
-        cpSync(path, cut, { recursive: true });
-        truncateSync(join(cut, 'log'), length);
-        const data = await open(cut);
-        expect([...data.saved.nodes.keys()]).toContain('/a');
-        expect([...data.saved.nodes.keys()]).not.toContain('/b');
-        expect(ignoredBytes(data)).toBe(length - oneCreate!);
-        await data.close();
-        closing.pop();
-        rmSync(cut, { recursive: true });
+      for (const length of [start! + 3, start! + 8, start! + 50, end! - 1]) {
+        await expectIgnored(log.subarray(0, length));
       }
-      expect(whole.length).toBe(bothCreates);
+      // A crash of the machine may leave zeros.
+      const withZeros = Buffer.concat([log, Buffer.alloc(5_000)]);
+      for (const at of [end! - 1, end! - 50, start! + 20, start! + 6, start! + 2, start!]) {
+        await expectIgnored(withZeros.fill(0, at));
+      }
+      // A wrong checksum.
+      log[log.length - 1]! ^= 1;
+      await expectIgnored(log);
     });
 
-    it('ignores zeros and a wrong last record', async () => {
-      const log = join(path, 'log');
-      const whole = readFileSync(log);
-      appendFileSync(log, Buffer.alloc(5_000));
+    it('ignores zeros after the last record', async () => {
+      appendFileSync(join(path, 'log'), Buffer.alloc(5_000));
       const zeros = await open(path);
       expect(ignoredBytes(zeros)).toBe(5_000);
       expect([...zeros.saved.nodes.keys()]).toContain('/b');
-
-      const other = copy();
-      whole[whole.length - 1]! ^= 1;
-      writeFileSync(join(other, 'log'), whole);
-      const wrong = await open(other);
-      expect(ignoredBytes(wrong)).toBe(sizes[2]! - sizes[1]!);
-      expect([...wrong.saved.nodes.keys()]).not.toContain('/b');
-    });
-
-    it('ignores a record of which a crash of the machine has left zeros, and keeps its bytes', async () => {
-      const [, start, end] = sizes;
-      const log = Buffer.concat([readFileSync(join(path, 'log')), Buffer.alloc(5_000)]);
-      for (const at of [end! - 1, end! - 50, start! + 20, start! + 6, start! + 2, start!]) {
-        const torn = join(root, 'torn');
-        cpSync(path, torn, { recursive: true });
-        log.fill(0, at);
-        writeFileSync(join(torn, 'log'), log);
-        const data = await open(torn);
-        expect([...data.saved.nodes.keys()]).toContain('/a');
-        expect([...data.saved.nodes.keys()]).not.toContain('/b');
-        expect(ignoredBytes(data)).toBe(log.length - start!);
-        await data.close();
-        closing.pop();
-        const damaged = readdirSync(torn).filter((name) => name.startsWith('log.damaged-'));
-        expect(damaged.map((name) => readFileSync(join(torn, name)))).toEqual([
-          log.subarray(start),
-        ]);
-        rmSync(torn, { recursive: true });
-      }
     });
 
     it('warns about a write that cannot be applied, and applies the others', async () => {
@@ -347,9 +334,7 @@ describe('The data directory of a server', () => {
   });
 
   it('never repeats a zxid, even if the clock goes back', async () => {
-    const first = await open();
-    await first.close();
-    closing.pop();
+    const first = await reopen();
     vi.setSystemTime(Date.now() - 3_600_000);
     try {
       const second = await open();
@@ -360,8 +345,7 @@ describe('The data directory of a server', () => {
   });
 
   it('leaves no other files, and no lock, when it is closed', async () => {
-    await (await open()).close();
-    closing.pop();
+    await reopen();
     expect(readdirSync(join(root, 'data')).sort()).toEqual(['log', 'snapshot']);
   });
 
@@ -380,30 +364,25 @@ describe('The data directory of a server', () => {
       const { pid } = spawnSync('true');
       for (const stale of [{ pid }, { start: '1' }, { boot: 'x' }]) {
         writeFileSync(lock(), JSON.stringify({ ...own, ...stale }));
-        await (await open()).close();
-        closing.pop();
+        await reopen();
       }
       writeFileSync(lock(), '');
       await expect(open()).rejects.toThrow(`${lock()} does not name a process: remove ${lock()}`);
     });
 
-    it('is refused if that process is not visible', async () => {
+    it('is refused if that process is not visible, or its start time is unknown', async () => {
       const own = await ownLock();
       const { pid } = spawnSync('true');
-      for (const other of [{ host: 'other' }, { namespace: 'pid:[1]' }]) {
-        writeFileSync(lock(), JSON.stringify({ ...own, pid, ...other }));
-        await expect(open()).rejects.toThrow(
-          `it was locked in another container or on another machine: remove ${lock()} if no server uses the directory`,
-        );
+      const elsewhere = 'it was locked in another container or on another machine';
+      const remove = `remove ${lock()} if no server uses the directory`;
+      for (const [other, reason] of [
+        [{ pid, host: 'other' }, elsewhere],
+        [{ pid, namespace: 'pid:[1]' }, elsewhere],
+        [{ start: undefined }, `the process with id ${process.pid} uses it`],
+      ] as const) {
+        writeFileSync(lock(), JSON.stringify({ ...own, ...other }));
+        await expect(open()).rejects.toThrow(`${reason}: ${remove}`);
       }
-    });
-
-    it('is refused if the start time of that process is unknown', async () => {
-      const own = await ownLock();
-      writeFileSync(lock(), JSON.stringify({ ...own, start: undefined }));
-      await expect(open()).rejects.toThrow(
-        `the process with id ${process.pid} uses it: remove ${lock()} if no server uses the directory`,
-      );
     });
 
     it('is refused while another server removes the stale lock', async () => {

@@ -58,24 +58,14 @@ describe('The data tree', () => {
     expect(f.tree.exists('/q').pzxid).toBe(pzxid);
   });
 
-  test('raises pzxid when a child is created or deleted', () => {
-    const f = new Fixture();
-    f.create('/p');
-    const seen = [f.tree.exists('/p').pzxid];
-    f.create('/p/a', 'ephemeral');
-    seen.push(f.tree.exists('/p').pzxid);
-    f.tree.removeEphemerals(1n, f.at());
-    seen.push(f.tree.exists('/p').pzxid);
-    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-    expect(new Set(seen).size).toBe(3);
-  });
-
   test('deletes the ephemeral nodes of one session only', () => {
     const f = new Fixture();
     f.create('/mine', 'ephemeral', false, 1n);
     f.create('/theirs', 'ephemeral', false, 2n);
     f.create('/stays');
+    const { pzxid } = f.tree.exists('/');
     f.tree.removeEphemerals(1n, f.at());
+    expect(f.tree.exists('/').pzxid).toBeGreaterThan(pzxid);
     f.tree.removeEphemerals(1n, f.at());
     expect([...f.tree.nodes.keys()].filter((path) => !path.startsWith('/zoo'))).toEqual(
       expect.arrayContaining(['/theirs', '/stays']),

@@ -62,19 +62,6 @@ describe('An embedded server', () => {
     }
   });
 
-  test('uses increasing zxids that begin with the time', async () => {
-    const before = Date.now() * 1024;
-    const one = await start();
-    const first = await create(await RawClient.connect({ port: one.port }), '/a');
-    expect(first.zxid).toBeGreaterThan(before);
-    expect(first.zxid).toBeLessThan(Date.now() * 1024 + 1024);
-    await one.stop();
-    const two = await start();
-    expect((await create(await RawClient.connect({ port: two.port }), '/a')).zxid).toBeGreaterThan(
-      first.zxid,
-    );
-  });
-
   test('expires a session by its id: its nodes are deleted, watches fire and its connection closes', async () => {
     const server = await start();
     const victim = await RawClient.connect({ port: server.port });

@@ -62,11 +62,6 @@ describe('The embedded server’s options', () => {
       { server: 'etcd' },
       'server must be one of zookeeper, clickhouse-keeper, raftkeeper, got "etcd"',
     ],
-    [
-      'TypeError',
-      { server: null },
-      'server must be one of zookeeper, clickhouse-keeper, raftkeeper, got null',
-    ],
     ['TypeError', { fourLetterWords: ['ftfl'] }, FOUR_LETTER_WORDS + '["ftfl"]'],
     ['TypeError', { prot: 1 }, 'unknown option "prot"'],
     ['TypeError', null, 'options must be an object, got null'],

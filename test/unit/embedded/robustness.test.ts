@@ -1,5 +1,4 @@
 import { deepStrictEqual, strictEqual } from 'node:assert';
-import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { resolveOptions } from '../../../lib/embedded/options.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
@@ -108,18 +107,6 @@ describe('Whatever a client sends, the embedded server', () => {
     );
     client.socket.end();
     await client.closed;
-  });
-
-  test('accepts requests that arrive one byte at a time', async () => {
-    const client = await RawClient.connect({ port });
-    const answer = client.ping();
-    for (const byte of requestFrame(OpCode.exists, ReadRequest, { path: '/n', watch: false })) {
-      client.socket.write(Buffer.from([byte]));
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    expect((await answer).err).toBe(0);
-    await once(client.socket, 'data');
-    await client.drop();
   });
 
   test('serves a client that does not read with bounded memory', async () => {

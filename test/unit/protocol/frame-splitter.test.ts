@@ -49,15 +49,6 @@ describe('The frame splitter', () => {
     );
   });
 
-  test('returns the first four bytes without consuming them', () => {
-    const splitter = new FrameSplitter();
-    splitter.push(Buffer.from('ru'));
-    expect(splitter.peek()).toBeUndefined();
-    splitter.push(Buffer.from('ok'));
-    expect(splitter.peek()?.toString()).toBe('ruok');
-    expect(splitter.peek()?.toString()).toBe('ruok');
-  });
-
   test('accepts a frame of the maximum length, and rejects a longer one and a negative length', () => {
     const splitter = new FrameSplitter();
     splitter.push(lengthOnly(MAX_FRAME_LENGTH));

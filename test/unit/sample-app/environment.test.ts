@@ -2,15 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { parseEnvironment } from '../../../sample-app/live/environment.js';
 
 describe('the variables of npm start', () => {
-  it('have defaults', () => {
-    expect(parseEnvironment({ ZOOKEEPER: '', PAY_WITHIN: '' })).toEqual({
-      host: '127.0.0.1',
-      port: 3000,
-      payWithin: 900_000,
-    });
-  });
-
-  it('accept all values', () => {
+  it('accept all values, and have defaults', () => {
+    const defaults = { host: '127.0.0.1', port: 3000, payWithin: 900_000 };
+    expect(parseEnvironment({ ZOOKEEPER: '', PAY_WITHIN: '' })).toEqual(defaults);
     const variables = { HOST: '::', PORT: '0', ZOOKEEPER: 'a:1,b:2/x', DATABASE: 'shop.sqlite' };
     expect(parseEnvironment({ ...variables, PAY_WITHIN: '10' })).toEqual({
       ...{ host: '::', port: 0, zookeeper: 'a:1,b:2/x', database: 'shop.sqlite' },
@@ -21,10 +15,7 @@ describe('the variables of npm start', () => {
   it.each([
     [{ PORT: 'abc' }, "PORT must be a whole number from 0 to 65535, but is 'abc'"],
     [{ PAY_WITHIN: 'x' }, "PAY_WITHIN must be a whole number from 1 to 86400, but is 'x'"],
-    [
-      { ZOOKEEPER: 'nonsense:99999' },
-      "ZOOKEEPER must be host:port[,host:port…][/chroot], but is 'nonsense:99999'",
-    ],
+    [{ ZOOKEEPER: 'nonsense:99999' }, 'ZOOKEEPER must be host:port[,host:port…][/chroot], but is'],
     [{ DATABASE: 'redis://host/shop' }, 'DATABASE must be a URL such as mysql://'],
   ])('reject %j', (variables, message) => {
     expect(() => parseEnvironment(variables)).toThrow(message);

@@ -41,17 +41,13 @@ const SLEEPING: NewEvent[] = [
 ];
 
 describe('the model of a run', () => {
-  it('is the same in whatever batches its events come, and however often', () => {
+  it('is the same in whatever batches its events come, and does not change the model before', () => {
     const events = numbered([...saleEvents(LOCKED), ...SLEEPING.slice(1)]);
     const whole = reduce(EMPTY_RUN, events);
     const parts = Array.from({ length: Math.ceil(events.length / 7) }, (_, i) =>
       events.slice(i * 7, i * 7 + 7),
     );
-    const inParts = [...parts, ...parts].reduce(reduce, EMPTY_RUN);
-    expect(inParts).toEqual(whole);
-  });
-
-  it('does not change the model before', () => {
+    expect([...parts, ...parts].reduce(reduce, EMPTY_RUN)).toEqual(whole);
     const before = runOf(SLEEPING.slice(0, 4));
     const copy = structuredClone(before);
     reduce(before, numbered(SLEEPING));
@@ -87,9 +83,6 @@ describe('the model of a run', () => {
     expect(run.log.at(-1)).toMatchObject({ kind: 'not-granted', count: 20 });
     expect(en.logLine(run.log.at(-1)!, undefined)).toBe(
       '20 lock requests of instance 1 failed: the wait was too long.',
-    );
-    expect(zh.logLine(run.log.at(-1)!, undefined)).toBe(
-      '实例 1 有 20 个请求没有拿到锁：等待超时。',
     );
     expect(run.log).toHaveLength(2);
   });
@@ -181,9 +174,7 @@ describe('the verdict', () => {
 
   it.each([
     ['exact', 'good', [10, 20, 0, 0], {}, 'Sold exactly 10, none twice.'],
-    ['exact', 'good', [10, 19, 1, 0], {}, 'Sold exactly 10, none twice.'],
     ['lost-update', 'bad', [10, 20, 0, 0], { fell: 1 }, '10 orders, but the stock fell by 1 only.'],
-    ['lost-update', 'bad', [8, 0, 0, 22], { fell: 7 }, '8 orders, but the stock fell by 7 only.'],
     [
       ...['unchecked', 'warn', [10, 20, 0, 0], { isRead: false }],
       '10 sold. The database did not answer, so the stock is not checked.',
@@ -192,7 +183,6 @@ describe('the verdict', () => {
     ['oversold', 'bad', [9, 20, 0, 1], { orders: 11 }, 'Oversold: 11 orders for 10 phones.'],
     ['oversold', 'bad', [11, 0, 0, 19], { isOver: false }, 'Oversold: 11 orders for 10 phones.'],
     ['unanswered', 'warn', [8, 0, 0, 22], {}, 'None sold twice, but 22 buyers got no answer.'],
-    ['unanswered', 'warn', [10, 19, 0, 1], {}, 'None sold twice, but 1 buyer got no answer.'],
     ['selling', 'neutral', [10, 0, 0, 20], { isOver: false }, /^10 phones sold\. 20 buyers/],
     ['left', 'warn', [8, 0, 22, 0], {}, '2 phones are left. 22 requests were refused.'],
   ] as const)('is %s, %s, for the answers %j', (kind, tone, answers, more, text) => {
@@ -220,18 +210,14 @@ describe('the settings', () => {
     expect(settingsOf(new URL(link).search)).toEqual(settings);
   });
 
-  it.each(['?delay=', '?delay=-5', '?delay=1-2-3', '?buyers=0x10', '?items=1e2'])(
-    'have their defaults instead of those of the link %s',
-    (search) => expect(settingsOf(search)).toEqual(DEFAULTS),
-  );
-
   it('say one delay if both are equal', () => {
     expect(settingsOf('?delay=50').delay).toEqual([50, 50]);
+    expect(settingsOf('?delay=')).toEqual(DEFAULTS);
     expect(en.lead(50, 50)).toContain('waits 50 ms,');
     expect(zh.lead(50, 50)).toContain('过 50 毫秒');
   });
 
-  it.each(['?buyers=0', '?items=x', '?delay=60-20', '?delay=5', '?buyers=1e9', '?mode=sql'])(
+  it.each(['?buyers=0', '?items=1e2', '?delay=60-20', '?delay=-5', '?buyers=1e9', '?mode=sql'])(
     'of the link %s are valid',
     (search) => {
       const settings = settingsOf(search);
@@ -239,11 +225,6 @@ describe('the settings', () => {
       expect(settings.mode).toBe(DEFAULTS.mode);
     },
   );
-
-  it('have fewer buyers with the strict lock', () => {
-    expect(isValid({ ...DEFAULTS, mode: 'strict', buyers: 500 })).toBe(true);
-    expect(isValid({ ...DEFAULTS, mode: 'strict', buyers: 501 })).toBe(false);
-  });
 });
 
 it('follows a clock of the server that falls behind', () => {

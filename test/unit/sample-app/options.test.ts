@@ -28,43 +28,25 @@ describe('the flags of the seckill', () => {
     });
   });
 
-  it('accept one number as a fixed delay', () => {
-    expect(parseOptions(['--delay', '15'])).toMatchObject({ delay: [15, 15] });
-  });
-
   it.each([
     ['--nonsense', "Unknown option '--nonsense'"],
-    ['stray', "Unexpected argument 'stray'"],
     ['--buyers', "Option '--buyers <value>' argument missing"],
     ['--buyers many', "--buyers must be a whole number from 1 to 20000, but is 'many'"],
-    ['--buyers 1e3', "--buyers must be a whole number from 1 to 20000, but is '1e3'"],
-    ['--instances 0', "--instances must be a whole number from 1 to 64, but is '0'"],
     ['--items 1501', '--items (1501) must not exceed --buyers (1500): nothing would sell out'],
     ['--buyers 2 --items 1', '--instances (3) must not exceed --buyers (2)'],
     [
       '--delay 20-0',
       "--delay must be a range of milliseconds such as 0-20, at most 10000, but is '20-0'",
     ],
-    ['--delay 0-99999', '--delay must be'],
     [
       '--zookeeper localhost',
       "--zookeeper must be host:port[,host:port…][/chroot], but is 'localhost'",
     ],
-    ['--zookeeper a:0', '--zookeeper must be'],
-    ['--zookeeper a:1,,b:2', '--zookeeper must be'],
-    ['--database sqlite.db', '--database must be a URL'],
-    ['--database mysql://host', '--database must be a URL'],
-    ['--database redis://host/shop', '--database must be a URL'],
+    ['--database oracle://me:secret@host/shop', '--database must be a URL'],
   ])('reject %s with one line', (line, message) => {
     const parse = () => parseOptions(line.split(' '));
     expect(parse).toThrow(UsageError);
     expect(parse).toThrow(message);
-    expect(parse).not.toThrow('\n');
-  });
-
-  it('never show the password of a rejected database URL', () => {
-    expect(() => parseOptions(['--database', 'oracle://me:secret@host/shop'])).not.toThrow(
-      'secret',
-    );
+    expect(parse).not.toThrow(/\n|secret/);
   });
 });

@@ -90,11 +90,9 @@ describe('nest add nestjs-zookeeper', () => {
       ).replace('imports: []', `imports: [${ADDED}]`),
     );
     expect(said).toContain('embedded: true');
-  });
-
-  it('changes nothing when it runs again', async () => {
-    const { source } = await add(GENERATED);
+    // It changes nothing when it runs again, and uses the module of the selected project.
     expect((await add(source)).source).toBe(source);
+    expect((await add(GENERATED, 'apps/shop/src')).source).toBe(source);
   });
 
   it.each([
@@ -111,10 +109,6 @@ describe('nest add nestjs-zookeeper', () => {
     const { source } = await add('@Module({ providers: [] })\nexport class AppModule {}\n');
     expect(source).toContain(`@Module({\n  imports: [${ADDED}], providers: [] })`);
     expect(source).toMatch(/^import \{ ZkModule \}/);
-  });
-
-  it('uses the module of the selected project', async () => {
-    expect((await add(GENERATED, 'apps/shop/src')).source).toContain(ADDED);
   });
 
   it.each([undefined, 'export const nothing = 1;\n'])(

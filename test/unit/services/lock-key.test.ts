@@ -18,24 +18,23 @@ describe('the znode of a key', () => {
     expect(semaphorePath('/shop', 'a/b')).toBe('/shop/semaphores/a%2Fb');
   });
 
-  it('never leaves its directory', () => {
-    expect(encodeKey('../../zookeeper/config')).toBe('..%2F..%2Fzookeeper%2Fconfig');
-    expect(encodeKey('.')).toBe('%2E');
-    expect(encodeKey('..')).toBe('%2E%2E');
-    expect(encodeKey('...')).toBe('...');
-    expect(encodeKey('/')).toBe('%2F');
-  });
-
-  it('differs for a key and for its encoded form', () => {
-    expect(encodeKey('a%2Fb')).toBe('a%252Fb');
-    expect(encodeKey('%2E')).toBe('%252E');
-  });
-
-  it('contains no character that ZooKeeper rejects', () => {
-    expect(encodeKey('a\nb\u007f\u0085')).toBe('a%0Ab%7F%C2%85');
-    expect(encodeKey('\ue000\uffff')).toBe('%EE%80%80%EF%BF%BF');
-    expect(encodeKey('🛒')).toBe('%F0%9F%9B%92');
-    expect(encodeKey('\ud800')).toBe('%ED%A0%80');
+  it.each([
+    // It never leaves its directory.
+    ['../../zookeeper/config', '..%2F..%2Fzookeeper%2Fconfig'],
+    ['.', '%2E'],
+    ['..', '%2E%2E'],
+    ['...', '...'],
+    ['/', '%2F'],
+    // It differs for a key and for its encoded form.
+    ['a%2Fb', 'a%252Fb'],
+    ['%2E', '%252E'],
+    // It contains no character that ZooKeeper rejects.
+    ['a\nb\u007f\u0085', 'a%0Ab%7F%C2%85'],
+    ['\ue000\uffff', '%EE%80%80%EF%BF%BF'],
+    ['🛒', '%F0%9F%9B%92'],
+    ['\ud800', '%ED%A0%80'],
+  ])('encodes %j as %s', (key, encoded) => {
+    expect(encodeKey(key)).toBe(encoded);
   });
 
   const key = fc

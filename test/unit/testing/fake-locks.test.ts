@@ -290,22 +290,6 @@ describe('FakeLocks', () => {
     const module = await Test.createTestingModule({ providers }).compile();
     expect(await module.get(Audit).run()).toBe('ran');
   });
-
-  it('show that an override in a subclass needs a decorator of its own', async () => {
-    class Silent extends Orders {
-      override async count() {
-        return String(currentLease()?.key);
-      }
-    }
-    class Calling extends Orders {
-      override async take() {
-        return super.take();
-      }
-    }
-    locks.busy('stock');
-    expect(await locks.inject(new Silent(orders.locks)).count()).toBe('undefined');
-    await expect(locks.inject(new Calling(orders.locks)).take()).rejects.toThrow(LockTimeoutError);
-  });
 });
 
 describe('a decorated method whose service is a bare mock', () => {

@@ -12,7 +12,7 @@ import {
   ZkClient,
   ZkModule,
 } from 'nestjs-zookeeper';
-import { LeaderLatch, Mutex, Semaphore } from 'nestjs-zookeeper/recipes';
+import { Mutex } from 'nestjs-zookeeper/recipes';
 import { TestZooKeeper } from 'nestjs-zookeeper/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { untilNodes } from '../../support/recipe-nodes.js';
@@ -54,15 +54,9 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     await zookeeper.stop();
   });
 
-  async function application(options = {}) {
+  async function application() {
     const builder = Test.createTestingModule({
-      imports: [
-        ZkModule.forRoot({
-          connectString: 'production.example:2181',
-          namespace: 'shop',
-          ...options,
-        }),
-      ],
+      imports: [ZkModule.forRoot({ connectString: 'production.example:2181', namespace: 'shop' })],
       providers: [Stock],
     });
     const module = await zookeeper.override(builder).compile();
@@ -153,27 +147,6 @@ describe.each(Object.entries(KINDS))('an application tested %s', (kind, start) =
     } finally {
       vi.useRealTimers();
     }
-  });
-
-  it('can use recipes without Nest', async () => {
-    const [one, two] = [await client(), await client()];
-    const semaphores = [one, two].map((zk) => new Semaphore(zk, '/permits', { permits: 2 }));
-    const leases = [await semaphores[0]!.acquire(), await semaphores[1]!.acquire()];
-    expect(await semaphores[0]!.tryAcquire()).toBeUndefined();
-    const third = semaphores[0]!.acquire();
-    await leases[1]!.release();
-    await (await third).release();
-    await leases[0]!.release();
-
-    const latches = [one, two].map((zk, index) => new LeaderLatch(zk, '/led', { id: `${index}` }));
-    latches[0]!.start();
-    await latches[0]!.await();
-    latches[1]!.start();
-    await expect.poll(() => latches[0]!.participants()).toHaveLength(2);
-    await zookeeper.expireSession(one);
-    await latches[1]!.await();
-    expect((await latches[0]!.leader())!.id).toBe('1');
-    await Promise.all(latches.map((latch) => latch.close()));
   });
 
   it("loses its session when the server's clock is advanced", async () => {

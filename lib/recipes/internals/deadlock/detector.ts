@@ -126,7 +126,7 @@ async function search(wait: NestedWait, snapshot: Snapshot): Promise<void> {
 
 async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void> {
   const claims = cycle.map((step) => step.claim);
-  const claimsOf = (wait: NestedWait) => claims.filter(({ since }) => since === wait.since);
+  const claimsOf = (wait: NestedWait) => claims.filter((claim) => wait.made(claim));
   const ours = blockedWaits().filter((wait) => claimsOf(wait).length > 0);
   // Before the next await, so that only one of our waits reports the cycle.
   for (const wait of ours) wait.reported = idOf(cycle);
@@ -144,7 +144,7 @@ async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void
     return;
   }
   publish(deadlock);
-  const victim = ours.find((wait) => wait.since === refused?.since);
+  const victim = ours.find((wait) => refused && wait.made(refused));
   if (!victim) return;
   const { key, noun } = victim.waiter.request.wanted;
   const message = `the wait for ${noun} ${JSON.stringify(key)} was refused. ${deadlock.message}`;

@@ -39,7 +39,7 @@ function uniqueTime(): number {
 
 /** The wait of a call chain that holds a lock, since the detector first saw it. */
 export class NestedWait {
-  /** When it was first seen, by the clock of this process. No two waits have the same time. */
+  /** When it was first seen, by the clock of this process. No two waits of a process have the same time. */
   readonly from = uniqueTime();
   /** The same by the clock of the machine. */
   readonly since = performance.timeOrigin + this.from;
@@ -60,6 +60,14 @@ export class NestedWait {
 
   get held(): readonly GrantLease[] {
     return heldLeases(this.chain);
+  }
+
+  /** Returns whether a claim is of this wait. A wait of another process may have begun at the same time. */
+  made({ node, since }: Claim): boolean {
+    return (
+      since === this.since &&
+      this.held.some(({ grant }) => grant.ownership.position.nodes.includes(node))
+    );
   }
 
   /** Our znode in the queue while it waits there. */

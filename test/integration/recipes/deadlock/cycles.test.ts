@@ -248,21 +248,6 @@ describe('a deadlock', () => {
 });
 
 describe('no deadlock is reported', () => {
-  it('for call chains that wait for one that makes progress', async () => {
-    const root = server.path('queue');
-    const clients = await Promise.all([connect(), connect()]);
-    const [one, two] = clients.map((client) => locksOf(client, root));
-    const reports = collectDeadlocks();
-    const lease = await one!.mutex('c').acquire();
-    const waiting = [one!, two!].flatMap(({ mutex }) =>
-      ['a', 'b'].map((key) => mutex(key).withLock(() => mutex('c').withLock(() => {}, refuse))),
-    );
-    await pause(1500);
-    await lease.release();
-    await Promise.all(waiting);
-    expect(reports).toEqual([]);
-  });
-
   it('for a branch that its caller has detached', async () => {
     const root = server.path('detached');
     const client = await connect();

@@ -1,38 +1,12 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   ConnectionError,
   NotAuthorizedError,
   SessionExpiredError,
 } from '../../../../lib/client/index.js';
-import type { ConnectRequest, DownReason } from '../../../../lib/client/transport/transport.js';
-import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
 import { ErrorCode, OpCode, Xid } from '../../../../lib/protocol/index.js';
-import { type Script, ScriptedServer } from '../../../support/scripted-server.js';
-
-const disposables: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const disposable of disposables.splice(0)) await disposable[Symbol.asyncDispose]();
-});
-
-const ended: DownReason[] = [];
-afterEach(() => void ended.splice(0));
-
-/** Performs the handshake with a server that behaves as `script` says. */
-async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
-  const server = await ScriptedServer.start(script);
-  disposables.push(server);
-  const attached = connectWire()({
-    address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
-    sessionTimeout: 4000,
-    authInfo: [],
-    signal: AbortSignal.timeout(60_000),
-    listener: { onWatch: () => {}, onDown: (reason) => ended.push(reason) },
-    ...options,
-  });
-  // The test awaits it later.
-  attached.catch(() => {});
-  return { server, attached };
-}
+import type { Script } from '../../../support/scripted-server.js';
+import { attach } from './attach.js';
 
 const old = { id: 'beef', password: 'ab'.repeat(16), lastZxid: 2 ** 40 + 7 };
 
@@ -79,7 +53,7 @@ describe('the handshake of the wire transport', () => {
     ['that the session is over', { sessionId: 0n, timeout: 0 }],
     ['another session', { sessionId: 0xdeadn }],
   ])('detects an expired session by %s in the reply', async (_, greeting) => {
-    const { server, attached } = await attach(
+    const { server, attached, ended } = await attach(
       { onConnect: (peer) => peer.greet(greeting) },
       { credentials: old },
     );
@@ -148,7 +122,7 @@ describe('the handshake of the wire transport', () => {
       /2147483647 bytes wanted/,
     ],
   ])('rejects with ConnectionError if the server %s', async (_, onConnect, message) => {
-    const { server, attached } = await attach({ onConnect });
+    const { server, attached, ended } = await attach({ onConnect });
     await expect(attached).rejects.toBeInstanceOf(ConnectionError);
     await expect(attached).rejects.toThrow(message);
     await server.peers[0].closed;

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   ConnectionError,
   NotAuthorizedError,
@@ -10,42 +10,16 @@ import {
   respond,
 } from '../../../../lib/client/transport/sasl/digest-md5.js';
 import type { ConnectRequest } from '../../../../lib/client/transport/transport.js';
-import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
 import { ErrorCode, OpCode, Xid } from '../../../../lib/protocol/index.js';
-import {
-  type Asked,
-  type Peer,
-  type Script,
-  ScriptedServer,
-} from '../../../support/scripted-server.js';
-
-const disposables: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const disposable of disposables.splice(0)) await disposable[Symbol.asyncDispose]();
-});
+import type { Asked, Peer, Script } from '../../../support/scripted-server.js';
+import { attach as attachWith } from './attach.js';
 
 const USER = { user: 'shop', password: 'hunter2' };
 const CHALLENGE = Buffer.from('realm="zk-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess');
 
 /** Attaches a session, authenticated by DIGEST-MD5, to a server that behaves as `script` says. */
-async function attach(script: Script, options: Partial<ConnectRequest> = {}) {
-  const server = await ScriptedServer.start(script);
-  disposables.push(server);
-  const attached = connectWire(
-    undefined,
-    new DigestMd5(USER.user, USER.password),
-  )({
-    address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
-    sessionTimeout: 4000,
-    authInfo: [],
-    signal: AbortSignal.timeout(60_000),
-    listener: { onWatch: () => {}, onDown: () => {} },
-    ...options,
-  });
-  // The test awaits it later.
-  attached.catch(() => {});
-  return { server, attached };
-}
+const attach = (script: Script, options?: Partial<ConnectRequest>) =>
+  attachWith(script, options, new DigestMd5(USER.user, USER.password));
 
 /** Replies to a token as a server does that knows the password. */
 function authenticate(peer: Peer, { xid, from }: Asked): void {

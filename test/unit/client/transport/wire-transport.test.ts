@@ -1,13 +1,8 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { DownReason, NodeEvent, Reply } from '../../../../lib/client/transport/transport.js';
-import { connectWire } from '../../../../lib/client/transport/wire-transport.js';
 import { ErrorCode, EventType, OpCode, Stat, Xid } from '../../../../lib/protocol/index.js';
-import { type Peer, type Script, ScriptedServer } from '../../../support/scripted-server.js';
-
-const disposables: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const disposable of disposables.splice(0)) await disposable[Symbol.asyncDispose]();
-});
+import type { Peer, Script } from '../../../support/scripted-server.js';
+import { attach as attachTo } from './attach.js';
 
 const stat = {
   czxid: 1,
@@ -25,19 +20,13 @@ const stat = {
 
 /** Returns an attached transport, and the log of its callbacks in order. */
 async function attach(onRequest: Script['onRequest'] = () => {}) {
-  const server = await ScriptedServer.start({ onRequest });
-  disposables.push(server);
   const log: string[] = [];
-  const transport = await connectWire()({
-    address: { ip: '127.0.0.1', port: server.port, host: '127.0.0.1', label: 'zk1:2181' },
-    sessionTimeout: 4000,
-    authInfo: [],
-    signal: AbortSignal.timeout(60_000),
-    listener: {
-      onWatch: (event: NodeEvent, path: string) => log.push(`${event} ${path}`),
-      onDown: (reason: DownReason) => log.push(`down: ${reason}`),
-    },
-  });
+  const listener = {
+    onWatch: (event: NodeEvent, path: string) => void log.push(`${event} ${path}`),
+    onDown: (reason: DownReason) => void log.push(`down: ${reason}`),
+  };
+  const { server, attached } = await attachTo({ onRequest }, { listener });
+  const transport = await attached;
   const noted =
     <T>(name: string): Reply<T> =>
     (code) =>
@@ -61,23 +50,20 @@ describe('a reply', () => {
       });
     });
     const read = { ...stat, ephemeralOwner: 'ffffffffffffffff' };
-    expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
-      code: 0,
-      result: read,
-    });
-    expect(await settled((reply) => transport.get('/a', false, reply))).toEqual({
-      code: 0,
-      result: { data: Buffer.alloc(0), stat: read },
-    });
-    expect(await settled((reply) => transport.children('/a', false, reply))).toEqual({
-      code: 0,
-      result: { children: ['a', 'ü'], stat: read },
-    });
-    expect(
+    const replies = [
+      await settled((reply) => transport.exists('/a', false, reply)),
+      await settled((reply) => transport.get('/a', false, reply)),
+      await settled((reply) => transport.children('/a', false, reply)),
       await settled((reply) =>
         transport.create('/a', Buffer.alloc(0), 2, undefined, undefined, reply),
       ),
-    ).toEqual({ code: 0, result: '/a0000000001' });
+    ];
+    expect(replies).toEqual([
+      { code: 0, result: read },
+      { code: 0, result: { data: Buffer.alloc(0), stat: read } },
+      { code: 0, result: { children: ['a', 'ü'], stat: read } },
+      { code: 0, result: '/a0000000001' },
+    ]);
   });
 
   test('with an error has a code and no result', async () => {

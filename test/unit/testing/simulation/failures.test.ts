@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createHash, generateKeyPair, pbkdf2, pbkdf2Sync } from 'node:crypto';
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
 import { lookup } from 'node:dns/promises';
@@ -36,6 +36,17 @@ function dnsQuery(): void {
   resolver.setServers(['127.0.0.1:9']);
   resolver.resolve4('localhost', () => {});
 }
+
+async function lateGzip(): Promise<never> {
+  const stream = createGzip();
+  await pause(10);
+  stream.end('text');
+  return never;
+}
+
+/** Unlike once(), this does not reject at an error. */
+const event = (emitter: EventEmitter, name: string) =>
+  new Promise((resolve) => emitter.on(name, resolve));
 
 const never = new Promise<never>(() => {});
 
@@ -77,39 +88,14 @@ describe('a simulation that fails', () => {
     expect(lines[8]).toMatch(/^ {2}9\.\d{3} ms {2}scenario: two lines$/);
   });
 
-  it('has a message of one line if the trace is empty', async () => {
-    const error = await failure(() => {
-      throw new Error('at once');
-    });
-    expect(error.message).toMatch(/virtual ms: at once$/);
-  });
-
+  const throwing = (cause: Error) => () => {
+    throw cause;
+  };
   it.each<[string, (cause: Error) => void]>([
     ['an unhandled rejection', (cause) => void Promise.reject(cause)],
-    [
-      'an error in a timer',
-      (cause) => {
-        setTimeout(() => {
-          throw cause;
-        });
-      },
-    ],
-    [
-      'an error in a tick',
-      (cause) => {
-        process.nextTick(() => {
-          throw cause;
-        });
-      },
-    ],
-    [
-      'an error in a microtask',
-      (cause) => {
-        queueMicrotask(() => {
-          throw cause;
-        });
-      },
-    ],
+    ['an error in a timer', (cause) => void setTimeout(throwing(cause))],
+    ['an error in a tick', (cause) => process.nextTick(throwing(cause))],
+    ['an error in a microtask', (cause) => queueMicrotask(throwing(cause))],
   ])('has the seed and the cause: %s', async (_, act) => {
     const cause = new Error('unexpected');
     const error = await failure(async (world) => {
@@ -119,78 +105,28 @@ describe('a simulation that fails', () => {
     expect(error).toMatchObject({ seed: 77, cause });
   });
 
-  it.each<[string, RegExp, () => unknown]>([
-    ['a file (FSREQPROMISE)', /a file \(FSREQ\w+\)/, () => readFile('package.json')],
-    ['a file watcher', /a file watcher \(FSEVENTWRAP\)/, () => watch('package.json').close()],
-    [
-      'a socket',
-      /a socket \(TCPWRAP\)/,
-      () => new Promise((resolve) => connect(9, '127.0.0.1').on('error', resolve)),
-    ],
-    ['a UDP socket', /a UDP socket \(UDPWRAP\)/, () => void createSocket('udp4').close()],
-    [
-      'a pipe',
-      /a pipe \(PIPEWRAP\)/,
-      () => new Promise((resolve) => connect('/nowhere').on('error', resolve)),
-    ],
-    ['a name look-up', /a name look-up \(GETADDRINFOREQWRAP\)/, () => lookup('localhost')],
-    ['a name look-up of c-ares', /a name look-up \(QUERYWRAP\)/, () => void dnsQuery()],
-    [
-      'a child process',
-      /a child process \(PROCESSWRAP\)/,
-      () => new Promise((resolve) => spawn(process.execPath, ['-v']).on('exit', resolve)),
-    ],
-    [
-      'a worker thread',
-      /a worker thread \(WORKER\)/,
-      () => new Promise((resolve) => new Worker('', { eval: true }).on('exit', resolve)),
-    ],
-    [
-      'a message port',
-      /a message port \(MESSAGEPORT\)/,
-      () => void new MessageChannel().port1.close(),
-    ],
-    [
-      'a real timer',
-      /a timer of the real event loop \(Timeout\)/,
-      () => new Promise((resolve) => realTimeout(resolve, 1)),
-    ],
-    [
-      'a real immediate',
-      /a timer of the real event loop \(Immediate\)/,
-      () => new Promise((resolve) => realImmediate(resolve)),
-    ],
-    ['compression', /compression \(ZLIB\)/, () => promisify(gzip)('text')],
-    [
-      'compression by a stream',
-      /compression \(ZLIB\)/,
-      async () => {
-        const stream = createGzip();
-        await pause(10);
-        stream.end('text');
-        await never;
-      },
-    ],
-    [
-      'key derivation',
-      /cryptography \(PBKDF2REQUEST\)/,
-      () => promisify(pbkdf2)('password', 'salt', 1, 20, 'sha1'),
-    ],
-    [
-      'a key pair',
-      /cryptography \(KEYPAIRGENREQUEST\)/,
-      () => promisify(generateKeyPair)('ed25519'),
-    ],
-    [
-      'a digest of Web Crypto',
-      /cryptography \(HASHREQUEST\)/,
-      () => crypto.subtle.digest('SHA-256', Buffer.from('text')),
-    ],
-  ])('names %s, and the code that started it', async (_, what, start) => {
+  it.each<[string, () => unknown]>([
+    ['a file (FSREQ', () => readFile('package.json')],
+    ['a file watcher (FSEVENTWRAP)', () => watch('package.json').close()],
+    ['a socket (TCPWRAP)', () => event(connect(9, '127.0.0.1'), 'error')],
+    ['a UDP socket (UDPWRAP)', () => void createSocket('udp4').close()],
+    ['a pipe (PIPEWRAP)', () => event(connect('/nowhere'), 'error')],
+    ['a name look-up (GETADDRINFOREQWRAP)', () => lookup('localhost')],
+    ['a name look-up (QUERYWRAP)', () => void dnsQuery()],
+    ['a child process (PROCESSWRAP)', () => event(spawn(process.execPath, ['-v']), 'exit')],
+    ['a worker thread (WORKER)', () => event(new Worker('', { eval: true }), 'exit')],
+    ['a message port (MESSAGEPORT)', () => void new MessageChannel().port1.close()],
+    ['a timer of the real event loop (Timeout)', () => new Promise((end) => realTimeout(end, 1))],
+    ['a timer of the real event loop (Immediate)', () => new Promise(realImmediate)],
+    ['compression (ZLIB)', () => promisify(gzip)('text')],
+    ['compression (ZLIB)', () => lateGzip()],
+    ['cryptography (PBKDF2REQUEST)', () => promisify(pbkdf2)('password', 'salt', 1, 20, 'sha1')],
+    ['cryptography (KEYPAIRGENREQUEST)', () => promisify(generateKeyPair)('ed25519')],
+    ['cryptography (HASHREQUEST)', () => crypto.subtle.digest('SHA-256', Buffer.from('text'))],
+  ])('names %s, and the code that started it', async (what, start) => {
     const error = await failure((world) => world.process('a').run(start));
-    expect(error.message).toMatch(
-      new RegExp(`the code under test started real I/O, ${what.source}, which virtual time cannot`),
-    );
+    expect(error.message).toContain(`the code under test started real I/O, ${what}`);
+    expect(error.message).toContain(', which virtual time cannot');
     expect((error.cause as Error).stack).toContain('failures.test.ts');
   });
 
@@ -231,16 +167,11 @@ describe('a simulation that fails', () => {
     observer.disconnect();
   });
 
-  it('detects real I/O that starts at the end of the scenario', async () => {
-    const error = await failure(() => void readFile('package.json'));
-    expect(error.message).toContain('started real I/O');
-  });
-
-  it('detects real I/O that the scenario does not wait for', async () => {
-    const error = await failure((world) =>
-      Promise.race([readFile('package.json'), world.sleep(5)]),
-    );
-    expect(error.message).toContain('started real I/O');
+  it('detects real I/O that starts at the end of the scenario, or that it does not wait for', async () => {
+    const atEnd = await failure(() => void readFile('package.json'));
+    expect(atEnd.message).toContain('started real I/O');
+    const lost = await failure((world) => Promise.race([readFile('package.json'), world.sleep(5)]));
+    expect(lost.message).toContain('started real I/O');
   });
 
   it('has the time at which real I/O started', async () => {
@@ -269,19 +200,14 @@ describe('a simulation that fails', () => {
     expect(error.cause).toMatchObject({ cause: other });
   });
 
-  it('allows synchronous compression and cryptography', async () => {
+  it('allows synchronous reads, compression and cryptography', async () => {
     const { value } = await simulate({ seed: 77 }, async (world) => {
-      const packed = gzipSync('text');
+      const packed = gzipSync(readFileSync('package.json'));
       const key = pbkdf2Sync('password', 'salt', 1, 20, 'sha1');
       createHash('sha1').update(key).digest();
       await world.sleep(10);
       return gunzipSync(packed).toString();
     });
-    expect(value).toBe('text');
-  });
-
-  it('allows synchronous reads', async () => {
-    const { value } = await simulate({ seed: 77 }, () => readFileSync('package.json', 'utf8'));
     expect(value).toContain('nestjs-zookeeper');
   });
 
@@ -306,15 +232,11 @@ describe('a simulation that fails', () => {
     expect(error.cause).toBe(thrown);
   });
 
-  it('names a process that is busy at its limit', async () => {
-    const error = await failure((world) => world.process('a').block(1e9) ?? never, { limit: 1000 });
-    expect(error.message).toContain('; these are paused or busy: a\n');
-  });
-
-  it('names the processes and servers that are paused at its limit', async () => {
+  it('names the processes and servers that are paused or busy at its limit', async () => {
     const error = await failure(
       async (world) => {
-        for (const name of ['a', 'b', 'c', 'd']) world.process(name).pause();
+        for (const name of ['a', 'b', 'c']) world.process(name).pause();
+        world.process('d').block(1e9);
         const again = world.process('e');
         again.pause();
         again.resume();
@@ -342,9 +264,11 @@ describe('a simulation that fails', () => {
 
   it('restores the globals, so that the next simulation can start', async () => {
     const { setTimeout, Date: realDate } = globalThis;
-    await failure(() => {
+    const error = await failure(() => {
       throw new Error('at once');
     });
+    // The message has one line, because the trace is empty.
+    expect(error.message).toMatch(/virtual ms: at once$/);
     expect(globalThis).toMatchObject({ setTimeout, Date: realDate });
     await simulate({ seed: 1 }, () => pause(10));
   });

@@ -73,7 +73,7 @@ describe('a simulated process', () => {
       const process = world.process('a');
       const other = world.process('b');
       const [blocked, free] = await Promise.all([
-        process.run(async () => {
+        process.run(() => {
           const timer = pause(10).then(() => performance.now());
           const before = performance.now();
           process.block(500);
@@ -87,26 +87,14 @@ describe('a simulated process', () => {
     });
   });
 
-  it('handles its next event only after the block', async () => {
-    await simulate({ seed: 2 }, async (world) => {
-      const fired: number[] = [];
-      const process = world.process('a');
-      void process.run(() => {
-        setTimeout(() => fired.push(performance.now()), 10);
-        process.block(100);
-      });
-      await world.sleep(200);
-      expect(fired[0]).toBeGreaterThan(100);
-    });
-  });
-
   it('can be blocked by the scenario, which is not blocked itself', async () => {
     await simulate({ seed: 3 }, async (world) => {
       const process = world.process('a');
+      const fired = process.run(() => pause(10).then(() => world.now));
       process.block(500);
       expect(world.now).toBeLessThan(1);
+      expect(await fired).toBeGreaterThan(499);
       await process.run(() => {});
-      expect(world.now).toBeGreaterThan(499);
     });
   });
 
@@ -136,6 +124,8 @@ describe('a simulated process', () => {
       });
       const sleeping = process.run(() => pause(5).then(() => ran.push('timer')));
       const failures = Promise.allSettled([reading, sleeping]);
+      // An unhandled rejection does not fail the simulation if it is due to a crash.
+      void process.run(() => pause(1000));
       client.onState(() => ran.push('state'));
       await world.sleep(0.01);
       process.crash();
@@ -147,15 +137,6 @@ describe('a simulated process', () => {
       expect(ran).toEqual([]);
       expect(process.crashed).toBe(true);
       await expect(process.run(() => {})).rejects.toThrow(ProcessCrashedError);
-    });
-  });
-
-  it('does not fail the simulation by a crash if the scenario does not await the result', async () => {
-    await simulate({ seed: 6 }, async (world) => {
-      const process = world.process('a');
-      void process.run(() => pause(1000));
-      process.crash();
-      await world.sleep(10);
     });
   });
 
@@ -200,10 +181,7 @@ describe('a simulated process', () => {
       expect(() => world.process('a')).toThrow('simulate: a process named "a" is already running');
       first.crash();
       const second = world.process('a');
-      expect(second).not.toBe(first);
-      const client = await second.client();
-      expect(client.sessionId).toBeDefined();
-      await second.run(() => client.close());
+      expect((await second.client()).sessionId).toBeDefined();
     });
   });
 
@@ -233,13 +211,13 @@ describe('a simulated process', () => {
     await simulate({ seed: 9 }, async (world) => {
       const [a, b] = [world.process('a'), world.process('b')];
       a.stepClock(-60_000);
-      const wall = await Promise.all([a.run(() => Date.now()), b.run(() => Date.now())]);
-      expect(wall[1] - wall[0]).toBe(60_000);
-      const monotonic = await Promise.all([
-        a.run(() => performance.now()),
-        b.run(() => performance.now()),
+      const times = () => [Date.now(), performance.now()] as const;
+      const [[wallOfA, ownOfA], [wallOfB, ownOfB]] = await Promise.all([
+        a.run(times),
+        b.run(times),
       ]);
-      expect(Math.abs(monotonic[1] - monotonic[0])).toBeLessThan(1);
+      expect(wallOfB - wallOfA).toBe(60_000);
+      expect(Math.abs(ownOfB - ownOfA)).toBeLessThan(1);
     });
   });
 
@@ -247,15 +225,15 @@ describe('a simulated process', () => {
     await simulate({ seed: 10 }, async (world) => {
       const fast = world.process('fast', { clockRate: 1.25 });
       const slow = world.process('slow', { clockRate: 0.8 });
-      const sleepTimes = (process: typeof fast) =>
-        process
-          .run(async () => {
-            const before = performance.now();
-            await pause(1000);
-            return performance.now() - before;
-          })
-          .then((ownTime) => ({ ownTime, virtualTime: world.now }));
-      const [a, b] = await Promise.all([sleepTimes(fast), sleepTimes(slow)]);
+      const sleep = async (process: typeof fast) => {
+        const ownTime = await process.run(async () => {
+          const before = performance.now();
+          await pause(1000);
+          return performance.now() - before;
+        });
+        return { ownTime, virtualTime: world.now };
+      };
+      const [a, b] = await Promise.all([sleep(fast), sleep(slow)]);
       expect(a.ownTime).toBeCloseTo(1000, -1);
       expect(b.ownTime).toBeCloseTo(1000, -1);
       expect(a.virtualTime).toBeCloseTo(800, -1);

@@ -21,64 +21,22 @@ function publishedMembers(file: string, name: string): string[] {
 }
 
 it.each([
-  ['link.ts', 'Link', ['cut', 'latency', 'refuseConnections', 'refuses', 'reset']],
+  ['link.ts', 'Link', 'cut latency refuseConnections refuses reset'],
   [
     'process.ts',
     'SimulatedProcess',
-    [
-      'block',
-      'client',
-      'clockRate',
-      'crash',
-      'crashed',
-      'link',
-      'name',
-      'override',
-      'pause',
-      'paused',
-      'resume',
-      'run',
-      'stepClock',
-      'timers',
-    ],
+    'block client clockRate crash crashed link name override pause paused resume run stepClock timers',
   ],
   [
     'server.ts',
     'SimulatedServer',
-    [
-      'address',
-      'crash',
-      'isServing',
-      'isolate',
-      'isolated',
-      'pause',
-      'rejoin',
-      'restart',
-      'resume',
-      'sessionIds',
-      'state',
-    ],
+    'address crash isServing isolate isolated pause rejoin restart resume sessionIds state',
   ],
   [
     'world.ts',
     'World',
-    [
-      'at',
-      'children',
-      'expireSession',
-      'loseReply',
-      'note',
-      'now',
-      'process',
-      'random',
-      'servers',
-      'sessionIds',
-      'sleep',
-      'trace',
-      'watchCount',
-      'znodes',
-    ],
+    'at children expireSession loseReply note now process random servers sessionIds sleep trace watchCount znodes',
   ],
 ])('%s: the published type %s has no internal members', (file, name, members) => {
-  expect(publishedMembers(file, name)).toEqual(members);
+  expect(publishedMembers(file, name).join(' ')).toBe(members);
 });

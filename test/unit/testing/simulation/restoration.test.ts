@@ -24,17 +24,12 @@ const names = [
 function replacedValues() {
   const properties = (target: object, keys: readonly string[]) =>
     keys.map((key) => Reflect.get(target, key) as unknown);
+  const randoms = ['randomUUID', 'randomBytes', 'randomFill', 'randomFillSync', 'randomInt'];
   return [
     ...properties(globalThis, [...names, 'clearImmediate', 'Date']),
     ...properties(timers, [...names, 'clearImmediate']),
     ...properties(timersPromises, ['setTimeout', 'setImmediate', 'setInterval', 'scheduler']),
-    ...properties(nodeCrypto, [
-      'randomUUID',
-      'randomBytes',
-      'randomFill',
-      'randomFillSync',
-      'randomInt',
-    ]),
+    ...properties(nodeCrypto, randoms),
     ...properties(globalThis.crypto, ['randomUUID', 'getRandomValues']),
     ...properties(nodePerformance, ['now', 'timeOrigin']),
     Math.random,
@@ -42,16 +37,8 @@ function replacedValues() {
     process.hrtime,
     process.uptime,
     // The bindings that modules import.
-    ...[
-      startTimer,
-      pause,
-      scheduler,
-      randomUUID,
-      randomBytes,
-      randomFill,
-      randomFillSync,
-      randomInt,
-    ],
+    ...[startTimer, pause, scheduler],
+    ...[randomUUID, randomBytes, randomFill, randomFillSync, randomInt],
     ...process.listeners('unhandledRejection'),
     ...process.listeners('uncaughtException'),
   ];
@@ -86,10 +73,10 @@ it('clears real timers during a simulation, and simulated timers after it', asyn
 
 const { setTimeout: realTimeout } = globalThis;
 
-/** Runs a simulation of a few timers, long enough for real I/O to complete meanwhile. */
+/** Runs a simulation of some timers. Real I/O may complete meanwhile. */
 function digestOfTimers(): Promise<string> {
   const waits = async () => {
-    for (let step = 0; step < 5_000; step++) await pause(1);
+    for (let step = 0; step < 500; step++) await pause(1);
   };
   return simulate({ seed: 5 }, (world) => world.process('a').run(waits)).then((run) => run.digest);
 }
@@ -110,8 +97,8 @@ it.each<[string, () => unknown]>([
     };
     const run = simulate({ seed: 4 }, (world) => world.process('a').run(() => void leftover()));
     await expect(run).rejects.toThrow('real I/O');
-    expect(await digestOfTimers()).toBe(digest);
-    expect(continued).toBe(true);
+    do expect(await digestOfTimers()).toBe(digest);
+    while (!continued);
   },
 );
 
@@ -148,10 +135,10 @@ it('leaves the original functions to code outside of the simulation', async () =
     years.add(new Date(Date.now()).getFullYear());
     setTimeout(() => fired++, 0);
   }, 1);
-  expect(await digestOfTimers()).toBe(digest);
+  do expect(await digestOfTimers()).toBe(digest);
+  while (fired === 0);
   clearInterval(timer);
   expect(years).toEqual(new Set([new Date().getFullYear()]));
-  expect(fired).toBeGreaterThan(0);
 });
 
 it('makes dates whose constructor is Date', async () => {

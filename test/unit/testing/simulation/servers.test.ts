@@ -1,4 +1,9 @@
-import { simulate, type SimulatedServer, type World } from 'nestjs-zookeeper/testing';
+import {
+  simulate,
+  type SimulatedServer,
+  type SimulationOptions,
+  type World,
+} from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
 
 async function connected(world: World, name = 'a', sessionTimeout = 3000) {
@@ -11,95 +16,105 @@ async function connected(world: World, name = 'a', sessionTimeout = 3000) {
 
 type Connected = Awaited<ReturnType<typeof connected>>;
 
+/** Runs a scenario with a client that has connected. */
+async function withClient(
+  { sessionTimeout, ...options }: SimulationOptions & { sessionTimeout?: number },
+  scenario: (run: Connected & { world: World; server: SimulatedServer }) => Promise<void>,
+): Promise<void> {
+  await simulate({ seed: 1, ...options }, async (world) => {
+    const client = await connected(world, 'a', sessionTimeout);
+    await scenario({ world, server: world.servers[0]!, ...client });
+  });
+}
+
+/** Runs a scenario with two clients, once for each of several seeds. */
+async function forSeeds(
+  seeds: number,
+  options: SimulationOptions,
+  scenario: (a: Connected, b: Connected, world: World) => Promise<void>,
+): Promise<void> {
+  for (let seed = 1; seed <= seeds; seed++) {
+    await simulate({ seed, ...options }, async (world) =>
+      scenario(await connected(world, 'a', 20_000), await connected(world, 'b'), world),
+    );
+  }
+}
+
 describe('a simulated server', () => {
-  it('keeps its data and its sessions after a crash and a restart, but not its watches', async () => {
-    await simulate({ seed: 1 }, async (world) => {
-      const { process, client, states } = await connected(world);
+  it('keeps its data and its sessions after a crash and a restart, but not its watches', () =>
+    withClient({}, async ({ world, server, process, client, states }) => {
       const { sessionId } = client;
       await process.run(() => client.create('/node', 'data', { mode: 'ephemeral' }));
       await process.run(() => client.watch('/node'));
       expect(world.watchCount).toBe(1);
-      const [server] = world.servers;
-      server!.crash();
-      expect(server!.state).toBe('stopped');
-      expect(world.watchCount).toBe(0);
+      server.crash();
+      expect([server.state, world.watchCount]).toEqual(['stopped', 0]);
       await world.sleep(60_000);
       expect(world.znodes()).toMatchObject([{ path: '/node', session: sessionId }]);
-      server!.restart();
+      server.restart();
       await world.sleep(10);
       expect(world.sessionIds).toEqual([sessionId]);
       expect(states.slice(0, 2)).toEqual(['SUSPENDED', 'LOST']);
-    });
-  });
+    }));
 
-  it('gives each session its full timeout again after a restart', async () => {
-    await simulate({ seed: 2, tickTime: 1000 }, async (world) => {
-      const { process } = await connected(world, 'a', 4000);
+  it('gives each session its full timeout again after a restart', () =>
+    withClient({ tickTime: 1000, sessionTimeout: 4000 }, async ({ world, server, process }) => {
       process.crash({ silently: true });
       // Without the crash, the session would expire at the tick of 5 s.
       await world.sleep(4200);
-      world.servers[0]!.crash();
-      world.servers[0]!.restart();
+      server.crash();
+      server.restart();
       await world.sleep(3500);
       expect(world.sessionIds).toHaveLength(1);
       await world.sleep(3500);
       expect(world.sessionIds).toEqual([]);
-    });
-  });
+    }));
 
-  it('does not notify its clients of a silent crash, and resets old connections after its restart', async () => {
-    await simulate({ seed: 3 }, async (world) => {
-      const { process, client, states } = await connected(world, 'a', 20_000);
-      const [server] = world.servers;
-      server!.crash({ silently: true });
-      expect(server!.state).toBe('unreachable');
+  it('does not notify its clients of a silent crash, and resets old connections after its restart', () =>
+    withClient({ sessionTimeout: 20_000 }, async ({ world, server, process, client, states }) => {
+      server.crash({ silently: true });
+      expect(server.state).toBe('unreachable');
       const creating = process
         .run(() => client.create('/node'))
         .catch((error: Error) => error.name);
       await world.sleep(2000);
       expect(states).toEqual([]);
-      server!.restart();
+      server.restart();
       await world.sleep(1500);
       expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
       expect(await creating).toBe('ConnectionError');
-    });
-  });
+    }));
 
-  it('handles no requests while it is paused', async () => {
-    await simulate({ seed: 4 }, async (world) => {
-      const { process, client } = await connected(world, 'a', 10_000);
-      const [server] = world.servers;
-      server!.pause();
-      expect(server!.isServing).toBe(false);
+  it('handles no requests while it is paused', () =>
+    withClient({ sessionTimeout: 10_000 }, async ({ world, server, process, client }) => {
+      server.pause();
+      expect(server.isServing).toBe(false);
       const creating = process.run(() => client.create('/node'));
       await world.sleep(1000);
       expect(world.znodes()).toEqual([]);
-      server!.resume();
+      server.resume();
       await creating;
-    });
-  });
+    }));
 
-  it('ignores faults after its crash, and does not add them to the trace', async () => {
-    await simulate({ seed: 4 }, async (world) => {
-      const [server] = world.servers;
-      server!.crash();
+  it('ignores faults after its crash, and does not add them to the trace', () =>
+    simulate({ seed: 4 }, (world) => {
+      const server = world.servers[0]!;
+      server.crash();
       const traced = world.trace.length;
-      server!.pause();
-      server!.resume();
-      server!.crash({ silently: true });
-      expect(server!.state).toBe('stopped');
+      server.pause();
+      server.resume();
+      server.crash({ silently: true });
+      expect(server.state).toBe('stopped');
       expect(world.trace).toHaveLength(traced);
-      server!.restart();
-      server!.restart();
-      const [restarted] = world.trace.slice(traced);
-      expect(restarted).toMatchObject({ process: server!.address, event: 'restarted' });
-      expect(world.trace).toHaveLength(traced + 1);
-    });
-  });
+      server.restart();
+      server.restart();
+      expect(world.trace.slice(traced)).toMatchObject([
+        { process: server.address, event: 'restarted' },
+      ]);
+    }));
 
-  it('does not notify a client of the end of its session while it is paused', async () => {
-    await simulate({ seed: 5, servers: 3 }, async (world) => {
-      const { client, states } = await connected(world, 'a', 30_000);
+  it('does not notify a client of the end of its session while it is paused', () =>
+    withClient({ servers: 3, sessionTimeout: 30_000 }, async ({ world, client, states }) => {
       for (const server of world.servers) server.pause();
       world.expireSession(client);
       await world.sleep(1000);
@@ -107,12 +122,10 @@ describe('a simulated server', () => {
       for (const server of world.servers) server.resume();
       await world.sleep(1000);
       expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
-    });
-  });
+    }));
 
-  it('ends a session and deletes its ephemeral nodes on request of the scenario', async () => {
-    await simulate({ seed: 6 }, async (world) => {
-      const { process, client, states } = await connected(world);
+  it('ends a session and deletes its ephemeral nodes on request of the scenario', () =>
+    withClient({}, async ({ world, process, client, states }) => {
       await process.run(() => client.create('/node', '', { mode: 'ephemeral' }));
       world.expireSession(client);
       expect(world.znodes()).toEqual([]);
@@ -121,25 +134,18 @@ describe('a simulated server', () => {
       );
       const closed = await process.client();
       await process.run(() => closed.close());
+      const without = 'has no session, because it is closed or not yet connected';
       expect(() => world.expireSession(closed)).toThrow(
-        'simulate: the client of expireSession() has no session, because it is closed or not yet connected',
+        `simulate: the client of expireSession() ${without}`,
       );
+      const traced = world.trace.length;
+      expect(() => world.loseReply('create', closed)).toThrow(
+        `simulate: the client of loseReply() ${without}`,
+      );
+      expect(world.trace).toHaveLength(traced);
       await world.sleep(100);
       expect(states).toEqual(['SUSPENDED', 'LOST', 'CONNECTED']);
-    });
-  });
-
-  it('loses no reply of a client without a session', async () => {
-    await simulate({ seed: 1 }, async (world) => {
-      const process = world.process('a');
-      const client = await process.client();
-      await process.run(() => client.close());
-      expect(() => world.loseReply('create', client)).toThrow(
-        'simulate: the client of loseReply() has no session, because it is closed or not yet connected',
-      );
-      expect(world.trace).toEqual([]);
-    });
-  });
+    }));
 
   it('has no lag if it is the only server', async () => {
     await simulate({ seed: 7, lag: [1000, 1000] }, async (world) => {
@@ -156,56 +162,46 @@ describe('a simulated server', () => {
 describe('an ensemble', () => {
   it('serves stale reads until a sync', async () => {
     let stale = 0;
-    for (let seed = 1; seed <= 12; seed++) {
-      await simulate({ seed, servers: 2, lag: [500, 500] }, async (world) => {
-        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
-        await a.process.run(() => a.client.create('/node'));
-        const read = await b.process.run(() => b.client.exists('/node'));
-        if (!read) stale++;
-        await b.process.run(() => b.client.sync('/'));
-        expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
-      });
-    }
+    await forSeeds(12, { servers: 2, lag: [500, 500] }, async (a, b) => {
+      await a.process.run(() => a.client.create('/node'));
+      const read = await b.process.run(() => b.client.exists('/node'));
+      if (!read) stale++;
+      await b.process.run(() => b.client.sync('/'));
+      expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
+    });
     expect(stale).toBeGreaterThan(0);
     expect(stale).toBeLessThan(12);
   });
 
-  it('shows a write to its writer at once, and to other clients after the lag at most', async () => {
-    for (let seed = 1; seed <= 5; seed++) {
-      await simulate({ seed, servers: 3, lag: [50, 100] }, async (world) => {
-        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
-        await a.process.run(() => a.client.create('/node'));
-        expect(await a.process.run(() => a.client.exists('/node'))).toBeDefined();
-        await world.sleep(100);
-        expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
-      });
-    }
-  });
+  it('shows a write to its writer at once, and to other clients after the lag at most', () =>
+    forSeeds(5, { servers: 3, lag: [50, 100] }, async (a, b, world) => {
+      await a.process.run(() => a.client.create('/node'));
+      expect(await a.process.run(() => a.client.exists('/node'))).toBeDefined();
+      await world.sleep(100);
+      expect(await b.process.run(() => b.client.exists('/node'))).toBeDefined();
+    }));
 
-  it('fires a watch before the reply that shows the change', async () => {
-    for (let seed = 1; seed <= 10; seed++) {
-      await simulate({ seed, servers: 2, lag: [0, 50] }, async (world) => {
-        const [a, b] = [await connected(world, 'a'), await connected(world, 'b')];
-        const events: string[] = [];
-        await b.process.run(async () => {
-          const { watch } = await b.client.watchExists('/node');
-          void watch.fired.then(() => events.push('event'));
-        });
-        await a.process.run(() => a.client.create('/node'));
-        await b.process.run(async () => {
-          while (!(await b.client.exists('/node')));
-          events.push('seen');
-        });
-        expect(events).toEqual(['event', 'seen']);
+  it('fires a watch before the reply that shows the change', () =>
+    forSeeds(10, { servers: 2, lag: [0, 50] }, async (a, b) => {
+      const events: string[] = [];
+      await b.process.run(async () => {
+        const { watch } = await b.client.watchExists('/node');
+        void watch.fired.then(() => events.push('event'));
       });
-    }
-  });
+      await a.process.run(() => a.client.create('/node'));
+      await b.process.run(async () => {
+        while (!(await b.client.exists('/node')));
+        events.push('seen');
+      });
+      expect(events).toEqual(['event', 'seen']);
+    }));
 
   it('never shows older data to a session that moves: a server that lags behind refuses it', async () => {
     let moved = 0;
-    for (let seed = 1; seed <= 12; seed++) {
-      await simulate({ seed, servers: 2, lag: [2000, 2000] }, async (world) => {
-        const { process, client, states } = await connected(world, 'a', 20_000);
+    await forSeeds(
+      12,
+      { servers: 2, lag: [2000, 2000] },
+      async ({ process, client, states }, _, world) => {
         await process.run(() => client.create('/node'));
         const before = world.now;
         process.link.reset();
@@ -215,8 +211,8 @@ describe('an ensemble', () => {
         });
         expect(states).toEqual(['SUSPENDED', 'RECONNECTED']);
         if (world.now - before > 1) moved++;
-      });
-    }
+      },
+    );
     expect(moved).toBeGreaterThan(0);
   });
 
@@ -242,27 +238,23 @@ describe('an ensemble', () => {
     expect(moved).toBeGreaterThan(0);
   });
 
-  it('lists the children of a znode, also those of the root', async () => {
-    await simulate({ seed: 5 }, async (world) => {
-      const { process, client } = await connected(world);
+  it('lists the children of a znode, also those of the root', () =>
+    withClient({}, async ({ world, process, client }) => {
       await process.run(() => client.create('/node'));
       await process.run(() => client.create('/node/child', 'data'));
       const paths = (parent: string) => world.children(parent).map(({ path }) => path);
       expect(paths('/node')).toEqual(['/node/child']);
       expect(paths('/')).toContain('/node');
       expect(paths('/absent')).toEqual([]);
-    });
-  });
+    }));
 
-  it('continues while a majority of its servers runs', async () => {
-    await simulate({ seed: 4, servers: 3 }, async (world) => {
-      const { process, client } = await connected(world, 'a', 30_000);
+  it('continues while a majority of its servers runs', () =>
+    withClient({ servers: 3, sessionTimeout: 30_000 }, async ({ world, process, client }) => {
       world.servers[0]!.crash({ silently: true });
       await world.sleep(20_000);
       expect(await process.run(() => client.create('/node'))).toBe('/node');
       expect(world.servers.map(({ isServing }) => isServing)).toEqual([false, true, true]);
-    });
-  });
+    }));
 
   it('serves no client without a majority, and expires no session', async () => {
     await simulate({ seed: 5, servers: 3, tickTime: 1000 }, async (world) => {
@@ -295,9 +287,8 @@ describe('an ensemble', () => {
     });
   });
 
-  it('serves no client while a majority of its servers is paused', async () => {
-    await simulate({ seed: 6, servers: 3 }, async (world) => {
-      const { process, client } = await connected(world, 'a', 3000);
+  it('serves no client while a majority of its servers is paused', () =>
+    withClient({ servers: 3 }, async ({ world, process, client }) => {
       for (const server of world.servers.slice(1)) server.pause();
       await world.sleep(5000);
       expect(world.servers.map(({ isServing }) => isServing)).toEqual([false, false, false]);
@@ -305,13 +296,12 @@ describe('an ensemble', () => {
       world.servers[1]!.resume();
       await process.run(() => client.session());
       expect(await process.run(() => client.create('/node'))).toBe('/node');
-    });
-  });
+    }));
 
-  it('handles no request of a resumed server before there is a majority', async () => {
-    for (const resumed of [0, 1, 2]) {
-      await simulate({ seed: 7, servers: 3 }, async (world) => {
-        const { process, client } = await connected(world, 'a', 30_000);
+  it.each([0, 1, 2])(
+    'handles no request of resumed server %i before there is a majority',
+    (resumed) =>
+      withClient({ servers: 3, sessionTimeout: 30_000 }, async ({ world, process, client }) => {
         for (const server of world.servers) server.pause();
         const creating = process.run(() => client.create('/node')).catch(() => {});
         await world.sleep(100);
@@ -320,9 +310,8 @@ describe('an ensemble', () => {
         expect(world.znodes()).toEqual([]);
         for (const server of world.servers) server.resume();
         await creating;
-      });
-    }
-  });
+      }),
+  );
 });
 
 describe('an isolated server', () => {
@@ -430,26 +419,23 @@ describe('an isolated server', () => {
     });
   });
 
-  it('needs other servers', async () => {
-    await simulate({ seed: 1 }, async ({ servers: [server] }) => {
+  it('needs other servers', () =>
+    simulate({ seed: 1 }, ({ servers: [server] }) =>
       expect(() => server!.isolate()).toThrow(
         'simulate: isolate() needs other servers; set the option servers to 2 or more',
-      );
-    });
-  });
+      ),
+    ));
 });
 
 describe('simulated servers that copy another server', () => {
   it('stamp the znodes as that server does', async () => {
-    const { value } = await simulate(
-      { seed: 1, server: 'raftkeeper', servers: 3 },
-      async (world) => {
-        const process = world.process('a');
-        const client = await process.client({ allowUnsafeFencing: true });
-        await process.run(() => client.create('/node'));
-        return world.znodes().map(({ path, czxid }) => [path, czxid]);
-      },
-    );
+    const options = { seed: 1, server: 'raftkeeper', servers: 3 } as const;
+    const { value } = await simulate(options, async (world) => {
+      const process = world.process('a');
+      const client = await process.client({ allowUnsafeFencing: true });
+      await process.run(() => client.create('/node'));
+      return world.znodes().map(({ path, czxid }) => [path, czxid]);
+    });
     // The zxids before it opened the session and synchronised the client.
     expect(value).toEqual([['/node', 3]]);
   });

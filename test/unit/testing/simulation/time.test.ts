@@ -85,19 +85,29 @@ describe('time in a simulation', () => {
     }
   });
 
-  it('passes arguments to callbacks, and clears timers by object or by number', async () => {
+  it('has timers with arguments, refresh(), hasRef() and Symbol.dispose, which end by object or number', async () => {
     await simulate({ seed: 3 }, async () => {
       const calls: unknown[] = [];
       setTimeout((...args: unknown[]) => calls.push(args), 1, 'a', 'b');
       clearTimeout(setTimeout(() => calls.push('cleared'), 1));
       clearTimeout(Number(setTimeout(() => calls.push('cleared by number'), 1)));
       clearImmediate(setImmediate(() => calls.push('cleared immediate')));
+      setTimeout(() => calls.push('disposed'), 1)[Symbol.dispose]();
       const interval = setInterval(() => calls.push('tick'), 10);
       const id = Number(interval);
       await pause(35);
       clearInterval(id);
       await pause(100);
       expect(calls).toEqual([['a', 'b'], 'tick', 'tick', 'tick']);
+      const timer = setTimeout(() => calls.push('refreshed'), 10);
+      expect(timer.hasRef()).toBe(true);
+      expect(timer.unref().hasRef()).toBe(false);
+      await pause(8);
+      timer.refresh();
+      await pause(8);
+      expect(calls).toHaveLength(4);
+      await pause(8);
+      expect(calls).toHaveLength(5);
     });
   });
 
@@ -108,25 +118,6 @@ describe('time in a simulation', () => {
         await pause(delay);
         expect(performance.now() - before).toBeLessThan(2.1);
       }
-    });
-  });
-
-  it('has timers with refresh(), hasRef() and Symbol.dispose', async () => {
-    await simulate({ seed: 5 }, async () => {
-      let fired = 0;
-      const timer = setTimeout(() => fired++, 10);
-      expect(timer.hasRef()).toBe(true);
-      expect(timer.unref().hasRef()).toBe(false);
-      await pause(8);
-      timer.refresh();
-      await pause(8);
-      expect(fired).toBe(0);
-      await pause(8);
-      expect(fired).toBe(1);
-      const other = setTimeout(() => fired++, 10);
-      other[Symbol.dispose]();
-      await pause(20);
-      expect(fired).toBe(1);
     });
   });
 
@@ -150,14 +141,9 @@ describe('time in a simulation', () => {
     await simulate({ seed: 7 }, async () => {
       await promisify(setTimeout)(50);
       expect(await promisify(setImmediate)('value')).toBe('value');
-      let turns = 0;
-      for await (const value of every(10, 'x')) {
-        expect(value).toBe('x');
-        if (++turns === 3) break;
-      }
       expect(await nextTurn('y')).toBe('y');
-      expect(performance.now()).toBeGreaterThan(80);
-      expect(performance.now()).toBeLessThan(90);
+      expect(performance.now()).toBeGreaterThan(50);
+      expect(performance.now()).toBeLessThan(55);
     });
   });
 

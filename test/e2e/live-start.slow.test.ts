@@ -3,13 +3,11 @@ import net from 'node:net';
 import { expect, it } from 'vitest';
 import { startCommand } from '../support/command.js';
 
-const MAIN = 'dist-sample/main.js';
-
 it('a server of the live page that cannot listen says so in one line', async () => {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as net.AddressInfo;
-  const { ended } = startCommand(MAIN, [], { ...process.env, PORT: String(port) });
+  const { ended } = startCommand('dist-sample/main.js', [], { ...process.env, PORT: String(port) });
   expect(await ended).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: `The shop did not start: port ${port} is in use: set PORT to another one\n`,
@@ -19,7 +17,7 @@ it('a server of the live page that cannot listen says so in one line', async () 
 
 it('a server of the live page without ZooKeeper says so in one line', async () => {
   const env = { ...process.env, PORT: '0', ZOOKEEPER: '127.0.0.1:1' };
-  const { code, stdout, stderr } = await startCommand(MAIN, [], env).ended;
+  const { code, stdout, stderr } = await startCommand('dist-sample/main.js', [], env).ended;
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   expect(stderr).toMatch(/^The shop did not start: .*127\.0\.0\.1:1\b.*\n$/);
 });
