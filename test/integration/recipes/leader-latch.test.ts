@@ -84,11 +84,12 @@ describe('LeaderLatch', () => {
   it('queues again behind the others after it resigns', async () => {
     const [a, b] = await latchesIn(path, await connect(), await connect());
     const first = await a!.await();
-    const [node] = await nodesUnder(b!.client, path);
+    const [leader] = await a!.participants();
     const resigned = a!.resign();
     expect(a!.hasLeadership).toBe(false);
     await resigned;
-    expect(await nodesUnder(a!.client, path)).not.toContain(node);
+    const left = (await a!.participants()).map((each) => each.path);
+    expect(left).not.toContain(leader!.path);
     const second = await b!.await();
     await untilNodes(a!.client, path, 2);
     await b!.resign();
