@@ -16,6 +16,7 @@ async function watchedNode(client: ZkClient, name: string) {
   return { session, path, watches: await zk.watchCount() };
 }
 
+// A test waits for the removal by exists('/'), which, unlike a sync, is not sent before the removal.
 describe('a watch without waiting callers', () => {
   it('is removed from the server, for each kind separately', async () => {
     const client = await connect();
@@ -28,7 +29,7 @@ describe('a watch without waiting callers', () => {
     for (let left = kinds.length; left > 0; left--) {
       expect(await zk.watchCount()).toBe(watches + left);
       kinds[left - 1].remove();
-      await session.sync('/');
+      await session.exists('/');
     }
     expect(await zk.watchCount()).toBe(watches);
   });
@@ -39,7 +40,7 @@ describe('a watch without waiting callers', () => {
     const one = (await session.get(path, { watch: true })).watch;
     const other = (await session.get(path, { watch: true })).watch;
     one.remove();
-    await session.sync('/');
+    await session.exists('/');
     expect(await zk.watchCount()).toBe(watches + 1);
     await client.set(path, 'x');
     expect(await other.fired).toBe('changed');
@@ -64,7 +65,7 @@ describe('a watch without waiting callers', () => {
     const asked = session.get(path, { watch: true });
     first.remove();
     (await asked).watch.remove();
-    await session.sync('/');
+    await session.exists('/');
     expect(await zk.watchCount()).toBe(watches);
   });
 
@@ -84,7 +85,7 @@ describe('a watch without waiting callers', () => {
     const written = session.set(path, 'x');
     watch.remove();
     await written;
-    await session.sync('/');
+    await session.exists('/');
     expect(await zk.watchCount()).toBe(watches);
     expect(session.alive).toBe(true);
   });

@@ -122,6 +122,17 @@ describe('holdAtMost', () => {
     await next.release();
   });
 
+  it('of a re-entry does not limit the outer lease', async () => {
+    const mutex = new Mutex(client, path);
+    await mutex.withLock(async (outer) => {
+      for (const lock of [mutex, new MultiLock([mutex])]) {
+        await lock.withLock(() => undefined, { holdAtMost: 10 });
+      }
+      await delay(50);
+      expect(outer.held).toBe(true);
+    });
+  });
+
   it('may be longer than a timer can be, or infinite', async () => {
     for (const holdAtMost of [2 ** 31, Number.MAX_VALUE, Infinity]) {
       const lease = await new Mutex(client, server.path('long')).acquire({ holdAtMost });

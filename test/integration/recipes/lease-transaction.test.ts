@@ -133,6 +133,23 @@ describe('a transaction of a lease', () => {
     expect(second.held).toBe(true);
   });
 
+  it('that is under way at the release is applied, and the znode of its lease is not handed over', async () => {
+    const [client, other] = await Promise.all([connect(), connect()]);
+    const node = await target(client);
+    const lock = new Mutex(client, zk.path('lock'));
+    const first = await lock.acquire();
+    const [name] = await nodesUnder(other, lock.path);
+    const next = lock.acquire();
+    const writing = first.transaction([{ set: node, data: 'new' }]);
+    // In the next turn the transaction has been sent.
+    await new Promise(setImmediate);
+    await first.release();
+    await writing;
+    await using _second = await next;
+    expect(await read(other, node)).toBe('new');
+    expect(await nodesUnder(other, lock.path)).not.toContain(name);
+  });
+
   it.runIf(serverHas.sessionResume)(
     'waits for the connection, and is refused if the lease is lost meanwhile',
     async () => {
