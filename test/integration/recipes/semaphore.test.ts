@@ -262,7 +262,8 @@ describe('permits whose number is shared in a znode', () => {
     await asking(client, path, 1);
     await permits.set(1);
     await (await waiting).release();
-    await untilNodes(client, `${path}/leases`, 0);
+    // The native transport has a watch on it, and cannot remove watches.
+    await client.delete(`${path}-count`);
   });
 
   it('are an error when the znode is missing or has another format', async () => {
