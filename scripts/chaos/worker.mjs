@@ -18,7 +18,7 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { grantOf } from '../../dist/recipes/internals/grant.js';
-import { answer, send } from '../faults/child-side.js';
+import { answer, send } from '../faults/child-side.mjs';
 import { now } from '../faults/clock.js';
 import { PERMITS, ROOT } from './keys.js';
 import { Random } from './random.js';

@@ -1,7 +1,7 @@
 // One instance: a client and a latch that, while it leads, writes under its fencing token. It reports its
 // terms to its parent and answers the parent's requests.
 import { LeaderLatch, ZkClient } from 'nestjs-zookeeper/recipes';
-import { answer, send } from '../faults/child-side.js';
+import { answer, send } from '../faults/child-side.mjs';
 import { now } from '../faults/clock.js';
 
 /** Milliseconds between two writes of a leader. */

@@ -10,7 +10,7 @@ interface PendingAnswer {
   reject(error: Error): void;
 }
 
-/** A process of a program that uses child-side.ts. */
+/** A process of a program that uses child-side.mjs. */
 export class Child {
   killed = false;
   /** Receives the messages that answer no request. */

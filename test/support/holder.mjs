@@ -1,6 +1,6 @@
 // A process that holds a mutex, for a test that stops it. It reads the lease in the first code that runs after the pause.
 import { Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
-import { answer } from '../../dist-scripts/faults/child-side.js';
+import { answer } from '../../scripts/faults/child-side.mjs';
 
 const { path, pause, ...options } = JSON.parse(process.argv[2]);
 /** @type {import('nestjs-zookeeper/recipes').Lease} */

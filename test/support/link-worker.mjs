@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { Link } from '../../dist-scripts/faults/link.mjs';
+import { Link } from '../../scripts/faults/link.mjs';
 
 // Runs in a thread of its own: the native client's close() blocks its own thread until the server
 // answers.
