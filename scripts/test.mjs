@@ -16,7 +16,7 @@ const SLOWEST = 10;
  * @property {string} tests what the part tests
  * @property {readonly string[]} projects of vitest.config.ts
  * @property {readonly (() => string | undefined)[]} needs functions that return the name of a program that is missing
- * @property {boolean} [startsSample] whether its tests start the built sample and scripts
+ * @property {boolean} [startsScripts] whether its tests start the live page or built scripts
  * @property {boolean} [slow] whether the part runs the files *.slow.test.ts instead of the others
  */
 
@@ -65,7 +65,7 @@ const PARTS = {
     tests: 'the live page in Chromium',
     projects: ['browser'],
     needs: [chromium, java],
-    startsSample: true,
+    startsScripts: true,
   },
   programs: {
     tests: 'Kerberos and the completion of shells',
@@ -76,7 +76,7 @@ const PARTS = {
     tests: 'chaos, failover, benchmark, sale under load: the files *.slow.test.ts',
     projects: ['e2e', 'sockets'],
     needs: [java, curator, kazoo, native, mariadb],
-    startsSample: true,
+    startsScripts: true,
     slow: true,
   },
 };
@@ -110,9 +110,9 @@ for (const { name, needs } of parts) {
   if (missing.length > 0) fail(`The part ${name} needs ${missing.join(', ')}.`, 2);
 }
 
-// The embedded server's worker is a built file. Only some parts start the sample and the scripts.
-build('lib');
-if (parts.some(({ startsSample }) => startsSample)) build('sample', 'page', 'scripts');
+// The tests start the embedded server's worker and the sample's instances, some parts the live page and the scripts too.
+build('lib', 'sample');
+if (parts.some(({ startsScripts }) => startsScripts)) build('page', 'scripts');
 
 const vitest = await createVitest('test', {
   project: [...new Set(parts.flatMap(({ projects }) => projects))],
