@@ -412,7 +412,7 @@ describe('a bounded queue', () => {
     await queue.put('one');
     await queue.put('two');
     await expect(queue.put('three', { wait: 0 })).rejects.toThrow(QueueFullError);
-    await expect(queue.put('three', { wait: 20 })).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    await expect(queue.put('three', { wait: 500 })).rejects.toMatchObject({ code: 'QUEUE_FULL' });
     const cancel = new AbortController();
     const cancelled = queue.put('three', { signal: cancel.signal });
     cancel.abort(new Error('enough'));

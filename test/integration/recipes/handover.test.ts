@@ -373,7 +373,7 @@ describe('the locks of a multi-lock', () => {
 
 describe('permits handed over within a process', () => {
   it('need no more lease nodes than there are permits, and no queue node', async () => {
-    const semaphore = new Semaphore(client, path, { permits: 4 });
+    const semaphore = new Semaphore(client, `${path}-permits`, { permits: 4 });
     let inside = 0;
     let most = 0;
     let visits = 0;
@@ -389,22 +389,22 @@ describe('permits handed over within a process', () => {
         }
       }),
     );
-    const leases = await nodesDuring(other, `${path}/leases`, work);
+    const leases = await nodesDuring(other, `${path}-permits/leases`, work);
     expect(visits).toBe(320);
     expect(most).toBeLessThanOrEqual(4);
     // A few callers request permits from the server while the first permits come.
     expect(leases.size).toBeLessThan(50);
-    await untilNothingLeft(server, other, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, other, `${path}-permits/locks`, `${path}-permits/leases`);
   });
 
   it('are requested again if the first waiter leaves and the next wants fewer', async () => {
-    const held = await new Semaphore(client, path, { permits: 2 }).acquire();
-    const semaphore = new Semaphore(other, path, { permits: 2 });
+    const held = await new Semaphore(client, `${path}-permits`, { permits: 2 }).acquire();
+    const semaphore = new Semaphore(other, `${path}-permits`, { permits: 2 });
     const both = semaphore.acquire({ count: 2, wait: 100 });
     const one = semaphore.acquire();
     await expect(both).rejects.toThrow(LockTimeoutError);
     await (await one).release();
     await held.release();
-    await untilNothingLeft(server, client, `${path}/locks`, `${path}/leases`);
+    await untilNothingLeft(server, client, `${path}-permits/locks`, `${path}-permits/leases`);
   });
 });
