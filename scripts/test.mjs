@@ -20,8 +20,8 @@ const SLOWEST = 10;
  * @property {boolean} [slow] whether the part runs the files *.slow.test.ts instead of the others
  */
 
-const java = () => missingProgram('java', '-version') ?? missingJar(ZOOKEEPER_JARS);
-const curator = () => missingProgram('javac', '-version') ?? missingJar(CURATOR_JARS);
+const java = () => missingProgram('-version', 'java') ?? missingJar(ZOOKEEPER_JARS);
+const curator = () => missingProgram('-version', 'javac') ?? missingJar(CURATOR_JARS);
 const kazoo = () =>
   ['python3', '/usr/bin/python3'].some((python) => runs(python, '-c', 'import kazoo'))
     ? undefined
@@ -30,10 +30,9 @@ const chromium = () =>
   CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
 const native = () =>
   runs(process.execPath, '-e', "require('zookeeper')") ? undefined : 'the npm package zookeeper';
-const tls = () => missingProgram('openssl', 'version') ?? missingProgram('keytool', '-help');
+const tls = () => missingProgram('version', 'openssl') ?? missingProgram('-help', 'keytool');
 const zkCli = () => missingFile('/usr/share/zookeeper/bin/zkCli.sh');
-const shells = () =>
-  ['bash', 'zsh', 'script'].map((name) => missingProgram(name, '--version')).find(Boolean);
+const shells = () => missingProgram('--version', 'bash', 'zsh', 'script');
 /** Programs of the KDC, and what npm needs to compile the package kerberos. */
 const kerberos = () =>
   missingFile(
@@ -41,7 +40,7 @@ const kerberos = () =>
     '/usr/sbin/kadmin.local',
     '/usr/bin/kinit',
     '/usr/include/gssapi/gssapi.h',
-  ) ?? ['python3', 'make', 'g++'].map((name) => missingProgram(name, '--version')).find(Boolean);
+  ) ?? missingProgram('--version', 'python3', 'make', 'g++');
 const mariadb = () => missingFile('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
 
 /** @type {Readonly<Record<string, Part>>} */
@@ -166,11 +165,11 @@ function missingFile(...files) {
 }
 
 /**
- * @param {string} program
- * @param {string} option
+ * @param {string} option with which the programs end at once
+ * @param {readonly string[]} programs
  */
-function missingProgram(program, option) {
-  return runs(program, option) ? undefined : program;
+function missingProgram(option, ...programs) {
+  return programs.find((program) => !runs(program, option));
 }
 
 /**
