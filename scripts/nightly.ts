@@ -1,15 +1,13 @@
 // npm run nightly -- [options], which --help lists
 import { UsageError, readOptions, textOption } from './options.js';
 import { runCommand } from './run-command.js';
+import { WORKLOADS } from './simulation/options.js';
 
 interface NightlyPart {
   readonly name: string;
   /** Repeats the part alone. */
   readonly command: string;
 }
-
-/** The workloads of the simulation. */
-const WORKLOADS = ['locks', 'partitions', 'queue', 'guarded-writes', 'counter', 'cache', 'barrier'];
 
 const PARTS: readonly NightlyPart[] = [
   { name: 'usual', command: 'NIGHTLY=1 npm test' },

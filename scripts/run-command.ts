@@ -11,16 +11,9 @@ export interface CommandResult {
 }
 
 /** Runs a command of this repository. Resolves when it has ended and closed its output. */
-export async function runCommand(
-  command: string,
-  env: Readonly<Record<string, string>> = {},
-): Promise<CommandResult> {
+export async function runCommand(command: string): Promise<CommandResult> {
   const started = performance.now();
-  const child = spawn(command, {
-    shell: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...env },
-  });
+  const child = spawn(command, { shell: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));

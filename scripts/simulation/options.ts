@@ -42,7 +42,7 @@ run, such as for a wrong option, and 130 after an interrupt.`;
 /** The default of the option `--lib`. */
 export const DEFAULT_LIB = 'dist';
 
-const WORKLOADS: readonly WorkloadName[] = [
+export const WORKLOADS: readonly WorkloadName[] = [
   'locks',
   'partitions',
   'queue',
