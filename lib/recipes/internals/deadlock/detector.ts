@@ -144,7 +144,7 @@ async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void
     return;
   }
   publish(deadlock);
-  const victim = ours.find((wait) => refused && wait.made(refused));
+  const victim = refused && ours.find((wait) => wait.made(refused));
   if (!victim) return;
   const { key, noun } = victim.waiter.request.wanted;
   const message = `the wait for ${noun} ${JSON.stringify(key)} was refused. ${deadlock.message}`;
