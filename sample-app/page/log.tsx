@@ -1,6 +1,5 @@
 import type { Messages } from './messages/messages.js';
-import type { LogKind } from './run/run-model.js';
-import type { RunModel } from './run/run-model.js';
+import type { LogKind, RunModel } from './run/run-model.js';
 import { verdictOf } from './run/verdict.js';
 
 /** Number of the latest lines that are shown. */
