@@ -11,20 +11,29 @@ import { copiedServer, isSimulated } from './environment.js';
  */
 
 type Body = () => unknown;
-type Each = (name: string, body: (...args: never[]) => unknown) => void;
-interface Test {
+
+/** The part of Vitest's `it` that both kinds of tests have: no test context, no timeout of a single test. */
+interface TestFunction {
   (name: string, body: Body): void;
-  each(cases: readonly unknown[]): Each;
-  runIf(condition: unknown): Test;
-  skipIf(condition: unknown): Test;
+  each: {
+    <T extends readonly unknown[] | readonly [unknown]>(
+      cases: readonly T[],
+    ): (name: string, body: (...args: [...T]) => void) => void;
+    <T>(cases: readonly T[]): (name: string, body: (value: T) => void) => void;
+  };
 }
 
-let running: { readonly world: World; readonly process: SimulatedProcess } | undefined;
-/** The hooks of the next test, which Vitest's own hooks collect: test files share this module. */
-let next = nothing();
+/** The seed of all simulations. */
+const seed = Number(process.env.TEST_SEED ?? 1);
 
-function nothing() {
-  return { before: [] as Body[], after: [] as Body[] };
+let running: { readonly world: World; readonly process: SimulatedProcess } | undefined;
+/** The hooks of a test, which Vitest's own hooks collect. */
+const hooks = new WeakMap<object, { readonly before: Body[]; readonly after: Body[] }>();
+
+function hooksOf(test: object) {
+  const found = hooks.get(test) ?? { before: [], after: [] };
+  hooks.set(test, found);
+  return found;
 }
 
 /** Returns the simulation of the running test. */
@@ -42,9 +51,8 @@ function current() {
   return running;
 }
 
-async function inSimulation(body: Body): Promise<void> {
-  const { before, after } = next;
-  next = nothing();
+async function inSimulation(test: object, body: Body): Promise<void> {
+  const { before, after } = hooksOf(test);
   const withHooks = async () => {
     const errors: unknown[] = [];
     const run = async (step: Body) => {
@@ -59,11 +67,13 @@ async function inSimulation(body: Body): Promise<void> {
       await body();
     });
     for (const hook of after) await run(hook);
-    // Later errors are consequences of the first one.
+    if (errors.length > 1) {
+      throw new AggregateError(errors, errors.map(String).join('; then '), { cause: errors[0] });
+    }
     if (errors.length > 0) throw errors[0];
   };
   try {
-    await simulate({ seed: 1, server: copiedServer }, async (world) => {
+    await simulate({ seed, server: copiedServer }, async (world) => {
       running = { world, process: world.process('test') };
       // expect.poll() and vi.waitFor() use the timers that Vitest stores here.
       setSafeTimers();
@@ -75,32 +85,29 @@ async function inSimulation(body: Body): Promise<void> {
   }
 }
 
-function simulated(test: vitest.TestAPI): Test {
-  const run = (name: string, body: Body) => test(name, () => inSimulation(body));
-  return Object.assign(run, {
-    each:
-      (cases: readonly unknown[]): Each =>
-      (name, body) =>
-        test.each(cases as unknown[])(name, (...args: unknown[]) =>
-          inSimulation(() => body(...(args as never[]))),
-        ),
-    runIf: (condition: unknown) => simulated(test.runIf(condition) as vitest.TestAPI),
-    skipIf: (condition: unknown) => simulated(test.skipIf(condition) as vitest.TestAPI),
-  });
+function simulated(test: ReturnType<vitest.TestAPI['runIf']>): TestFunction {
+  const run = (name: string, body: Body) => test(name, ({ task }) => inSimulation(task, body));
+  // Unlike test.each(), test.for() passes the test to its body.
+  const each = (cases: readonly unknown[]) => (name: string, body: (...args: never[]) => unknown) =>
+    test.for(cases)(name, (values, { task }) => {
+      const args = (Array.isArray(values) ? values : [values]) as never[];
+      return inSimulation(task, () => body(...args));
+    });
+  return Object.assign(run, { each }) as TestFunction;
 }
 
-export const it = (isSimulated ? simulated(vitest.it) : vitest.it) as vitest.TestAPI;
+export const it: TestFunction & { runIf(condition: unknown): TestFunction } = isSimulated
+  ? Object.assign(simulated(vitest.it), {
+      runIf: (condition: unknown) => simulated(vitest.it.runIf(condition)),
+    })
+  : vitest.it;
 
 /** As in Vitest, hooks run before each test in the order of their registration. */
-export const beforeEach = (
-  isSimulated
-    ? (hook: Body) => vitest.beforeEach(() => void next.before.push(hook))
-    : vitest.beforeEach
-) as (hook: Body) => void;
+export const beforeEach: (hook: Body) => void = isSimulated
+  ? (hook) => vitest.beforeEach(({ task }) => void hooksOf(task).before.push(hook))
+  : vitest.beforeEach;
 
 /** As in Vitest, hooks run after each test in the reverse order of their registration. */
-export const afterEach = (
-  isSimulated
-    ? (hook: Body) => vitest.beforeEach(() => void next.after.unshift(hook))
-    : vitest.afterEach
-) as (hook: Body) => void;
+export const afterEach: (hook: Body) => void = isSimulated
+  ? (hook) => vitest.beforeEach(({ task }) => void hooksOf(task).after.unshift(hook))
+  : vitest.afterEach;

@@ -96,7 +96,7 @@ describe('a client with an identity and an ACL', () => {
   });
 
   // The native client cannot create a znode with an ACL, so that a session of the wire transport does.
-  it.skipIf(isSimulated)(
+  it.runIf(!isSimulated)(
     'many locks at a time share the session that creates their directories',
     async () => {
       const connections = async () => {
