@@ -6,11 +6,9 @@ import { Link } from '../../scripts/faults/link.mjs';
 
 const link = await Link.to(workerData.target, workerData);
 
-/** @typedef {'cut' | 'down' | 'up' | 'silence' | 'speak' | 'deafen' | 'mute' | 'dropReply' | 'close'} Command */
-
 parentPort?.on(
   'message',
-  async (/** @type {{ id: number; command: 'accepted' | Command }} */ { id, command }) => {
+  async (/** @type {{ id: number; command: import('./link.js').Command }} */ { id, command }) => {
     const result = await (command === 'accepted' ? link.accepted : link[command]());
     parentPort?.postMessage({ id, result });
   },

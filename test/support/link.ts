@@ -2,6 +2,9 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { LinkOptions, TestLink } from './servers.js';
 
+/** The methods of the link in the worker. */
+export type Command = 'cut' | 'down' | 'up' | 'silence' | 'deafen' | 'speak' | 'accepted';
+
 /** A TCP proxy on a port of its own, in a worker thread. */
 export class Link implements TestLink {
   readonly #worker: Worker;
@@ -38,18 +41,16 @@ export class Link implements TestLink {
   cut = () => this.#call('cut');
   down = () => this.#call('down');
   up = () => this.#call('up');
-  silence = () => this.#call('silence');
-  speak = () => this.#call('speak');
-  deafen = () => this.#call('deafen');
-  mute = () => this.#call('mute');
-  dropReply = () => this.#call('dropReply');
+  holdAll = () => this.#call('silence');
+  holdReplies = () => this.#call('deafen');
+  resume = () => this.#call('speak');
   accepted = () => this.#call('accepted') as Promise<number>;
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#worker.terminate();
   }
 
-  #call(command: string): Promise<unknown> {
+  #call(command: Command): Promise<unknown> {
     const id = ++this.#calls;
     return new Promise((resolve) => {
       this.#answers.set(id, resolve);

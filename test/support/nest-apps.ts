@@ -16,9 +16,11 @@ import {
 } from 'nestjs-zookeeper';
 import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { filter, firstValueFrom } from 'rxjs';
+import { ZK_ENSEMBLE } from '../../lib/zk.ensemble.js';
 import { eventually } from './eventually.js';
 import { untilNodes } from './recipe-nodes.js';
-import { afterEach, testProcess } from './virtual-time.js';
+import { ensembleAt } from './simulated-server.js';
+import { afterEach } from './virtual-time.js';
 import type { TestServer } from './servers.js';
 
 /** A logger that prints nothing. */
@@ -56,11 +58,15 @@ export function useApps(server: TestServer) {
     overrides?: AppOptions,
     process?: SimulatedProcess,
   ): Promise<TestApp> => {
+    const ownOptions = options(overrides);
     const builder = Test.createTestingModule({
       ...metadata,
-      imports: [ZkModule.forRoot(options(overrides)), ...(metadata.imports ?? [])],
+      imports: [ZkModule.forRoot(ownOptions), ...(metadata.imports ?? [])],
     }).setLogger(silent);
-    if (server.kind === 'simulated') (process ?? testProcess()).override(builder);
+    if (server.kind === 'simulated') {
+      const ensemble = ensembleAt(ownOptions.connectString!, process);
+      builder.overrideProvider(ZK_ENSEMBLE).useValue(ensemble);
+    }
     const module = await builder.compile();
     const app = module.createNestApplication({ logger: false });
     open.push(app);

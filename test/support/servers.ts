@@ -49,15 +49,11 @@ export interface TestLink extends AsyncDisposable {
   down(): Promise<unknown>;
   up(): Promise<unknown>;
   /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
-  silence(): Promise<unknown>;
-  /** Delivers the data that was held back. */
-  speak(): Promise<unknown>;
+  holdAll(): Promise<unknown>;
   /** Holds back data from the server on the present connections; data from the client arrives. */
-  deafen(): Promise<unknown>;
-  /** Holds back data from the client on the present connections; data from the server arrives. */
-  mute(): Promise<unknown>;
-  /** Delivers the next request of each connection, and breaks the connection instead of the reply. */
-  dropReply(): Promise<unknown>;
+  holdReplies(): Promise<unknown>;
+  /** Delivers the data that was held back. */
+  resume(): Promise<unknown>;
   /** Resolves to the number of connections so far. */
   accepted(): Promise<number>;
 }

@@ -1,11 +1,37 @@
-import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
+import { PassThrough } from 'node:stream';
+import type { SimulatedProcess, World } from 'nestjs-zookeeper/testing';
 import { type Session, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
+import { connectWire } from '../../lib/client/transport/wire-transport.js';
 import type { Ensemble } from '../../lib/zk.ensemble.js';
 import type { LinkOptions, TestLink, TestServer } from './servers.js';
 import { currentWorld, testProcess } from './virtual-time.js';
 
-/** The links of the running test, by their connect strings. */
-const links = new Map<string, SimulatedLink>();
+/** The processes behind the links of each simulation, by the connect strings of the links. */
+const links = new WeakMap<World, Map<string, SimulatedProcess>>();
+
+function linksOf(world: World) {
+  const found = links.get(world) ?? new Map<string, SimulatedProcess>();
+  links.set(world, found);
+  return found;
+}
+
+const refuse = connectWire(({ ip, port }) => {
+  return new PassThrough().destroy(new Error(`connect ECONNREFUSED ${ip}:${port}`));
+});
+
+/**
+ * Returns the servers at an address: the simulated server, also through a link. No server listens at any other address.
+ *
+ * @param process the process that connects without a link
+ */
+export function ensembleAt(connectString: string, process = testProcess()): Ensemble {
+  const world = currentWorld();
+  const [address, ...chroot] = connectString.split(/(?=\/)/);
+  const isServer = address === world.servers[0]!.address;
+  const ensemble = (isServer ? process : linksOf(world).get(address!))?.ensemble;
+  if (!ensemble) return { connectString, connect: refuse };
+  return { ...ensemble, connectString: ensemble.connectString + chroot.join('') };
+}
 
 /** The server in the simulation of the running test. */
 export class SimulatedTestServer implements TestServer {
@@ -48,12 +74,10 @@ export class SimulatedTestServer implements TestServer {
     return currentWorld().watchCount;
   }
 
-  newClient({ connectString, ...options }: Partial<ZkClientOptions> = {}) {
-    const [link, ...chroot] = (connectString ?? '').split(/(?=\/)/);
-    const process = links.get(link!)?.process ?? testProcess();
-    const ensemble = ensembleOf(process);
-    const withChroot = ensemble.connectString + chroot.join('');
-    return new ZkClient({ ...options, connectString: withChroot }, ensemble.connect);
+  newClient({ connectString = this.connectString, ...options }: Partial<ZkClientOptions> = {}) {
+    const ensemble = ensembleAt(connectString);
+    const { connect } = ensemble;
+    return new ZkClient({ ...options, connectString: ensemble.connectString }, connect);
   }
 
   async newLink(options?: LinkOptions) {
@@ -69,53 +93,43 @@ export class SimulatedTestServer implements TestServer {
 class SimulatedLink implements TestLink {
   readonly connectString: string;
   readonly process: SimulatedProcess;
-  #cuts: (() => void)[] = [];
-  #refusal: (() => void) | undefined;
+  #resumeAll: (() => void) | undefined;
+  #resumeReplies: (() => void) | undefined;
+  #accept: (() => void) | undefined;
 
   constructor({ latency }: LinkOptions = {}) {
-    if (links.values().next().value?.process.ended) links.clear();
-    this.connectString = `link-${links.size + 1}`;
+    const all = linksOf(currentWorld());
+    this.connectString = `link-${all.size + 1}`;
     this.process = currentWorld().process(this.connectString);
     if (latency !== undefined) this.process.link.latency = [latency, latency];
-    links.set(this.connectString, this);
+    all.set(this.connectString, this.process);
   }
 
   async cut() {
     this.process.link.reset();
-    await this.speak();
+    this.#resumeReplies = void this.#resumeReplies?.();
   }
 
   async down() {
-    this.#refusal ??= this.process.link.refuseConnections();
+    this.#accept ??= this.process.link.refuseConnections();
     await this.cut();
   }
 
   async up() {
-    this.#refusal?.();
-    this.#refusal = undefined;
+    this.#accept = void this.#accept?.();
   }
 
-  async silence() {
-    this.#cuts.push(this.process.link.cut('both'));
+  async holdAll() {
+    this.#resumeAll ??= this.process.link.cut('both');
   }
 
-  async speak() {
-    for (const heal of this.#cuts.splice(0)) heal();
+  async holdReplies() {
+    this.#resumeReplies ??= this.process.link.cut('replies');
   }
 
-  async deafen() {
-    this.#cuts.push(this.process.link.cut('replies'));
-  }
-
-  async mute() {
-    this.#cuts.push(this.process.link.cut('requests'));
-  }
-
-  async dropReply() {
-    await this.deafen();
-    const { now } = currentWorld();
-    // Until then the next request has arrived.
-    currentWorld().at(now + 50, () => void this.cut());
+  async resume() {
+    this.#resumeAll = void this.#resumeAll?.();
+    this.#resumeReplies = void this.#resumeReplies?.();
   }
 
   async accepted(): Promise<number> {
@@ -123,19 +137,4 @@ class SimulatedLink implements TestLink {
   }
 
   async [Symbol.asyncDispose]() {}
-}
-
-/** Returns what `override()` of a process sets: the servers, and the function that connects to them. */
-function ensembleOf(process: SimulatedProcess): Required<Ensemble> {
-  let found: unknown;
-  const builder = {
-    overrideProvider: () => ({
-      useValue(value: unknown) {
-        found = value;
-        return builder;
-      },
-    }),
-  };
-  process.override(builder);
-  return found as Required<Ensemble>;
 }

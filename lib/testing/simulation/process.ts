@@ -159,7 +159,7 @@ export class SimulatedProcess {
    */
   client(options: Omit<ZkClientOptions, 'connectString' | 'transport'> = {}): Promise<ZkClient> {
     return this.run(async () => {
-      const { connectString, connect } = this.#ensemble;
+      const { connectString, connect } = this.ensemble;
       const client = new ZkClient({ ...options, connectString }, connect);
       await client.connect();
       return client;
@@ -168,11 +168,15 @@ export class SimulatedProcess {
 
   /** Connects every ZkModule connection of a Nest testing module to the simulated servers. */
   override<Builder extends Overridable<Builder>>(builder: Builder): Builder {
-    return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.#ensemble);
+    return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.ensemble);
   }
 
-  /** The addresses of the servers, and the function that connects this process to a server. */
-  get #ensemble(): Ensemble {
+  /**
+   * The addresses of the servers, and the function that connects this process to a server.
+   *
+   * @internal
+   */
+  get ensemble(): Ensemble {
     const { network } = this.context;
     return {
       connectString: network.connectString,

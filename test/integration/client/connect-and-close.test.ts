@@ -149,7 +149,7 @@ describe('close', () => {
     expect(await reasonOf(never.connect())).toBeInstanceOf(ShuttingDownError);
 
     const link = await newLink();
-    await link.silence();
+    await link.holdAll();
     const client = newClient({ connectString: link.connectString, connectTimeout: 3_600_000 });
     const connecting = reasonOf(client.connect());
     const waiting = reasonOf(client.session());
@@ -181,7 +181,7 @@ describe('close', () => {
   it('waits about a second for a server that does not reply', async () => {
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
-    await link.silence();
+    await link.holdAll();
     const started = performance.now();
     await client.close();
     expect(performance.now() - started).toBeGreaterThan(900);

@@ -81,7 +81,7 @@ describe('a broken connection', () => {
     const { link, client, session } = await behindLink();
     const observer = await connect();
     const path = zk.path('lost-answer');
-    await link.deafen();
+    await link.holdReplies();
     const requests = Promise.allSettled([
       session.create(path),
       client.set(path, 'x'),
@@ -148,11 +148,11 @@ describe('guaranteedDelete', () => {
     await session.guaranteedDelete(node);
 
     await session.create(node, '', { mode: 'ephemeral' });
-    await link.silence();
+    await link.holdAll();
     const discarded = session.guaranteedDelete(node);
     await link.cut();
     await discarded;
-    await link.speak();
+    await link.resume();
     await log.until('RECONNECTED');
     expect(await session.exists(node)).toBeUndefined();
   });
@@ -194,7 +194,7 @@ describe('a session that the ensemble has ended', () => {
 
   it('rejects its pending requests', async () => {
     const { link, session } = await behindLink({ sessionTimeout: 4000 });
-    await link.deafen();
+    await link.holdReplies();
     const loss = lossOf(session);
     const requests = Promise.allSettled([session.exists('/'), session.create(zk.path('x'))]);
     await zk.expire(session);
@@ -210,8 +210,8 @@ describe('a client that receives nothing', () => {
     ['because no server listens', (link: TestLink) => link.down(), (link: TestLink) => link.up()],
     [
       'because its server stopped replying',
-      (link: TestLink) => link.silence(),
-      (link: TestLink) => link.speak(),
+      (link: TestLink) => link.holdAll(),
+      (link: TestLink) => link.resume(),
     ],
   ])(
     'declares its session LOST three quarters of the session timeout after its last answered request, %s',
@@ -238,7 +238,7 @@ describe('a client that receives nothing', () => {
     const observer = await connect();
     const node = await session.create(zk.path('held'), '', { mode: 'ephemeral' });
     const { watch } = await observer.watch(node);
-    await link.silence();
+    await link.holdAll();
     // Simulates the session deadline.
     const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 20_000);
     expect(session.alive).toBe(false);
@@ -246,7 +246,7 @@ describe('a client that receives nothing', () => {
     // The ensemble would keep the node for twenty seconds.
     const lostAt = performance.now();
     await link.cut();
-    await link.speak();
+    await link.resume();
     await log.until('LOST', 'CONNECTED');
     expect(await watch.fired).toBe('deleted');
     expect(performance.now() - lostAt).toBeLessThan(10_000);

@@ -210,7 +210,7 @@ describe('a connection that breaks', () => {
     const root = await parent(client, 'lost');
     // Connects the second client of the native transport.
     await client.transaction([{ check: root }]);
-    await link.deafen();
+    await link.holdReplies();
     const pending = client.transaction([{ create: `${root}/a` }]).catch(reason);
     const other = await connect();
     await expect.poll(() => other.exists(`${root}/a`)).toBeDefined();

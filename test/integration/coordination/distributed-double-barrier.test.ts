@@ -237,7 +237,7 @@ describe('a double barrier', () => {
     const one = new DistributedDoubleBarrier(client, path, 2);
     const second = new DistributedDoubleBarrier(other, path, 2);
     await other.ensureContainers(path);
-    await link.deafen();
+    await link.holdReplies();
     await expect(one.enter({ wait: 100 })).rejects.toThrow(WaitTimeoutError);
     const signal = AbortSignal.timeout(100);
     await expect(one.enter({ signal })).rejects.toThrow(WaitCancelledError);
@@ -248,7 +248,7 @@ describe('a double barrier', () => {
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await link.cut();
     await Promise.all([entering, second.enter()]);
-    await link.deafen();
+    await link.holdReplies();
     await expect(one.leave({ wait: 100 })).rejects.toThrow(WaitTimeoutError);
     expect(client.connected).toBe(true);
     await second.leave();

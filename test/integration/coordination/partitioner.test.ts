@@ -236,11 +236,11 @@ describe('Partitioner', () => {
     const partitioner = single(client, path, untilAborted, { stopTimeout: 100 });
     await expect.poll(() => partitioner.owned()).toHaveLength(1);
     const [partition] = partitioner.owned();
-    await link.silence();
+    await link.holdAll();
     await partitioner.close();
     expect(client.connected).toBe(true);
     expect(partition!.signal.reason).toBeInstanceOf(PartitionReleasedError);
-    await link.speak();
+    await link.resume();
     await untilNothingLeft(server, client, `${path}/members`, `${path}/partitions/0`);
   });
 

@@ -133,7 +133,7 @@ describe('a persistent node', () => {
     async (mode) => {
       const { link, linked } = await connectByLink();
       await other.create(path);
-      await link.deafen();
+      await link.holdReplies();
       const { node } = keep({ mode, data: 'x' }, `${path}/n`, linked);
       await untilNodes(other, path, 1);
       await link.cut();
@@ -199,7 +199,7 @@ describe('a persistent node', () => {
 
   it('ends the waits for it by their timeout, their signal, its close and the close of its client', async () => {
     const { link, linked } = await connectByLink();
-    await link.silence();
+    await link.holdAll();
     const [{ node }, { node: second }] = [keep({}, path, linked), keep({}, path, linked)];
     await expect(node.waitForInitialCreate({ wait: 1 })).rejects.toThrow(WaitTimeoutError);
     const cancel = new AbortController();
@@ -287,7 +287,7 @@ describe.runIf(serverHas.ttlNodes)('a persistent TTL node', () => {
     const { link, linked } = await connectByLink();
     const { node, errors } = await keepTtlNode(linked);
     const set = vi.spyOn(linked, 'set');
-    await link.silence();
+    await link.holdAll();
     await expect.poll(() => set.mock.settledResults.at(-1)?.type).toBe('incomplete');
     const stopTimer = vi.spyOn(globalThis, 'clearInterval');
     await linked.close();

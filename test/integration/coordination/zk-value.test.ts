@@ -333,7 +333,6 @@ it.each([{ type: 'none' }, undefined] as const)(
       @ZkValue('config/lazy', { default: 'fallback' })
       readonly value!: LiveValue<string>;
     }
-    if (isSimulated) await server.stop();
     const begin = performance.now();
     const unreachable = { connectString: '127.0.0.1:1', lazyConnection: true, retry };
     const app = await apps.start({ imports, providers: [Lazy] }, unreachable);

@@ -84,10 +84,10 @@ describe('a lock handed over within a process', () => {
         async ({ fencingToken }) => {
           rises(fencingToken);
           // Half of the tokens are used up before the next grant.
-          if (index === 511) await link.silence();
+          if (index === 511) await link.holdAll();
           if (index !== 512) return;
           await delay(DESCRIBED_AFTER);
-          await link.speak();
+          await link.resume();
           await eventually(async () =>
             expect(await lockAt(other, path).participants()).toMatchObject([
               { details: { text: 'visit 512' } },

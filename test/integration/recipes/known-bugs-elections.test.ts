@@ -142,7 +142,7 @@ describe('leader latch', () => {
       const link = await newLink();
       const client = await connect({ connectString: link.connectString });
       await client.ensureContainers(path);
-      await link.deafen();
+      await link.holdReplies();
       const latch = new LeaderLatch(client, path);
       latch.start();
       await untilNodes(other, path, 1);

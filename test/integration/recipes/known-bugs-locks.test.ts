@@ -293,7 +293,7 @@ describe.each([
       ...args: Parameters<typeof createAndList>
     ) {
       deafened = true;
-      void link.deafen().then(() => createAndList.apply(this, args));
+      void link.holdReplies().then(() => createAndList.apply(this, args));
     });
     const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
       this: LiveSession,
@@ -301,7 +301,7 @@ describe.each([
     ) {
       if (!deafened && args[0].includes(marker)) {
         deafened = true;
-        await link.deafen();
+        await link.holdReplies();
       }
       return create.apply(this, args);
     });

@@ -324,11 +324,11 @@ describe('LeaderLatch: close()', () => {
     const client = await connect({ connectString: link.connectString });
     const latches = await latchesIn(path, ...(which === 0 ? [client, other] : [other, client]));
     await latches[0]!.await();
-    await link.silence();
+    await link.holdAll();
     const closing = observed(latches[which]!.close());
     expect(await nodesUnder(other, path)).toHaveLength(2);
     expect(closing.settled).toBe(false);
-    await link.speak();
+    await link.resume();
     await closing.promise;
     expect(await nodesUnder(other, path)).toHaveLength(1);
     await latches[1 - which]!.close();
@@ -360,7 +360,7 @@ describe('LeaderLatch: close()', () => {
       retry: { type: 'forever', delay: 20 },
     });
     await client.ensureContainers(path);
-    await link.deafen();
+    await link.holdReplies();
     const latch = new LeaderLatch(client, path);
     latch.start();
     // The node exists, but the reply is lost.

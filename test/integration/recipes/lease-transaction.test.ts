@@ -117,7 +117,7 @@ describe('a transaction of a lease', () => {
     await first.transaction([]);
     const [name] = await nodesUnder(other, path);
     const next = lock.acquire();
-    await link.deafen();
+    await link.holdReplies();
     const pending = failureOf(first.transaction([{ set: node, data: 'new' }]));
     await expect.poll(() => read(other, node)).toBe('new');
     await link.cut();

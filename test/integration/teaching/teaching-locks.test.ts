@@ -103,7 +103,7 @@ describe.each(exclusive)('the %s', (_name, lockAt) => {
       const client = await connect({ connectString: link.connectString, sessionTimeout: 1000 });
       const observer = await connect();
       await observer.ensureContainers(path);
-      await link.deafen();
+      await link.holdReplies();
       const controller = new AbortController();
       const acquiring = lockAt(client, path).acquire({ signal: controller.signal });
       await untilNodes(observer, path, 1);

@@ -47,7 +47,7 @@ test('close() never blocks the event loop while the server does not reply', asyn
   const attempt = async () => {
     const link = await newLink();
     const client = await connect({ connectString: link.connectString });
-    await link.silence();
+    await link.holdAll();
     const histogram = monitorEventLoopDelay({ resolution: 5 });
     histogram.enable();
     await client.close();

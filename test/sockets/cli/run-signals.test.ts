@@ -37,7 +37,7 @@ describe('a signal to run', () => {
 
   it('ends the attempt to connect', async () => {
     const silent = await link();
-    await silent.silence();
+    await silent.holdAll();
     const { child, ended } = start([
       'run',
       '--lock',

@@ -28,7 +28,7 @@ it.each([
     const hasJoined = state === 'joined';
     if (hasJoined) opened.start();
     await sleep(50);
-    await link.deafen();
+    await link.holdReplies();
     if (!hasJoined) opened.start();
     await sleep(50);
     const before = performance.now();
