@@ -41,6 +41,9 @@ export function currentWorld(): World {
   return current().world;
 }
 
+/** Virtual milliseconds. A test that does something after each of them meets each moment of an acquire or a release. */
+export const MOMENTS = Array.from({ length: 41 }, (_, index) => index / 4);
+
 /** Returns the process in which the running test and its hooks run. */
 export function testProcess(): SimulatedProcess {
   return current().process;

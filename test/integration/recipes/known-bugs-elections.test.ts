@@ -5,7 +5,7 @@ import { aborted, expire, untilState, useClients, useLinks } from '../../support
 import { latchesIn, Leader, selectorsIn } from '../../support/leaders.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
-import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
+import { afterEach, beforeEach, currentWorld, it, MOMENTS } from '../../support/virtual-time.js';
 
 // Bugs of Curator's leader recipes, each with the number of its issue.
 
@@ -161,14 +161,13 @@ describe('leader latch', () => {
 describe('leader selector', () => {
   it('CURATOR-518: queues again by itself, however often it is interrupted', async () => {
     const [leader] = await selectorsIn(path, [client], { autoRequeue: true });
-    for (let term = 1; term <= 8; term++) {
-      await leader!.leads(term);
+    await leader!.leads(1);
+    for (const moment of MOMENTS) {
       leader!.selector.interruptLeadership();
-      // Tries again if there was nothing to interrupt.
-      for (let turn = 0; turn < term; turn++) await new Promise(setImmediate);
-      if (leader!.terms.length === term) leader!.selector.interruptLeadership();
+      await currentWorld().sleep(moment);
+      leader!.selector.interruptLeadership();
+      await leader!.leads(leader!.terms.length + 1);
     }
-    await leader!.leads(9);
     await leader!.selector.close();
   });
 
