@@ -38,6 +38,7 @@ export class Peer {
   hello!: ValueOf<typeof ConnectRequest>;
   readonly asked: Asked[] = [];
   readonly closed: Promise<unknown>;
+  #chunk: Buffer[] | undefined;
 
   constructor(readonly socket: net.Socket) {
     this.closed = new Promise((resolve) => socket.once('close', resolve));
@@ -70,7 +71,16 @@ export class Peer {
   }
 
   send(body: (to: Writer) => void): void {
-    if (this.socket.writable) this.socket.write(frameOf(body));
+    if (this.#chunk) this.#chunk.push(frameOf(body));
+    else if (this.socket.writable) this.socket.write(frameOf(body));
+  }
+
+  /** Sends all that `send` sends together, so that the client reads it at once. */
+  inOneChunk(send: () => void): void {
+    const chunk = (this.#chunk = [] as Buffer[]);
+    send();
+    this.#chunk = undefined;
+    this.socket.write(Buffer.concat(chunk));
   }
 }
 

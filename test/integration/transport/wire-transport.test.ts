@@ -24,10 +24,10 @@ function attach(authInfo: string[] = []) {
   return { peer: peers[0]!, attached, log, note };
 }
 
-const ends: [string, (transport: Transport) => unknown][] = [
+const ends = new Map<string, (transport: Transport) => unknown>([
   ['close()', (transport) => transport.close()],
   ['destroy()', (transport) => transport.destroy()],
-];
+]);
 
 it('the handshake sends the credentials together with the connect request, and ends when all are accepted', async () => {
   const { peer, attached } = attach(['a:1', 'b:2']);
@@ -49,30 +49,42 @@ it('close() waits for a second', async () => {
   expect(Math.round(performance.now() - start)).toBe(1000);
 });
 
-it.each(ends)('%s fails each unanswered request once, and rejects new ones', async (_, end) => {
-  const { attached, log, note } = attach();
-  const transport = await attached;
-  transport.exists('/', false, note('before'));
-  const ending = end(transport);
-  expect(log).toEqual([]);
-  expect(transport.exists('/', false, note('after'))).toBe(false);
-  await ending;
-  await delay(10);
-  await end(transport);
-  await delay(10);
-  expect(log).toEqual(['before: -4']);
-});
+it.each([...ends])(
+  '%s fails each unanswered request once, and rejects new ones',
+  async (_, end) => {
+    const { attached, log, note } = attach();
+    const transport = await attached;
+    transport.exists('/', false, note('before'));
+    const ending = end(transport);
+    expect(log).toEqual([]);
+    expect(transport.exists('/', false, note('after'))).toBe(false);
+    await ending;
+    await delay(10);
+    await end(transport);
+    await delay(10);
+    expect(log).toEqual(['before: -4']);
+  },
+);
 
-it.each(ends)('%s stops all events and replies', async (_, end) => {
+it.each([
+  ['close()', 'delivers later replies and no events', 'second: -101'],
+  ['destroy()', 'drops later replies and events', 'second: -4'],
+] as const)('%s in a reply %s', async (name, _, late) => {
   const { peer, attached, log, note } = attach();
   const transport = await attached;
-  transport.exists('/', false, note('request'));
+  transport.exists('/', false, (code) => {
+    note('first')(code);
+    void ends.get(name)!(transport);
+  });
+  transport.exists('/', false, note('second'));
   await delay(10);
-  expect(peer.asked).toHaveLength(1);
-  const ending = end(transport);
-  peer.event(EventType.created, '/late');
-  peer.refuse(Xid.auth, ErrorCode.authFailed);
-  await ending;
+  const [first, second] = peer.asked;
+  peer.inOneChunk(() => {
+    peer.refuse(first!.xid, ErrorCode.noNode);
+    peer.event(EventType.created, '/late');
+    peer.refuse(second!.xid, ErrorCode.noNode);
+    peer.refuse(Xid.auth, ErrorCode.authFailed);
+  });
   await peer.closed;
-  expect(log.filter((entry) => !entry.startsWith('request'))).toEqual([]);
+  expect(log).toEqual(['first: -101', late]);
 });
