@@ -63,10 +63,12 @@ describe('a double barrier', () => {
   });
 
   it('lets a member in that comes late', async () => {
-    const { barriers } = await members(3, 2);
+    const { path, clients, barriers } = await members(3, 2);
     await enter(barriers.slice(1));
     await barriers[0]!.enter({ wait: 0 });
+    expect(await nodesUnder(clients[0]!, path)).toHaveLength(4);
     await leave(barriers);
+    expect(await nodesUnder(clients[0]!, path)).toEqual([]);
   });
 
   it('leaves no znode when an enter times out or is cancelled', async () => {

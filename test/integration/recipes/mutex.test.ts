@@ -57,7 +57,9 @@ describe('Mutex', () => {
     const client = await connect();
     await client.ensureContainers(path);
     await client.create(`${path}/notes`, '');
-    await new Mutex(client, path).withLock(() => undefined);
+    const nodes = await new Mutex(client, path).withLock(() => nodesUnder(client, path));
+    expect(nodes).toEqual([expect.stringContaining('-lock-'), 'notes']);
+    expect(await nodesUnder(client, path)).toEqual(['notes']);
   });
 
   it('times out after the given milliseconds and leaves neither node nor watch', async () => {
