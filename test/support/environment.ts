@@ -6,6 +6,7 @@ import { OpCode } from '../../lib/protocol/index.js';
 export const serverKind = (process.env.ZK_SERVER ?? 'simulated') as
   'simulated' | 'embedded' | 'real';
 export const isSimulated = serverKind === 'simulated';
+export const isReal = serverKind === 'real';
 
 /** The server whose behaviour the simulated or embedded server of this project copies. */
 export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedServerKind;

@@ -14,6 +14,7 @@ import {
   WhoAmIResponse,
   Xid,
 } from '../../../lib/protocol/index.js';
+import { isReal } from '../../support/environment.js';
 import { eventually } from '../../support/eventually.js';
 import { RawClient } from '../../support/raw-client.js';
 import { create, exists } from '../../support/raw-requests.js';
@@ -22,8 +23,6 @@ import { fourLetterWord, RealZooKeeper } from '../../support/real-zookeeper.js';
 interface Server {
   readonly port: number;
 }
-
-const isRealAvailable = process.env.ZK_SERVER === 'real';
 
 /** @throws if the server has not counted all replies. It has not counted the reply to this request. */
 async function assertRepliesAreCounted(port: number): Promise<void> {
@@ -74,7 +73,7 @@ describe('The embedded server answers four-letter words as ZooKeeper does:', () 
 
   beforeAll(async () => {
     const embedded = await EmbeddedZooKeeper.start({ fourLetterWords: ['*'] });
-    const real = isRealAvailable ? await RealZooKeeper.start() : undefined;
+    const real = isReal ? await RealZooKeeper.start() : undefined;
     stop = () => Promise.all([embedded.stop(), real?.dispose()]);
     servers = real ? [embedded, real] : [embedded];
     clients = await Promise.all(
@@ -168,7 +167,7 @@ describe('The embedded server keeps to its configuration as ZooKeeper does:', ()
     });
     const config = { '4lw.commands.whitelist': 'ruok', maxClientCnxns: 3 };
     const jvm = [`-Dzookeeper.DigestAuthenticationProvider.superDigest=${SUPER_DIGEST}`];
-    const real = isRealAvailable ? await RealZooKeeper.start({ config, jvm }) : undefined;
+    const real = isReal ? await RealZooKeeper.start({ config, jvm }) : undefined;
     stop = () => Promise.all([embedded.stop(), real?.dispose()]);
     servers = real ? [embedded, real] : [embedded];
   });

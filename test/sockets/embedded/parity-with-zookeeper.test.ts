@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { isReal } from '../../support/environment.js';
 import { RealZooKeeper, untilServing } from '../../support/real-zookeeper.js';
 import { Recorder } from '../../support/server-recorder.js';
 import { randomOperations } from '../../support/server-script-random.js';
@@ -7,7 +8,6 @@ import { sessionScenarios, watchScenarios } from '../../support/server-script-se
 import { multiScenarios, type Scenario, scenarios } from '../../support/server-script.js';
 
 const limits = { tickTime: 500, minSessionTimeout: 1000, maxSessionTimeout: 60_000 };
-const isRealAvailable = process.env.ZK_SERVER === 'real';
 
 const transcriptOf = async (server: EmbeddedZooKeeper | RealZooKeeper, scenario: Scenario) => {
   const recorder = new Recorder(server.port, async () => {
@@ -34,7 +34,7 @@ describe('The embedded server behaves as Apache ZooKeeper. It', () => {
         containerCheckInterval: 500,
         fourLetterWords: ['*'],
       }),
-      isRealAvailable ? RealZooKeeper.start(limits) : undefined,
+      isReal ? RealZooKeeper.start(limits) : undefined,
     ]);
     if (real) await untilServing(real.port);
   });
@@ -49,14 +49,15 @@ describe('The embedded server behaves as Apache ZooKeeper. It', () => {
       real && transcriptOf(real, scenario),
     ]);
     if (theirs) expect(ours).toEqual(theirs);
-    else expect(ours).not.toHaveLength(0);
   };
 
   test.each(
     Object.entries({ ...scenarios, ...sessionScenarios, ...multiScenarios, ...watchScenarios }),
   )('%s', (_name, scenario) => sameOnBoth(scenario));
 
-  test.each([1, 2, 3, 4, 5])('gives the same replies to 600 random operations of seed %i', (seed) =>
-    sameOnBoth((server) => randomOperations(server, seed, 600)),
+  // Their replies are known only from a real server.
+  test.runIf(isReal).each([1, 2, 3, 4, 5])(
+    'gives the same replies to 600 random operations of seed %i',
+    (seed) => sameOnBoth((server) => randomOperations(server, seed, 600)),
   );
 });

@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
+import { isReal } from '../../support/environment.js';
 import { rawCases } from '../../support/raw-cases.js';
 import { exchange } from '../../support/raw-exchange.js';
 import { RealZooKeeper } from '../../support/real-zookeeper.js';
 
 /** The answer to the last request, which asks whether the connection is still open. */
 const PROBE = 'xid 1000 zxid +0 err 0 body 68 bytes';
-
-const isRealAvailable = process.env.ZK_SERVER === 'real';
 
 /**
  * The snapshot has the answers of ZooKeeper 3.8.0. Where there is a real server, the same frames are sent to it too,
@@ -20,7 +19,7 @@ describe('The embedded server answers the bytes that ZooKeeper answers when a cl
   beforeAll(async () => {
     [embedded, real] = await Promise.all([
       EmbeddedZooKeeper.start(),
-      isRealAvailable ? RealZooKeeper.start() : undefined,
+      isReal ? RealZooKeeper.start() : undefined,
     ]);
   });
   afterAll(async () => {
