@@ -12,11 +12,11 @@ let lease;
  */
 let signal;
 /**
- * What the first tick after a pause read.
+ * The lease as the first tick after a pause read it.
  *
- * @type {ReturnType<typeof look> | undefined}
+ * @type {ReturnType<typeof readLease> | undefined}
  */
-let seen;
+let firstReadAfterPause;
 
 answer({
   async hold() {
@@ -27,15 +27,15 @@ answer({
     let last = performance.now();
     setInterval(() => {
       const now = performance.now();
-      if (now - last > pause) seen ??= look();
+      if (now - last > pause) firstReadAfterPause ??= readLease();
       last = now;
     }, 1);
     return lease.fencingToken;
   },
-  seen: () => seen,
+  firstReadAfterPause: () => firstReadAfterPause,
   savedSignalAborted: () => signal.aborted,
 });
 
-function look() {
+function readLease() {
   return { aborted: lease.signal.aborted, held: lease.held };
 }

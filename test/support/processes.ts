@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 
-// Reads /proc, so these functions work on Linux only.
-
+/** Returns the children of a process. Works on Linux only. */
 export function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return children.split(' ').filter(Boolean).map(Number);
@@ -14,6 +14,13 @@ export function running(pids: readonly number[]): number[] {
 
 /** Returns the state of a process as one letter; undefined if it does not exist. */
 function stateOf(pid: number): string | undefined {
+  if (!existsSync('/proc/self/stat')) {
+    const { error, stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${pid}`], {
+      encoding: 'utf8',
+    });
+    if (error) throw error;
+    return stdout.trim()[0];
+  }
   try {
     return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)![0];
   } catch {

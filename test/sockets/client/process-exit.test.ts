@@ -4,7 +4,7 @@ import { useLinks } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
 
 const zk = useServer();
-const link = useLinks(zk);
+const newLink = useLinks(zk);
 
 describe('a process', () => {
   const program = (body: string, options = '') => `
@@ -13,7 +13,7 @@ describe('a process', () => {
     ${body}`;
 
   test('exits by itself after close(), and the client has printed nothing', async () => {
-    const way = await link();
+    const link = await newLink();
     const running = runProgram(
       program(`
         await client.connect();
@@ -23,8 +23,8 @@ describe('a process', () => {
         await back;
         await client.close();
         console.log('closed');`),
-      { ZK: way.connectString },
-      (line) => void (line === 'connected' && way.cut()),
+      { ZK: link.connectString },
+      (line) => void (line === 'connected' && link.cut()),
     );
     expect(await running).toEqual({
       code: 0,
@@ -35,8 +35,8 @@ describe('a process', () => {
   });
 
   test('stays alive while its client waits for a server', async () => {
-    const way = await link();
-    await way.down();
+    const link = await newLink();
+    await link.down();
     const running = runProgram(
       // Nothing but the client keeps the process alive while it waits for its next attempt.
       program(
@@ -49,8 +49,8 @@ describe('a process', () => {
           return 20;
         }`,
       ),
-      { ZK: way.connectString },
-      (line) => void (line === 'waiting' && way.up()),
+      { ZK: link.connectString },
+      (line) => void (line === 'waiting' && link.up()),
     );
     expect(await running).toMatchObject({ code: 0, stdout: 'waiting\nthere\n', stderr: '' });
   });
@@ -60,7 +60,7 @@ describe('a process', () => {
       `
       import { ZkClient } from './index.js';
       import { readdirSync } from 'node:fs';
-      const descriptors = () => readdirSync('/proc/self/fd').length;
+      const descriptors = () => readdirSync('/dev/fd').length;
       const pause = () => new Promise((resolve) => setTimeout(resolve, 50));
       let before;
       const handles = () => process.getActiveResourcesInfo().filter((name) => !/Pipe|TTY/.test(name));
