@@ -6,7 +6,7 @@ import {
   linkState,
   logOf,
   over,
-  PATIENCE,
+  CALL_TIMEOUT,
   queryOf,
   start,
   verdictsOf,
@@ -17,7 +17,7 @@ import { RealZooKeeper } from '../support/real-zookeeper.js';
 /** A sale of about 15 seconds. */
 const LONG = { mode: 'lock', buyers: 30, items: 30, delay: '400-600' } as const;
 
-describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIENCE }, () => {
+describe('the live page of a ZooKeeper in another process', { timeout: 3 * CALL_TIMEOUT }, () => {
   let zookeeper: RealZooKeeper;
   let shop: Awaited<ReturnType<typeof openShop>>;
   let browser: Browser;
@@ -26,7 +26,7 @@ describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIE
     zookeeper = await RealZooKeeper.start();
     shop = await openShop({ ZOOKEEPER: `127.0.0.1:${zookeeper.port}` });
     browser = await launchBrowser();
-  }, 3 * PATIENCE);
+  }, 3 * CALL_TIMEOUT);
 
   afterAll(async () => {
     await browser?.close();
@@ -52,7 +52,7 @@ describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIE
     const [page, other] = [await visit(), await visit()];
     await start(page);
     await expect
-      .poll(async () => (await verdictsOf(page))[0], { timeout: PATIENCE })
+      .poll(async () => (await verdictsOf(page))[0], { timeout: CALL_TIMEOUT })
       .toMatch(/^[2-9] phones sold/);
     process.kill(zookeeper.pid, 'SIGSTOP');
     onTestFinished(() => void process.kill(zookeeper.pid, 'SIGCONT'));
@@ -70,11 +70,11 @@ describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIE
     await page.reload();
     await isSilent(page);
     await expect
-      .poll(() => linkState(page).textContent(), { timeout: PATIENCE })
+      .poll(() => linkState(page).textContent(), { timeout: CALL_TIMEOUT })
       .toMatch(/answered for (8|9|1\d)\.\d s/);
     process.kill(zookeeper.pid, 'SIGCONT');
     await expect
-      .poll(() => logOf(page), { timeout: PATIENCE })
+      .poll(() => logOf(page), { timeout: CALL_TIMEOUT })
       .toContainEqual(expect.stringContaining('ZooKeeper answers again.'));
     await expect.poll(() => linkState(page).textContent()).toMatch(/^Live/);
     await over(page);
@@ -97,7 +97,7 @@ describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIE
     const [page, other] = [await visit(), await visit()];
     await start(page);
     await expect
-      .poll(async () => (await verdictsOf(page))[0], { timeout: PATIENCE })
+      .poll(async () => (await verdictsOf(page))[0], { timeout: CALL_TIMEOUT })
       .toMatch(/^[1-9] phones? sold/);
     for (const number of ['1', '2', '3']) await act(page, 'Kill', number);
     await expect.poll(() => states(page)).toEqual(Array(3).fill(expect.stringMatching(/^dead/)));
@@ -114,7 +114,7 @@ describe('the live page of a ZooKeeper in another process', { timeout: 3 * PATIE
       await act(page, 'Revive', number);
       await page
         .locator(`[data-instance="${number}"] .state`, { hasText: 'connected' })
-        .waitFor({ timeout: PATIENCE });
+        .waitFor({ timeout: CALL_TIMEOUT });
     }
   });
 });

@@ -10,7 +10,7 @@ import {
   logOf,
   type Order,
   over,
-  PATIENCE,
+  CALL_TIMEOUT,
   queryOf,
   start,
   verdictsOf,
@@ -27,14 +27,14 @@ const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) =>
   ['en', 'zh'].map((lang) => ({ colorScheme, lang })),
 );
 
-describe('the live page', { timeout: 3 * PATIENCE }, () => {
+describe('the live page', { timeout: 3 * CALL_TIMEOUT }, () => {
   let shop: Awaited<ReturnType<typeof openShop>>;
   let browser: Browser;
 
   beforeAll(async () => {
     shop = await openShop();
     browser = await launchBrowser();
-  }, 3 * PATIENCE);
+  }, 3 * CALL_TIMEOUT);
 
   afterAll(async () => {
     await browser?.close();
@@ -55,7 +55,7 @@ describe('the live page', { timeout: 3 * PATIENCE }, () => {
   };
   const untilLogged = async (page: Page, text: RegExp) => {
     await expect
-      .poll(() => logOf(page), { timeout: PATIENCE })
+      .poll(() => logOf(page), { timeout: CALL_TIMEOUT })
       .toContainEqual(expect.stringMatching(text));
   };
 
@@ -109,7 +109,7 @@ describe('the live page', { timeout: 3 * PATIENCE }, () => {
     await act(page, 'Revive', '3');
     await page
       .locator('[data-instance="3"] .state', { hasText: 'connected' })
-      .waitFor({ timeout: PATIENCE });
+      .waitFor({ timeout: CALL_TIMEOUT });
   });
 
   it('counts down until the lock of a killed holder moves on, and revives the instance', async () => {
@@ -127,20 +127,20 @@ describe('the live page', { timeout: 3 * PATIENCE }, () => {
       expect.stringMatching(/^None sold twice, but \d buyers? got no answer\.$/),
     ]);
     await act(page, 'Revive', killed);
-    await expect.poll(() => state.textContent(), { timeout: PATIENCE }).toBe('connected');
+    await expect.poll(() => state.textContent(), { timeout: CALL_TIMEOUT }).toBe('connected');
   });
 
   it('shows the lost lease and the refused write of a holder that was paused past its session', async () => {
     const page = await visit({ query: queryOf(SLOW) });
     await page.getByRole('button', { name: 'The holder that sleeps' }).click();
     const paused = page.locator('.instance .state', { hasText: /^paused, lock is free in/ });
-    await paused.waitFor({ timeout: PATIENCE });
+    await paused.waitFor({ timeout: CALL_TIMEOUT });
     await untilLogged(page, /The fence refused a late write of instance \d, token \d/);
     await untilLogged(page, /Instance \d lost its lease with token \d/);
     await over(page);
     expect((await verdictsOf(page))[0]).toMatch(/^Sold exactly \d+, none twice\.$/);
     const caption = page.getByText('The lock moved on, and the late write did no harm.');
-    await caption.waitFor({ timeout: PATIENCE });
+    await caption.waitFor({ timeout: CALL_TIMEOUT });
   });
 
   it('shows a cut network, and that the holder was cut off from ZooKeeper', async () => {
@@ -197,7 +197,7 @@ describe('the live page', { timeout: 3 * PATIENCE }, () => {
     // The instance resumes by itself, if the checks take long.
     await english
       .locator('[data-instance="1"] .state', { hasText: 'connected' })
-      .waitFor({ timeout: PATIENCE });
+      .waitFor({ timeout: CALL_TIMEOUT });
     stopServer();
     await expect.poll(() => linkState(english).textContent()).toMatch(/^Disconnected/);
     await check('no connection');

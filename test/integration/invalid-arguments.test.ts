@@ -19,7 +19,7 @@ import { beforeEach, it } from '../support/virtual-time.js';
 const server = useServer();
 const connect = useClients(server);
 /** Milliseconds. A call that has not settled by then counts as hanging. */
-const PATIENCE = 20_000;
+const CALL_TIMEOUT = 20_000;
 /** Calls per group. */
 const CALLS = process.env.NIGHTLY ? 10_000 : 1_000;
 /** Only the nightly run has other arguments each time. */
@@ -46,7 +46,11 @@ async function outcome(call: Call, args: unknown[]): Promise<unknown> {
     const result = await Promise.race([
       (async () => call(...(args as never[])))(),
       new Promise((_, reject) => {
-        timer = setTimeout(reject, PATIENCE, new Error(`not settled within ${PATIENCE} ms`));
+        timer = setTimeout(
+          reject,
+          CALL_TIMEOUT,
+          new Error(`not settled within ${CALL_TIMEOUT} ms`),
+        );
       }),
     ]);
     await undo(result);

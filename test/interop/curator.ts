@@ -13,7 +13,7 @@ import type { TestServer } from '../support/servers.js';
 const SOURCES = fileURLToPath(new URL('java/', import.meta.url));
 
 /** Time limit in milliseconds for the reply to one request, which may be a whole contention. */
-const PATIENCE = 60_000;
+const CALL_TIMEOUT = 60_000;
 
 type Word = string | number | bigint;
 type Settle = { resolve: (words: string[]) => void; reject: (error: Error) => void };
@@ -70,8 +70,8 @@ export class Curator implements AsyncDisposable {
     let timer: NodeJS.Timeout | undefined;
     try {
       return await new Promise((resolve, reject) => {
-        const late = new Error(`no reply to "${words.join(' ')}" within ${PATIENCE} ms`);
-        timer = setTimeout(() => reject(late), PATIENCE);
+        const late = new Error(`no reply to "${words.join(' ')}" within ${CALL_TIMEOUT} ms`);
+        timer = setTimeout(() => reject(late), CALL_TIMEOUT);
         this.answers.set(id, { resolve, reject });
         this.say(id, ...words);
       });
@@ -87,13 +87,13 @@ export class Curator implements AsyncDisposable {
   }
 
   /** Acquires a lock under a name for its release; returns false on timeout. java/Locks.java has the notation of locks. */
-  acquire(name: string, lock: string, wait = PATIENCE): Promise<boolean> {
+  acquire(name: string, lock: string, wait = CALL_TIMEOUT): Promise<boolean> {
     return this.succeeds('acquire', name, lock, wait);
   }
 
   /** As acquire(), for a holder that releases on a revocation request and then sends the event `revoked <name>`. */
   acquireRevocable(name: string, lock: string): Promise<boolean> {
-    return this.succeeds('acquire-revocable', name, lock, PATIENCE);
+    return this.succeeds('acquire-revocable', name, lock, CALL_TIMEOUT);
   }
 
   async release(name: string): Promise<void> {
@@ -119,9 +119,9 @@ export class Curator implements AsyncDisposable {
     const timer = setTimeout(() => {
       late = true;
       this.wake();
-    }, PATIENCE);
+    }, CALL_TIMEOUT);
     while (!this.events.includes(text)) {
-      if (late) throw new Error(`no event "${text}" within ${PATIENCE} ms`);
+      if (late) throw new Error(`no event "${text}" within ${CALL_TIMEOUT} ms`);
       if (this.dead) throw this.dead;
       await new Promise<void>((resolve) => this.listeners.add(resolve));
     }

@@ -34,10 +34,7 @@ export async function expire(client: ZkClient, server: TestServer): Promise<void
   await server.expire(await client.session());
 }
 
-/**
- * Resolves when `condition` holds after a change of the connection state, or at once if it holds
- * already.
- */
+/** Resolves when the client is in this state; at once if it is already. */
 export function untilState(client: ZkClient, state: ZkClient['state']): Promise<void> {
   if (client.state === state) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,5 +1,4 @@
-// A process that holds or waits for the lock, or leads the election at a path, until it is killed. It writes the id of its session when
-// it does.
+// Acquires or requests a lock, or leads an election, then prints its session id and waits to be killed.
 import { LeaderLatch, Mutex, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 
 const { path, recipe = 'mutex', ...options } = JSON.parse(process.argv[2]);

@@ -6,7 +6,7 @@ import { expect, onTestFinished } from 'vitest';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** Time limit of a sale in milliseconds, on a busy machine. */
-export const PATIENCE = 90_000;
+export const CALL_TIMEOUT = 90_000;
 
 export interface VisitOptions extends BrowserContextOptions {
   /** The query of the page's address. */
@@ -61,7 +61,7 @@ export async function start(page: Page): Promise<void> {
 /** Resolves when the page shows that all of its sales are over. */
 export async function over(page: Page): Promise<void> {
   const running = page.locator('.verdict:not([data-over=true])');
-  await expect.poll(() => running.count(), { timeout: PATIENCE }).toBe(0);
+  await expect.poll(() => running.count(), { timeout: CALL_TIMEOUT }).toBe(0);
 }
 
 export const logOf = (page: Page): Promise<string[]> => page.locator('.log li').allTextContents();
@@ -72,7 +72,7 @@ export const linkState = (page: Page): Locator => page.locator('.link-state');
 /** The number of the instance that holds the lock, when there is one. */
 export async function holder(page: Page): Promise<string> {
   const holding = page.locator('.instance', { has: page.locator('.badge:not(.plain)') });
-  await holding.first().waitFor({ timeout: PATIENCE });
+  await holding.first().waitFor({ timeout: CALL_TIMEOUT });
   return (await holding.first().getAttribute('data-instance'))!;
 }
 

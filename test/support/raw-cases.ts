@@ -1,5 +1,4 @@
-// No cases: what the real server does by accident, as its answer to createSession with a timeout, or to the removal of
-// a watch on null.
+// These cases omit accidental behaviour of the real server, such as its reply to createSession with a timeout.
 import { OpCode } from '../../lib/protocol/index.js';
 import { type Field, type RawRequest, request } from './raw-exchange.js';
 

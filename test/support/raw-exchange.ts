@@ -11,7 +11,7 @@ import {
 } from '../../lib/protocol/index.js';
 import { frameOf } from './frames.js';
 
-/** An int, a long, a string, a byte, a vector of records, or -1, which is the length of each value that is null. */
+/** A field of a request. `null` is written as length -1. */
 export type Field = number | bigint | string | boolean | null | readonly (readonly Field[])[];
 
 /** A request as it travels: it may violate the protocol. */

@@ -19,7 +19,7 @@ import { currentWorld, it } from '../../support/virtual-time.js';
 
 const SESSION_TIMEOUT = 1_000;
 
-type Right = Lease | Term;
+type Grant = Lease | Term;
 
 async function led(client: ZkClient): Promise<Term> {
   const latch = new LeaderLatch(client, '/latch');
@@ -37,7 +37,7 @@ function selected(client: ZkClient): Promise<Term> {
 }
 
 /** How the holder and the next process acquire each lock. */
-const LOCKS: Record<string, (client: ZkClient, next: boolean) => Promise<Right>> = {
+const LOCKS: Record<string, (client: ZkClient, next: boolean) => Promise<Grant>> = {
   mutex: (client) => new Mutex(client, '/mutex').acquire(),
   read: (client, next) => new ReadWriteLock(client, '/read')[next ? 'write' : 'read'].acquire(),
   write: (client) => new ReadWriteLock(client, '/write').write.acquire(),
@@ -51,7 +51,7 @@ const LOCKS: Record<string, (client: ZkClient, next: boolean) => Promise<Right>>
 
 interface Held {
   readonly process: SimulatedProcess;
-  readonly right: Right;
+  readonly grant: Grant;
   /** The signal as it was read at the grant. */
   readonly signal: AbortSignal;
 }
@@ -62,17 +62,17 @@ function holdAll(sessionTimeout: number): Promise<Held[]> {
     Object.entries(LOCKS).map(async ([name, acquire]) => {
       const process = currentWorld().process(name);
       const client = await process.client({ sessionTimeout });
-      const right = await process.run(() => acquire(client, false));
-      return { process, right, signal: right.signal };
+      const grant = await process.run(() => acquire(client, false));
+      return { process, grant, signal: grant.signal };
     }),
   );
 }
 
 /** Reads the saved signal, then the property, then `held`: the order in which a program may check. */
-function look({ right, signal }: Held) {
+function readLease({ grant, signal }: Held) {
   const saved = signal.aborted;
-  const aborted = right.signal.aborted;
-  return { saved, aborted, held: 'held' in right ? right.held : right.active };
+  const aborted = grant.signal.aborted;
+  return { saved, aborted, held: 'held' in grant ? grant.held : grant.active };
 }
 
 /** Acquires all locks in another process, and returns the tokens. */
@@ -80,8 +80,8 @@ async function takeAll(): Promise<bigint[]> {
   const next = currentWorld().process('next');
   const client = await next.client({ sessionTimeout: 60_000 });
   return next.run(async () => {
-    const rights = Object.values(LOCKS).map((acquire) => acquire(client, true));
-    return (await Promise.all(rights)).map(({ fencingToken }) => fencingToken);
+    const grants = Object.values(LOCKS).map((acquire) => acquire(client, true));
+    return (await Promise.all(grants)).map(({ fencingToken }) => fencingToken);
   });
 }
 
@@ -89,14 +89,14 @@ describe.each([
   [
     'stopped',
     async (held: Held[]) => {
-      const seen = held.map(
+      const firstReads = held.map(
         (each) =>
-          new Promise<ReturnType<typeof look>>((resolve) => {
+          new Promise<ReturnType<typeof readLease>>((resolve) => {
             void each.process.run(() => {
               let last = performance.now();
               setInterval(() => {
                 const now = performance.now();
-                if (now - last > SESSION_TIMEOUT) resolve(look(each));
+                if (now - last > SESSION_TIMEOUT) resolve(readLease(each));
                 last = now;
               }, 1);
             });
@@ -106,29 +106,29 @@ describe.each([
       for (const { process } of held) process.pause();
       const next = await takeAll();
       for (const { process } of held) process.resume();
-      return { seen: await Promise.all(seen), next };
+      return { firstReads: await Promise.all(firstReads), next };
     },
   ],
   [
     'blocked',
     async (held: Held[]) => {
-      const seen = held.map((each) =>
+      const firstReads = held.map((each) =>
         each.process.run(() => {
           each.process.block(3 * SESSION_TIMEOUT);
-          return look(each);
+          return readLease(each);
         }),
       );
       const next = await takeAll();
-      return { seen: await Promise.all(seen), next };
+      return { firstReads: await Promise.all(firstReads), next };
     },
   ],
 ])('a process that was %s for longer than its session', (_, pauseWhileOthersAcquire) => {
   it('holds nothing in the first code that runs afterwards', async () => {
     const held = await holdAll(SESSION_TIMEOUT);
-    const { seen, next } = await pauseWhileOthersAcquire(held);
+    const { firstReads, next } = await pauseWhileOthersAcquire(held);
     for (const [index, name] of Object.keys(LOCKS).entries()) {
-      expect(seen[index], name).toMatchObject({ held: false, aborted: true });
-      expect(next[index], name).toBeGreaterThan(held[index]!.right.fencingToken);
+      expect(firstReads[index], name).toMatchObject({ held: false, aborted: true });
+      expect(next[index], name).toBeGreaterThan(held[index]!.grant.fencingToken);
     }
     // A signal that was read before the pause may abort one turn later. Fencing covers this gap.
     await currentWorld().sleep(10);
@@ -142,7 +142,7 @@ it('a pause shorter than the session loses nothing', async () => {
   await currentWorld().sleep(SESSION_TIMEOUT);
   for (const { process } of held) process.resume();
   for (const each of held) {
-    const seen = await each.process.run(() => look(each));
-    expect(seen, each.process.name).toEqual({ saved: false, aborted: false, held: true });
+    const read = await each.process.run(() => readLease(each));
+    expect(read, each.process.name).toEqual({ saved: false, aborted: false, held: true });
   }
 });

@@ -16,7 +16,7 @@ function logged(lease: unknown): unknown {
   return JSON.parse(JSON.stringify({ lease })).lease;
 }
 
-function said({ key, path, fencingToken }: Lease, held: boolean) {
+function expectedJson({ key, path, fencingToken }: Lease, held: boolean) {
   return { key, path, held, fencingToken: String(fencingToken) };
 }
 
@@ -24,11 +24,11 @@ describe('toJSON(), with the token as text,', () => {
   it('represents the lease of a lock, held and released', async () => {
     const mutex = new Mutex(await connect(), server.path('json'), { key: 'gold' });
     const lease = await mutex.withLock((held) => {
-      expect(logged(held)).toEqual(said(held, true));
-      expect(logged(currentLease())).toEqual(said(held, true));
+      expect(logged(held)).toEqual(expectedJson(held, true));
+      expect(logged(currentLease())).toEqual(expectedJson(held, true));
       return held;
     });
-    expect(logged(lease)).toEqual(said(lease, false));
+    expect(logged(lease)).toEqual(expectedJson(lease, false));
   });
 
   it('represents the lease of several locks', async () => {
@@ -36,21 +36,21 @@ describe('toJSON(), with the token as text,', () => {
     const path = server.path('json-all');
     const locks = ['a', 'b'].map((key) => new Mutex(client, `${path}/${key}`, { key }));
     await using lease = await new MultiLock(locks).acquire();
-    expect(logged(lease)).toEqual({ ...said(lease, true), key: 'a, b' });
+    expect(logged(lease)).toEqual({ ...expectedJson(lease, true), key: 'a, b' });
   });
 
   it('represents the lease of a service', async () => {
     const locks = (await apps.start({})).get(LockService);
     await using lease = await locks.acquire('gold');
-    expect(logged(lease)).toEqual({ ...said(lease, true), key: 'gold' });
+    expect(logged(lease)).toEqual({ ...expectedJson(lease, true), key: 'gold' });
     await using both = await locks.acquire(['silver', 'tin']);
-    expect(logged(both)).toEqual({ ...said(both, true), key: 'silver, tin' });
+    expect(logged(both)).toEqual({ ...expectedJson(both, true), key: 'silver, tin' });
   });
 
   it('represents the lease of a teaching lock', async () => {
     const lock = new SingleNodeLock(await connect(), server.path('json-single'));
     await using lease = await lock.acquire();
-    expect(logged(lease)).toEqual(said(lease, true));
+    expect(logged(lease)).toEqual(expectedJson(lease, true));
   });
 
   it('represents a term', async () => {

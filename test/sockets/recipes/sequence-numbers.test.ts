@@ -5,7 +5,7 @@ import { resolveOptions } from '../../../lib/embedded/options.js';
 import { ServerThread } from '../../../lib/embedded/server-thread.js';
 import { untilNodes } from '../../support/recipe-nodes.js';
 
-// A thread of the embedded server starts with a number of creates under the path that no test can reach.
+// The server starts with a create counter near 2^31, because a test cannot create that many znodes.
 
 it('sequence numbers cause a warning when half of them are used, an error at the last one, and restart with a new parent', async () => {
   const options = resolveOptions({});
